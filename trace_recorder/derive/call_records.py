@@ -1,8 +1,8 @@
-"""The records of one LLM interaction: request, stream parts, response or error, of each attempt.
+"""The records of one LLM interaction: the request, the parts of the stream, and the response or error of each attempt.
 
-`CallRecords` collects the records and is the source of an `LLMInteraction`. It makes the large parts, such as messages
-and raw bodies, from the records when they are asked for. A missing or damaged record never raises here: an unknown part
-is None, and `has_request` says whether the request can be put together.
+`CallRecords` collects the records, and is the source of an `LLMInteraction`. It reads the messages, the raw bodies and
+the stream from the records on demand. A missing or damaged record does not raise an exception here: an unknown value is
+None, and `has_request` returns whether the request can be put together.
 """
 
 from __future__ import annotations
@@ -28,24 +28,30 @@ from trace_recorder.values.messages import NO_RESPONSE, JoinedStream, LLMRespons
 from trace_recorder.values.structs import Struct, field, replace
 
 MAX_STREAM_BYTES = 64 * 1024 * 1024
-"""A stream may unpack to this many bytes, or to `MAX_EXPANSION` times its packed size, whichever is more."""
+"""A stream may unpack to at most this many bytes, or to `MAX_EXPANSION` times its packed size if that is more.
+
+A larger stream is damaged.
+"""
 _NOT_READ = JoinedStream(None, None, 0)
 ENDINGS = frozenset({"llm_response", "llm_error"})
 
 
 class CallRecords(Struct, gc=False, eq=False):
-    """The records of one interaction. The methods read its request and its response from them.
+    """The records of one interaction. The methods read the request and the response from the records.
 
-    If `keeps_request` is True, a request is read once and kept. Otherwise each call of `request` reads it again. The
-    garbage collector skips these objects, because a long run has many, and none of them is part of a cycle.
+    If `keeps_request` is True, the request is read once and kept. Otherwise each call of `request` reads it again. The
+    garbage collector skips these objects (`gc=False`), because a long run has many, and none of them is part of a
+    cycle.
 
     - `interaction_id`, `first_seq`: the id of the interaction, and the number of its first record
-    - `requests`, `streams`, `endings`: the records by their kinds, the endings by the numbers of their attempts
-    - `first`, `newest`: the first request, or else the first record; the record that was added last
-    - `ending`: the record that ends the newest attempt, or None while the attempt is in progress
+    - `requests`, `streams`: the records of requests, and of parts of streams or of plain bodies
+    - `endings`: the records of responses and errors, by the numbers of their attempts
+    - `first`, `newest`: the record of the first request, or else the first record; the record that was
+      added last
+    - `ending`: the record of the newest attempt's response or error, or None while the attempt is in progress
     - `status`: the HTTP status in `ending`, or 0
     - `request_data`: the data of the newest attempt's request; empty if the request is missing
-    - `incremental`: the newest attempt's request, if it was read together with earlier requests
+    - `incremental`: the newest attempt's request, if a `RequestReader` read it together with earlier requests
     - `is_manual`: whether the agent recorded the interaction by hand, so that it was not captured
     - `is_damaged`: whether a stream cannot be unpacked
     - `dialect`: the dialect of the request
@@ -103,7 +109,7 @@ class CallRecords(Struct, gc=False, eq=False):
             self.ending, self.status = ending, status if isinstance(status, int) else 0
 
     def as_of(self, record: Record) -> CallRecords:
-        """Return the interaction as it was after `record` had been added."""
+        """Return the interaction with the records up to `record`."""
         if record is self.newest:
             return self
         earlier = CallRecords(self.interaction_id, self.items, self.first_seq, keeps_request=self.keeps_request)
@@ -112,18 +118,18 @@ class CallRecords(Struct, gc=False, eq=False):
         return earlier
 
     def put_away(self) -> PutAwayCall:
-        """Return the call with the places of its records, instead of the records."""
+        """Return the interaction with the offsets of its records in the journal instead of the records."""
         places = tuple([record.offset for record in self._records])
         reading = None if self.incremental is None else self.incremental.put_away()
         return PutAwayCall(self.interaction_id, self.first_seq, reading, places)
 
     @property
     def last_part(self) -> Mapping[str, Payload]:
-        """The data of the newest part of a stream, or an empty dict if there is no part."""
+        """The data of the newest stream record, or an empty dict if there is none."""
         return self.streams[-1].data if self.streams else {}
 
     def has_request(self) -> bool:
-        """Whether the request, and every item that it consists of, is on file."""
+        """Return whether the request is on file, with every item that it needs."""
         if self.incremental is not None:
             return True
         if self._whole is None:
@@ -153,7 +159,10 @@ class CallRecords(Struct, gc=False, eq=False):
         return self.request_data["body"], numbers
 
     def request(self) -> RequestReading:
-        """Return the request as its dialect's reader reads it. Its parts may be shared: do not change them."""
+        """Return the request as its dialect's reader reads it.
+
+        Other requests may share its values: do not change them.
+        """
         if self._request is not None:
             return self._request
         if self.incremental is not None:
@@ -184,7 +193,10 @@ class CallRecords(Struct, gc=False, eq=False):
         return sum(call.call_id_made_up for message in self.request().messages for call in message.tool_calls)
 
     def raw_stream(self) -> str | None:
-        """Return the text of the newest attempt's stream, or of a plain body whose end is not on file yet."""
+        """Return the text of the newest attempt's stream.
+
+        While the attempt is in progress, return the text of a plain body, too.
+        """
         raw = self.stream_bytes() if self.ending else self.bytes_in_parts(plain="plain" in self.last_part)
         return None if raw is None else raw.decode("utf-8", "replace")
 
@@ -193,12 +205,12 @@ class CallRecords(Struct, gc=False, eq=False):
         return self.bytes_in_parts(plain=False)
 
     def bytes_in_parts(self, *, plain: bool) -> bytes | None:
-        """Return the joined parts of the newest attempt's stream, or of its plain body if `plain` is True."""
+        """Return the bytes of the newest attempt's stream so far, or of its plain body if `plain` is True."""
         parts = self._parts(self.request_data.get("attempt", 0), plain=plain)
         return None if parts is None else b"".join(text for text, _ in parts)
 
     def raw_chunks(self) -> tuple[TimedBytes, ...] | None:
-        """Return the chunks of the stream, each with its seconds since the request, or None if these are not known."""
+        """Return the chunks of the stream, each with the seconds since the request, or None if they are not known."""
         try:
             parts = self._parts(self.request_data.get("attempt", 0))
             return None if parts is None else read_chunks(parts)
@@ -207,16 +219,16 @@ class CallRecords(Struct, gc=False, eq=False):
 
     @property
     def body_in_parts(self) -> Mapping[str, Payload]:
-        """The plain response of the newest attempt, if it was written in parts."""
+        """The body of the newest attempt's response, if it is not a stream, but was written in parts."""
         if self._body_in_parts is None:
             self._body_in_parts = self._body_of_attempt(self.request_data.get("attempt", 0))
         return self._body_in_parts
 
     def body_of_attempt(self, attempt: int) -> Mapping[str, Payload]:
-        """Return the body of a plain response that was written in parts.
+        """Return the body of a response that is not a stream, but was written in parts because it is long.
 
-        The result has the member that the last record of a short response has: `body`, `text` or `base64`. The result
-        is empty until the response has ended, and if a part is missing.
+        The result has one member, as the record of a short response would have: `body`, `text` or `base64`. The result
+        is empty until the response has ended. It is also empty if a part is missing.
         """
         return self.body_in_parts if attempt == self.request_data.get("attempt", 0) else self._body_of_attempt(attempt)
 
@@ -238,13 +250,13 @@ class CallRecords(Struct, gc=False, eq=False):
             return {"text": data.decode()}
 
     def lacks_parts(self) -> bool:
-        """Whether the response was written in parts, and some of them are missing."""
+        """Return whether the response was written in parts, and some parts are missing or cannot be unpacked."""
         return self.ending is not None and "parts" in self.ending.data and not self.body_in_parts
 
     def _parts(self, attempt: int, *, plain: bool = False) -> list[tuple[bytes, Mapping[str, Payload]]] | None:
-        """Return the bytes and the record's data of each part of a stream, or of a plain body.
+        """Return the unpacked bytes of each part of a stream, or of a plain body, with the data of the part's record.
 
-        Return None if none can be read.
+        Return None if there is no part, or if a part is damaged.
         """
         if not self.streams:
             return None
@@ -259,7 +271,7 @@ class CallRecords(Struct, gc=False, eq=False):
 
     @property
     def joined(self) -> JoinedStream | None:
-        """The stream, joined by its dialect's reader, or None if there is no stream."""
+        """The stream that the dialect's reader assembled, or None if there is no stream."""
         if self._joined is _NOT_READ:
             data = self.stream_bytes()
             joined = None if data is None else join_stream(self.dialect, data)
@@ -267,14 +279,15 @@ class CallRecords(Struct, gc=False, eq=False):
         return self._joined
 
     def stream_error(self) -> Payload:
-        """Return the provider's error in the stream, or None. A stream is joined only if it may have an error."""
+        """Return the provider's error in the stream, or None. Assemble the stream only if it may have an error."""
         return self.joined.error if self._may_have_error() and self.joined is not None else None
 
     def _may_have_error(self) -> bool:
-        """Whether the stream may have an error.
+        """Return whether the stream may have an error.
 
-        The assembled answer on file has the error too. In older journals, which do not say whether the last event came,
-        the answer may lack it. Then the stream may have an error if it has the word "error".
+        If the stream has an error, the assembled response on file has it too. In older journals, which do not state
+        whether the last event came, the assembled response may lack the error. Then look for the word "error" in the
+        stream.
         """
         ending = self.ending.data if self.ending else {}
         assembled = ending.get("assembled")
@@ -290,7 +303,7 @@ class CallRecords(Struct, gc=False, eq=False):
     def raw_response(self) -> Payload:
         """Return the response as JSON or text.
 
-        For a stream, return the assembled response on file, or else join the stream.
+        For a stream, return the assembled response on file. If that is missing, assemble the stream.
         """
         if self.is_manual:
             return self.request_data.get("response")
@@ -326,7 +339,10 @@ class CallRecords(Struct, gc=False, eq=False):
 
 
 class PutAwayCall(Struct, frozen=True, gc=False):
-    """An interaction whose records are only in the journal, at `places`. The other fields are as in `CallRecords`."""
+    """An interaction whose records are not in memory.
+
+    `places` are the offsets of the records in the journal. The other fields are as in `CallRecords`.
+    """
 
     interaction_id: str
     first_seq: int
@@ -343,7 +359,7 @@ class PutAwayCall(Struct, frozen=True, gc=False):
 
 
 def _contains(texts: Iterable[bytes], word: bytes) -> bool:
-    """Whether a word is in a text that consists of parts. Other threads may run between two parts."""
+    """Return whether a word is in the concatenation of some texts. Other threads may run between two texts."""
     end = b""
     for text in texts:
         if text.find(word) >= 0 or (end + text[: len(word)]).find(word) >= 0:
@@ -359,7 +375,10 @@ def _unpacked(data: Mapping[str, Payload]) -> bytes:
 
 
 def _inflated(parts: list[bytes]) -> list[bytes]:
-    """Unpack the parts of a stream. Raises ValueError if they grow beyond the limits."""
+    """Unpack the parts of a stream.
+
+    Raises ValueError if the unpacked bytes are more than the limit, or if a part is cut off.
+    """
     remaining = max(MAX_STREAM_BYTES, MAX_EXPANSION * sum(map(len, parts)))
     inflated = []
     for part in parts:

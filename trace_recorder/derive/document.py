@@ -1,15 +1,15 @@
-"""The document: a trajectory as one JSON object. `docs/format.md` lists its keys and their order.
+"""The document: a trajectory as one JSON object. `docs/format.md` lists the members and their order.
 
-`Trajectory.to_document` writes it; `from_document` reads a document without its journal. An interaction has either
-`input_messages`, the complete list of what the model saw, or in its place
+`Trajectory.to_document` makes a document, and `from_document` reads it without the journal. An interaction has either
+`input_messages`, the complete list of the messages that the model saw, or instead
 
     "input_messages_delta": {"since": "llm_3", "kept": 12, "messages": […]}
 
-This means: the first 12 messages of `llm_3`'s complete list, then the messages of the delta. If `since` is null, no
-message is kept. If messages were removed from the history, `kept` is a list of inclusive ranges of positions, [[0, 0],
-[3, 41]]. `input_messages` never holds only a part of the list. `history` at the root says which form was chosen. In the
-same way, a step that the agent recorded has `llm_messages`, or `llm_messages_delta` with an `id`. The `since` of later
-steps refers to that `id`.
+This delta means the first 12 messages of `llm_3`'s complete list, followed by the delta's own `messages`. If `since` is
+null, no earlier message is repeated. If messages were removed from the history, `kept` is a list of inclusive ranges of
+positions, such as [[0, 0], [3, 41]]. `input_messages` never has only a part of the list. The root member `history`
+states which form the document has. In the same way, a step that the agent recorded has `llm_messages`, or
+`llm_messages_delta` with an `id`. The `since` of a later step refers to this `id`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,11 @@ STEP_DELTA = "llm_messages_delta"
 
 
 def from_document(document: Payload, name: str) -> Trajectory:
-    """Read a document. `name` is used in messages. Raises TrajectoryFormatError if it is not a trajectory."""
+    """Read a document.
+
+    `name` is the name of the document in error messages. Raises TrajectoryFormatError if the document is not a
+    trajectory.
+    """
     if not isinstance(document, dict) or not isinstance(document.get("llm_interactions"), list):
         raise TrajectoryFormatError(
             f"{name} is not a trajectory: a JSON object with a list `llm_interactions` is expected. "
@@ -90,11 +94,11 @@ def _trajectory(document: Mapping[str, Payload]) -> Trajectory:
 def read_value(kind: Callable[..., Value], document: Mapping[str, Payload], **known: Payload) -> Value:
     """Make a value of the class `kind` from its JSON object in a document.
 
-    `known` has the fields that are known already.
+    `known` has the values of the fields that the caller has read already.
 
-    If a member is null or missing, its field gets the default. A field for an object or a list also gets the default if
-    the member is empty, because other tools may write "" there. Raises TypeError, ValueError or AttributeError if a
-    member does not have the type of its field.
+    If a member is null or missing, its field has the default. If a field is for an object or a list, and the member is
+    empty, the field also has the default, because other tools may write "" for nothing. Raises TypeError, ValueError or
+    AttributeError if a member does not have the type of its field.
     """
     for member in members_of(kind):
         stated = document.get(member.name)
@@ -105,9 +109,9 @@ def read_value(kind: Callable[..., Value], document: Mapping[str, Payload], **kn
 
 
 def _read_member(member: Member, value: Payload) -> Payload:
-    """Return the value of a field.
+    """Return the value of the field that has this member.
 
-    If a text field has a description of a value (`is_description`), return the `repr` in it.
+    If the field is a text and the document has a description (`is_description`), return the `repr` in the description.
     """
     kind = member.value_class
     if tuple in member.classes:
@@ -119,9 +123,9 @@ def _read_member(member: Member, value: Payload) -> Payload:
 
 
 def _metrics(members: Mapping[str, Payload], interactions: Sequence[LLMInteraction]) -> dict[str, Payload]:
-    """Return the metrics that are numbers.
+    """Return the members of `metrics` that are numbers.
 
-    Compute the metrics that an older document lacks or counted in another way.
+    Compute the metrics that a document of an older version lacks, or that it counted differently from this version.
     """
     numbers = {name: value for name, value in members.items() if isinstance(value, int | float)}
     if are_of_older_version(numbers):
@@ -132,7 +136,10 @@ def _metrics(members: Mapping[str, Payload], interactions: Sequence[LLMInteracti
 
 
 def expanded(document: Mapping[str, Payload]) -> dict[str, Payload]:
-    """Return a document in which every interaction has its complete messages. Raises KeyError if it is damaged."""
+    """Return a document with complete lists of messages in place of deltas.
+
+    Raises KeyError if the document is damaged.
+    """
     lists: dict[str, list[Payload]] = {}
     of_steps: dict[str, list[Payload]] = {}
     calls, steps = document["llm_interactions"], document["agent_steps"]
@@ -160,7 +167,7 @@ def _expanded(
 
 @dataclass(frozen=True, slots=True)
 class _DocumentSource(WithoutRawData):
-    """The source of an interaction that was read from a document. It has no raw request or response."""
+    """The source of an interaction that was read from a document. It has no raw request and no raw response."""
 
     reading: RequestReading
     new_tool_results: list[ToolResult] = field(default_factory=list)
@@ -183,9 +190,9 @@ def _interactions(documents: list[Payload], messages: _DocumentMessages) -> Iter
 
 
 _TEXTS = frozenset((str, NoneType))
-"""A message with members of only these types is looked up by its members.
+"""A message whose members all have these types is looked up by the members.
 
-Any other message is looked up by its JSON.
+Any other message is looked up by its JSON text.
 """
 
 
@@ -200,9 +207,9 @@ class _DocumentMessages:
     def read(
         self, name: str | None, delta: Mapping[str, Payload] | None, elements: Iterable[Payload]
     ) -> NumberedMessages:
-        """Return the messages of a delta, or of the list `elements` if there is no delta.
+        """Return the complete list of messages of a delta. If `delta` is None, return the messages in `elements`.
 
-        Later deltas refer to `name`.
+        Later deltas refer to this list by `name`.
         """
         kept = self._table.prompt() if delta is None else kept_elements(delta, self._lists)
         kept = kept if isinstance(kept, NumberedMessages) else self._table.prompt(kept)
@@ -221,7 +228,7 @@ class _DocumentMessages:
 
 
 def kept_elements(delta: Mapping[str, Payload], lists: Mapping[str, Sequence[Element]]) -> Sequence[Element]:
-    """Return the elements of an earlier list that a delta keeps: its first elements, or those at some positions."""
+    """Return the elements of an earlier list that a delta repeats: the first ones, or those in ranges of positions."""
     since, kept = delta["since"], delta["kept"]
     if not since:
         return []

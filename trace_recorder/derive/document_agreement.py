@@ -1,7 +1,7 @@
-"""Compares documents: a document with its journal, and an older document with a newer one.
+"""Compares a document with its journal, and an older document with a newer document.
 
-Messages that several interactions or steps share are compared once. So the work grows with the size of the files, not
-with the number of messages after deltas are expanded.
+A message that several interactions or steps share is compared once. So the time grows with the size of the files, and
+not with the size of all complete lists of messages.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _STEPS = "agent_steps"
 
 
 def first_difference(document: Mapping[str, Payload], trajectory: Trajectory) -> str | None:
-    """Return the first place where a document differs from the run of its journal, or None if they are equal."""
+    """Return the first place where a document differs from the trajectory of its journal, or None if they are equal."""
     expected = {
         **trajectory.head(),
         _INTERACTIONS: None,
@@ -39,7 +39,7 @@ def first_difference(document: Mapping[str, Payload], trajectory: Trajectory) ->
         **trajectory.tail("inline"),
         "history": document["history"],
     }
-    if "journal_records" not in document:  # an earlier version wrote the document
+    if "journal_records" not in document:  # a document of an earlier version
         del expected["journal_records"]
     interactions = trajectory.llm_interactions
     if any(map(_has_time_of_newest_attempt, document[_INTERACTIONS])):
@@ -63,7 +63,7 @@ def first_difference(document: Mapping[str, Payload], trajectory: Trajectory) ->
 
 
 def _has_time_of_newest_attempt(document: Mapping[str, Payload]) -> bool:
-    """Whether the duration of a retried call is only that of its newest attempt, as earlier versions wrote it."""
+    """Return whether a retried call has the duration of its newest attempt, as in documents of earlier versions."""
     attempts: Sequence[Payload] = document.get("attempts") or ()
     duration = document.get("duration_seconds")
     return len(attempts) > 1 and duration is not None and duration == attempts[-1].get("duration_seconds")
@@ -75,9 +75,9 @@ def _with_time_of_newest_attempt(call: LLMInteraction) -> LLMInteraction:
 
 @dataclass(slots=True)
 class _Parts(Generic[Part]):
-    """Compares the interactions or the steps of a document with those of a run, in order.
+    """Compares the interactions or the steps of a document with those of a trajectory, in order.
 
-    Equal messages get equal numbers.
+    `array` is the name of the document's member. Equal messages get equal numbers.
     """
 
     array: str
@@ -106,7 +106,8 @@ class _Parts(Generic[Part]):
     ) -> str | None:
         """Return the place of the first difference between the members of an interaction or a step.
 
-        `messages` has the name of the member with messages, the document's numbers, and the expected numbers.
+        `messages` has the name of the member with messages, the numbers of the document's messages, and the numbers of
+        the trajectory's messages.
         """
         name_of_messages, numbers, expected_numbers = messages
         delta = f"{name_of_messages}_delta"
@@ -123,13 +124,19 @@ class _Parts(Generic[Part]):
         return None
 
     def _numbers(self, delta: Payload, messages: Sequence[Payload]) -> Numbers:
-        """Return the numbers of all messages of an interaction or a step, from its own list or from its delta."""
+        """Return the numbers of all messages of an interaction or a step.
+
+        If `delta` is None, `messages` has all messages.
+        """
         kept = array("q", () if delta is None else kept_elements(delta, self._lists))
         kept.extend(map(self._number, messages if delta is None else delta["messages"]))
         return kept
 
     def _number(self, message: Payload) -> int:
-        """Return the number of a message of the document. It is negative if the run has no equal message so far."""
+        """Return the number of a message of the document.
+
+        The number is negative if no equal message of the trajectory was numbered before.
+        """
         number = self._messages.find(json.dumps(message).encode())
         if number is None:
             self._others.append(message)
@@ -176,14 +183,15 @@ class _Steps(_Parts[AgentStep]):
 
 
 def _text_of(message: Message) -> bytes:
-    """Return the JSON of a message as in the document, with the order of its members."""
+    """Return the JSON of a message as the document has it. The order of the members matters."""
     return json.dumps(message.to_document()).encode()
 
 
 def _difference(actual: Payload, expected: Payload, place: str) -> str | None:
     """Return the place of the first difference between two values, or None if they are equal.
 
-    A description that an earlier version wrote in place of a text equals the `repr` in it, because readers return that.
+    If the text of a member is expected and the document has a description, compare the `repr` in the description.
+    Documents of earlier versions have such descriptions, and readers return the `repr`.
     """
     if json.dumps(actual) == json.dumps(expected):
         return None
@@ -207,7 +215,7 @@ _MAX_LISTED = 5
 
 
 def describe_losses(old: Payload, new: Payload) -> str | None:
-    """Return the places where the document `new` has less than the document `old`, or None if it has everything."""
+    """Return the places where the document `new` has less than the document `old`, or None if nothing is missing."""
     if not isinstance(old, dict) or not isinstance(new, dict):
         return None
     kept = {name: value for name, value in old.items() if name not in _COMPUTED}
@@ -217,7 +225,10 @@ def describe_losses(old: Payload, new: Payload) -> str | None:
 
 
 def _losses(old: Payload, new: Payload, where: str) -> Iterator[str]:
-    """Yield the places where a value is missing or empty in `new`. A value that only differs is not reported."""
+    """Yield the places where `old` has a value and `new` has none or an empty value.
+
+    A value that only differs is not a loss.
+    """
     if old in _EMPTY:
         return
     if new in _EMPTY:
@@ -230,7 +241,7 @@ def _losses(old: Payload, new: Payload, where: str) -> Iterator[str]:
 
 
 def _losses_of_list(old: list[Payload], new: list[Payload], where: str) -> Iterator[str]:
-    """Compare elements by their ids if they have ids, else by their positions."""
+    """Compare the elements with the same ids if they have ids. Otherwise compare the elements at the same positions."""
     names = [_name(element) for element in new]
     by_name = dict(zip(names, new, strict=True))
     are_named = None not in by_name and len(by_name) == len(new)

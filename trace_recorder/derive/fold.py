@@ -1,19 +1,19 @@
-"""The fold: the records of a journal → a `Trajectory`.
+"""The fold: makes a `Trajectory` from the records of a journal.
 
-It is a pure function of the records, and works if some are missing.
+The result depends on nothing but the records. Some records may be missing.
 
-Every prefix of a journal can be folded. A record that cannot be read affects only the interactions that use it, and
-`gaps` reports it. Records of one interaction are joined by `interaction_id`. Interactions are in the order in which
-they began. The readers in `dialects/` interpret the bodies that went over the wire, so a corrected reader also improves
-old runs.
+Every prefix of a journal can be folded. A record that cannot be read affects only the interactions that use it, and has
+a gap in the trajectory. The `interaction_id` joins the records of one interaction. Interactions are in the order in
+which they began. The readers in `dialects/` interpret the bodies that went over the wire, so a corrected reader also
+improves old runs.
 
-`add_all` only stores records. `read_pending` then reads them in their order, and `match_tools` finds the calls of the
-tools in the records that were read. The result does not depend on whether records are read one by one or together,
-except for a fold that `is_stale`.
+`add_all` only stores requests, responses and tools. `read_pending` reads the stored requests and responses in their
+order. `match_tools` then finds the tool calls that tools and tool results belong to. The result is the same whether
+records are read one by one or together, unless the fold `is_stale`.
 
-A fold of an open `journal` keeps at most `max_kept_bytes` of the records of calls that have ended. `put_away` drops the
-other records, and they are read from the file again when they are needed. So the fold needs little memory, however long
-the texts are.
+A fold with a `journal`, an open file, keeps at most `max_kept_bytes` of the records of calls that have ended.
+`put_away` drops the other records, and the fold reads them from the file again when it needs them. So the fold needs
+little memory, however long the texts are.
 """
 
 from __future__ import annotations
@@ -47,25 +47,26 @@ from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.trajectory import AgentStep, Status, Trajectory
 
 MAX_READINGS = 256
-"""A fold of an open journal keeps at most this many elements of requests in memory.
+"""A fold with a `journal` keeps the messages of at most this many elements of requests in memory, for each dialect.
 
-It reads the older ones again when it needs them.
+It reads older elements again when it needs them.
 """
 
 
 @dataclass(slots=True)
 class Fold:
-    """Takes records one after another. `trajectory()` returns the run as the records so far describe it.
+    """Takes records one after another. `trajectory` returns the run as the records that were added describe it.
 
     - `run`: the facts of the run itself
     - `table`: the messages of all requests and steps
     - `calls`: the records of each interaction, by its id
     - `tools`: the tool executions, and the tool results that later requests carry
-    - `steps`, `steps_by_id`: the steps that the agent recorded; the steps that are `with` blocks, by their `step_id`
-    - `duplicates`: which interactions were recorded by hand and captured too
-    - `unreadable_ids`: the ids of interactions that cannot be read; each has a gap
-    - `is_stale`: whether tools were matched before the agent recorded its first step. Then these tools belong to other
-      steps, and a new fold is needed, with `tools.has_recorded_steps` True from the beginning.
+    - `steps`, `steps_by_id`: the steps that the agent recorded; of these, the steps that are `with` blocks, by their
+      `step_id`
+    - `duplicates`: finds interactions that were recorded by hand and captured too
+    - `unreadable_ids`: the ids of the interactions that cannot be read; the trajectory has a gap for each
+    - `is_stale`: whether tools were matched before the agent recorded its first step. Then these tools were put into
+      wrong steps. Make a new fold and set `tools.has_recorded_steps` to True at its beginning.
     """
 
     journal: JournalFile | None = None
@@ -104,13 +105,13 @@ class Fold:
         self.add_all([record])
 
     def add_all(self, records: Iterable[Record | BadLine]) -> None:
-        """Add records one after another. A record of an unknown kind is skipped: a later version wrote it."""
+        """Add records one after another. A record of an unknown kind is skipped, because a later version wrote it."""
         remaining = iter(records)
         while not try_call(self._add_usable, self._skip_unusable, remaining):
             continue
 
     def _add_usable(self, records: Iterator[Record | BadLine]) -> bool:
-        """Add records until one cannot be used, which raises. Return True after the last record."""
+        """Add records, and return True after the last one. Raises an exception if a record cannot be used."""
         run = self.run
         for record in records:
             if isinstance(record, BadLine):
@@ -130,7 +131,7 @@ class Fold:
         return True
 
     def _skip_unusable(self, error: Exception) -> bool:
-        """Add a gap for the current record. Raise the error if it came from the source of the records."""
+        """Add a gap for the current record. Raise the error again if the iterator of records caused it."""
         record, self._current = self._current, None
         if record is None:
             raise error
@@ -160,7 +161,7 @@ class Fold:
             self.items.add_base(record.seq, record.data["items"])
 
     def _step_named_by(self, record: Record) -> RecordedStep | None:
-        """Return the step that a record names by its `step_id`. The first record that names it begins the step."""
+        """Return the step of a record's `step_id`, or None if it has none. The first such record begins the step."""
         identity = record.data.get("step_id")
         if identity is None:
             return None
@@ -186,7 +187,7 @@ class Fold:
             step.update(step_values)
 
     def _messages_of_step(self, record: Record) -> Sequence[Message] | None:
-        """Read the messages of an `agent_step` record, or return None. Raises KeyError if an item is missing."""
+        """Return the messages of an `agent_step` record, or None. Raises KeyError if an item is missing."""
         reading = self._step_reader.read(MANUAL, record.data, "llm_messages")
         if reading is not None:
             return reading.messages
@@ -200,7 +201,7 @@ class Fold:
     # ── reading what was added ───────────────────────────────────────────────────────────────────────────────────
 
     def read_pending(self) -> None:
-        """Read the requests and responses that were added since the last call, in the order of their records."""
+        """Read the requests and responses that were not read yet, in the order of their records."""
         pending, self._pending = self._pending, []
         for call, record in pending:
             if call is None:
@@ -216,24 +217,21 @@ class Fold:
                 self._newly_read[call.interaction_id] = call
 
     def match_tools(self) -> None:
-        """Find the call of each tool, and of each tool result, in the records that were read since the last call.
-
-        Only steps and their metrics need this.
-        """
+        """Match the tools and tool results that were not matched yet. Only steps and their metrics need this."""
         unmatched, self._unmatched = iter(self._unmatched), []
         self._has_matched = self._has_matched or self.tools.steps.has_started
         while not try_call(self._match_usable, self._skip_unusable, unmatched):
             continue
 
     def _match_usable(self, unmatched: Iterator[tuple[Any, ...]]) -> bool:
-        """Match until a record cannot be used, which raises. Return True after the last record."""
+        """Match, and return True after the last record. Raises an exception if a record cannot be used."""
         for self._current, match, *arguments in unmatched:
             match(*arguments)
         self._current = None
         return True
 
     def _read_request(self, latest: CallRecords, record: Record) -> None:
-        """Read the new part of a request. `match_tools` handles the tool results in it."""
+        """Read the new messages of a request. `match_tools` later matches the tool results in the request."""
         call = latest if latest.request_data is record.data else latest.as_of(record)
         data = call.request_data
         call.incremental = try_call(self._request_reader.read, _ignore, call.dialect, data)
@@ -245,7 +243,7 @@ class Fold:
             self._unmatched.append((record, self.tools.read_request, call.interaction_id, data, results))
 
     def _read_response(self, latest: CallRecords, record: Record) -> None:
-        """Read a response, and find out whether it was recorded twice. `match_tools` handles its tool calls."""
+        """Read a response, and find out whether it was recorded twice. `match_tools` later uses its tool calls."""
         call = latest if latest.newest is record else latest.as_of(record)
         interaction = self.interaction(call)
         if interaction is not None and (
@@ -260,15 +258,13 @@ class Fold:
         self.tools.read_record(record, self._step_named_by(record))
 
     def _claim_calls(self, record: Record) -> None:
-        """Read the tool calls that a step without a `with` block names."""
+        """Read the tool calls that the agent recorded with a step without a `with` block."""
         self.tools.claim(read_step(None, record.data, record.time).tool_calls)
 
     # ── interactions ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def put_away(self) -> None:
-        """Drop the records of ended calls if there are more than `max_kept_bytes`.
-
-        They are read again if they are needed.
+        """Drop the records of calls that have ended, beyond the first `max_kept_bytes` of them.
 
         Call `read_pending` and `match_tools` before this method.
         """
@@ -281,19 +277,16 @@ class Fold:
                     self._interactions.pop(identity, None)
 
     def interactions(self) -> Iterator[LLMInteraction]:
-        """Return the interactions in the order in which they began, without duplicates. Each is made on demand."""
+        """Yield the interactions in the order in which they began, without duplicates. Each is made on demand."""
         return filter(None, map(self._shown_interaction, [*self.calls.values()]))
 
     def _shown_interaction(self, call: CallRecords | PutAwayCall) -> LLMInteraction | None:
-        """Return an interaction, or None if it cannot be read, or if it was recorded by hand and captured too."""
+        """Return an interaction, or None if it is unreadable, or a recording by hand of a captured call."""
         shown = self._interactions.get(call.interaction_id) or self.interaction(call)
         return shown if shown is not None and (shown.api is not None or not self.duplicates.has(shown)) else None
 
     def interaction(self, call: CallRecords | PutAwayCall) -> LLMInteraction | None:
-        """Return the value of an interaction.
-
-        It is made once. If its records cannot be read, add a gap and return None.
-        """
+        """Make an interaction once from its records. If these cannot be read, add a gap and return None."""
         identity = call.interaction_id
         interaction = self._interactions.get(identity)
         if identity in self.unreadable_ids or (interaction is not None and interaction.source is call):
@@ -314,18 +307,18 @@ class Fold:
     # ── the trajectory ───────────────────────────────────────────────────────────────────────────────────────────
 
     def trajectory(self, status: Status) -> Trajectory:
-        """Build the trajectory from all records so far. `status` is used if the journal has no end."""
+        """Return the trajectory of all records so far. `status` is used if the journal has no finalize record."""
         return replace(self.run.outline(status, None), **self.interaction_fields(), **self.step_fields())
 
     def interaction_fields(self) -> dict[str, Any]:
-        """Return the fields of the trajectory that need its interactions, but do not need `match_tools`."""
+        """Return the fields of the trajectory that depend on its interactions, but not on `match_tools`."""
         self.read_pending()
         interactions = [*self.interactions()]
         outline = self.run.outline("unknown", interactions[0] if interactions else None)
         return {"llm_interactions": interactions, "provider": outline.provider, "model": outline.model}
 
     def step_fields(self) -> dict[str, Any]:
-        """Return the fields of the trajectory that need its steps, or all of its records."""
+        """Return the fields of the trajectory that depend on its steps, or on all of its records."""
         self.read_pending()
         self.match_tools()
         interactions = [*self.interactions()]
@@ -337,10 +330,11 @@ class Fold:
         }
 
     def interactions_and_steps(self) -> Iterator[tuple[LLMInteraction | None, AgentStep | None]]:
-        """Yield the interactions and the steps in the order in which they began. Each call is read once for both.
+        """Yield the interactions and the steps in the order in which they began, as pairs in which one may be None.
 
-        If the agent recorded no steps, each interaction other than an embedding has a step, and both are yielded
-        together. Tools that ran outside of all steps have steps of their own.
+        If the agent recorded no steps, each interaction other than an embedding has a step, and is yielded together
+        with it. So the records of each interaction are read once for both. Tools that ran outside of all steps have
+        steps of their own.
         """
         for call in self.calls.values():
             if isinstance(call, CallRecords) and call.ending is None:  # if it cannot be read, its tools move to steps
@@ -360,7 +354,7 @@ class Fold:
                     answers, executions = self.tools.answers.get(identity, {}), self.tools.executions.get(identity, ())
                     step = step_of(next(numbers), interaction, answers, executions)
             is_numbered_by_us = step is not None and step.derived and self.tools.has_recorded_steps
-            # A summary states the number that the agent gave the step.
+            # A summary belongs to the step with the number that the agent gave, and not to a step that we numbered.
             if self.run.summaries and step is not None and not is_numbered_by_us:
                 step = self.run.with_summary(step)
             yield interaction, step
@@ -374,7 +368,7 @@ class Fold:
 
 
 def _ignore(_: Exception) -> None:
-    """Do nothing, because `CallRecords.has_request` is False for a request that cannot be read."""
+    """Return None. `CallRecords.has_request` is False for a request that cannot be read."""
 
 
 _HANDLERS: Mapping[str, Callable[[Fold, Record], object]] = {

@@ -1,10 +1,10 @@
-"""Makes an `LLMInteraction` from the records of one call (`call_records.py`), and finds calls that were recorded twice.
+"""Makes an `LLMInteraction` from the records of one call, and finds calls that were recorded twice.
 
-Nothing here raises if a record is missing: an unknown value is None. Errors come from three places: the record of a
-failed exchange, the body of an HTTP error, and an error event in the stream.
+A missing record does not raise an exception: an unknown value is None. The error of a call may come from the record of
+a failed exchange, from the body of an HTTP error, or from an error event in the stream.
 
-If an agent records a call by hand whose response was captured too, the call is shown once, as it was captured. Such
-calls are recognised by the id of the response, whichever record came first.
+An agent may record a call by hand that was captured too. Then the trajectory has only the captured call. The id of the
+response shows that the two are the same, whichever was recorded first.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from trace_recorder.values.trajectory import Gap
 
 
 def interaction_of(call: CallRecords) -> LLMInteraction:
-    """Make the value of an interaction from its records, as far as they exist."""
+    """Make an `LLMInteraction` from those of its records that exist."""
     request_data, ending = call.request_data, call.ending
     end: Mapping[str, Payload] = request_data if call.is_manual else ending.data if ending else {}
     first_token: Payload = (call.last_part if not end or "polled" in end else end).get("time_to_first_token_seconds")
@@ -57,13 +57,13 @@ def interaction_of(call: CallRecords) -> LLMInteraction:
 
 
 _TEXTS = ("provider", "api", "agent", "agent_id", "parent_agent_id", "parent_execution_id")
-"""The members of a request's record that are texts, and are fields of the interaction."""
+"""The texts in a request's record that become fields of the interaction."""
 
 
 def _how_it_ended(call: CallRecords, end: Mapping[str, Payload]) -> tuple[bool, str | None]:
-    """Return whether an answer is complete, and why not. The reason is None if it is unknown.
+    """Return whether the response is complete, and the reason if it is not. The reason is None if it is unknown.
 
-    Older journals do not say whether the last event of a stream came. For them, the stream itself is examined.
+    Older journals do not state whether the last event of a stream came. Then examine the stream itself.
     """
     answered = call.is_manual or (call.ending is not None and call.ending.kind == "llm_response")
     complete = answered and end.get("complete", True) is True
@@ -75,14 +75,14 @@ def _how_it_ended(call: CallRecords, end: Mapping[str, Payload]) -> tuple[bool, 
 
 
 def _undamaged_stream(call: CallRecords, end: Mapping[str, Payload]) -> JoinedStream | None:
-    """Join the stream of a call, or return None if a part of it is missing or damaged."""
+    """Assemble the stream of a call. Return None if a part of the stream is missing or damaged."""
     data = call.stream_bytes()
     joined = None if data is None else join_stream(call.dialect, data)
     return joined if joined is not None and joined.events == end.get("events") else None
 
 
 def asks_for_stream(request_data: Mapping[str, Payload], body: Payload) -> bool:
-    """Whether the data of a request, or its body, asks for a stream.
+    """Return whether the data of a request's record, or the body of the request, asks for a stream.
 
     `body` may lack the members that are stored as items.
     """
@@ -96,7 +96,7 @@ def request_members(request_data: Mapping[str, Payload]) -> Mapping[str, Payload
 
 
 def _stream_error(call: CallRecords, end: Mapping[str, Payload]) -> ErrorInfo | None:
-    """Return the error that the stream of a call carries, or None."""
+    """Return the error in the stream of a call, or None."""
     carried = call.stream_error()
     if carried is None:
         return None
@@ -120,7 +120,7 @@ def _ending_error(ending: Record, in_parts: Mapping[str, Payload]) -> ErrorInfo 
 
 
 def stated_error(error: Payload) -> ErrorInfo | None:
-    """Return an error as a record states it, or None if there is no error."""
+    """Return an error that a record states, or None if `error` is not an object."""
     if not isinstance(error, dict):
         return None
     status = error.get("status")
@@ -129,7 +129,7 @@ def stated_error(error: Payload) -> ErrorInfo | None:
 
 
 def _attempts(call: CallRecords, ending_error: ErrorInfo | None) -> tuple[Attempt, ...]:
-    """Return every HTTP exchange of an interaction, in order. `ending_error` is the error of the newest exchange."""
+    """Return all HTTP exchanges of an interaction, in order. `ending_error` is the error of the newest exchange."""
     parts = {part.data.get("attempt", 0): part.data for part in call.streams} if call.streams else {}
     attempts = []
     for request in call.requests:
@@ -163,7 +163,7 @@ def _duration(attempts: Sequence[Attempt], end: Mapping[str, Payload]) -> float 
 
 
 def _seconds(value: Payload) -> float | None:
-    """Return a duration that a record states, or None if it is not a number below `MAX_SECONDS`."""
+    """Return a duration that a record states. Return None if the value is not a number below `MAX_SECONDS`."""
     return value if type(value) in _NUMBERS and abs(value) < MAX_SECONDS else None
 
 
@@ -183,9 +183,9 @@ def unreadable_gaps(interactions: Iterable[LLMInteraction]) -> list[Gap]:
 
 @dataclass(slots=True)
 class Duplicates:
-    """Finds interactions recorded by hand whose responses were captured too.
+    """Finds interactions that were recorded by hand, and whose responses were captured too.
 
-    Takes responses in the order of the records.
+    Call `add` in the order of the records.
 
     - `_captured`: the response ids of captured interactions
     - `_manual`: the response ids of interactions recorded by hand, each with the ids of these interactions
@@ -195,11 +195,14 @@ class Duplicates:
     _manual: dict[str, dict[str, None]] = field(default_factory=dict)
 
     def has(self, call: LLMInteraction) -> bool:
-        """Whether the response of an interaction recorded by hand was captured too."""
+        """Return whether the response of an interaction that was recorded by hand was captured too."""
         return call.response.id in self._captured
 
     def add(self, call: LLMInteraction) -> Mapping[str, None]:
-        """Add a response. If it was captured, return the interactions recorded by hand that have the same response."""
+        """Add an interaction with a response.
+
+        If it was captured, return the ids of interactions by hand with the same response.
+        """
         identity = call.response.id or ""
         if call.api is None:
             self._manual.setdefault(identity, {})[call.interaction_id] = None

@@ -1,15 +1,16 @@
-"""The open tool calls of a run: calls for which a tool may still run, and calls that a later request may answer.
+"""Keeps the open tool calls of a run: those for which a tool may still run, and those that a later request may answer.
 
-The call of a tool is found in one of two ways. The agent may name the call. Otherwise it is one of the agent's calls
-for which no tool ran and which no request answered. Calls of the same step are tried first, then calls of newer
-responses. The first call with the same name and arguments is taken, or else the only call with the same name. A call
-with a failed tool may be retried. The records of a joined session file name the interaction of each tool's call. For
-such records, `tool_executions.py` does not ask this module.
+When a tool runs, `match` finds the model's tool call for it. If the agent states the id of the call, this id decides.
+Otherwise the tool belongs to one of the agent's calls for which no tool ran, and which no request answered. Calls of
+the tool's step are tried first, and calls of newer responses before calls of older ones. The first call with the same
+name and arguments is taken, or else the only call with the same name. If a tool fails, another tool may run for its
+call. The tools of a joined session file state the interaction of their call. `tool_executions.py` does not call `match`
+for them.
 
-A result in a later request is found by its call id. If the provider gives no ids, they are made up, and are unique only
-within one conversation. So a result belongs to the newest open call with its id, of the same agent if possible. An
-agent may give an id of its own to a call with a made-up id. So a result with an unknown id belongs to the first open
-call of its name in the newest response with made-up ids.
+When a request has a tool result, `match_results` finds the call that the result answers. If the provider gives no ids,
+they are made up, and are unique only within one conversation. So a result belongs to the newest call with the same id,
+and calls of the same agent come first. An agent may give its own id to a call with a made-up id. So a result with an
+unknown id belongs to the first open call with the same tool name in the newest response with made-up ids.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from trace_recorder.values.structs import replace
 
 @dataclass(slots=True, eq=False)
 class _Response:
-    """The calls of one response.
+    """The tool calls of one response.
 
     - `first_seq`: the number of the interaction's first record
     - `step`: the `step_id` of the `with` block in which the interaction was made
     - `without_tool`: the calls for which a tool may still run, by call id
-    - `without_id`: the unanswered calls with made-up ids
-    - `agent_ids`: the ids that the agent gave to calls with made-up ids
+    - `without_id`: the calls with made-up ids that no result has answered, by call id
+    - `agent_ids`: the ids that the agent gave to calls with made-up ids, by the made-up id
     """
 
     interaction_id: str
@@ -46,7 +47,7 @@ class _Response:
 
 
 class OpenCalls:
-    """The open tool calls of a run. Methods are called in the order of the records."""
+    """The open tool calls of a run. Call the methods in the order of the records."""
 
     def __init__(self) -> None:
         self._responses: dict[str, _Response] = {}
@@ -83,27 +84,30 @@ class OpenCalls:
     # ── tools that run ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def match(self, execution: ToolExecution) -> None:
-        """Find the call that a tool runs for. No later tool is matched to the same call."""
+        """Find the call that a tool runs for, and set it in `execution`. No later tool is matched to the same call."""
         match = self._find_by_id(execution) if "call_id" in execution.call_data else self._find_by_name(execution)
         if match is not None:
             response, key = match
             execution.requested_by, execution.requested_call = response.interaction_id, response.without_tool.pop(key)
 
     def reopen(self, execution: ToolExecution) -> None:
-        """Open the call of a failed tool again, until a request answers it."""
+        """Open the call of a failed tool again.
+
+        Until a request answers this call, another tool can be matched to it.
+        """
         of_agent = self._without_tool.get(agent_key(execution.call_data), {})
         response = of_agent.get(execution.requested_by or "")
         if response is not None and execution.requested_call is not None:
             response.without_tool[execution.requested_call.call_id] = execution.requested_call
 
     def latest(self, execution: ToolExecution) -> str | None:
-        """Return the last interaction of the agent that runs a tool."""
+        """Return the id of the last interaction of the agent that runs a tool, or None if there is none."""
         return self._latest.get(agent_key(execution.call_data))
 
     def close(self, interaction_id: str, call_id: str | None = None) -> None:
-        """Close a call, or all calls of an interaction, because the model got the result.
+        """Close a call because the model got its result. If `call_id` is None, close all calls of the interaction.
 
-        No later tool is matched to it.
+        No later tool is matched to a closed call.
         """
         response = self._responses.get(interaction_id)
         if response is None:
@@ -133,7 +137,7 @@ class OpenCalls:
         return same_name[0] if len(same_name) == 1 else None
 
     def _candidates(self, execution: ToolExecution) -> list[_Response]:
-        """Return the responses with open calls of a tool's agent.
+        """Return the responses of a tool's agent that have open calls and came before the tool.
 
         Responses of the tool's step come first, and newer responses come before older ones.
         """
@@ -145,7 +149,7 @@ class OpenCalls:
     # ── results in later requests ────────────────────────────────────────────────────────────────────────────────────
 
     def match_results(self, agent: Hashable, results: Iterable[ToolResult]) -> Iterator[tuple[str | None, ToolResult]]:
-        """Yield each result that an agent's request carries, with the id of the interaction that asked for it.
+        """Yield each tool result in an agent's request with the id of the interaction that asked for it.
 
         The id is None if no known call matches.
         """
@@ -162,9 +166,9 @@ class OpenCalls:
             yield response.interaction_id, replace(result, call_id=call.call_id, name=call.name)
 
     def _match_id_of_agent(self, agent: Hashable, result: ToolResult) -> tuple[_Response, ToolCall] | None:
-        """Find the call to which the agent gave the id of this result, and note the id.
+        """Find the call with a made-up id to which the agent gave the id of this result. Remember the agent's id.
 
-        The provider gave the call no id.
+        The provider gave this call no id.
         """
         newest_first = reversed(self._without_id.get(agent, {}).values()) if result.call_id else ()
         same_name = (

@@ -1,4 +1,4 @@
-"""The body of a request or a response, from the data of its record.
+"""Reads the body of a request or a response from the data of its record.
 
 A body that is JSON is stored as JSON (`body`). Any other body is stored as text (`text`) or, if it is not UTF-8, as
 bytes (`base64`). `storage/items/table.py` reads request bodies that were taken apart into items.

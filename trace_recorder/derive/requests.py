@@ -1,8 +1,9 @@
-"""Reads requests one after another. Parts that repeat an earlier request are not read again.
+"""Reads requests one after another. If a request repeats messages of an earlier request, they are not read again.
 
-Each request repeats the history of its conversation. `RequestReader` takes requests in order and reads only the new
-elements of the history, one by one, as the dialect's own `read_request` does. For a request in another form, it returns
-None, and the request must be read as a whole.
+Each request repeats the history of its conversation, which the journal has as a list of item numbers. `RequestReader`
+takes requests in order, and reads only the elements of the history that are new. It reads each element as the dialect's
+own `read_request` does. If a request has no such list, `RequestReader` returns None, and the caller must read the whole
+request.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from trace_recorder.values.structs import replace
 class RequestReader:
     """Reads the requests of one run into a table of messages. Each distinct message of the run is read once.
 
-    Requests share equal messages, even with another reader that has the same `readings`. For each dialect, the messages
-    of at most `max_readings` elements are kept in memory.
+    Requests share equal messages, also across two readers with the same `readings`. For each dialect, the messages of
+    at most `max_readings` elements are kept in memory.
     """
 
     def __init__(
@@ -44,8 +45,8 @@ class RequestReader:
     def read(self, dialect: str | None, data: Mapping[str, Payload], history: str = "") -> IncrementalReading | None:
         """Read a request from the data of its record, or return None if it must be read as a whole.
 
-        `history` is the member with the messages, if it is not the usual one of the dialect. Raises KeyError if a
-        record that it needs is missing.
+        `history` is the name of the member with the messages, or "" for the dialect's usual member. Raises KeyError if
+        a record that the request needs is missing.
         """
         items = data.get("items", {})
         reader = dialect_of(dialect)
@@ -63,12 +64,15 @@ class RequestReader:
     def _without_history(
         self, dialect: Dialect, history: str, rest: Mapping[str, Payload]
     ) -> tuple[RequestReading, list[Message]]:
-        """Read a request without its history. Return the messages that come before the history separately."""
+        """Read a request without its history.
+
+        Return the request without any messages, and the messages that come before the history.
+        """
         base = dialect.read_request(self._items.expand(rest) | {history: []})
         return replace(base, messages=SharedSequence(), tools=tuple(base.tools)), [*base.messages]
 
     def _new_readings(self, dialect: Dialect, elements: History) -> ElementReadings:
-        """Return the readings that all requests of a dialect share."""
+        """Make the `ElementReadings` that all requests of a dialect share, and return them."""
         self.readings[dialect.name] = ElementReadings(
             self._items,
             self._table,

@@ -1,6 +1,7 @@
-"""Collects the facts of the run itself: its start and end, annotations, rewards, gaps, and damaged journal lines.
+"""Collects the facts about the run as a whole: start and end, annotations, rewards, gaps, and damaged journal lines.
 
-`fold.py` handles LLM interactions, tools and steps, and passes each other record to its method here.
+`fold.py` handles the records of LLM interactions, tools and steps. It passes each record of another kind to a method of
+`RunFacts`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from trace_recorder.values.trajectory import AgentStep, Gap, Reward, Status, Tra
 MISSING_LINES = "lines of the journal"
 """The `what` of a gap for records that are missing from the journal."""
 MAX_REPORTED_LINES = 1000
-"""At most this many damaged lines get a gap each. The other lines are counted together in one gap."""
+"""At most this many damaged lines have a gap each. One more gap states how many other damaged lines there are."""
 
 
 _TYPES_OF_START: Mapping[str, tuple[type, ...]] = {
@@ -32,18 +33,18 @@ _TYPES_OF_START: Mapping[str, tuple[type, ...]] = {
     "metadata": (dict,),
 }
 _TYPES_OF_END: Mapping[str, tuple[type, ...]] = {"status": (str,), "success": (bool,), "execution_time": (int, float)}
-"""The types of the members of the start and the finalize record. Each member may be absent or null."""
+"""The types of the members of the start record and the finalize record. Each member may also be absent or null."""
 _STATUSES = frozenset(get_args(Status))
 _FROM_INTERACTIONS = {"llm_interactions", "agent_steps", "metrics", "gaps"}
 
 
 @dataclass(slots=True)
 class RunFacts:
-    """The facts of one run, added record by record.
+    """The facts of one run, collected record by record.
 
-    `torn` is a last line that was cut off, and `records` is how many records were read. `last_seq` is the number of the
-    newest record, and `damaged_since` is how many damaged lines follow it. `redactions` is how many secrets were
-    masked, as the records state. `summaries` are the summaries of steps, by the JSON of the step number.
+    `torn` is the last line if it was cut off, and `records` is how many records were read. `last_seq` is the number of
+    the newest record, and `damaged_since` is how many damaged lines follow that record. `redactions` is how many
+    secrets were masked, as the records state. `summaries` has the summaries of steps, by the JSON of the step number.
     """
 
     start: Record | None = None
@@ -64,18 +65,18 @@ class RunFacts:
 
     @property
     def damage(self) -> int:
-        """How many damaged lines, and groups of missing lines, the journal has."""
+        """How many damaged lines the journal has, plus how many ranges of missing lines."""
         return self._reported_lines + self._unreported_lines + sum(gap.what == MISSING_LINES for gap in self.gaps)
 
     @property
     def ends_in_damage(self) -> bool:
-        """Whether the newest line is damaged, and not just cut off. A gap reports such a line already."""
+        """Whether the newest line is damaged, and not just cut off."""
         return self.damaged_since > 0 and self.torn is None
 
     def count(self, record: Record) -> None:
-        """Count the secrets that were masked in a record, and the records that are missing before it.
+        """Count the secrets that were masked in a record. Add a gap if records are missing before this record.
 
-        The caller may skip a record that directly follows the last one and has no masked secret.
+        The caller need not call this for a record without masked secrets that directly follows the last record.
         """
         if "redacted" in record.data and (redacted := as_int(record.data["redacted"])):
             self.redactions += redacted
@@ -85,7 +86,7 @@ class RunFacts:
             self.last_seq, self.damaged_since = record.seq, 0
 
     def _report_missing(self, record: Record) -> None:
-        """Add a gap if more records are missing before this one than there were damaged lines since the last record."""
+        """Add a gap if more records are missing before this record than there were damaged lines before it."""
         last, damaged = self.last_seq, self.damaged_since
         missing = record.seq - last - 1
         if missing > damaged:
@@ -109,22 +110,22 @@ class RunFacts:
             self._unreported_bytes += line.length
 
     def add_unusable(self, record: Record, error: Exception) -> None:
-        """Add a gap for a record with data that could not be used."""
+        """Add a gap for a record whose data could not be used."""
         why = f"record {record.seq}: {type(error).__name__}: {error}"
         self.gaps.append(Gap(record.time, f"a {record.kind} record could not be used", why))
 
     def add_start(self, record: Record) -> None:
-        """Add a start record; only the first one counts."""
+        """Keep the start record. If there are several, keep the first."""
         self.start = self.start or self._with_declared_types(record, _TYPES_OF_START)
 
     def add_end(self, record: Record) -> None:
-        """Add a finalize record; the last one counts."""
+        """Keep the finalize record. If there are several, keep the last."""
         self.end = self._with_declared_types(record, _TYPES_OF_END)
 
     def _with_declared_types(self, record: Record, types: Mapping[str, tuple[type, ...]]) -> Record:
-        """Return the record with each member of the type that `types` gives for it.
+        """Return the record, with members of the types in `types`.
 
-        A member that should be a text is converted. Another wrong member is dropped and gets a gap.
+        If a member should be a text and is not, convert it. Remove any other member with a wrong type, and add a gap.
         """
         data = record.data
         wrong = [name for name, kinds in types.items() if type(data.get(name)) not in (*kinds, NoneType)]
@@ -147,7 +148,7 @@ class RunFacts:
             self._annotated[record.seq] = key
 
     def apply_redaction(self, record: Record) -> None:
-        """Replace the data of an earlier record by a copy that masks a secret which became known later."""
+        """Replace the data of an earlier record by a copy in which a secret is masked that became known later."""
         of, data = record.data["of"], record.data
         if self.start is not None and of == self.start.seq:
             masked: dict[str, Payload] = {name: data[name] for name in ("task", "metadata") if name in data}
@@ -156,7 +157,7 @@ class RunFacts:
             self.annotations[self._annotated[of]] = data["value"]
 
     def _is_newest(self, seq: int) -> bool:
-        """Whether the record `seq` still has the newest value of its annotation."""
+        """Return whether no record after `seq` has set the same annotation."""
         return not any(later > seq and key == self._annotated[seq] for later, key in self._annotated.items())
 
     def add_reward(self, record: Record) -> None:
@@ -171,14 +172,17 @@ class RunFacts:
         self.gaps.append(check_types(Gap(time, text_of_member(data["what"]) or "", text_of_member(data["why"]) or "")))
 
     def all_gaps(self) -> tuple[Gap, ...]:
-        """Return the gaps of the whole journal, without the gaps of single interactions."""
+        """Return the gaps of the run, without the gaps of single interactions."""
         if not self._unreported_lines:
             return tuple(self.gaps)
         why = f"{self._unreported_lines} more, {self._unreported_bytes} bytes"
         return (*self.gaps, Gap(None, "damaged lines of the journal", why))
 
     def with_summary(self, step: AgentStep) -> AgentStep:
-        """Add to a step the summary that was recorded for its number, if there is one."""
+        """Return the step with the summary that was recorded for its number.
+
+        Return it unchanged if there is no summary.
+        """
         summary = self.summaries.get(to_json(step.step_number))
         return replace(step, extra={**step.extra, "lakeview_summary": summary}) if summary is not None else step
 
@@ -200,10 +204,10 @@ class RunFacts:
         metrics: dict[str, Payload] | None = None,
         gaps: Iterable[Gap] = (),
     ) -> Trajectory:
-        """Make the trajectory without its interactions and steps.
+        """Return the trajectory without its interactions and steps.
 
-        `status` is used if the journal has no end. If the start record has no provider or model, it is taken from
-        `first`, the first interaction. `gaps` are the gaps of single interactions.
+        `status` is used if the journal has no finalize record. If the start record has no provider or model, the first
+        interaction, `first`, provides it. `gaps` are the gaps of single interactions.
         """
         begun: Mapping[str, Payload] = self.start.data if self.start else {}
         ended: Mapping[str, Payload] = self.end.data if self.end else {}

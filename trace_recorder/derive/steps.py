@@ -1,7 +1,8 @@
-"""The steps of a run: the steps that the agent recorded, a step for each other call, and steps for the remaining tools.
+"""Makes the steps of a run: from what the agent recorded, or from LLM calls, and from tools that belong to neither.
 
-A `ToolExecution` is shown in the step of the call that it ran for, which `open_calls.py` finds. If a tool matches no
-call, no model asked for it, and its call id is made up. `ToolSteps` decides where such tools are shown.
+A `ToolExecution` is in the step of the LLM call whose tool call it ran for. `open_calls.py` finds this call. If there
+is none, no model asked for the tool, and its call id is made up. `ToolSteps` has the steps of tools that are in no
+other step.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from trace_recorder.values.structs import replace
 from trace_recorder.values.trajectory import AgentStep
 
 AGENT_MEMBERS = ("agent", "agent_id", "parent_agent_id")
-"""The members of a record that name an agent."""
+"""The members of a record that identify the agent."""
 Answers = Mapping[str, ToolResult]
 """The results of one interaction's tool calls, by call id."""
 _NO_TOOLS: tuple[tuple[ToolCall, ...], tuple[ToolResult, ...]] = ((), ())
@@ -40,9 +41,11 @@ class ToolExecution:
     - `identity`: the execution id
     - `first_seq`, `time`: the number of its first record, and when it began
     - `call_data`, `result_data`: the data of its `tool_call` and `tool_result` records
-    - `requested_by`, `requested_call`: the interaction and the call by which a model asked for the tool, or None
-    - `attached_to`: the interaction that the tool is shown with: `requested_by`, or else the agent's last one before it
-    - `tool_step`: the step that shows the tool if no other step does; None if the tool ran in a step's `with` block
+    - `requested_by`, `requested_call`: the id of the interaction in which a model asked for the tool, and the tool
+      call; None if no model asked
+    - `attached_to`: the interaction in whose step the tool is: `requested_by`, or else the agent's last interaction
+      before the tool
+    - `tool_step`: the step for the tool if no other step has it; None if the tool ran in the `with` block of a step
     - `has_sub_agent`: whether an agent was started in the tool
     """
 
@@ -68,17 +71,14 @@ class ToolExecution:
         return self.result_data is not None and self.result_data.get("success") is False
 
     def call(self) -> ToolCall:
-        """Return the call as the model made it, or else as the tool got it."""
+        """Return the model's tool call, or else a call with the arguments that the tool got."""
         if self.requested_call is not None:
             return self.requested_call
         call_id = as_text(self.call_data.get("call_id"))
         return ToolCall(call_id or self.identity, self.name, self.call_data.get("arguments", {}), call_id is None)
 
     def result(self, answer: ToolResult | None) -> ToolResult | None:
-        """Return the result.
-
-        `answer` is the result that the model got; while the tool runs, there is no other result.
-        """
+        """Return the result of the tool. While the tool runs, return `answer`, the result that the model got."""
         if self.result_data is None:
             return answer
         error, result = self.result_data.get("error"), self.result_data.get("result")
@@ -99,7 +99,7 @@ class ToolExecution:
 
 
 def _error_text(error: Mapping[str, Payload]) -> str:
-    """Return an error of a tool as text. An error of an imported run may have no type."""
+    """Return an error of a tool as text. The error of an imported run may have an empty type."""
     kind, message = error.get("type"), error.get("message")
     return str(message) if kind == "" else f"{kind}: {message}"
 
@@ -107,7 +107,7 @@ def _error_text(error: Mapping[str, Payload]) -> str:
 def tool_calls_and_results(
     interactions: Iterable[LLMInteraction], answers: Mapping[str, Answers], executions: Iterable[ToolExecution]
 ) -> tuple[tuple[ToolCall, ...], tuple[ToolResult, ...]]:
-    """Return the tool calls of these interactions and executions, each call once, and the known results."""
+    """Return the tool calls of these interactions and executions, each call once, and the results that are known."""
     calls: dict[tuple[str, str], tuple[ToolCall, ToolResult | None]] = {}
     for interaction in interactions:
         for number, call in enumerate(interaction.response.tool_calls):
@@ -125,7 +125,7 @@ def tool_calls_and_results(
 def step_of(
     number: int, interaction: LLMInteraction, answers: Answers, executions: Collection[ToolExecution] = ()
 ) -> AgentStep:
-    """Make the step of one interaction. `executions` are the executions of tools that are attached to it."""
+    """Make the step of one interaction. `executions` are the tool executions that are attached to the interaction."""
     calls, results = _NO_TOOLS
     if interaction.response.tool_calls or executions:
         calls, results = tool_calls_and_results([interaction], {interaction.interaction_id: answers}, executions)
@@ -166,15 +166,19 @@ _STATED_AT_END = (
     "error",
     "duration_seconds",
 )
-"""The values of a step that the agent may state when the step ends."""
+"""The fields of a step whose values the agent may give when the step ends."""
 
 
 @dataclass(slots=True, eq=False)
 class RecordedStep:
-    """A step that the agent recorded: the stated values, and the calls and tools of the step's `with` block, if any.
+    """A step that the agent recorded. If the step is a `with` block, it has the block's interactions and tools.
 
-    `identity` is the `step_id`, or None for a step that was recorded by one call, without a block. `first_seq` is the
-    number of the step's first record.
+    - `stated`: the step with the values that the agent gave
+    - `first_seq`: the number of the step's first record
+    - `identity`: the `step_id` of the block, or None for a step that was recorded without a block
+    - `closed`: whether the block has ended
+    - `interactions`: the ids of the block's interactions
+    - `executions`: the tools that ran in the block
     """
 
     stated: AgentStep
@@ -193,7 +197,7 @@ class RecordedStep:
         return cls(stated, record.seq, data["step_id"], closed=False)
 
     def update(self, step: AgentStep) -> None:
-        """Add the values that the agent stated at the end of the block. They replace earlier values."""
+        """Add the values that the agent gave at the end of the block. They replace earlier values."""
         members = {name: getattr(step, name) for name in _STATED_AT_END}
         self.stated = replace(self.stated, **{name: value for name, value in members.items() if _is_stated(value)})
         self.closed = self.closed or step.duration_seconds is not None
@@ -201,7 +205,10 @@ class RecordedStep:
     def step(
         self, inside: Sequence[LLMInteraction], answers: Mapping[str, Answers], executions: Iterable[ToolExecution]
     ) -> AgentStep:
-        """Make the step. `inside` has its interactions, and `executions` has the tools that they asked for."""
+        """Make the step.
+
+        `inside` has the interactions of the block, and `executions` has the tools that these interactions asked for.
+        """
         if self.identity is None:
             return self.stated
         recorded, last = self.stated, self._last_of_agent(inside)
@@ -219,7 +226,10 @@ class RecordedStep:
         return replace(step, state=step.state or self._state(step))
 
     def _last_of_agent(self, inside: Sequence[LLMInteraction]) -> LLMInteraction | None:
-        """Return the last interaction of the step's own agent, or else the last one of any agent."""
+        """Return the last interaction of the step's own agent.
+
+        If that agent has none, return the last interaction of any agent.
+        """
         own = [interaction for interaction in inside if interaction.agent_id == self.stated.agent_id] or inside
         return own[-1] if own else None
 
@@ -237,13 +247,14 @@ def _is_stated(value: Payload) -> bool:
 
 @dataclass(slots=True, eq=False)
 class ToolStep:
-    """The tools that one agent ran outside of every other step, from one of its calls or steps to the next.
+    """A step with the tools that one agent ran between two of its calls or steps, and that are in no other step.
 
-    - `opening_seq`: the number of the first record of the step's first tool, which identifies the step
-    - `agent_data`: the data of that record, for the agent's name and ids
-    - `first_seq`: the number of the first record of the first tool that the step showed; steps are in this order
-    - `placed`: for how many tools the step was reserved, even if other steps show them now
-    - `closed`: whether the step takes no more tools
+    - `opening_seq`: the number of the record with which the first tool began, which identifies the step
+    - `agent_data`: the data of the same record, with the agent's name and ids
+    - `first_seq`: the number of the first record of the first tool that was in the step; steps are sorted by this
+      number
+    - `placed`: for how many tools the step was reserved, including tools that are now in other steps
+    - `closed`: whether no more tools are added to the step
     """
 
     opening_seq: int
@@ -254,7 +265,7 @@ class ToolStep:
     closed: bool = False
 
     def step(self, number: int, answers: Mapping[str, Answers]) -> AgentStep:
-        """Make the step. It must have at least one tool. Its state is "error" if the last tool failed."""
+        """Make the step. There must be at least one tool in it. The state is "error" if the last tool failed."""
         executions = sorted(self.executions.values(), key=attrgetter("first_seq"))
         calls, results = tool_calls_and_results((), answers, executions)
         failed = results[-1].error if executions[-1].failed else None
@@ -271,19 +282,22 @@ class ToolStep:
 
 
 MAX_TOOLS_PER_STEP = 64
-"""A new step begins after this many tools, so that no step grows without limit if no calls are recorded."""
+"""A tool step has at most this many tools, and the next tool begins a new step.
+
+So a step does not grow without limit if an agent records only tools.
+"""
 MAX_WAITING_CLAIMS = 256
-"""At most this many calls of recorded steps wait for their tools, and as many tools wait for a step that names them.
+"""At most this many tool calls of recorded steps wait for a tool, and as many tools wait for a recorded step.
 
 The oldest are forgotten first.
 """
 
 
 class ToolSteps:
-    """The tool steps of a run. Methods are called in the order of the records.
+    """The tool steps of a run. Call the methods in the order of the records.
 
-    `steps` are the tool steps that show at least one tool. `has_started` is True if any tool ran outside of all `with`
-    blocks of steps.
+    `steps` are the tool steps that have at least one tool. `has_started` is True if any tool ran outside of all steps
+    with a `with` block.
     """
 
     def __init__(self, *, max_tools: int = MAX_TOOLS_PER_STEP) -> None:
@@ -302,7 +316,7 @@ class ToolSteps:
             step.closed = True
 
     def start(self, identity: str, record: Record) -> None:
-        """Reserve a tool step for a tool that runs outside of all `with` blocks of steps.
+        """Reserve a tool step for a tool that runs outside of all steps with a `with` block.
 
         `record` is the first record of the tool.
         """
@@ -324,7 +338,10 @@ class ToolSteps:
         return self._step_of.pop(identity, None)
 
     def place(self, execution: ToolExecution, *, elsewhere: bool) -> None:
-        """Show a tool in its tool step, or remove it there if another step shows it or names it."""
+        """Put a tool into its tool step.
+
+        If `elsewhere` is True, or if a recorded step names the tool, remove it from its tool step.
+        """
         step = execution.tool_step
         if step is None:
             return
@@ -340,11 +357,14 @@ class ToolSteps:
                 del self.steps[step]
 
     def contains(self, execution: ToolExecution) -> bool:
-        """Whether a tool is shown in a tool step."""
+        """Return whether a tool is in its tool step."""
         return execution.tool_step is not None and execution.identity in execution.tool_step.executions
 
     def claim(self, calls: Iterable[ToolCall]) -> None:
-        """Take the calls that a recorded step without a block names. Their tools are shown in that step."""
+        """Take the tool calls that a step without a `with` block names.
+
+        Remove their tools from the tool steps, because they are in that step.
+        """
         for call in calls:
             execution = next(
                 (execution for execution in self._unclaimed if self.contains(execution) and _matches(call, execution)),
@@ -366,9 +386,9 @@ class ToolSteps:
 
 
 def _matches(call: ToolCall, execution: ToolExecution) -> bool:
-    """Whether a tool ran for a call of a recorded step.
+    """Return whether a tool ran for a tool call of a recorded step.
 
-    Compare ids, or names and arguments if the tool or the call has no id.
+    Compare the ids. If the tool or the call has no id, compare the names and arguments.
     """
     ran = execution.call()
     if call.call_id and not ran.call_id_made_up:

@@ -1,9 +1,9 @@
-"""Reads the requests of a loaded run as prompts: arrays of the numbers that messages have in the run's table.
+"""Reads the requests of a run as prompts: arrays of the numbers that messages have in the run's table.
 
-A prompt that continues an earlier prompt shares the array of the earlier prompt, and only the new elements of its
-history are read. If the agent has edited the history, the prompt is put together from pieces of the earlier array. Then
-only the elements at the edits are read. A history is read from its beginning if tool calls or results in it need
-made-up ids, because each made-up id depends on all calls before it.
+A history is a list of elements, and an element is an item of the journal. If a request continues an earlier prompt, it
+shares the earlier array, and only the new elements of its history are read. If the agent has edited the history, ranges
+of the earlier array are copied, and only the elements at the edits are read. If tool calls or results in an edited
+history need made-up ids, the whole history is read, because each made-up id depends on all calls before it.
 """
 
 from __future__ import annotations
@@ -26,13 +26,16 @@ from trace_recorder.values.structs import Struct, field, replace
 
 
 def newest_results(messages: Sequence[Message]) -> list[ToolResult]:
-    """Return the tool results after the model's last message. `TablePrompts` collects them while it reads."""
+    """Return the tool results after the model's last message.
+
+    `TablePrompts` collects the same results while it reads.
+    """
     newest = takewhile(lambda message: message.role != "assistant", reversed(messages))
     return [result_of(message) for message in newest if message.role == "tool"][::-1]
 
 
 def result_of(message: Message) -> ToolResult:
-    """Read a tool message as a result. In a dialect that does not state failures, `success` is None."""
+    """Return the result in a tool message. If the dialect does not state whether the tool failed, `success` is None."""
     failed = message.extra.get("is_error")
     if failed is True:
         return ToolResult(message.call_id or "", name=message.name, success=False, error=_error_text(message.content))
@@ -41,7 +44,10 @@ def result_of(message: Message) -> ToolResult:
 
 
 def _error_text(content: Payload) -> str:
-    """Return an error as text: a list of text parts with one part on each line, any other value as JSON."""
+    """Return the content of an error as text.
+
+    Text parts are joined by line breaks, and any other content becomes JSON.
+    """
     parts = content if isinstance(content, list) else [content]
     texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
     strings = [text for text in texts if isinstance(text, str)]
@@ -51,27 +57,30 @@ def _error_text(content: Payload) -> str:
 
 
 PREAMBLE = -1
-"""The number of the element for everything before the history, such as a system prompt."""
+"""The number that stands for the part of a request before the history, such as a system prompt.
+
+Items have other numbers.
+"""
 MAX_PROMPTS = 64
-"""At most this many prompts are remembered, because agents may take turns.
+"""At most this many prompts are remembered. Several are needed, because agents may take turns.
 
 A request is compared with each of these prompts.
 """
 MIN_ELEMENTS = 16
-"""A prompt with fewer elements is remembered only for the next request.
+"""A prompt with fewer elements than this is remembered only for the next request.
 
-Reading it again costs no more than finding it.
+To read a short prompt again costs no more than to find it.
 """
 _Group: TypeAlias = "tuple[int, list[Message]]"
 Key = TypeVar("Key", int, tuple[int, ...])
 
 
 class IncrementalReading(Struct, frozen=True, gc=False):
-    """A request that was read together with earlier ones.
+    """A request that was read together with earlier requests.
 
-    `offer` is the request without its messages. The messages are the first `count` of the `numbers` in a table.
-    `results` are the tool results after the model's last message. `made_up` is how many calls of the request have
-    made-up ids.
+    `offer` is the request without its messages. The first `count` of the `numbers` are the numbers of its messages in
+    `table`. `results` are the tool results after the model's last message. `made_up` is how many tool calls in the
+    request have made-up ids.
     """
 
     offer: RequestReading
@@ -88,7 +97,7 @@ class IncrementalReading(Struct, frozen=True, gc=False):
         return NumberedMessages(self.table, numbers, 0, self.count)
 
     def put_away(self) -> IncrementalReading:
-        """Return the reading without its tool results.
+        """Return this reading without tool results.
 
         A short prompt gets a tuple of numbers, which the garbage collector skips.
         """
@@ -97,7 +106,7 @@ class IncrementalReading(Struct, frozen=True, gc=False):
 
 
 class ElementReadings:
-    """Reads the elements of a dialect's histories into messages. An element is the number of an item.
+    """Reads the messages of elements of a dialect's histories. An element is given by its item number.
 
     The messages of the newest `max_kept` elements stay in memory. The messages of older elements are read again when
     needed.
@@ -124,7 +133,7 @@ class ElementReadings:
         self._read_again = partial(_read_again, read, items)
 
     def read(self, number: int) -> list[Message]:
-        """Return the messages of an element. The list is shared: do not change it."""
+        """Return the messages of an element. Other callers get the same list: do not change it."""
         messages = self._readings.get(number)
         if messages is None:
             messages = self._readings[number] = self._read_element(self._items.element(number))
@@ -133,7 +142,7 @@ class ElementReadings:
         return messages
 
     def groups(self, elements: Numbers) -> Iterable[_Group]:
-        """Yield groups: the number of elements, and the messages that these elements become together."""
+        """Yield the groups of elements that are read together: how many elements, and the messages that they become."""
         if self.merge_rule is None:
             return zip(repeat(1), map(self.read, elements))
         rule = MergeRule(self.merge_rule.continues, partial(self._merge, self.merge_rule))
@@ -149,9 +158,9 @@ class ElementReadings:
         return merged[0]
 
     def _put_away(self, kept: dict[Key, list[Message]], again: Callable[[Key], list[Message]]) -> None:
-        """Drop the messages of the oldest element. The table calls `again` if it needs them.
+        """Drop the messages of the element that was read first. The table calls `again` if it needs these messages.
 
-        `again` must not refer to these readings.
+        `again` must not refer to this object, because the garbage collector could not free such a cycle of references.
         """
         key = next(iter(kept))
         for place, message in enumerate(kept.pop(key)):
@@ -170,11 +179,13 @@ def _merge_again(
 
 
 class TablePrompt(Struct, eq=False, gc=False):
-    """The part of a conversation that was read: its elements, how many messages each element has, and their numbers.
+    """The prompt of a conversation as far as it was read.
 
-    A message that was read from several elements is counted with the last element. The requests of a conversation share
-    these arrays, which only grow. `results` are the tool results after the model's last message. `numbering` makes up
-    ids if a call or a result had none. Requests with the same `key` differ only in their histories.
+    `elements` are the elements that were read, `counts` is how many messages each element became, and `messages` are
+    the numbers of these messages. If several elements became one message, the last of these elements has the count 1.
+    The requests of a conversation share these arrays, which only grow. `results` are the tool results after the model's
+    last message. `numbering` makes up ids if a tool call or a result had none. Requests with the same `key` differ only
+    in their histories.
     """
 
     key: str
@@ -187,7 +198,7 @@ class TablePrompt(Struct, eq=False, gc=False):
     made_up: int = 0
 
     def keep(self, other: TablePrompt, begin: int, end: int) -> None:
-        """Append the elements of another prompt from `begin` to `end`, with their messages."""
+        """Append the elements of another prompt from `begin` to before `end`, with their messages."""
         first = sum(other.counts[:begin])
         self.elements += other.elements[begin:end]
         self.counts += other.counts[begin:end]
@@ -201,7 +212,7 @@ class TablePrompts:
         self._table = table
         self._beginnings: dict[str, TablePrompt] = {}
         self._prompts: list[TablePrompt] = []
-        """The newest prompt of each conversation, the newest first."""
+        """The newest prompt of each conversation. The newest of all comes first."""
 
     def read(
         self,
@@ -210,10 +221,10 @@ class TablePrompts:
         readings: ElementReadings,
         begin: Callable[[], tuple[RequestReading, list[Message]]],
     ) -> IncrementalReading:
-        """Read a request with these elements. The first element is `PREAMBLE`.
+        """Read the request of a history with these elements. The first element is `PREAMBLE`.
 
-        `begin` reads the request without its history, and the messages of the preamble. Raises KeyError if a record
-        that the request needs is missing.
+        `begin` returns the request without its messages, and the messages before the history. Raises KeyError if a
+        record that the request needs is missing.
         """
         prompt: TablePrompt | None
         for prompt in self._prompts:
@@ -251,9 +262,9 @@ class TablePrompts:
         return prompt
 
     def _extend(self, prompt: TablePrompt, elements: Numbers, readings: ElementReadings) -> bool:
-        """Append the elements that a prompt lacks.
+        """Append the elements that a prompt does not have yet.
 
-        Return False if the first new element merges with the prompt's last message.
+        If the first new element merges with the prompt's last message, append nothing and return False.
         """
         new = elements[len(prompt.elements) :]
         if not new:
@@ -265,7 +276,7 @@ class TablePrompts:
         return True
 
     def _merges(self, prompt: TablePrompt, new: Numbers, readings: ElementReadings) -> bool:
-        """Whether the first message of new elements merges with the last message of a prompt."""
+        """Return whether the first message of the new elements merges with the last message of the prompt."""
         read = readings.read
         before = next(filter(None, map(read, reversed(prompt.elements[1:]))), None)
         after = next(filter(None, map(read, new)), None)
@@ -273,7 +284,6 @@ class TablePrompts:
         return rule is not None and before is not None and after is not None and rule.continues(before[-1], after[0])
 
     def _append(self, prompt: TablePrompt, groups: Iterable[_Group], readings: ElementReadings) -> None:
-        """Append the messages of elements that were read together."""
         for size, messages in groups:
             prompt.counts.extend([*repeat(0, size - 1), len(messages)])
             for read in messages:
@@ -288,9 +298,9 @@ class TablePrompts:
                 prompt.messages.append(self._table.number_of(message))
 
     def _with_ids(self, prompt: TablePrompt, message: Message, readings: ElementReadings) -> Message:
-        """Return a message with all its ids.
+        """Return a message with ids for all its tool calls and results.
 
-        Ids are counted from the start of the prompt as soon as one id is missing.
+        Made-up ids are numbered from the beginning of the prompt. The first missing id begins the numbering.
         """
         if prompt.numbering is None:
             if not readings.makes_up_ids or not _lacks_id(message):
@@ -303,9 +313,9 @@ class TablePrompts:
     # ── edited histories ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def _read_edited(self, key: str, elements: Numbers, readings: ElementReadings) -> TablePrompt | None:
-        """Put a prompt together from pieces of an earlier prompt: the newest one that contains the middle element.
+        """Put a prompt together from ranges of the newest earlier prompt that contains the middle element.
 
-        Return None if there is no such prompt, if made-up ids depend on the edited part, or if the request is short.
+        Return None if there is no such prompt, if either prompt has made-up ids, or if the request is short.
         """
         if len(elements) < MIN_ELEMENTS:
             return None
@@ -333,7 +343,7 @@ class TablePrompts:
 
 
 class _Edit(NamedTuple):
-    """An edit: elements `first` to `last` of a new prompt replace elements `begin` to `end` of an earlier prompt."""
+    """An edit: elements `first:last` of a prompt replace elements `begin:end` of an earlier prompt."""
 
     begin: int
     end: int
@@ -342,9 +352,10 @@ class _Edit(NamedTuple):
 
 
 def _edits(before: TablePrompt, elements: Numbers, *, merges: bool) -> list[_Edit]:
-    """Return the edits that turn an earlier prompt into a list of elements.
+    """Return the edits that turn the elements of an earlier prompt into these elements.
 
-    If elements may merge into one message, an edit also covers the messages directly before and after it.
+    If `merges` is True, elements may merge into one message. Then an edit includes the message before it and the
+    message after it.
     """
     edits: list[_Edit] = []
     moved = 0
@@ -362,7 +373,10 @@ def _edits(before: TablePrompt, elements: Numbers, *, merges: bool) -> list[_Edi
 
 
 def _begin_of_message(counts: Numbers, position: int) -> int:
-    """Return the position of the first element of the message before a position, but at least 1, after the preamble."""
+    """Return the position of the first element of the message before a position.
+
+    It is at least 1, after the preamble.
+    """
     last = position - 1
     while last > 0 and not counts[last]:
         last -= 1
@@ -372,12 +386,14 @@ def _begin_of_message(counts: Numbers, position: int) -> int:
 
 
 def _end_of_message(counts: Numbers, position: int) -> int:
-    """Return the position after the last element of the first message that ends at or after a position."""
+    """Return the position after the message that has the element at a position.
+
+    It is at most the length of the list.
+    """
     while position < len(counts) and not counts[position]:
         position += 1
     return min(position + 1, len(counts))
 
 
 def _lacks_id(message: Message) -> bool:
-    """Whether an id of a message must be made up."""
     return (message.role == "tool" and not message.call_id) or not all(call.call_id for call in message.tool_calls)

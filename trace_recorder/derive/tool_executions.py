@@ -1,8 +1,9 @@
-"""The executions of tools: for which call each tool ran, which result the model got, and which step shows the tool.
+"""Finds for each tool execution the tool call that it ran for, the result that the model got, and the step that has it.
 
-A tool is shown with the interaction that asked for it, or else with the last interaction of its agent before it. If no
-step shows that interaction, the tool has a step of its own (`steps.py`). The tool calls in an open stream are unknown.
-So tools and results that come while it is open are matched again when it has ended.
+A tool is attached to the interaction in which the model asked for it, or else to the last interaction of the tool's
+agent before the tool. If that interaction is in no step, the tool is in a tool step (`steps.py`). The tool calls in an
+open stream are not known yet. So tools and results that come while a stream is open are matched again when the stream
+has ended.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from trace_recorder.values.messages import Payload, ToolCall, ToolResult
 
 @dataclass(slots=True)
 class DuringStream:
-    """The tools and results that came while a stream was open and matched no known call.
+    """The tools and results that came while a stream was open, and for which no call was found.
 
-    An agent may run a tool before the end of the stream that asked for it.
+    An agent may run a tool before the end of the stream in which the model asked for it.
     """
 
     executions: dict[str, ToolExecution] = field(default_factory=dict)
@@ -33,13 +34,13 @@ class DuringStream:
 
 @dataclass(slots=True)
 class ToolExecutions:
-    """Takes requests, responses and tools in the order of their records.
+    """Matches tools and results to tool calls. Call the methods in the order of the records.
 
-    - `step_of_interaction`: the `step_id` of the `with` block that an interaction belongs to
+    - `step_of_interaction`: the `step_id` of the `with` block in which an interaction was made, by the interaction's id
     - `has_recorded_steps`: whether the agent recorded any step itself
     - `executions`: the executions that are attached to an interaction, by the id of the interaction
-    - `answers`: the results that the model got for each interaction's calls
-    - `steps`: the executions that no other step shows
+    - `answers`: the results that the model got, by the interaction that asked for them, and by call id
+    - `steps`: the steps of the executions that are in no other step
     """
 
     step_of_interaction: dict[str, str] = field(default_factory=dict)
@@ -52,16 +53,16 @@ class ToolExecutions:
     _open_streams: dict[str, DuringStream] = field(default_factory=dict)
 
     def start(self, record: Record, step: RecordedStep | None) -> None:
-        """Note that a tool begins, before its record is read.
+        """Reserve a tool step for a tool that begins, before its record is read.
 
-        `step` is the `with` block in which the tool runs, or None.
+        `step` is the step of the `with` block in which the tool runs, or None. In a block, no tool step is reserved.
         """
         identity = record.data["execution_id"]
         if step is None and identity not in self._running:
             self.steps.start(identity, record)
 
     def read_request(self, identity: str, data: Mapping[str, Payload], results: Sequence[ToolResult]) -> None:
-        """Read the data of a request, which carries these tool results."""
+        """Read the data of a request, and match the tool results in the request."""
         execution = self._running.get(data.get("parent_execution_id") or "")
         if execution is not None:
             execution.has_sub_agent = True
@@ -75,11 +76,11 @@ class ToolExecutions:
     def read_response(
         self, identity: str, call: LLMInteraction | None, call_seq: int, first_seq: int, duplicates: Iterable[str]
     ) -> None:
-        """Read the tool calls of a response, if there is one, and match what came while its stream was open.
+        """Read the tool calls of a response, and match the tools and results that came while its stream was open.
 
-        Tools and results that were attached to `duplicates` of the interaction may belong to the interaction.
-        `call_seq` is the number of the interaction's first record, and `first_seq` is the number of the interaction's
-        request.
+        `call` is None if there is no response. `duplicates` are the ids of interactions that are not shown because they
+        record the same response. Their tools and results may belong to `call`. `call_seq` is the number of the
+        interaction's first record, and `first_seq` is the number of its first request.
         """
         during = self._open_streams.pop(identity, None) or DuringStream()
         if call is None:
@@ -96,7 +97,7 @@ class ToolExecutions:
                 self._assign_results(agent, [result])  # the other open streams have the result already
 
     def read_record(self, record: Record, step: RecordedStep | None) -> None:
-        """Read one record of an execution, and find the call that it runs for."""
+        """Read one record of a tool execution, and find the tool call that the execution runs for."""
         identity = record.data["execution_id"]
         execution = self._running.get(identity)
         if execution is None:
@@ -122,13 +123,13 @@ class ToolExecutions:
                 self._open_calls.reopen(execution)
 
     def claim(self, calls: Iterable[ToolCall]) -> None:
-        """Take the tool calls of a step that the agent recorded without a block."""
+        """Take the tool calls of a step that the agent recorded without a `with` block."""
         self.steps.claim(calls)
 
     def detach(self, identity: str, agent: Hashable = None) -> DuringStream:
-        """Remove the tools and results that are attached to an interaction that is not shown.
+        """Remove the tools and results that are attached to an interaction, because the interaction is not shown.
 
-        Return them, because another interaction may have asked for them.
+        Return these tools and results, because they may belong to another interaction.
         """
         self._open_calls.close(identity)
         executions = {execution.identity: execution for execution in self.executions.pop(identity, ())}
@@ -151,16 +152,16 @@ class ToolExecutions:
         return unclaimed
 
     def _find_late(self, execution: ToolExecution, identity: str) -> None:
-        """Find the call of a tool that ran while a stream was open.
+        """Find the tool call of a tool that ran while a stream was open.
 
-        `identity` is the interaction whose stream has now ended.
+        `identity` is the id of the interaction whose stream has now ended.
         """
         if execution.requested_by is None:
             self._open_calls.match(execution)
             self._attach(execution, identity if self._latest_before(execution) == identity else execution.attached_to)
 
     def _attach(self, execution: ToolExecution, last: str | None) -> None:
-        """Attach a tool to the interaction that asked for it, or else to the last interaction of its agent."""
+        """Attach a tool to the interaction that asked for it, or else to `last`, the last interaction of its agent."""
         before, execution.attached_to = execution.attached_to, execution.requested_by or last
         if before is not None and before != execution.attached_to and before in self.executions:
             self.executions[before].remove(execution)
@@ -169,7 +170,7 @@ class ToolExecutions:
         self._place_in_tool_step(execution)
 
     def _place_in_tool_step(self, execution: ToolExecution) -> None:
-        """Show a tool in a tool step if no other step shows it."""
+        """Put a tool into its tool step if it is in no other step."""
         has_block = execution.requested_by in self.step_of_interaction
         has_call = execution.attached_to is not None
         self.steps.place(execution, elsewhere=has_block if self.has_recorded_steps else has_call)

@@ -1,8 +1,8 @@
-"""Validation: whether the files of a run are complete, well-formed, and consistent with themselves and each other.
+"""Checks whether the files of a run are complete, well-formed, and consistent with themselves and each other.
 
-`validate(path)` only reads. A finding is an error if data was lost or changed, or contradicts other data. It is a note
-if a reader should only know it, such as the cut-off last line of a process that was killed. The shape of a file is
-checked by `schemas/violations.py`, its meaning by the fold.
+`validate` only reads. A finding is an error if data was lost or changed, or contradicts other data. A finding is a note
+if it only informs, such as about the cut-off last line of a process that was killed. `schemas/violations.py` checks the
+types and members in a file, and the fold checks whether the records can be used.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ _MASK = re.compile(r"\[REDACTED:[a-z-]+\]")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An error or a note: its place, such as "journal, record 17 (llm_request)", and its description."""
+    """An error or a note.
+
+    `where` is the place, such as "journal, record 17 (llm_request)", and `what` describes the finding.
+    """
 
     severity: Literal["error", "note"]
     where: str
@@ -51,7 +54,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The findings for the files of one run, and how much was examined."""
+    """The findings for the files of one run, and how many records and interactions were examined."""
 
     path: Path
     findings: tuple[Finding, ...]
@@ -60,15 +63,16 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether no finding is an error."""
+        """Whether there are no errors. There may be notes."""
         return all(finding.severity != "error" for finding in self.findings)
 
 
 def validate(path: str | Path) -> Report:
     """Check that the files of a run are complete, have the right form, and agree with each other.
 
-    `path` is either file. Nothing is written. The report has `ok`, and `findings`, each with `severity`, `where` and
-    `what`. Raises OSError if the file cannot be read. Every fault of the file's content is a finding.
+    `path` is the document or the journal. Nothing is written. The report has `ok`, and `findings`, each with
+    `severity`, `where` and `what`. Raises OSError if the file cannot be read. Any fault of the file's content is a
+    finding, and not an exception.
     """
     path = Path(path)
     if path.is_dir():
@@ -94,7 +98,7 @@ def validate(path: str | Path) -> Report:
 
 
 def _why_refused(lines: Sequence[Record | BadLine], records: Sequence[Record]) -> Finding | None:
-    """Return a finding if the journal cannot be validated any further, or None."""
+    """Return an error if the journal cannot be validated further, or None."""
     if not records and any(not line.torn for line in lines if isinstance(line, BadLine)):
         return Finding("error", "journal", "no line is a record of this package")
     if not records:
@@ -141,7 +145,7 @@ def _check_shape(record: Record) -> Iterator[Finding]:
 
 
 def _add_to_fold(line: Record | BadLine, fold: Fold, *, reported: bool) -> Iterator[Finding]:
-    """Add a line to the fold, and yield a finding if it could not be used."""
+    """Add a line to the fold. Yield a finding if the line could not be used."""
     before = len(fold.run.gaps)
     fold.add(line)
     if isinstance(line, BadLine):
@@ -166,7 +170,10 @@ def _check_sequence(records: Iterable[Record]) -> Iterator[Finding]:
 
 
 def _check_items(record: Record, checks: ItemChecks) -> Iterator[Finding]:
-    """Put together a request that was taken apart into items, and yield its faults."""
+    """Put together a request from its items.
+
+    Yield an error if that fails, or if the items are not those that the writer meant.
+    """
     if "items" not in record.data:
         return
     try:
@@ -181,9 +188,9 @@ def _check_items(record: Record, checks: ItemChecks) -> Iterator[Finding]:
 
 
 def _check_masking(records: Sequence[Record]) -> Iterator[Finding]:
-    """Yield a note for each record with a value that became known as a secret only later.
+    """Yield a note for each record with a secret that became known only after the record was written.
 
-    The document masks this value.
+    The document masks this secret.
     """
     by_seq = {record.seq: record for record in records}
     for record in records:
@@ -193,7 +200,7 @@ def _check_masking(records: Sequence[Record]) -> Iterator[Finding]:
 
 
 def _check_streams(records: Iterable[Record], items: ItemTable) -> Iterator[Finding]:
-    """Assemble each stream again, and compare the result with the response on file."""
+    """Assemble each stream again, and compare the result with the assembled response on file."""
     exchanges: dict[tuple[str, int], CallRecords] = {}
     for record in records:
         if "attempt" in record.data:
@@ -210,7 +217,10 @@ def _check_streams(records: Iterable[Record], items: ItemTable) -> Iterator[Find
 
 
 def _fault_of_stream(call: CallRecords, ending: Record) -> str | None:
-    """Return the fault of the stream of one exchange, or of its assembled response, or None."""
+    """Return a description of the fault in the stream or in the assembled response of one exchange.
+
+    Return None if there is no fault.
+    """
     if call.stream_bytes() is None and (ending.data.get("events") or ending.data["assembled"]):
         return "its stream is missing, or cannot be unpacked"
     if "chunk_ends" in call.last_part and call.raw_chunks() is None:
@@ -221,7 +231,10 @@ def _fault_of_stream(call: CallRecords, ending: Record) -> str | None:
 
 
 def _are_equal(written: Payload, again: Payload) -> bool:
-    """Whether two values are equal, except for secrets masked in the first. A secret may span several events."""
+    """Return whether two values are equal, except for secrets that are masked only in the first.
+
+    This happens if a secret spans several events of the stream.
+    """
     first, second = json.dumps(written, sort_keys=True), json.dumps(to_jsonable(again), sort_keys=True)
     return first == second or bool(re.fullmatch(".+?".join(map(re.escape, _MASK.split(first))), second, re.DOTALL))
 
@@ -234,7 +247,10 @@ def _place_of(record: Record) -> str:
 
 
 def _check_document(path: Path, fold: Fold, lines: Sequence[Record | BadLine]) -> Iterator[Finding]:
-    """Validate the document of a journal. It must equal the run that its first `journal_records` records fold to."""
+    """Check the document of a journal.
+
+    It must equal the trajectory of the journal's first `journal_records` records.
+    """
     try:
         trajectory = fold.trajectory("unknown")
     except _UNREADABLE as error:
@@ -251,7 +267,10 @@ def _check_document(path: Path, fold: Fold, lines: Sequence[Record | BadLine]) -
 
 @dataclass(slots=True)
 class _Document:
-    """Checks a document without its journal. `value` is its JSON, and `is_sound` says whether it has no error."""
+    """Checks a document without its journal.
+
+    `value` is the JSON of the document. `is_sound` is True if `findings` found no error.
+    """
 
     value: Payload = None
     is_sound: bool = False
@@ -278,13 +297,16 @@ class _Document:
 
 
 _WITHOUT_END = ("running", "interrupted", "unknown")
-"""The statuses of a run whose journal has no end. The status in a document depends on when the document was written."""
+"""The possible statuses in the document of a journal without a finalize record.
+
+The status depends on when the document was written.
+"""
 
 
 def _check_agreement(
     document: Mapping[str, Payload], trajectory: Trajectory, fold: Fold, lines: Sequence[Record | BadLine]
 ) -> Iterator[Finding]:
-    """Compare a document with the journal, or with the part of the journal that it covers."""
+    """Compare a document with the trajectory of the records that it covers."""
     covered, records = document.get("journal_records", trajectory.journal_records), fold.run.records
     last = next((line for line in reversed(lines) if isinstance(line, Record)), None)
     if covered > records:
@@ -303,7 +325,7 @@ def _check_agreement(
 
 
 def _beginning(lines: Sequence[Record | BadLine], count: int) -> Trajectory:
-    """Return the run as the first `count` records of its journal describe it."""
+    """Return the trajectory of the first `count` records of a journal."""
     fold = Fold()
     for line in lines:
         if isinstance(line, Record) and fold.run.records == count:
@@ -313,11 +335,17 @@ def _beginning(lines: Sequence[Record | BadLine], count: int) -> Trajectory:
 
 
 MAX_LISTS = 8
-"""A list is compared with at most this many earlier lists of the same name, the newest ones."""
+"""At most this many of the newest lists of each name are remembered, with their check values.
+
+A list that begins with a remembered list continues its check value.
+"""
 
 
 class ItemChecks:
-    """Checks the requests of one journal, in their order. `records` are all of its records."""
+    """Checks the item numbers in the requests of one journal, in their order.
+
+    `records` are all records of the journal.
+    """
 
     def __init__(self, items: ItemTable, records: Iterable[Record]) -> None:
         self._items = items
@@ -328,7 +356,7 @@ class ItemChecks:
         self._lists: dict[str, deque[tuple[array[int], int]]] = {}
 
     def has_expected_items(self, data: Mapping[str, Payload]) -> bool:
-        """Whether a request refers to the items that its writer meant, according to its check values.
+        """Return whether the check values of a request fit the items to which the request refers.
 
         Raises KeyError, TypeError, ValueError or AttributeError if the request cannot be put together.
         """

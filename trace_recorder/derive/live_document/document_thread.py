@@ -1,10 +1,10 @@
-"""The one thread that writes the documents of all runs of this process, and its limits.
+"""The thread that writes the documents of all runs of this process, and the limits for its work.
 
-After a write, the next one waits twenty times the processor time that it will probably take, and at least a fifth of a
-second. So all writes together take at most a twentieth of one core. The document that has waited longest is written
-first. While an expensive document waits, cheaper documents are written before it, spread over its wait. All of them
-together delay it by no more than the length of its own pause. So documents are written more rarely as runs grow, but
-never stop. The thread starts with the first record that a document must show, and sleeps while no document waits.
+Between two writes, the thread pauses for twenty times the processor time that the second write will probably take, and
+for at least a fifth of a second. So all writes together take at most a twentieth of one core. The document that has
+waited longest is the first to be written. During its pause, the thread writes cheaper documents, which delay the first
+document by at most the length of its own pause. So a document is written more rarely as its run grows, but it is always
+written in the end. The thread starts when the first document lacks a record, and sleeps while no document waits.
 """
 
 from __future__ import annotations
@@ -28,11 +28,15 @@ from trace_recorder.signal_handlers import suppress
 class DocumentLimits:
     """The limits for the document of one run. Sizes are in bytes.
 
-    - `at_once_bytes`: while the journal is not larger, a record that the agent makes is in the document on return
-    - `cost_multiple`: after a write, the next one waits this many times the processor time that it will probably take
-    - `min_pause_seconds`: the shortest wait after a write
-    - `inline_bytes`: with history="auto", the document has deltas if the prompts of all calls and steps are longer
-    - `kept_bytes`: records of this total size stay in memory during a write; the other records are read a second time
+    - `at_once_bytes`: while the journal has at most this size, the document is written before a `record_*` method
+      returns
+    - `cost_multiple`: the pause between two writes is this many times the processor time that the second will probably
+      take
+    - `min_pause_seconds`: the shortest pause before a write
+    - `inline_bytes`: with history="auto", the document has deltas if the prompts of all calls and steps together are
+      larger
+    - `kept_bytes`: during a write, records of ended calls up to this total size stay in memory; the others are read
+      twice
     """
 
     at_once_bytes: int = 64 * 1024
@@ -46,7 +50,7 @@ DEFAULT_LIMITS = DocumentLimits()
 
 
 class WaitingDocument(Protocol):
-    """The methods of a run's document that the thread needs."""
+    """A run's document, as far as the thread knows it."""
 
     @property
     def limits(self) -> DocumentLimits:
@@ -60,39 +64,45 @@ class WaitingDocument(Protocol):
 
 
 class DocumentThread:
-    """Writes the documents that lack records of their runs.
+    """Writes documents that lack the newest records of their runs.
 
-    `waiting` has these documents, in the order of the oldest record that each document lacks. No lock is taken for
-    `waiting`, because adding or removing a document is one operation of a dict. A caller that adds a document, or sees
-    that the thread `is_idle`, must call `wake`. A caller that writes a document itself must call `remove`.
+    `waiting` has these documents in the order in which they began to wait. No lock protects `waiting`, because to add
+    or to remove a document is one operation of a dict. A caller that adds a document, or that finds `is_idle` True,
+    must call `wake`. A caller that writes a document itself must call `remove`.
     """
 
     def __init__(self) -> None:
         self.after_fork()
 
     def after_fork(self) -> None:
-        """Start empty in a forked child: the thread does not exist there, and its lock may never be released."""
+        """Begin without documents in a forked child.
+
+        The thread does not exist there, and the lock may be locked for ever.
+        """
         self.waiting: dict[WaitingDocument, None] = {}
         self._wakings: SimpleQueue[None] = SimpleQueue()
         self._lock = new_lock()
         self._serving: dict[str, int] = {}
-        """The id of the one thread that writes.
+        """The id of the thread that writes, under the key "thread".
 
-        While this thread starts, a signal handler may start a second thread, which then ends.
+        While this thread starts, a signal handler may start a second thread. The second thread ends at once.
         """
         self.is_idle = True
         self._last_end = self._counted_from = 0.0
         self._overtaken_seconds = 0.0
 
     def wake(self) -> None:
-        """Wake the thread, or start it. Raises RuntimeError if the system has no more threads."""
+        """Wake the thread, or start it. Raises RuntimeError if the system cannot start a thread."""
         self._wakings.put(None)
         with self._lock:
             if not self._serving:
                 start_thread(partial(run_yielding, self._run), "trace_recorder document")
 
     def remove(self, document: WaitingDocument) -> None:
-        """Remove a document if it waits. Wake the thread, which may be sleeping until this document is due."""
+        """Remove a document if it waits.
+
+        Wake the thread then, because it may be sleeping until this document is due.
+        """
         if self.waiting.pop(document, self) is not self:
             self._wakings.put(None)
 
@@ -105,7 +115,7 @@ class DocumentThread:
                 self.is_idle = True
                 while not self.waiting:
                     self._wakings.get()
-                self.is_idle = False  # until this is True again, records need not wake the thread
+                self.is_idle = False  # until `is_idle` is True again, a new record need not wake the thread
                 self._write_next()
         finally:
             self.is_idle = True
@@ -121,7 +131,8 @@ class DocumentThread:
                 if not is_first and self._overtaken_seconds + pause > first_pause:
                     continue
                 waited = self._overtaken_seconds + pause
-                spread = waited if is_first else 2 * waited  # spread over the whole wait of the first document
+                # Cheaper documents are spread over the whole wait of the first document.
+                spread = waited if is_first else 2 * waited
                 ready_at = max(
                     self._counted_from + spread,
                     max(self._last_end, began) + document.limits.min_pause_seconds,
@@ -134,9 +145,9 @@ class DocumentThread:
                 self._wakings.get(timeout=soonest - now)
 
     def _write(self, document: WaitingDocument, *, overtakes_by: float) -> None:
-        """Write a document. If it overtakes the first waiting document, the first one waits for both pauses."""
+        """Write a document. If it overtakes the first waiting document, the first document waits for both pauses."""
         self.waiting.pop(document, None)
-        try_call(document.write_in_thread, lambda _: None)  # a strict run raises; the other documents are written
+        try_call(document.write_in_thread, lambda _: None)  # if a strict run raises, the thread must not end
         self._last_end = time.perf_counter()
         if overtakes_by:
             self._overtaken_seconds += overtakes_by
@@ -145,7 +156,7 @@ class DocumentThread:
 
 
 def _pause_before(document: WaitingDocument) -> float:
-    """Return how many seconds have to pass without a write before a document is written."""
+    """Return the pause before a write of this document, in seconds."""
     return max(document.limits.min_pause_seconds, document.limits.cost_multiple * document.predicted_seconds())
 
 

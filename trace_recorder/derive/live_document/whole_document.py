@@ -1,9 +1,11 @@
-"""Writes a document from its journal: fold, render, temporary file, rename. Nothing is kept for the next write.
+"""Writes a document from its journal: fold, render, temporary file, rename.
 
-Calls and steps are rendered one after another into the file, and each item is read from its position in the journal. So
-the memory of a write does not grow with the texts of messages and responses. A message that many calls repeat is
-encoded once, and its text is kept, up to a limit for all texts. The document covers all whole records of the journal at
-that moment, and states their number.
+Nothing in memory is kept for the next write.
+
+Calls and steps are written one after another into the file, and each item is read from its position in the journal. So
+the memory of a write does not grow with the texts of messages and responses. The JSON text of a message is kept for
+calls that repeat the message, up to a limit for all texts. The document covers all complete records that the journal
+has at that moment, and states how many.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from trace_recorder.values.prompt_relation import Numbers
 from trace_recorder.values.trajectory import AgentStep, Gap, History, Status
 
 MAX_KEPT_BYTES = 4 * 1024 * 1024
-"""At most about this many bytes of encoded messages are kept, because later calls and steps repeat them.
+"""About this many bytes of encoded messages are kept at most, because later calls and steps repeat these messages.
 
 Other messages are encoded again.
 """
@@ -54,15 +56,18 @@ except ImportError:  # an agent's interpreter may have only the standard library
 def _encode_described(value: Payload) -> bytes:
     """Encode JSON.
 
-    A string with half of a surrogate pair, such as the end of a broken stream, becomes a description.
+    A string with a lone half of a surrogate pair, such as at the end of a broken stream, becomes a description.
     """
     return _write(json.loads(to_json(value))).encode()
 
 
 class EncodedTexts:
-    """The encoded messages of a run, and their sizes. Each message is encoded once, up to `max_kept_bytes` in all.
+    """The encoded messages of a run, and their sizes.
 
-    `has_long_strings` is True if a string may be so long that other threads must run while it is encoded.
+    A message is encoded once, unless all messages take more than `max_kept_bytes`.
+
+    `has_long_strings` is True if a string in the document may be so long that other threads must run during its
+    encoding.
     """
 
     def __init__(self, *, max_kept_bytes: int = MAX_KEPT_BYTES) -> None:
@@ -88,11 +93,11 @@ class EncodedTexts:
             self._keep(number, text)
 
     def size_of(self, numbers: Iterable[int]) -> int:
-        """Return the size of the messages with these numbers. They must have been measured."""
+        """Return the size of the messages with these numbers in bytes. `measure_new` must have measured them."""
         return sum(map(self._sizes.__getitem__, numbers))
 
     def texts_of(self, messages: Sequence[Message]) -> Iterable[bytes]:
-        """Return the text of each message."""
+        """Return the JSON text of each message."""
         if not isinstance(messages, NumberedMessages):
             return [*map(self.encode, map(self._render, messages))]
         kept, texts = self._kept, []
@@ -113,9 +118,10 @@ class EncodedTexts:
 
 
 class DocumentText:
-    """Encodes the calls and steps of one document, with the texts of its messages.
+    """Encodes the calls and steps of one document. The texts of messages come from an `EncodedTexts`.
 
-    `counts` has the metrics of the encoded calls and steps. `gaps` has a gap for each call that cannot be read.
+    `counts` has the metrics of the encoded calls and steps. `gaps` has a gap for each request or stream that cannot be
+    read.
     """
 
     def __init__(self, history: History, texts: EncodedTexts) -> None:
@@ -147,7 +153,7 @@ class DocumentText:
         return parts
 
     def step(self, step: AgentStep, response: Payload) -> list[Buffer]:
-        """Encode a step. `response` is its rendered response, or None if it was not rendered yet."""
+        """Encode a step. `response` is its rendered response, or None if the response was not rendered before."""
         self.counts.add_step(step)
         identity = f"messages_{self._number_of_steps}"
         self._number_of_steps += 1
@@ -162,7 +168,7 @@ class DocumentText:
         return self._with_messages(document, "llm_messages_delta", {"id": identity, **since}, new)
 
     def members(self, document: dict[str, Payload]) -> bytes:
-        """Encode members of the document's root, each on its own line, without the braces."""
+        """Encode members of the document's root, each on its own line, without the braces around them."""
         encode = _encode_lines_and_yield if self._texts.has_long_strings else _encode_lines
         try:
             return encode(document)[1:-1].encode()
@@ -172,16 +178,17 @@ class DocumentText:
     def _delta(
         self, deltas: MessageDeltas, identity: str, messages: Sequence[Message]
     ) -> tuple[dict[str, Payload], Sequence[Message]]:
-        """Return the members of a delta that come before its messages, and its messages."""
+        """Return the members of a delta that come before `messages`, and the messages."""
         since, kept, count = deltas.kept_of(identity, messages)
         return {"since": since, "kept": kept}, messages[count:]
 
     def _with_messages(
         self, document: dict[str, Payload], name: str, since: dict[str, Payload] | None, messages: Sequence[Message]
     ) -> list[Buffer]:
-        """Encode an object.
+        """Encode the JSON object of an interaction or a step.
 
-        Its member `name`, which is null, gets these messages, or a delta that begins with `since` and has them.
+        The member `name` is null in `document`. In the encoded text, the member has these messages, or a delta with the
+        members `since` and these messages.
         """
         texts = b",".join(self._texts.texts_of(messages))
         for encode in (self._encode, _encode_described):
@@ -191,7 +198,8 @@ class DocumentText:
             except ours(UnicodeEncodeError):
                 continue
             break
-        place = text.index(b'"%s":null' % name.encode()) + len(name) + 3  # only texts and numbers come before
+        # The members before this one are texts and numbers, so no object in them has a member of this name.
+        place = text.index(b'"%s":null' % name.encode()) + len(name) + 3
         end = b"]" if since is None else b"]}"
         return [text[:place], begin, texts, end, memoryview(text)[place + len("null") :]]
 
@@ -201,21 +209,22 @@ def _numbers_of(messages: Sequence[Message]) -> Numbers | None:
 
 
 _PARTS_BETWEEN_PAUSES = 4
-"""After this many short calls or steps are rendered, other threads may run."""
+"""Other threads may run each time after this many calls and steps, and after a long one."""
 _PROMPTS_BETWEEN_PAUSES = 256
-"""After the lengths of this many prompts are added up, other threads may run."""
+"""Other threads may run each time after the lengths of this many prompts were added up."""
 
 
 class PoorerDocumentError(OSError):
-    """The document is not replaced, because it has more than the journal. The message says what the journal lacks."""
+    """The old document stays, because it has values that the journal lacks. The message names their places."""
 
 
 class WholeDocument:
-    """Writes the document of one journal, as the file is now.
+    """Writes the document of one journal, as the journal's file is now.
 
-    The argument `history` is the form of the messages, or "auto": deltas if the prompts of all calls and steps are
-    together too long. The attribute `history` is the chosen form. `records` is how many records the document covers.
-    `look` is called between two calls of the run. If it raises, the write ends, and the old document stays.
+    The argument `history` is "inline", "delta" or "auto". With "auto", the document has deltas if the prompts of all
+    calls and steps are larger than a limit. The attribute `history` is the chosen form. `records` is how many records
+    the document covers. `look` is called between two calls of the run. If `look` raises an exception, the write ends,
+    and the old document stays.
     """
 
     def __init__(
@@ -232,22 +241,23 @@ class WholeDocument:
         self._look = look
         self._texts = EncodedTexts()
         self.journal_bytes = 0
-        """How many bytes of the journal were read."""
+        """How many bytes of the journal were read, in complete lines."""
         self._measures = history == "auto"
         self._fold = self._read(JournalFile(journal))
         self.history: History = "delta" if history == "delta" or self._has_long_prompts() else "inline"
         self.records = self._fold.run.records
         self.damage = self._fold.run.damage
-        """How many damaged lines, and groups of missing lines, the journal has."""
+        """How many damaged lines the journal has, plus how many ranges of missing lines."""
 
     def write(self, path: Path, *, sync: bool = False) -> None:
-        """Write the document under its name. If OSError is raised, the old document is unchanged."""
+        """Write the document to `path`. If OSError is raised, the old document is unchanged."""
         replace_file(path, self._content(path.parent), sync=sync)
 
     def write_unless_poorer(self, path: Path, aside: Path, *, sync: bool = False, replaced: Iterable[str] = ()) -> None:
-        """Write the document, unless it has less than the existing document. The members `replaced` are not compared.
+        """Write the document to `path`, unless the old document there has values that the new one lacks.
 
-        Raises PoorerDocumentError if it has less, and OSError if a file cannot be written. `aside` is a temporary file.
+        The members `replaced` are not compared. `aside` is a temporary file. Raises PoorerDocumentError if the new
+        document lacks a value, and OSError if a file cannot be written.
         """
         from trace_recorder.derive.document_agreement import describe_losses  # noqa: PLC0415 - a recorder rarely needs it
 
@@ -266,13 +276,16 @@ class WholeDocument:
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _read(self, journal: JournalFile, *, has_recorded_steps: bool = False) -> Fold:
-        """Fold the whole records of the journal, block by block. Each block begins at the start of a line."""
+        """Read the complete lines of the journal block by block, and add them to a fold.
+
+        Each block begins at the start of a line.
+        """
         fold = Fold(journal, max_kept_bytes=self._limits.kept_bytes)
         fold.tools.has_recorded_steps = has_recorded_steps
         offset, size = 0, MAX_UNINTERRUPTED_CHARS
         while data := journal.read(size, offset):
             whole = data.rfind(b"\n") + 1
-            if not whole or b'"plain"' in data:  # a response in parts may be a long text
+            if not whole or b'"plain"' in data:  # a response that was written in parts may have a long string
                 self._texts.has_long_strings = True
             fold.add_all(journal_reader.read(data[:whole], base=offset))
             if fold.is_stale:
@@ -295,7 +308,7 @@ class WholeDocument:
         return fold
 
     def _has_long_prompts(self) -> bool:
-        """Whether the complete messages of all calls and steps together are too long to be inline."""
+        """Return whether all complete lists of messages are together larger than `inline_bytes`."""
         if not self._measures:
             return False
         readings = (call.incremental for call in self._fold.calls.values())
@@ -312,14 +325,17 @@ class WholeDocument:
         return False
 
     def _pause(self) -> None:
-        """Let other threads run, and call `look`, which ends the write if it is not wanted any more."""
+        """Let other threads run, and call `look`, which may end the write by an exception."""
         yield_to_others()
         self._look()
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _content(self, directory: Path) -> Iterator[Buffer]:
-        """Yield the text of the document. A temporary file in `directory` may have the steps until the calls end."""
+        """Yield the text of the document.
+
+        A temporary file in `directory` may hold the steps until all calls are written.
+        """
         fold, text, steps = self._fold, DocumentText(self.history, self._texts), SpooledBytes(directory)
         outline = fold.run.outline(self._status, next(fold.interactions(), None))
         yield b"{\n" + text.members(outline.head()) + b',\n"llm_interactions": ['
@@ -333,7 +349,9 @@ class WholeDocument:
         yield from (b"],\n", text.members(outline.tail(self.history)), b"\n}\n")
 
     def _calls(self, text: DocumentText, steps: SpooledBytes) -> Iterator[Buffer]:
-        """Yield the texts of the calls, and append the texts of the steps to `steps`. Each call is read once for both.
+        """Yield the texts of the calls, and append the texts of the steps to `steps`.
+
+        So each call is read once for both.
 
         Other threads may run between two calls or steps.
         """
@@ -360,7 +378,7 @@ class WholeDocument:
 
 
 def json_of(document: Path) -> dict[str, Payload]:
-    """Return the value of a document, or {} if it is missing or cannot be read."""
+    """Return the JSON object of a document. Return {} if the file is missing or cannot be read."""
     try:
         value: Payload = json.loads(document.read_bytes())
     except ours(OSError, ValueError, RecursionError):

@@ -1,14 +1,15 @@
-"""Writes the document of a run during the run, in the caller's thread or in the one document thread of the process.
+"""Writes the document of a run during the run, in the caller's thread or in the document thread of the process.
 
-A write reads the whole journal as it is at that moment. For the next write, only figures are kept: how much the write
-cost, how many records it covered, and which form the messages had.
+A write reads the whole journal as it is at that moment. For the next write, only three values are kept: the cost of the
+write, how many records it covered, and whether the messages were deltas.
 
 Locks and threads:
 - The run's lock, which protects the journal, is never taken here. The run releases it before it calls this module.
-- `DocumentWriter._lock` is held during a write. It is re-entrant, since a signal handler or a destructor may record in
-  the middle of a write, in the same thread. A caller that wants to write need not wait for the end of the thread's
-  write. The thread's write stops between two calls of the run, and leaves the old document.
-- Counters and flags are read and set without a lock. A lost update makes the next write a little early or late.
+- `DocumentWriter._lock` is held during a write. The lock is re-entrant, because a signal handler or a destructor may
+  record in the middle of a write, in the same thread. If a caller wants to write while the document thread writes, the
+  thread stops between two calls of the run, and leaves the old document. So the caller need not wait for the whole
+  write.
+- Counters and flags are read and set without a lock. If an update is lost, the next write is a little early or late.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.paths import temporary_path
 
 _MIN_COUNTED_BYTES = 64 * 1024
-"""A smaller journal counts as this large, because creating the file costs more than its content."""
+"""A smaller journal is treated as if it had this size, because creating the file costs more than its content."""
 
 
 class DocumentWriter:
     """Writes the document of one run. All methods may be called from any thread.
 
-    `in_place` returns whether the journal is still at its path, and is called before the journal is opened. `guarded`
-    is a context manager that keeps exceptions of its block away from the agent.
+    `in_place` returns whether the journal is still at its path. It is called before the journal is opened. `guarded` is
+    a context manager that keeps exceptions in its block away from the agent.
     """
 
     def __init__(
@@ -60,10 +61,12 @@ class DocumentWriter:
         self._cost_of_byte = 0.0
 
     def is_due(self, end: int, *, at_once: bool) -> bool:
-        """Whether the caller, which has written a record, must call `save`. Otherwise the document thread writes later.
+        """Return whether the caller, which has written a record, must call `save`.
 
-        `end` is the size of the journal in bytes. `at_once` is True for records that the agent makes itself. This is
-        called without the run's lock.
+        If not, the document thread writes the document later.
+
+        `end` is the size of the journal in bytes. `at_once` is True for records that the agent makes by hand. The
+        caller must not hold the run's lock.
         """
         self._journal_end = end
         if at_once and end <= self.limits.at_once_bytes:
@@ -75,17 +78,20 @@ class DocumentWriter:
         return False
 
     def predicted_seconds(self) -> float:
-        """Return the predicted processor time of the next write in seconds, from the cost of the last one."""
+        """Return the processor time in seconds that the next write will probably take, judging by the last write."""
         return self._cost_of_byte * max(self._journal_end, _MIN_COUNTED_BYTES)
 
     def is_writing_here(self) -> bool:
-        """Return whether the current thread is in the middle of a write, which a signal handler has interrupted."""
+        """Return whether the current thread is in the middle of a write.
+
+        Then a signal handler or a destructor has interrupted it.
+        """
         return self._lock._is_owned()  # type: ignore[attr-defined, no-any-return]
 
     def save(self) -> None:
         """Write the document now, in the calling thread.
 
-        If the caller is interrupted, the document thread writes it.
+        If the caller is interrupted by an exception, the document thread writes the document.
         """
         try:
             self._caller_waits = True
@@ -93,7 +99,7 @@ class DocumentWriter:
             with self._guarded:
                 try:
                     self._write_requested(gives_way=False)
-                except ours(RecursionError):  # the agent is deep in a recursion, and another thread has an empty stack
+                except ours(RecursionError):  # the agent is deep in a recursion, but a new thread has an empty stack
                     self._write_in_other_thread()
         except BaseException:
             self._caller_waits = False
@@ -114,7 +120,7 @@ class DocumentWriter:
         written.wait()
 
     def write_in_thread(self) -> None:
-        """Write the document, unless a caller is waiting to write it, or has already written it for the last time."""
+        """Write the document in the document thread, unless a caller waits to write it, or the writer is closed."""
         try:
             with self._guarded:
                 self._write_requested(gives_way=True)
@@ -128,8 +134,8 @@ class DocumentWriter:
 
     def _write_requested(self, *, gives_way: bool) -> None:
         self._requested = True
-        # This thread is in the middle of a write: the garbage collector ended a stream there, or a signal handler
-        # records. The outer call sees `_requested` and writes again. A flag of our own could be left set by Ctrl-C.
+        # A signal handler or the garbage collector may call this in the middle of a write of the same thread. The outer
+        # call then sees `_requested` and writes again. A flag in place of the lock could stay set after Ctrl-C.
         if self.is_writing_here():
             self._caller_waits = False
             return
@@ -143,7 +149,7 @@ class DocumentWriter:
                         self._caller_waits = False
                     self._write(self._give_way if gives_way else lambda: None)
                 except BaseException:
-                    self._requested = True  # a caller that waits for the lock may have requested it, and writes then
+                    self._requested = True  # a caller that waits for the lock may have requested it, and then writes
                     raise
 
     def _write(self, look: Callable[[], None]) -> None:
@@ -156,21 +162,21 @@ class DocumentWriter:
                 document.write(self._path, sync=self._sync)
             else:
                 document.write_unless_poorer(self._path, temporary_path(self._path), sync=self._sync)
-        finally:  # a failed write costs as much, and is tried again
+        finally:  # a failed write costs as much as a successful one, and is tried again
             self._cost_of_byte = (time.thread_time() - began) / max(document.journal_bytes, _MIN_COUNTED_BYTES)
         self._damage, self._records = document.damage, document.records
         if document.history == "delta":
             self._history = "delta"
 
     def _give_way(self) -> None:
-        """Raise _OvertakenError if a caller writes the document instead of the thread."""
+        """Raise _OvertakenError if a caller waits to write the document, or the writer is closed."""
         if self._caller_waits or self._closed:
             raise _OvertakenError
 
     def write_aside(self, aside: Path) -> None:
-        """Write the document through another temporary file, because this thread is in the middle of a write.
+        """Write the document through the temporary file `aside`, because this thread is in the middle of a write.
 
-        This thread therefore holds the lock, and no other thread writes meanwhile.
+        This thread therefore holds the lock already, and no other thread writes meanwhile.
         """
         self._requested = True  # if the interrupted write continues after this, it begins again
         WholeDocument(self._journal, self._history, limits=self.limits).write(aside, sync=self._sync)
@@ -178,4 +184,7 @@ class DocumentWriter:
 
 
 class _OvertakenError(BaseException):
-    """A caller waits to write the document that the thread is writing. This is not a failure, so no guard counts it."""
+    """A caller waits to write the document that the document thread is writing.
+
+    This is not a failure. As a BaseException it passes the guard, which would count a failure.
+    """

@@ -1,7 +1,7 @@
-"""The objects of the document, `trajectory_*.json`, that differ from the classes in `values/`.
+"""Declares the JSON objects of the document, `trajectory_*.json`, that differ from the classes in `values/`.
 
-A captured call must have the form that all providers share. The values that an agent recorded by hand stay as the agent
-gave them, and few of their members are required.
+A captured call has the same form for all providers. In a call that the agent recorded by hand, the values are as the
+agent gave them, and few of their members are required.
 """
 
 from __future__ import annotations
@@ -14,43 +14,55 @@ from trace_recorder.values.trajectory import AgentStep, History, Trajectory
 
 
 class GivenResponse(Shape):
-    """A response as the agent gave it. It is empty for a call that failed."""
+    """A response as the agent gave it. It is an empty object if the call failed."""
 
     tool_calls: list[ToolCall] | None = ABSENT
     usage: Json = ABSENT
 
 
 class KeptMessages(Shape):
-    """The first `kept` messages of another interaction's complete list, or the messages at ranges of positions."""
+    """The messages that a delta repeats from the complete list of `since`, an earlier interaction or step.
+
+    `kept` is how many messages from the start, or ranges of positions.
+    """
 
     since: str | None
     kept: Count | list[Pair]
 
 
 class Delta(KeptMessages):
-    """A list of messages as a difference to another interaction's complete list.
+    """A list of messages as a difference to the complete list of an earlier interaction.
 
-    The list consists of the messages of the other list that `kept` selects, and then of `messages`. `kept` is a count
-    from the start, or ranges.
+    The list has the messages of the earlier interaction `since` that `kept` selects, followed by `messages`. `kept` is
+    how many messages from the start, or inclusive ranges of positions.
     """
 
     messages: list[Message]
 
 
 class GivenDelta(KeptMessages):
-    """A delta of messages that were recorded by hand. Each message is as the agent gave it."""
+    """A list of messages as a difference to an earlier list.
+
+    The messages were recorded by hand, and are as the agent gave them.
+    """
 
     messages: list[Json]
 
 
 class StepDelta(GivenDelta):
-    """A delta of the messages of a step. `since` is the `id` of an earlier step's delta."""
+    """The messages of a step as a difference to the complete list of an earlier step.
+
+    `since` is the `id` of the earlier step's delta.
+    """
 
     id: str
 
 
 class Request(Shape):
-    """The request without its messages: parameters, tools as declared, and how many messages are instructions."""
+    """The request without its messages.
+
+    `tools` are the tools' declarations, and `instructions` is how many messages at the start are instructions.
+    """
 
     parameters: Json = ABSENT
     tools: list[Payload] = ABSENT
@@ -58,7 +70,10 @@ class Request(Shape):
 
 
 class Interaction(Shape):
-    """One request to a model with its response. It has all messages that the model saw, or a delta."""
+    """One request to a model with its response.
+
+    It has all messages that the model saw, or a delta to an earlier interaction's messages.
+    """
 
     value_class = LLMInteraction
     exactly_one_of = ("input_messages", "input_messages_delta")
@@ -67,7 +82,10 @@ class Interaction(Shape):
 
 
 class CapturedInteraction(Interaction):
-    """A captured interaction. `api` is its wire dialect. It has all messages that the model saw, or a delta."""
+    """A captured interaction.
+
+    `api` is the wire dialect. The interaction has all messages that the model saw, or a delta.
+    """
 
     api: str
     input_messages: list[Message] = ABSENT
@@ -76,7 +94,10 @@ class CapturedInteraction(Interaction):
 
 
 class GivenInteraction(Interaction):
-    """An interaction that the agent recorded by hand, as the agent gave it. It has all messages, or a delta."""
+    """An interaction that the agent recorded by hand.
+
+    Messages and response are as the agent gave them. The interaction has all messages, or a delta.
+    """
 
     api: None
     input_messages: list[Json] = ABSENT
@@ -85,9 +106,9 @@ class GivenInteraction(Interaction):
 
 
 class Step(Shape):
-    """One decision of the agent, as the agent recorded it, or `derived` from an interaction if no step was recorded.
+    """One decision of the agent. If the agent recorded no steps, a step is `derived` from an interaction.
 
-    It has all messages that the agent gave, or a delta.
+    The step has all messages that the agent recorded for it, or a delta.
     """
 
     value_class = AgentStep
@@ -99,7 +120,7 @@ class Step(Shape):
 
 
 class Document(Shape):
-    """One run of an agent, as it is in `trajectory_*.json`."""
+    """The document of one run of an agent, `trajectory_*.json`."""
 
     value_class = Trajectory
     llm_interactions: list[CapturedInteraction | GivenInteraction]

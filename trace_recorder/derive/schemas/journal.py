@@ -1,9 +1,9 @@
-"""The objects of the journal, `trajectory_*.jsonl`: the data of each kind of record.
+"""Declares the JSON objects of the journal, `trajectory_*.jsonl`: the data of each kind of record.
 
-Each class describes the data that one of these modules writes: `recording/run.py` (start, redaction, gap, end),
-`recording/manual_records.py` (what the agent records by hand), `recording/context.py` (steps), `recording/tools.py`,
-`capture/exchange.py` (what went over the wire) and `storage/items/encoder.py` (items). `validate.py` checks whether
-numbers refer to records, and whether check values are right.
+Each class declares the data of records that one of these modules writes: `recording/run.py` (start, redaction, gap,
+end), `recording/manual_records.py` (records by hand), `recording/context.py` (steps), `recording/tools.py`,
+`capture/exchange.py` (requests and responses on the wire) and `storage/items/encoder.py` (items). `validate.py` checks
+whether the numbers in a record refer to existing records, and whether check values are right.
 """
 
 from __future__ import annotations
@@ -20,16 +20,19 @@ from trace_recorder.values.trajectory import Status
 
 
 class ForkedAt(Shape):
-    """The call of the parent run at which a fork begins: the first call that the fork sent live."""
+    """The call of the forked run at which the fork begins.
+
+    From this call on, the fork sends its calls to the provider.
+    """
 
     interaction_id: str
     step_number: Integer | None
 
 
 class StartData(RecordData):
-    """The first record: the schema, where the run takes place, and what the caller states about it.
+    """The first record of a journal: the format's version, the run's machine and process, and what the caller states.
 
-    An imported run has no `host`, `pid` and `process_start`. Its metadata states its source.
+    The record of an imported run has no `host`, `pid` and `process_start`. The run's metadata states the source.
     """
 
     schema: Literal["trace-recorder/journal"]
@@ -49,7 +52,10 @@ class StartData(RecordData):
 
 
 class ItemData(RecordData):
-    """A repeated part of requests, stored once: the list element number `n`, or the long string number `s`."""
+    """An element of a list in a request, with the number `n`, or a long string, with the number `s`.
+
+    Later requests refer to it by this number.
+    """
 
     exactly_one_of = ("n", "s")
     n: Count = ABSENT
@@ -59,14 +65,14 @@ class ItemData(RecordData):
 
 
 class ExchangeData(RecordData):
-    """A part of one HTTP exchange of an interaction."""
+    """A record of one HTTP exchange of an interaction."""
 
     interaction_id: str
     attempt: Count
 
 
 class LLMRequestData(ExchangeData, ItemizedData, StepData):
-    """A request before it is sent. A body that is not a JSON object is stored as text or bytes."""
+    """A request, recorded before it is sent. A body that is not a JSON object is stored as text or bytes."""
 
     exactly_one_of = ("body", "text", "base64")
     api: str
@@ -83,7 +89,10 @@ class LLMRequestData(ExchangeData, ItemizedData, StepData):
 
 
 class LLMStreamData(ExchangeData):
-    """The next part of a stream, or of a large plain body: UTF-8 text, compressed with zlib, in base64."""
+    """The next part of a stream, or of a large response that is not a stream.
+
+    `zlib` is the part, compressed with zlib, in base64.
+    """
 
     replayed_from: ReplayedFrom = ABSENT
     status: int
@@ -99,10 +108,11 @@ class LLMStreamData(ExchangeData):
 
 
 class LLMResponseData(ExchangeData):
-    """A response that was received, in full or in part.
+    """A response that was received completely or partly.
 
-    `assembled` is the joined body of a stream. A large plain body is in earlier records, and `parts` is their number.
-    If the response was made in the background, the attempt has a second record, with `polled`, for the final response.
+    `assembled` is one response body made from the events of a stream. A large body that is not a stream is in earlier
+    `llm_stream` records, and `parts` is how many. If the provider made the response in the background, a second record
+    of the attempt, with `polled`, has the final response.
     """
 
     exactly_one_of = ("body", "text", "base64", "assembled", "parts")
@@ -128,7 +138,7 @@ class LLMResponseData(ExchangeData):
 
 
 class LLMErrorData(ExchangeData):
-    """The failure of an exchange without a response."""
+    """The error of an exchange that got no response."""
 
     replayed_from: ReplayedFrom = ABSENT
     type: str
@@ -137,10 +147,10 @@ class LLMErrorData(ExchangeData):
 
 
 class LLMInteractionData(ItemizedData, StepData):
-    """An interaction that the agent recorded by hand, or an imported one. `body` has its messages and tools.
+    """An interaction that the agent recorded by hand, or an imported interaction. `body` has its messages and tools.
 
-    Only an imported interaction has the members after `error`, as far as its source states them. Its `api` is the
-    format of the source.
+    Only an imported interaction has the members after `error`, if its source states them. Then `api` is the format of
+    the source.
     """
 
     interaction_id: str
@@ -158,7 +168,7 @@ class LLMInteractionData(ItemizedData, StepData):
 
 
 class StepStartData(StepData):
-    """The start of a step that is a `with` block. Later records with its `step_id` belong to the step."""
+    """The start of a step that is a `with` block. Later records with the same `step_id` belong to the step."""
 
     step_id: str
     step_number: Integer
@@ -167,7 +177,7 @@ class StepStartData(StepData):
 class AgentStepData(ItemizedData, StepData):
     """One step of the agent.
 
-    `body` has its `llm_messages`. The step of a `with` block is written when the block ends.
+    `body` has the step's `llm_messages`. If the step is a `with` block, this record is written when the block ends.
     """
 
     step_number: Integer
@@ -181,9 +191,10 @@ class AgentStepData(ItemizedData, StepData):
 
 
 class ToolCallData(StepData):
-    """A tool before it runs. `call_id` is present if the agent stated the call for which the tool runs.
+    """A tool, recorded before it runs. `call_id` is present if the agent stated for which tool call the tool runs.
 
-    A tool from a session file that was joined to the run states when it `began`, and the interaction of its call.
+    If the tool comes from a session file that was joined to the run, `began` is when the tool began, and
+    `interaction_id` is the interaction that asked for it.
     """
 
     execution_id: str
@@ -197,7 +208,8 @@ class ToolCallData(StepData):
 class ToolResultData(StepData):
     """The result of a tool.
 
-    A generator has its first values as `result`, their number as `yielded`, and a `returned` value.
+    If the tool is a generator, `result` has the first values that it yielded, `yielded` is how many values it yielded,
+    and `returned` is its return value.
     """
 
     execution_id: str
@@ -214,7 +226,7 @@ class ToolResultData(StepData):
 
 
 class AnnotationData(RecordData):
-    """An annotation of the run, or a summary of one of its steps."""
+    """An annotation of the run, with a `key`, or a summary of the step with the number `lakeview_step`."""
 
     exactly_one_of = ("key", "lakeview_step")
     key: str = ABSENT
@@ -223,9 +235,10 @@ class AnnotationData(RecordData):
 
 
 class RedactionData(RecordData):
-    """The data of the record `of`, without a value that became known as a secret later.
+    """A copy of the data of the earlier record `of`, in which a value is masked that became known as a secret later.
 
-    If `of` is the start record, it has the task and the metadata. If `of` is an annotation, it has the value.
+    If `of` is the start record, the copy has the task and the metadata. If `of` is an annotation, the copy has the
+    value.
     """
 
     exactly_one_of = ("task", "value")
@@ -246,7 +259,7 @@ class RewardData(RecordData):
 
 
 class GapData(RecordData):
-    """Something that happened at `time` and could not be recorded then."""
+    """A gap: `what` happened at `time` and could not be recorded, and `why`."""
 
     time: StatedTime
     what: Text
@@ -254,7 +267,7 @@ class GapData(RecordData):
 
 
 class FinalizeData(RecordData):
-    """The last record: how the run ended."""
+    """The last record of a run: how the run ended."""
 
     status: Status
     success: Described[bool] | None = ABSENT
@@ -264,9 +277,9 @@ class FinalizeData(RecordData):
 
 
 class SourceData(RecordData):
-    """An unchanged part of an imported run's source, which no other record can express.
+    """An unchanged part of an imported run's source that no other kind of record can express.
 
-    `what` is the kind of the part.
+    `what` names the part, and `value` is the part.
     """
 
     what: str
@@ -292,4 +305,7 @@ DATA: Mapping[str, type[Shape]] = {
     "finalize": FinalizeData,
     "source_record": SourceData,
 }
-"""The data of each kind of record. A kind that is not listed belongs to a later version and is skipped."""
+"""The shape of the data for each kind of record.
+
+Readers skip a record of any other kind, because a later version wrote it.
+"""

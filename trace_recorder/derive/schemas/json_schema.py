@@ -1,7 +1,7 @@
-"""Makes the JSON Schemas of both files from the classes of the values and from the shapes beside them.
+"""Makes the JSON Schemas of the document and the journal from the classes in `values/` and the shapes in this folder.
 
-`python -m trace_recorder.derive.schemas.json_schema` writes the schemas next to this module, and the package contains
-them. A test checks that they are up to date. `violations.py` checks a file with them.
+`python -m trace_recorder.derive.schemas.json_schema` writes the schema files next to this module. A test checks that
+these files are up to date. `violations.py` checks values against them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from trace_recorder.values.messages import Payload
 
 DIRECTORY = Path(__file__).parent
 MAX_LINE = 120
-"""How long a line of a schema file may be, if it can be broken."""
+"""A value that does not fit into a line of this many characters is written over several lines."""
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _SCALARS = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
 _UNIONS = (Union, UnionType)
@@ -29,13 +29,13 @@ _LISTS = (list, tuple)
 
 
 class SchemaMaker:
-    """Makes the schemas of types, and collects the schemas of their classes in `definitions`."""
+    """Makes the JSON Schemas of Python types. The schemas of the classes in them are collected in `definitions`."""
 
     def __init__(self) -> None:
         self.definitions: dict[str, Json] = {}
 
     def schema_of(self, hint: Any) -> Json:
-        """Return the schema of a type, with the keywords of its marks."""
+        """Return the schema of a type. Its marks add keywords."""
         marks, inner = marks_of(hint), unmarked(hint)
         if Mark.UNCHECKED in marks:
             return {}
@@ -74,7 +74,7 @@ class SchemaMaker:
         return {"$ref": f"#/$defs/{kind.__name__}"}
 
     def schema_of_object(self, kind: type[Any]) -> Json:
-        """Return the schema of the objects of a value's class, or of a shape."""
+        """Return the schema of the JSON objects of a class in `values/`, or of a shape."""
         members = {name: (hint, is_required) for name, hint, is_required in _members(kind)}
         schema = {
             "description": (kind.__doc__ or "").replace("\n    ", "\n").strip(),
@@ -87,9 +87,9 @@ class SchemaMaker:
 
 
 def _members(kind: Any) -> Iterator[tuple[str, Any, bool]]:
-    """Yield the name and type of each member, and whether it is required.
+    """Yield the name and the type of each member, and whether the member is required.
 
-    A later member replaces one of the same name.
+    A later member replaces an earlier member of the same name.
     """
     if not issubclass(kind, Shape):
         yield from ((member.name, _type_in_document(member), member.is_always_there) for member in members_of(kind))
@@ -103,7 +103,7 @@ def _members(kind: Any) -> Iterator[tuple[str, Any, bool]]:
 
 
 def _type_in_document(member: Member) -> Any:
-    """Return the type of a member. If the document leaves out a member that is None, null is not allowed."""
+    """Return the type of a member in the document. If a member that is None is left out, null is not allowed."""
     inner, marks = unmarked(member.hint), marks_of(member.hint)
     if Mark.NULL_IF_EMPTY in marks:
         inner = Union[inner, None]  # noqa: UP007 - the type is known only at run time
@@ -119,7 +119,7 @@ def document_schema() -> Json:
 
 
 def journal_schema() -> Json:
-    """Make the JSON Schema of one line of a journal. The data of an unknown kind may be anything."""
+    """Make the JSON Schema of one line of a journal. The data of a record of an unknown kind may be any object."""
     maker = SchemaMaker()
     cases = [
         {
@@ -145,7 +145,7 @@ def texts() -> dict[str, str]:
 
 
 def _laid_out(value: Payload, indent: str = "") -> str:
-    """Return JSON in which an object or an array is on one line if it fits."""
+    """Return JSON text in which an object or an array is on one line if it fits."""
     line = json.dumps(value)
     if not isinstance(value, dict | list) or len(indent) + len(line) <= MAX_LINE:
         return line

@@ -1,10 +1,10 @@
-"""Declares the objects of the journal and the document that have no class in `values/`.
+"""Declares the JSON objects of the journal and the document that have no class in `values/`.
 
 Most objects of a document are values, and their schemas are made from the classes of these values. A `Shape` declares
-any other object: the data of a record, or a part of a call that is not a field. Members that several kinds of records
-have are declared here too. An object may have more members than
-its shape, because a provider, a caller or a later version may add some. A member with the default `ABSENT` may be
-missing. It may be null only if its type says so. The kinds of records are in `journal.py`.
+any other object: the data of a record, or an object in a call that is not a field of `LLMInteraction`. Shapes that
+several kinds of records share are in this module, and the kinds of records are in `journal.py`. An object may have more
+members than its shape, because a provider, a caller or a later version may add some. A member with the default `ABSENT`
+may be missing. A member may be null only if its type allows None.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ ABSENT: Payload = None
 
 
 class Shape:
-    """An object with these members. If `value_class` is set, it also has the members of a value of that class.
+    """The base class of shapes: each annotated attribute is a member of the JSON object.
+
+    If `value_class` is set, the object also has the members of a value of that class.
 
     Exactly one of the members in `exactly_one_of` must be present.
     """
@@ -29,7 +31,7 @@ class Shape:
 
 
 class Unrepresentable(Shape):
-    """The description of a value that JSON cannot express: its class and its repr."""
+    """The description of a value that JSON cannot express: the name of its class, and its repr."""
 
     __type__: str
     repr: str
@@ -59,20 +61,26 @@ class RecordData(Shape):
 
 
 class BasePositions(Shape):
-    """The elements at these positions, inclusive, of the list that a delta refers to."""
+    """The elements between two positions, inclusive, of the list in the record `base`."""
 
     base: Pair
 
 
 class DeltaList(Shape):
-    """A list as a difference to the list of the same name in the record `base`, which has the complete list."""
+    """A list of item numbers as a difference to the list of the same name in the record `base`.
+
+    `ranges` are ranges of numbers, and ranges of positions in that list.
+    """
 
     base: Positive
     ranges: list[Pair | BasePositions]
 
 
 class ItemizedData(RecordData):
-    """JSON without its repeated parts. For each of them, `body` has null, and `items` has the numbers of its items."""
+    """JSON without the members that are stored as items.
+
+    In place of such a member, `body` has null, and `items` has the numbers of the items.
+    """
 
     body: Payload
     items: dict[str, Count | list[Pair] | DeltaList] = ABSENT
@@ -80,7 +88,7 @@ class ItemizedData(RecordData):
 
 
 class StepData(RecordData):
-    """The agent and the step that a record belongs to, if the agent named them."""
+    """The members that name the agent and the step of a record, if the agent gave them."""
 
     agent: Text = ABSENT
     agent_id: str = ABSENT

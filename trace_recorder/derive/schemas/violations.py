@@ -1,7 +1,7 @@
-"""Checks values against the JSON Schemas in this folder, which are a part of the package.
+"""Checks values against the JSON Schemas in this folder. The package contains these files.
 
-This module knows the keywords that `json_schema.py` writes. It is stricter than JSON Schema in one way: 1.0 is not an
-integer. `derive/validate.py` checks whether the content of a file is also consistent.
+This module knows only the keywords that `json_schema.py` writes. In one way it is stricter than JSON Schema: 1.0 is not
+an integer. `derive/validate.py` also checks whether the content of a file is consistent.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from trace_recorder.values.messages import Payload
 
 
 class Violation(NamedTuple):
-    """The expectation that a value violates, and the place of the value, such as ".llm_interactions[3].response"."""
+    """A violation of a schema. `place` is the place of a value, such as ".llm_interactions[3].response"."""
 
     place: str
     expected: str
@@ -28,7 +28,7 @@ class Violation(NamedTuple):
 
 
 def violations(name: str, value: Payload) -> list[str]:
-    """Return the violations of the schema `name` in a document, or in a line of a journal."""
+    """Return the violations of a schema as texts. `name` is "document", or "journal" for one line of a journal."""
     schema = _schema(name)
     return [str(violation) for violation in _Checker(schema["$defs"]).check(schema, value, "")]
 
@@ -59,19 +59,23 @@ _TYPES: Mapping[str, tuple[str, Callable[[Payload], bool]]] = {
 
 
 def _own_violations(violations: Sequence[Violation], place: str) -> int:
-    """Count the violations of an object's own members. If members such as `api` are wrong, another schema is meant."""
+    """Count the violations of an object's own members, and not those inside the members.
+
+    The schema with fewest of them is probably meant: a captured interaction, for example, differs from one by hand in
+    `api`.
+    """
     inside = (violation.place[len(place) + 1 :] for violation in violations)
     return sum("." not in member and "[" not in member for member in inside)
 
 
 class _Checker:
-    """Checks values against schemas that refer to `definitions`."""
+    """Checks values against schemas. `definitions` are the schemas to which a `$ref` refers."""
 
     def __init__(self, definitions: Mapping[str, Payload]) -> None:
         self._definitions = definitions
 
     def check(self, schema: Mapping[str, Payload], value: Payload, place: str) -> list[Violation]:
-        """Return the violations in a value."""
+        """Return the violations of a schema in a value. `place` is the place of the value."""
         if "$ref" in schema:
             schema = self._definitions[schema["$ref"].rpartition("/")[2]]
         if "anyOf" in schema:
@@ -89,7 +93,7 @@ class _Checker:
     def _check_alternatives(
         self, schemas: Sequence[Mapping[str, Payload]], value: Payload, place: str
     ) -> list[Violation]:
-        """Return an empty list if one of the schemas fits, or else the violations of the schema that fits best."""
+        """Return the violations of the schema that fits best. The list is empty if one of the schemas fits."""
         results = []
         for schema in schemas:
             results.append(self.check(schema, value, place))
@@ -144,6 +148,6 @@ def _check_scalar(schema: Mapping[str, Payload], value: Payload, place: str) -> 
 def _pattern(pattern: str) -> re.Pattern[str]:
     """Compile a pattern of JSON Schema.
 
-    There, `$` means the very end of the string, not the place before a last newline.
+    In JSON Schema, `$` matches only at the end of the string. In Python it also matches before a newline at the end.
     """
     return re.compile(pattern.removesuffix("$") + r"\Z")
