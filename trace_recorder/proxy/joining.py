@@ -40,7 +40,7 @@ The annotation has the session's file, format and id, how many calls were matche
 """
 _MAX_GAPS = 20
 _SLACK_SECONDS = 10.0
-"""A program may write a line of the session up to this long before it sends its first request."""
+"""A program may write a line of the session up to this many seconds before the program sends its first request."""
 
 
 def join(recorder: TrajectoryRecorder, session: str | None) -> None:
@@ -78,7 +78,7 @@ def _read_runs(path: Path) -> Iterator[ForeignRun]:
 
 @dataclass(slots=True)
 class _Pair:
-    """The same call in the session and in the run, with the response in each of them."""
+    """A call that the session and the run both have, with the response in the session and the response in the run."""
 
     of_session: Members
     recorded: LLMInteraction
@@ -108,7 +108,7 @@ class Joined:
         return self._session.identity
 
     def belongs(self, session: str | None) -> bool:
-        """Whether this is the session of the run.
+        """Return whether this is the session of the run.
 
         If `session` is None, most calls of the session must be calls of the run.
         """
@@ -146,7 +146,7 @@ class Joined:
 
 
 def _is_after(event: Call | ToolRun, since: float) -> bool:
-    """Whether an event may belong to the run. A program may continue a session that began before the run."""
+    """Return whether an event may belong to the run. A program may continue a session that began before the run."""
     time = parse_time(event.time)
     return time is None or time.timestamp() >= since
 

@@ -1,8 +1,9 @@
 """The proxy's server. It forwards each request to its upstream, and returns the answer to the client.
 
-Bodies pass byte for byte, chunk by chunk. Headers pass with their values and in their order, except those of one
-connection (`_HOP_BY_HOP`). The HTTP client records the calls. A request to a model is read whole, because it must be on
-file before it is sent. Such a request is sent in the context of its session, so recording finds the run and the agent.
+Bodies pass byte for byte, chunk by chunk. Headers pass with their values and in their order, except the headers that
+concern one connection only (`_HOP_BY_HOP`). The HTTP client records the calls. A request to a model is read whole,
+because it must be on file before it is sent. Such a request is sent in the context of its session, so recording finds
+the run and the agent.
 
 `serving` runs the server in a thread, so that the main thread can wait for a program, or for Ctrl-C.
 """
@@ -49,7 +50,7 @@ _HOP_BY_HOP = frozenset(
     b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer transfer-encoding "
     b"upgrade".split()
 )
-"""Headers of one connection, which are not forwarded in either direction."""
+"""Headers that concern one connection only. They are not forwarded in either direction."""
 _NOT_SENT = _HOP_BY_HOP | {b"host", b"expect", TOKEN_HEADER.encode()}
 _IDLE_CHECK_SECONDS = 5.0
 _BAD_GATEWAY = 502
@@ -72,7 +73,7 @@ class Route:
 class Proxy:
     """Forwards the requests of programs. Its HTTP client records their LLM calls.
 
-    `port` is the port that the server listens on. With a `token`, every client has to send the token.
+    `port` is the port that the server listens on. If `token` is not None, every client has to send the token.
     """
 
     def __init__(

@@ -6,8 +6,8 @@ continues the conversation of that request.
 
 The event loop of the proxy calls all methods but `end`. A thread compares a long prompt with the earlier conversations.
 With `join`, another thread reads the session files of programs, one after another, and ends the runs of their sessions.
-Each session has a context in which its recorder is the current one. Each agent of the session has a copy of that
-context. A request is sent in such a context, so the recording of the HTTP client need not know sessions.
+Each session has a context in which its recorder is the current recorder. Each agent of the session has a copy of that
+context. A request is sent in such a context, so the HTTP client records the call in the run of the session.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Session:
         self.failed.append((request.digest(), context))
 
     def _context_of(self, agent: SubAgent | None) -> Context:
-        """Return a context of the session, or of one of its sub-agents."""
+        """Return a copy of the context of a sub-agent, or of the session if `agent` is None."""
         if agent is None:
             return self.context.copy()
         if agent.identity not in self.agents:
@@ -165,11 +165,11 @@ class SessionRequest:
 class Sessions:
     """The open sessions of a proxy. Their runs are written to a directory.
 
-    `command` is the program that the proxy runs, if any. `header` is one more header with the id of a session. A
-    session ends after `idle_seconds` without a request. By default that is an hour. If there is a program, its exit
-    ends its sessions instead. If `join` is True, the contents of the programs' session files are added to their runs.
-    If `max_open` runs are open, a new run ends the run that was idle for longest. The default is as many as the limit
-    for open files allows.
+    `command` is the program that the proxy runs, if any. `header` is the name of one more header that has the id of a
+    session. A session ends after `idle_seconds` without a request. The default is an hour, or no limit if there is a
+    program, because the exit of the program ends its sessions. If `join` is True, the contents of the programs' session
+    files are added to their runs. If `max_open` runs are open, a new run ends the run that was idle for longest. The
+    default of `max_open` is as many runs as the limit for open files allows.
     """
 
     def __init__(
@@ -208,7 +208,8 @@ class Sessions:
         if request.chosen:
             task, group, attempt = request.chosen
             metadata = (("group", group), ("attempt", attempt))
-            return SessionKey("path", "\0".join(request.chosen), task, metadata)  # a task's name may have slashes
+            # the words are joined by NUL, because a word may have slashes
+            return SessionKey("path", "\0".join(request.chosen), task, metadata)
         for name in self._headers:
             if identity := request.header(name):
                 return SessionKey("header", identity, self._task, (("session_header", name), ("session_id", identity)))
@@ -232,9 +233,9 @@ class Sessions:
         return session
 
     def _free_path(self, name: str) -> Path:
-        """Return a path that no run has taken.
+        """Return a path at which there is no run.
 
-        At a path that is taken, the recorder would rename the files of the earlier run.
+        Otherwise the recorder would rename the files of the run at that path.
         """
         paths = numbered_paths(self._directory / name)
         return next(path for path in paths if not journal_path_for(path).exists())
@@ -289,7 +290,10 @@ class Sessions:
 
 
 class _Conversations:
-    """Finds the conversation that a request continues: its prompt begins with the prompt of that conversation."""
+    """Finds the conversation that a request continues.
+
+    The request's prompt begins with the last prompt of that conversation.
+    """
 
     def __init__(self) -> None:
         self._of_prompt: dict[bytes, str] = {}

@@ -1,7 +1,8 @@
 """The upstreams of the proxy. The first part of a request's path names an upstream: `/openai/v1/chat/completions`.
 
-An upstream is a provider's address. Programs read the address from variables of the environment, which `Upstream` lists
-too. The proxy sets them for a program. If such a variable is set already, its address becomes the upstream.
+An upstream is a provider's address. Programs read this address from environment variables, which `Upstream` lists. For
+the program that it starts, the proxy sets these variables to its own address. If such a variable is set already, the
+proxy forwards requests to the address in the variable.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ class UpstreamError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """A provider. The path of a request after the name is added to `url`."""
+    """A provider. The proxy appends the rest of a request's path, after the name of the upstream, to `url`."""
 
     name: str
     url: str
@@ -61,7 +62,10 @@ def upstreams(environment: Mapping[str, str], options: Iterable[str] = ()) -> di
 
 
 def _in_environment(known: Upstream, environment: Mapping[str, str]) -> Upstream:
-    """Return an upstream at the address in its variable, if one is set. If the address is invalid, `url` is empty."""
+    """Return an upstream with the address in its environment variable, if the variable is set.
+
+    If the address is invalid, `url` of the result is empty.
+    """
     url = next(filter(None, (environment.get(variable) for variable in known.variables)), None)
     try:
         return known if url is None else _upstream_at(known, url)
@@ -72,7 +76,8 @@ def _in_environment(known: Upstream, environment: Mapping[str, str]) -> Upstream
 def _upstream_at(known: Upstream, url: str) -> Upstream:
     """Return the upstream with `url` as its address.
 
-    If `url` ends with a path that its variables have, such as `/v1`, the path is removed, and all variables get it.
+    If `url` ends with the path of a variable, such as `/v1`, the path is removed from `url`, and becomes the path of
+    all variables.
     """
     url = (url if "://" in url else f"http://{url}").rstrip("/")
     if not _is_address(url):

@@ -1,8 +1,8 @@
 """Recorded answers for aiohttp: a connector whose connections give the recorded bytes.
 
-aiohttp itself reads the answer from such a connection and makes its own response. So types, reads, timeouts and traces
-are those of aiohttp. The lengths of the body and of chunks are not the recorded ones, because the recorded body is
-decoded.
+aiohttp itself reads the answer from such a connection and makes its own response. Therefore types, reads, timeouts and
+traces work as in aiohttp. The lengths of the body and of its chunks differ from the recorded lengths, because the
+recorded body is decoded.
 """
 
 from __future__ import annotations
@@ -57,7 +57,10 @@ def read(session: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Library
 def changed(
     request: LibraryRequest, args: tuple[Any, ...], kwargs: dict[str, Any], outgoing: Outgoing
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments that send a changed body, with the changed address if the address names the model."""
+    """Return the arguments for sending a request that a fork has changed.
+
+    If the address names the model, the address is changed too.
+    """
     method, url = args
     more = {name: value for name, value in kwargs.items() if name != "json"}
     if outgoing.model is not None:
@@ -116,9 +119,10 @@ class ReplayTransport(asyncio.Transport):
             protocol.data_received(chunk(b""))
 
     async def _break_off(self) -> None:
-        """Wait until the reader has read all received bytes. Then let it raise the exception that ends the call.
+        """Wait until the reader has read all received bytes.
 
-        If the exception came earlier, aiohttp would drop the unread bytes.
+        Then make the reader raise the exception that ends the call. If the exception came earlier, aiohttp would drop
+        the unread bytes.
         """
         error = await _ending(self._answer, self._answers, self._pace)
         body = getattr(self._protocol, "_payload", None)
@@ -136,7 +140,7 @@ class ReplayTransport(asyncio.Transport):
         return self._closing
 
     def close(self) -> None:
-        """Send nothing more."""
+        """Stop passing chunks to aiohttp, and tell it that the connection is lost."""
         if not self._closing:
             self._closing = True
             self._responding.cancel()
@@ -146,17 +150,17 @@ class ReplayTransport(asyncio.Transport):
     abort = close
 
     def pause_reading(self) -> None:
-        """Wait before the next chunk."""
+        """Pass no chunk until `resume_reading` is called."""
         self._has_room.clear()
 
     def resume_reading(self) -> None:
-        """Continue with the next chunk."""
+        """Pass chunks again."""
         self._has_room.set()
 
 
 @cache
 def _connector_class() -> type:
-    """Return the class of connectors that open one connection, which gives one answer."""
+    """Return a class of connectors of aiohttp. Such a connector opens one connection, which gives one answer."""
 
     class ReplayConnector(import_module("aiohttp").BaseConnector):  # type: ignore[misc]
         def __init__(self, answer: Answer, answers: Answers, pace: Pace) -> None:

@@ -1,4 +1,4 @@
-"""The answer to one request from a recording, and the exceptions that an HTTP library raises for it.
+"""The answer to one request from a recording, and the exceptions that an HTTP library raises for such an answer.
 
 For each library, one file turns an answer into a response of that library: `transport.py` for httpx and httpx2,
 `urllib3_answers.py`, and `aiohttp_answers.py`. `Answers` decides which answer belongs to a request.
@@ -48,8 +48,8 @@ def exception_of(kind: type[Exception], root: type[Exception], message: str, kwa
     """Return an exception of a library's class with this message.
 
     If the class cannot have the message, use the nearest base class that can. `root` is the base class of the library's
-    exceptions. `kwargs` are keyword arguments of the constructor. If there are none, the exception is made without the
-    constructor, because the classes have different constructors.
+    exceptions. `kwargs` are keyword arguments of the constructor. If `kwargs` is empty, the exception is made without
+    the constructor, because the classes have different constructors.
     """
     if kwargs:
         return kind(message, **kwargs)
@@ -67,7 +67,7 @@ Missing = Literal["error", "live"]
 """The treatment of a request without a recorded answer."""
 
 FRAMING_HEADERS = ("content-length", "transfer-encoding", "connection", "keep-alive")
-"""The headers that say where a body ends. A replay writes its own, because the recorded body is decoded."""
+"""The headers that say where a body ends. A replay writes its own values, because the recorded body is decoded."""
 _ENDS_PROCESS = ("KeyboardInterrupt", "SystemExit", "GeneratorExit")
 CANCELLATION_GRACE_SECONDS = 1.0
 """A replay of a cancelled call waits this long, after the recorded time, for the program to cancel the call again."""
@@ -123,7 +123,7 @@ class Outgoing:
 
 
 class Answers(Protocol):
-    """Gives the recorded answer to a request. Raises ReplayMismatchError if no call fits.
+    """Gives the recorded answer to a request. Raises ReplayMismatchError if no recorded call fits the request.
 
     `missing` is "live" if requests without a recorded answer are sent.
     """
@@ -135,17 +135,17 @@ class Answers(Protocol):
         """Return the answer to a request, or None if the request is to be sent."""
 
     def polled(self, method: str, path: str) -> Answer | None:
-        """Return the final answer to a poll of a recorded response, or None for another request."""
+        """Return the final answer to a request that polls a recorded response, or None for any other request."""
 
     def refused(self, message: str) -> ReplayMismatchError:
-        """Return a mismatch to raise. The replay keeps the mismatch."""
+        """Return a mismatch to raise. The replay remembers the mismatch."""
 
 
 class Refuser(Protocol):
     """The part of a replay or a fork that `Errors.ending` uses."""
 
     def refused(self, message: str) -> ReplayMismatchError:
-        """Return a mismatch to raise. The replay keeps the mismatch."""
+        """Return a mismatch to raise. The replay remembers the mismatch."""
 
 
 class Pace:

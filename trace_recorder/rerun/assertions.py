@@ -38,7 +38,7 @@ class TrajectoryAssertions:
 
     @property
     def steps(self) -> Sequence[AgentStep]:
-        """The agent's steps: the recorded steps, or one step for each LLM call if the agent recorded none."""
+        """The agent's steps: the recorded steps, or one step for each LLM call if the agent recorded no step."""
         return self.trajectory.agent_steps
 
     @property
@@ -88,7 +88,11 @@ class TrajectoryAssertions:
 
     @property
     def errors(self) -> list[str]:
-        """The failures with their places: LLM calls after their last attempt, tools, recorded steps, the run."""
+        """The messages of all failures in the run, each with its place.
+
+        Failures are LLM calls whose last attempt failed, failed tools, recorded steps with an error, and an error of
+        the run.
+        """
         run = self.trajectory
         messages = [f"{call.interaction_id}: {_text(call.error)}" for call in run.llm_interactions if call.error]
         messages += [

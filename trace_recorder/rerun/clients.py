@@ -32,11 +32,11 @@ MODULES = ("openai._base_client", "anthropic._base_client")
 class RetryPauses:
     """The pauses of SDKs before retries.
 
-    A replay skips the pauses from `skip` to `restore`, because it answers at once.
+    From `skip` to `restore`, clients that a replay answers do not pause, because a replay answers at once.
 
     The SDKs of openai and anthropic compute a pause in one method of a class that clients and their `with_options()`
-    copies share. That method is replaced. Other clients of the process still wait, because the new method asks
-    `is_answered` for each HTTP client. google-genai has its pauses in each client (`Installed.skip_pauses`).
+    copies share. That method is replaced. The new method calls `is_answered` for each HTTP client, so clients that the
+    replay does not answer still pause. google-genai has its pauses in each client (`Installed.skip_pauses`).
     """
 
     def __init__(self, is_answered: Callable[[Any], bool]) -> None:
@@ -73,7 +73,7 @@ class RetryPauses:
 
 _ABSENT = object()
 ANSWERING: dict[str, Any] = {"aiohttp": aiohttp_answers, "urllib3": urllib3_answers}
-"""The module that makes responses of a library from answers, for each library whose seam is a method."""
+"""The module that turns answers into responses, for each library in which a method is replaced and not a transport."""
 
 
 class Installed:
@@ -90,7 +90,7 @@ class Installed:
     def wrap(self, client: object) -> None:
         """Replace each transport of the client by a replaying transport.
 
-        If a recording transport is around the replaced transport, it continues to record.
+        If a recording transport is around the replaced transport, the recording transport continues to record.
         """
         methods, http_clients, owners = ways_out(client)
         for method in methods:
@@ -104,7 +104,7 @@ class Installed:
         self.skip_pauses(client)
 
     def http_client(self, library: str | None, *, asynchronous: bool, **kwargs: Any) -> Any:
-        """Make an HTTP client of the named library. Without a name, take the newest installed library."""
+        """Make an HTTP client of the named library. If `library` is None, use the newest installed library."""
         library = library or newest_library()
         module = import_module(library)
         kind = module.AsyncClient if asynchronous else module.Client
@@ -122,7 +122,10 @@ class Installed:
         self.undo.extend([self._everywhere.remove, method_patch.add(self.around)])
 
     def remove(self) -> None:
-        """Restore the original transports. A recording transport that was put around ours later stays."""
+        """Restore the original transports.
+
+        If a recording transport was put around a replaying transport later, the recording transport stays.
+        """
         self._removed = True
         self._pauses.restore()
         while self.undo:
@@ -224,6 +227,6 @@ def take_out(slot: TransportSlot, ours: Any) -> None:
 
 
 def _drop(client: object, http_clients: list[Any]) -> None:
-    """Remove the HTTP client that was made for a module, unless it is recorded."""
+    """Remove the HTTP client that was made for a module of an SDK, unless a recorder records that HTTP client."""
     if not any(slot.binding() for http_client in http_clients for slot in slots_of(http_client)):
         drop_http_client(client)

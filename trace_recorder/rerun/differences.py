@@ -12,16 +12,16 @@ from trace_recorder.values.messages import Payload
 from trace_recorder.views.comparison.value_changes import ValueChange, changes, marked_words, shortened
 
 MAX_LINES = 40
-"""A message lists at most this many differences."""
+"""A message lists at most this many differences, and counts the others."""
 MAX_COMPARED = 200
 """At most this many recorded requests are compared to find the most similar request."""
 
 
 def nearest(live: Live, recording: Recording, unused: Sequence[RecordedExchange]) -> RecordedExchange | None:
-    """Return the recorded request of the same dialect that has most in common with this request, or None.
+    """Return the recorded call of the same dialect whose request has most in common with this request, or None.
 
-    Only unused requests are compared. If all requests were used, all are compared. Each item that requests share is
-    read once, so the time does not grow with the number of requests times their length.
+    Only unused calls are compared. If all calls have been used, all calls are compared. An item that several requests
+    share is read once, so a long conversation is not read again for each request.
     """
     exchanges = unused or recording.exchanges
     candidates = [exchange for exchange in exchanges if exchange.endpoint.api == live.endpoint.api][:MAX_COMPARED]
@@ -72,7 +72,10 @@ class _RecordedTexts:
                 yield from self._of_item(name, number, whole=False)
 
     def _of_item(self, name: str, number: int, *, whole: bool) -> list[str]:
-        """Return the texts of an item: a whole member, or an element of a member."""
+        """Return the texts of an item.
+
+        If `whole` is True, the item is the value of the member, and otherwise an element of the member's list.
+        """
         if (name, number) not in self._of_items:
             value = self._recording.item(number)
             self._of_items[name, number] = _texts_of_member(name, value) if whole else [_text(name, value)]

@@ -33,12 +33,15 @@ class Decider(Protocol):
         """Return the answer to a request, or the request to send. Raises ReplayMismatchError."""
 
     def refused(self, message: str) -> ReplayMismatchError:
-        """Return a mismatch to raise. The fork keeps the mismatch."""
+        """Return a mismatch to raise. The fork remembers the mismatch."""
 
 
 @dataclass(frozen=True, slots=True)
 class _DecidedAnswer:
-    """The answer that a fork has decided for one request, with the methods of `Answers`. None sends the request."""
+    """The answer that a fork has decided for one request, with the methods of `Answers`.
+
+    If `decided` is None, the request is sent.
+    """
 
     decided: Answer | None
     fork: Decider
@@ -58,7 +61,10 @@ class _DecidedAnswer:
 
 
 class Forking:
-    """The common part of the sync and the async transport."""
+    """A forking transport without the method that handles a request.
+
+    That method is sync or async, and is in the subclasses.
+    """
 
     library: str
 
@@ -77,7 +83,7 @@ class Forking:
         inner = self.inner
         if isinstance(decision, Answer):
             inner = replaying_class(self.library, asynchronous=asynchronous)(None, _DecidedAnswer(decision, self.fork))
-            if isinstance(self.inner, RecordingTransport):  # the agent's own recorder has the call too
+            if isinstance(self.inner, RecordingTransport):  # the agent's own recorder records the call too
                 inner = type(self.inner)(inner, self.inner.binding)
         else:
             request = _as_decided(request, body, decision)
@@ -88,7 +94,7 @@ class SyncForking(Forking):
     """The transport of a sync client."""
 
     def handle_request(self, request: Any) -> Any:
-        """Answer one request, or send it on."""
+        """Answer one request, or send it by the inner transport."""
         transport, request = self.route(request, request.read(), asynchronous=False)
         return send(transport, request)
 
@@ -101,7 +107,7 @@ class AsyncForking(Forking):
     """The transport of an async client."""
 
     async def handle_async_request(self, request: Any) -> Any:
-        """Answer one request, or send it on."""
+        """Answer one request, or send it by the inner transport."""
         transport, request = self.route(request, await request.aread(), asynchronous=True)
         return await send_async(transport, request)
 
@@ -134,7 +140,7 @@ def _is_signed(headers: list[tuple[bytes, bytes]]) -> bool:
 
 
 def _as_decided(request: Any, body: bytes, outgoing: Outgoing) -> Any:
-    """Return the request to send. If nothing changes, this is the same object."""
+    """Return the request to send. If the fork changes nothing, return the same object."""
     url = request.url
     if outgoing.model is not None:
         url = url.copy_with(raw_path=with_model(url.raw_path.decode("ascii"), outgoing.model).encode("ascii"))
@@ -160,7 +166,7 @@ class InstalledFork(Installed):
         self._binding = binding
 
     def http_client(self, library: str | None, *, asynchronous: bool, **kwargs: Any) -> Any:
-        """Make an HTTP client of the named library. Without a name, take the newest installed library."""
+        """Make an HTTP client of the named library. If `library` is None, use the newest installed library."""
         module = import_module(library or newest_library())
         kind = module.AsyncClient if asynchronous else module.Client
         client = kind(**{"follow_redirects": True, **kwargs})

@@ -1,12 +1,13 @@
-"""A fork: a run that repeats another run up to one of its calls, and is live from that call on.
+"""A fork: a run that repeats an earlier run up to one of its calls, and sends that call and all later calls.
 
     with trace_recorder.fork("trajectories/run.json", at="llm_7", edit=use_another_model) as branch:
         run_my_agent(branch.wrap(OpenAI()))
 
-The calls before that call are answered as in a replay. That call and all later calls are sent to their providers. The
-fork is recorded as a run of its own, and the first record names the parent run. `Changes` has the changes that a fork
-makes to live requests: another model, another system prompt, an edit. `fork_clients.py`, and `…_answers.py` of the
-other HTTP libraries, put the changed body, and the model in the address, into a request of the library.
+The calls before that call are answered as in a replay. That call and all later calls are "live": they are sent to their
+providers. The fork is recorded as a run of its own, whose first record names the earlier run, the parent run. `Changes`
+has the changes that a fork makes to live requests: another model, another system prompt, an edit. `fork_clients.py`,
+and `…_answers.py` of the other HTTP libraries, put the changed body, and the model in the address, into a request of
+the library.
 """
 
 from __future__ import annotations
@@ -72,11 +73,14 @@ class ForkPoint:
         self.origin = ForkedFrom(run.trajectory_id or "", recording.path.name, call_id, steps.get(call_id))
 
     def is_after(self, exchange: RecordedExchange) -> bool:
-        """Return whether a call began before the fork and was answered."""
+        """Return whether a recorded call began before the first live call, and has an end on file."""
         return exchange.begin.seq < self._seq and exchange.ending is not None
 
     def is_after_tool(self, tool: RecordedTool) -> bool:
-        """Return whether a tool ended before the fork. A tool that made the first live call had not ended."""
+        """Return whether a tool ended before the first live call.
+
+        A tool that made the first live call had not ended.
+        """
         return tool.ending is not None and tool.ending.seq < self._seq
 
     def __str__(self) -> str:
@@ -93,18 +97,18 @@ def _steps_of(run: Trajectory) -> dict[str, int]:
 
 
 class Fork(Replay):
-    """A fork: repeats a run up to a call, is live from that call on, and records everything in `recorder`.
+    """A fork: repeats a run up to a call, sends that call and all later calls, and records all calls in `recorder`.
 
     `at="llm_7"` names the first live call. `at_step=3` stands for the first call of step 3. Live calls may be changed.
     `model` replaces the model of the first live call, also in later calls that ask for the same model. `system`
     replaces the system prompt. `edit` is a function that takes the JSON body and returns the body to send. `answer` is
     the answer to the first live call, which is then not sent: the JSON of a response, or the text of a stream if the
-    call streams. Tools that ended before the call give their recorded results. Later tools run.
+    call streams. Tools that ended before the first live call give their recorded results. Later tools run.
 
     `recorder` is a recorder that has not been started. Without a recorder, the new file is next to the file of the
-    parent run. `ignore`, `match`, `speed`, `instrument` and `redact` are those of `replay`. As in a replay, a request
-    that was not recorded before the fork raises ReplayMismatchError. The end of the block raises it too if the block
-    did not reach the call.
+    parent run. `ignore`, `match`, `speed`, `instrument` and `redact` have the same meaning as for `replay`. Before the
+    first live call, a request that was not recorded raises ReplayMismatchError. If the block does not reach the first
+    live call, the end of the block raises ReplayMismatchError.
 
     Raises TrajectoryFormatError if there is no journal, and ValueError if the journal has no such call.
     """
@@ -144,7 +148,7 @@ class Fork(Replay):
 
     @property
     def unused(self) -> list[str]:
-        """Return the recorded calls before the fork that were not used yet."""
+        """Return the ids of the recorded calls before the first live call that no request has used."""
         return [exchange.interaction_id for exchange in self._missing()]
 
     def __enter__(self) -> Self:
@@ -164,7 +168,10 @@ class Fork(Replay):
         self._blocks.__exit__(kind, error, traceback)
 
     def _problem(self) -> ReplayMismatchError | None:
-        """Return the first mismatch, which the program may have caught, or None."""
+        """Return the mismatch to raise at the end of the block, or None.
+
+        It is raised if the program caught a mismatch, did not reach the first live call, or left out recorded calls.
+        """
         name = self.recording.path.name
         if self.mismatch is not None:
             return self.mismatch
@@ -188,7 +195,11 @@ class Fork(Replay):
         return by_hand or self._changes.applied(endpoint, body)
 
     def _go_live(self, live: Live) -> Answer | None:
-        """Be live from this request on. If this is the first live call, return the answer that the user gave for it."""
+        """Make the fork live at the first request that is not answered.
+
+        Return the user's answer to the first live call, or None to send the request. Raises ReplayMismatchError if the
+        program has left out recorded calls and this request was not recorded.
+        """
         if not self.is_live:
             missing = self._missing()
             if missing and not self._requests.knows(live):
@@ -199,24 +210,27 @@ class Fork(Replay):
         return by_hand if by_hand and self._claim(self.point.exchange.begin.seq) else None
 
     def _missing(self) -> list[RecordedExchange]:
-        """Return the unused recorded calls before the fork, except calls inside tools that gave recorded results."""
+        """Return the unused recorded calls before the first live call.
+
+        Calls inside tools whose recorded results were used are left out.
+        """
         before = [exchange for exchange in self._requests.unused if self.point.is_after(exchange)]
         return calls_outside_tools(before, self.tools.used)
 
     def _is_answered(self, exchange: RecordedExchange) -> bool:
         """Return whether a call gets its recorded answer.
 
-        The recorded call must have begun before the fork, and must have been answered. If the fork is live, the answers
-        of calls inside a tool are not used once the recorded result of the tool was used.
+        The recorded call must have begun before the first live call, and its end must be on file. If the fork is live,
+        the answers of calls inside a tool are not used once the recorded result of the tool was used.
         """
         if not self.point.is_after(exchange):
             return False
         return not self.is_live or bool(calls_outside_tools([exchange], self.tools.used))
 
     def tool_outcome(self, name: str, arguments: Mapping[str, object]) -> Outcome | None:
-        """Return the outcome of a tool, or None if the tool is to be run.
+        """Return the recorded outcome of a tool, or None if the tool is to be run.
 
-        Raises ReplayMismatchError for a call before the fork that was not recorded.
+        Raises ReplayMismatchError for a tool call before the first live call that was not recorded.
         """
         with self._lock:
             outcome = self.tools.find(name, arguments, self.point.is_after_tool)
@@ -225,7 +239,7 @@ class Fork(Replay):
         return outcome
 
     def _runs(self, name: str, arguments: Mapping[str, object]) -> bool:
-        """Return whether to run a tool that has no recorded result before the fork."""
+        """Return whether to run a tool that has no recorded result from before the first live call."""
         if self.is_live or self.tools.knows(name, arguments):
             return True
         return not self._missing() and not self._missing_tools()
@@ -235,12 +249,15 @@ class Fork(Replay):
 
 
 def report_not_reached(name: str, point: object) -> str:
-    """Return the message that a fork of a recording did not reach its call."""
+    """Return the message that a fork of a recording did not reach its first live call."""
     return f"the fork of {name} ended before {point}: no live call was made."
 
 
 def answer_by_hand(answer: Mapping[str, Any] | str, point: ForkPoint) -> Answer:
-    """Return the answer that the user gave. Raises ValueError if a stream gets no text, or any other call a text."""
+    """Return the answer that the user gave.
+
+    Raises ValueError if a call that streams gets no text, or if any other call gets a text.
+    """
     if isinstance(answer, str) != point.exchange.streams:
         needed = "the text of a stream" if point.exchange.streams else "the JSON of a response"
         raise ValueError(f"answer= has to be {needed} for {point}, and is a {type(answer).__name__}")
@@ -269,7 +286,7 @@ class Changes:
         self.replaced.update(filter(None, (model_of(endpoint, body),)))
 
     def applied(self, endpoint: Endpoint, body: bytes) -> Outgoing:
-        """Return the request to send. A body that is not a JSON object is not changed, but the address may be.
+        """Return the request to send. A body that is not a JSON object is not changed, but its address may be changed.
 
         Raises TypeError if `edit` does not return a dict.
         """

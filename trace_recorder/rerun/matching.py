@@ -1,7 +1,7 @@
-"""Finds the recorded call for a request: the first equal call that has not been used yet.
+"""Finds the recorded call for a request: the first unused call whose recorded request equals the request.
 
 Requests are compared by digests of their members. Lists are digested element by element, so that each message of a
-conversation is digested once. A mask in a recorded text matches any text.
+conversation is digested once. The mask of a secret in a recorded text matches any text.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _ordered(elements: list[Payload]) -> list[Payload]:
 
 
 def blocks_in_one_order(element: Payload) -> Payload:
-    """Return a message with the results among its blocks in the order of their ids."""
+    """Return a message with its blocks that are tool results in the order of their ids."""
     if not isinstance(element, dict):
         return element
     parts = {name: element[name] for name in ("content", "parts") if isinstance(element.get(name), list)}
@@ -120,7 +120,7 @@ def parse_path(path: str) -> Path:
 def without(value: Payload, paths: Sequence[Path]) -> Payload:
     """Return a value without the members at these paths.
 
-    An element of a list becomes null, so that the other positions stay.
+    An element of a list becomes null, so that the other elements keep their positions.
     """
     if isinstance(value, dict):
         members = ((name, member, _below(paths, name)) for name, member in value.items())
@@ -145,7 +145,7 @@ class Live:
 
 
 class Requests:
-    """The unused recorded calls of a replay. A live request finds the call whose recorded request it equals."""
+    """The unused recorded calls of a replay. `take` finds the call whose recorded request equals a live request."""
 
     def __init__(
         self,
@@ -172,9 +172,10 @@ class Requests:
         return [*self._unused.values()]
 
     def take(self, live: Live, accepts: Callable[[RecordedExchange], bool] = lambda _: True) -> RecordedExchange | None:
-        """Return the first unused recorded call that equals this call and that `accepts` accepts, and mark it as used.
+        """Mark a recorded call as used, and return it.
 
-        Return None if there is no such call.
+        The call is the first unused call whose request equals this request, and that `accepts` accepts. Return None if
+        there is no such call.
         """
         for exchange in self._candidates(live):
             if accepts(exchange):
@@ -184,7 +185,7 @@ class Requests:
         return None
 
     def knows(self, live: Live) -> bool:
-        """Return whether an unused recorded call equals this call."""
+        """Return whether the request of an unused recorded call equals this request."""
         return next(self._candidates(live), None) is not None
 
     def _candidates(self, live: Live) -> Iterator[RecordedExchange]:
@@ -269,7 +270,10 @@ class Requests:
 
 
 def _address(endpoint: Endpoint) -> tuple[str, str | None, bool]:
-    """Return the address without its host, because a program may call a replay under any host."""
+    """Return the parts of an endpoint that must be equal.
+
+    The host is not compared, because a program may call a replay under any host.
+    """
     return endpoint.api, endpoint.model, endpoint.streams
 
 

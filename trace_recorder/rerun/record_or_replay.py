@@ -1,8 +1,8 @@
 """Records the calls of a block of code in a journal, or replays the block from the journal, depending on a mode.
 
-The modes are those of vcrpy. In each mode, the calls of the block are recorded in a scratch directory, so that the run
-can be read while the block runs. The new journal replaces the old one only if the block ended without an exception.
-`pytest_trace_recorder` makes each test such a block.
+The modes are the record modes of vcrpy. In each mode, the calls of the block are recorded in a scratch directory, so
+that the run can be read while the block runs. The new journal replaces the old journal only if the block ended without
+an exception. `pytest_trace_recorder` runs each test in such a block.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class RecordOrReplay:
     """A block whose LLM calls and tools are recorded in `journal`, or are answered from it.
 
     `mode` "once" replays if the journal exists, and records otherwise. "none" only replays; "all" only records.
-    "new_episodes" replays the calls that the journal has, and sends and records the others. The block affects all HTTP
-    clients of the process. `scratch` is a directory for the files of this run. `path` is the journal of this run, which
-    may be read at any time.
+    "new_episodes" replays the calls that the journal has, and sends and records all other calls. The block affects all
+    HTTP clients of the process. `scratch` is a directory for the files of this run. `path` is the journal of this run,
+    which may be read at any time.
 
     A replay raises ReplayMismatchError as `Replay` does, except in the mode "new_episodes". Raises
     TrajectoryFormatError if the mode is "none" and there is no journal, and RecorderStateError if
@@ -101,7 +101,7 @@ class RecordOrReplay:
             self._keep()
 
     def _recording(self, transport: Any, library: str, *, asynchronous: bool) -> Any:
-        """Return a recording transport around another transport: a replay, the network, or another recorder."""
+        """Return a recording transport around this transport, which may be a replay, the network, or a recorder."""
         return recording_class(library, asynchronous=asynchronous)(transport, self._binding)
 
     def _keep(self) -> None:
@@ -109,7 +109,8 @@ class RecordOrReplay:
         data = self.path.read_bytes()
         if b'"kind":"llm_request"' not in data and b'"kind":"tool_call"' not in data:
             return
-        self.journal.parent.mkdir(parents=True, exist_ok=True)  # a directory that a recorder makes is ignored by git
+        # made here, because git ignores a directory that a recorder makes
+        self.journal.parent.mkdir(parents=True, exist_ok=True)
         replace_file(self.journal, [data])
         self.is_kept = True
 
@@ -119,4 +120,4 @@ def _check(mode: str, tools: str) -> None:
         if value not in allowed:
             raise ValueError(f"{name} is {value!r}, and must be one of {', '.join(map(repr, allowed))}")
     if is_disabled(os.environ):
-        raise RecorderStateError("TRACE_RECORDER_DISABLED is set, so that nothing can be recorded: unset it.")
+        raise RecorderStateError("TRACE_RECORDER_DISABLED is set, so nothing can be recorded: unset it.")

@@ -30,7 +30,7 @@ _REDIRECTS = (307, 308)
 
 @dataclass(slots=True)
 class RecordedExchange:
-    """One HTTP exchange, which is one attempt of an interaction. `records` are those of this attempt alone."""
+    """One HTTP exchange, which is one attempt of an interaction. `records` has only the records of this attempt."""
 
     records: CallRecords
     next_url: str | None = None
@@ -281,8 +281,8 @@ def _member(text: str, name: str) -> str:
 
 def _framed(chunks: Iterable[TimedBytes]) -> Iterator[TimedBytes]:
     """Yield the chunks of a stream in its binary framing. In the journal, each frame is a line."""
-    for at, lines in chunks:
-        yield at, b"".join(encode_line(line.decode()) for line in lines.split(b"\n") if line)
+    for seconds, lines in chunks:
+        yield seconds, b"".join(encode_line(line.decode()) for line in lines.split(b"\n") if line)
 
 
 def _events(text: bytes) -> Iterator[bytes]:

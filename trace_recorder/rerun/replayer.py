@@ -3,8 +3,8 @@
     with trace_recorder.replay("trajectories/run.json") as run:
         run_my_agent(run.wrap(OpenAI(api_key="none")))
 
-Each recorded call answers one request that equals the recorded request. A request raises an error if it equals no
-recorded request that is still unused. Recorded calls that were never used are reported at the end.
+Each recorded call answers one request that equals the call's recorded request. A request that equals no unused recorded
+request raises ReplayMismatchError. Recorded calls that no request has used are reported at the end.
 """
 
 from __future__ import annotations
@@ -45,17 +45,19 @@ logger = logging.getLogger("trace_recorder")
 
 
 class Replay:
-    """A replay: answers LLM calls from one journal. Each recorded call answers one request.
+    """A replay, as a context manager: answers LLM calls from one journal.
 
-    Several threads and tasks may use a replay at the same time.
+    Each recorded call answers one request. Several threads and tasks may use a replay at the same time.
 
-    `ignore` names members that may differ (`"temperature"`, `"messages[0].content"`, `"tools[*].description"`). `match`
-    is a function that compares a live request with a recorded request, in place of the usual comparison. With
-    `match=results_in_any_order`, the tool results of a turn may come in another order. `speed` plays streams this many
-    times as fast as they came; None gives all chunks at once. If `strict` is True, unused recorded calls raise
-    ReplayMismatchError if the block ends without an exception. Otherwise the unused calls are logged. `missing` says
-    what happens to a call or a tool that was not recorded: "error" raises ReplayMismatchError; "live" sends the call,
-    and runs the tool. If `missing` is "live", a call whose recorded end is missing is sent too. `live_calls` counts the
+    `ignore` names members in which a request may differ from the recorded request (`"temperature"`,
+    `"messages[0].content"`, `"tools[*].description"`). `match` is a function that compares a live request with a
+    recorded request, in place of the usual comparison. With `match=results_in_any_order`, the tool results of a turn
+    may be in any order. Streams are played `speed` times as fast as they were recorded, or without pauses if `speed` is
+    None. If `tools` is "recorded", tools return their recorded results; if it is "live", they run. If `instrument` is
+    True, every HTTP client of the process is answered. When the block has ended without an exception, unused recorded
+    calls raise ReplayMismatchError if `strict` is True, and are logged if it is False. `missing` says what happens to a
+    call or a tool that was not recorded: "error" raises ReplayMismatchError; "live" sends the call, and runs the tool.
+    If `missing` is "live", a call is also sent if the end of its recorded answer is missing. `live_calls` counts the
     calls that were sent and the tools that ran.
 
     Raises TrajectoryFormatError if there is no journal, or if this version cannot read the journal.
@@ -92,14 +94,15 @@ class Replay:
 
     @property
     def origin(self) -> ReplayOf | None:
-        """Return the replayed run. Runs that are recorded during the replay name it as their origin."""
+        """Return the replayed run, which is the origin of each run that is recorded during the replay."""
         return ReplayOf(self.recording.trajectory_id, self.recording.path.name)
 
     @property
     def unused(self) -> list[str]:
-        """Return the ids of the unused recorded calls, one for each attempt.
+        """Return the ids of the recorded calls that no request has used, one id for each attempt.
 
-        Calls that were made inside a tool do not count if that tool's recorded result was used.
+        Calls that were made inside a tool are left out if the tool's recorded result was used, because the tool did not
+        run.
         """
         return [call.interaction_id for call in calls_outside_tools(self._requests.unused, self.tools.used)]
 
@@ -116,7 +119,8 @@ class Replay:
         self._blocks.close()
         if error is not None:
             return
-        if self.mismatch is not None and self.strict:  # the agent may have caught it as a failure of a model or a tool
+        # the agent may have caught the mismatch as a failure of a model or a tool
+        if self.mismatch is not None and self.strict:
             raise self.mismatch
         unused = self.unused
         if not unused:
@@ -127,16 +131,19 @@ class Replay:
         logger.warning("%s", message)
 
     def wrap(self, client: Client) -> Client:
-        """Answer a client from the recording until the block ends; return the same client.
+        """Answer the calls of a client from the recording until the block ends; return the same client.
 
-        Retries of openai, anthropic and google-genai do not wait. Raises UnsupportedClientError for the clients that
-        `TrajectoryRecorder.wrap` refuses.
+        The clients of openai, anthropic and google-genai do not pause before a retry. Raises UnsupportedClientError for
+        the clients that `TrajectoryRecorder.wrap` refuses.
         """
         self._installed.wrap(client)
         return client
 
     def http_client(self, library: str | None = None, **arguments: Any) -> Any:
-        """Make an HTTP client of httpx or httpx2 that is answered from the recording, for an SDK that takes one."""
+        """Make an HTTP client of httpx or httpx2 that is answered from the recording.
+
+        Pass it to an SDK that takes an HTTP client.
+        """
         return self._installed.http_client(library, asynchronous=False, **arguments)
 
     def async_http_client(self, library: str | None = None, **arguments: Any) -> Any:
@@ -159,9 +166,9 @@ class Replay:
         return self._recorded(exchange)
 
     def polled(self, method: str, path: str) -> Answer | None:
-        """Return the final answer to a poll of a recorded response; None for other requests.
+        """Return the final answer to a request that polls a recorded response, or None for any other request.
 
-        The answer to a request that resumes a stream is the last event of the stream.
+        If the request resumes a stream, the answer is the last event of the stream.
         """
         poll = polled_response(method, path)
         exchange = self.recording.polled.get(poll[1]) if poll else None
@@ -174,9 +181,9 @@ class Replay:
         return Answer(status=exchange.status, headers=exchange.headers, body=body, origin=self._origin(exchange))
 
     def tool_outcome(self, name: str, arguments: Mapping[str, object]) -> Outcome | None:
-        """Return the outcome of a tool for these arguments, or None if the tool is to be run.
+        """Return the recorded outcome of a tool for these arguments, or None if the tool is to be run.
 
-        Raises ReplayMismatchError.
+        Raises ReplayMismatchError if no unused outcome fits and `missing` is "error".
         """
         with self._lock:
             try:
@@ -188,11 +195,17 @@ class Replay:
                 raise self.refused(str(mismatch)) from None
 
     def _claim(self, _: int) -> bool:
-        """Return whether the record of this number may be used. It is always True if only one process replays."""
+        """Return whether the record of this number may be used.
+
+        This replay may use every record, because no other process uses them.
+        """
         return True
 
     def refused(self, message: str) -> ReplayMismatchError:
-        """Return a mismatch to raise. If the agent catches the first mismatch, it is raised again at the end."""
+        """Return a mismatch to raise, and remember the first mismatch.
+
+        If `strict` is True, the end of the block raises it again, because the agent may have caught it.
+        """
         mismatch = ReplayMismatchError(message)
         self.mismatch = self.mismatch or mismatch
         return mismatch
@@ -234,12 +247,12 @@ class Replay:
 
 
 def calls_outside_tools(calls: Sequence[RecordedExchange], tools: Sequence[RecordedTool]) -> list[RecordedExchange]:
-    """Return the recorded calls that were not made inside one of these tools."""
+    """Return the recorded calls that were not made inside one of these executions of tools."""
     spans = [(tool.begin.seq, tool.ending.seq if tool.ending else math.inf) for tool in tools]
     return [call for call in calls if not any(begin < call.begin.seq < end for begin, end in spans)]
 
 
 def report_unused(name: str, unused: Sequence[str]) -> str:
-    """Describe which calls of a recording were not used."""
+    """Return the message about the calls of a recording that were not used."""
     more = f" and {len(unused) - 10} more" if len(unused) > 10 else ""
     return f"{name} has calls that nobody asked for: {', '.join(unused[:10])}{more}"

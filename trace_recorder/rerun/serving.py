@@ -2,7 +2,7 @@
 
 Programs in any language use the server as their provider, so they can be replayed without code of this package inside
 them. `Replay` decides which recorded call a request equals. A request that equals no recorded call gets status 404,
-because SDKs do not retry after 404. The message lists the differences, in the error format of the dialect.
+because SDKs do not retry after 404. The body of the 404 lists the differences, in the error format of the dialect.
 """
 
 from __future__ import annotations
@@ -182,7 +182,10 @@ class _ReplayHandler(BaseHTTPRequestHandler):
 
 
 def _headers_of(answer: Answer) -> dict[str, str]:
-    """Return the headers of an answer, except those that say where the body ends. A redirect leads to this server."""
+    """Return the headers of an answer, except those that say where the body ends.
+
+    The `location` of a redirect becomes an address of this server.
+    """
     origin = {} if answer.origin is None else answer.origin.to_headers()
     headers = {name: value for name, value in (answer.headers | origin).items() if name.lower() not in FRAMING_HEADERS}
     if "location" in headers:

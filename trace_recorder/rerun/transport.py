@@ -1,4 +1,7 @@
-"""Transports of httpx and httpx2 that answer LLM calls from a recording. Other traffic goes to the inner transport."""
+"""Transports of httpx and httpx2 that answer LLM calls from a recording.
+
+The inner transport sends all other requests.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +67,7 @@ class AsyncReplaying:
         answer = answer or _answer(self.answers, endpoint, request, await request.aread(), library)
         if answer is None:
             return await send_async(self.inner, request)
-        sleep = import_module("anyio").sleep  # as httpx does, so that it works with asyncio and with trio
+        sleep = import_module("anyio").sleep  # works with asyncio and with trio, as httpx does
         await sleep(0)  # other tasks run here, as they do while a task waits for the network
         pace = Pace(self.answers.speed)
 
@@ -108,9 +111,9 @@ def httpx_errors(library: Any, request: Any) -> Errors:
 
 
 def _response(library: Any, request: Any, answer: Answer, chunks: Any) -> Any:
-    """Return a response of the library. A recording transport finds the recorded call in the extensions.
+    """Return a response of the library.
 
-    So the headers of the response are those that were recorded.
+    Its headers are the recorded headers. The recorded call is in its extensions, where a recording transport finds it.
     """
     extensions = {} if answer.origin is None else {ORIGIN_EXTENSION: answer.origin}
     stream = stream_class(library.__name__)(chunks)
@@ -153,7 +156,7 @@ def replaying_class(library: str, *, asynchronous: bool) -> type:
 
 
 def transport_class(name: str, library: str, kind: type) -> type:
-    """Make a class of transports for a library, from a class that handles requests."""
+    """Return a class of transports of a library. `kind` is the class that handles the requests."""
     module = import_module(library)
     base = module.AsyncBaseTransport if hasattr(kind, "handle_async_request") else module.BaseTransport
     return type(name, (kind, base), {"library": library})

@@ -1,7 +1,8 @@
-"""Recorded answers for urllib3, and so for requests and boto3: a connection whose socket gives the recorded bytes.
+"""Recorded answers for urllib3 (also for requests and boto3): a connection whose socket gives the recorded bytes.
 
-urllib3 itself reads the answer from that socket and makes its own response. So types, reads, retries and pools are
-those of urllib3. The lengths of the body and of chunks are not the recorded ones, because the recorded body is decoded.
+Then urllib3 itself reads the answer from that socket and makes its own response. Therefore types, reads, retries and
+pools work as in urllib3. The lengths of the body and of its chunks differ from the recorded lengths, because the
+recorded body is decoded.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from trace_recorder.rerun.answers import FRAMING_HEADERS, Answer, Answers, Error
 
 
 def answered(answers: Answers, original: Any, pool: Any, *args: Any, **kwargs: Any) -> Any:
-    """Answer one attempt of a pool from the recording, or send it.
+    """Answer one request of a connection pool from the recording, or send the request.
 
     Raises the exception that ended the recorded call, if there was one.
     """
@@ -46,7 +47,10 @@ def read(pool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> LibraryReq
 def changed(
     request: LibraryRequest, args: tuple[Any, ...], kwargs: dict[str, Any], outgoing: Outgoing
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments that send a changed body, with the changed address if the address names the model."""
+    """Return the arguments for sending a request that a fork has changed.
+
+    If the address names the model, the address is changed too.
+    """
     connection, method, url, *more = args
     path = url if outgoing.model is None else with_model(url, outgoing.model)
     headers = {_text(name): _text(value) for name, value in request.headers.raw if name.lower() != b"content-length"}
@@ -65,7 +69,10 @@ def errors() -> Errors:
 
 
 def head(answer: Answer) -> bytes:
-    """Return the status line and the headers of an answer as HTTP/1.1, with chunks or with a length."""
+    """Return the status line and the headers of an answer as HTTP/1.1.
+
+    They state the length of the body, or that the body comes in chunks.
+    """
     phrase = next((status.phrase for status in HTTPStatus if status.value == answer.status), "")
     framing = f"content-length: {len(answer.body)}" if is_whole(answer) else "transfer-encoding: chunked"
     kept = (f"{name}: {value}" for name, value in answer.headers.items() if name.lower() not in FRAMING_HEADERS)
@@ -79,12 +86,12 @@ def chunk(data: bytes) -> bytes:
 
 
 def is_whole(answer: Answer) -> bool:
-    """Return whether the body comes in one piece, to its end."""
+    """Return whether the complete body is sent at once, and not in chunks."""
     return answer.chunks is None and not answer.is_cut_off
 
 
 def _responding(answer: Answer, answers: Answers) -> Iterator[bytes]:
-    """Yield the bytes that the server sends, each chunk at its time.
+    """Yield the bytes of the response as a server would send them, each chunk at its time.
 
     If the recorded call failed after the last chunk, raise its exception.
     """
@@ -115,14 +122,14 @@ class _RecordedSocket:
         """Ignore timeouts: `speed` decides how long a read waits."""
 
     def shutdown(self, _: int) -> None:
-        """End nothing."""
+        """Do nothing, because there is no connection."""
 
     def close(self) -> None:
-        """Close nothing."""
+        """Do nothing, because there is no connection to close."""
 
 
 class _ReceivedBytes(io.RawIOBase):
-    """A file of the received bytes. A read returns bytes of at most one piece."""
+    """A file of the received bytes. A read returns bytes from one element of `pieces` at most."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces

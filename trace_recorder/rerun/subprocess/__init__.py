@@ -1,1 +1,1 @@
-"""Replay and fork of other processes: programs that do not use this package."""
+"""Replay and fork of programs that do not use this package, inside their processes."""

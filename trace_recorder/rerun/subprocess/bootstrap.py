@@ -186,8 +186,8 @@ class _ProcessReplay(ProcessAnswers[_SharedReplay]):
         return self._ask(lambda replay: replay.answer(endpoint, headers, body))
 
     def polled(self, method: str, path: str) -> Answer | None:
-        """Return the final answer to a poll of a recorded response.
+        """Return the final answer to a request that polls a recorded response, or None for any other request.
 
-        Return None for a request that is not such a poll. Other requests do not cause the journal to be read.
+        The journal is read only for a request that polls.
         """
         return self._ask(lambda replay: replay.polled(method, path)) if polled_response(method, path) else None

@@ -1,8 +1,8 @@
-"""Fork inside a process of the program: its LLM calls are answered up to the fork, and sent from then on.
+"""Fork inside a process of the program: its LLM calls are answered up to a call, and sent from that call on.
 
-All calls are recorded. The processes share the recording: each recorded call is used by one of them. When one process
-has made a live call, all processes are live. Each process that makes a call has a file of its own, which names the
-continued run. A process that cannot be forked ends before it calls a model.
+All calls are recorded. The processes share the parent run: each call of it is used by one process. When one process has
+sent a call, all processes send their calls. Each process that makes a call has a file of its own, which names the
+parent run. A process that cannot be forked ends before it calls a model.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ def begin() -> None:
 
 
 class _SharedFork(Fork):
-    """A fork that shares its recorded calls with other processes. When one process is live, all processes are live."""
+    """A fork that shares its recorded calls with other processes.
+
+    When one process has sent a call, all processes send their calls.
+    """
 
     def __init__(self, handoff: ForkHandoff, recorder: TrajectoryRecorder) -> None:
         self._handoff = handoff

@@ -1,6 +1,6 @@
 """The process that forks a program.
 
-It starts the program, waits for its end, and reports whether the program reached the fork.
+It starts the program, waits for the program's end, and reports whether the program reached the first live call.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from trace_recorder.values.structs import asdict
 class ForkResult:
     """How a forked program ended, and the mismatches.
 
-    `mismatches` are messages about the program's requests before the fork that were not recorded. `problem` says that
-    the program did not reach the fork, or lists the recorded calls before the fork that the program did not make. If
+    `mismatches` are messages about requests before the first live call that were not recorded. `problem` is a message
+    that the program did not reach the first live call, or that lists the earlier calls that the program left out. If
     there is no problem, `problem` is None.
     """
 
@@ -53,7 +53,9 @@ def fork_program(  # noqa: PLR0913 - one argument an option of the command
     directory: Path | None = None,
     file: Path | None = None,
 ) -> ForkResult:
-    """Run a command that repeats a run up to a call, and is live and recorded from then on. Return how it ended.
+    """Run a command that repeats a run up to a call, and sends that call and all later calls.
+
+    Return how the command ended.
 
     `at` is the id of the call, or the number of a step, which stands for the first call of that step. `answer` is the
     text of an answer to the call: JSON, or the text of a stream if the call streams. The new file is in `directory`, or

@@ -50,7 +50,8 @@ class SharedRecording:
     def from_environment(cls, environment: Mapping[str, str]) -> Self | None:
         """Read the instructions from an environment.
 
-        Return None if there are none. Raises ValueError and TypeError if they are invalid.
+        Return None if the environment has no instructions. Raises ValueError or TypeError if the instructions are
+        invalid.
         """
         text = environment.get(cls.VARIABLE)
         return cls(**json.loads(text)) if text else None
@@ -61,7 +62,7 @@ class SharedRecording:
         return results_in_any_order if self.results_in_any_order else None
 
     def claim(self, number: int) -> bool:
-        """Note that the record of this number is used. Return False if a process has used it before."""
+        """Note that the record of this number is used. Return False if a process has used the record before."""
         path = Path(self.reports, f"{_USED}{number}")
         try:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
@@ -109,13 +110,13 @@ class ForkHandoff(SharedRecording):
     model: str | None = None
     system: str | None = None
     answer: str | None = None
-    """A file with the answer to that call, as JSON: an object, or the text of a stream."""
+    """A file with the answer to the first live call, as JSON: an object, or the text of a stream."""
     directory: str = ""
     file: str | None = None
     task: str | None = None
 
     def forked_from(self) -> ForkedFrom:
-        """Return the parent run and the call where the fork begins."""
+        """Return the parent run and its call that the fork sends first."""
         return ForkedFrom(**self.origin)
 
     def recording(self) -> Handoff:
