@@ -4,7 +4,8 @@
         client = recorder.wrap(OpenAI())
         run_my_agent(client)
 
-PYTEST_DONT_REWRITE: without this word, pytest warns that its plugin's package was imported before pytest began.
+PYTEST_DONT_REWRITE: this word tells pytest not to rewrite the `assert` statements of this package. Without the word,
+pytest warns if the package was imported before pytest began.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""`python -m trace_recorder` is `trace-recorder`."""
+"""`python -m trace_recorder` runs the command `trace-recorder`."""
 
 from trace_recorder.cli.entry import main
 

@@ -1,13 +1,14 @@
-"""Background threads that yield: they do long work for which nobody waits, and pause often so that others can run.
+"""Background threads that yield: they do long work for which nobody waits, and pause often so that other threads run.
 
 The interpreter runs one thread at a time. A waiting thread interrupts the running thread only after five milliseconds.
-A background thread therefore sleeps for a moment between short pieces of its work. All background threads are started
-through `run_yielding`, and functions that may run in them call `yield_to_others` between two pieces. This call does
-nothing in an agent's thread. It also does nothing while another thread waits for the result. Calls into C keep other
-threads from running, so they get texts of limited length.
+A background thread therefore sleeps for a moment between short pieces of its work. Every background thread runs its
+work through `run_yielding`, and functions that may run in such a thread call `yield_to_others` between two pieces of
+work. This call does nothing in an agent's thread. It also does nothing while another thread waits for the result. A
+call into C, such as a search by a regular expression, keeps all other threads from running. Therefore each such call
+gets a text of limited length.
 
-An agent's thread starts background threads with `start_thread`, and waits for them with `Event`. While it does so, a
-signal handler may raise at any point. `threading.Event` consists of a `threading.Condition`, which does not tolerate
+An agent's thread starts background threads with `start_thread`, and waits for them with `Event`. Meanwhile a signal
+handler may raise an exception at any point. `threading.Event` contains a `threading.Condition`, which does not tolerate
 such an exception. The lock of the condition may stay taken, or the condition may raise "release unlocked lock" in place
 of the handler's exception.
 """
@@ -24,9 +25,9 @@ from queue import Empty, SimpleQueue
 from trace_recorder.signal_handlers import ours
 
 YIELD_SECONDS = 0.0001
-"""How long a background thread sleeps to let others run."""
+"""A background thread sleeps this long to let other threads run."""
 WORK_SECONDS = 0.0005
-"""How long a background thread works between two sleeps, at least. Each sleep costs up to a tenth of that time."""
+"""A background thread works at least this long between two sleeps. Each sleep costs up to a tenth of that time."""
 MAX_UNINTERRUPTED_CHARS = 32 * 1024
 """The longest text that is searched in one call. No other thread runs during such a call."""
 
@@ -35,14 +36,14 @@ current_yield: ContextVar[Callable[[], None] | None] = ContextVar("trace_recorde
 
 
 def yield_to_others() -> None:
-    """Let other threads run if this is a background thread."""
+    """Let other threads run if the current thread is a background thread."""
     function = current_yield.get()
     if function is not None:
         function()
 
 
 def is_background() -> bool:
-    """Whether this is a background thread, which does work that nobody waits for."""
+    """Whether the current thread is a background thread, which does work that nobody waits for."""
     return current_yield.get() is not None
 
 
@@ -54,7 +55,7 @@ def run_yielding(
     """Run `work` in this thread, which was started for it.
 
     `yield_to_others` sleeps at most once in `WORK_SECONDS`. It does not sleep while `is_awaited` returns True, because
-    another thread waits for the work then. Each sleep may cost five milliseconds if a third thread is busy.
+    another thread then waits for the work. If a third thread is busy, each sleep may take five milliseconds.
     """
     next_yield = 0.0
 
@@ -71,8 +72,9 @@ def run_yielding(
 class Event:
     """A `threading.Event` that still works after a signal handler's exception has interrupted any of its methods.
 
-    The queue's methods are single calls into C. The queue has a token while the event is set. A waiter takes the token
-    and puts it back. If it is interrupted between the two, other waiters wait until their time limits.
+    Threads wait for a token in a queue, whose methods are single calls into C. While the event is set, the queue has a
+    token. A waiting thread takes the token and puts it back. If that thread is interrupted between the two, all other
+    waiting threads wait until their time limits.
     """
 
     def __init__(self) -> None:
@@ -102,7 +104,8 @@ class Event:
 def start_thread(target: Callable[[], None], name: str) -> threading.Thread:
     """Start a daemon thread. Raises RuntimeError if the system has no more threads.
 
-    `Thread.start` waits in a `threading.Event`, where a handler's exception may be lost. Then this function raises it.
+    `Thread.start` waits in a `threading.Event`, which may raise an error of its own in place of a signal handler's
+    exception. This function then raises the handler's exception.
     """
     handled, interrupted_by = sys.exc_info()[1], None
     thread = threading.Thread(target=target, name=name, daemon=True)

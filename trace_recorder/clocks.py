@@ -13,7 +13,7 @@ def now() -> str:
 
 
 def parse_time(timestamp: str | None) -> datetime | None:
-    """Return an ISO 8601 time as a datetime, or None if there is no time or it is not ISO 8601."""
+    """Parse an ISO 8601 timestamp. Return None if the timestamp is None, empty, or not ISO 8601."""
     try:
         return datetime.fromisoformat(timestamp or "")
     except ours(ValueError, TypeError):
@@ -21,7 +21,10 @@ def parse_time(timestamp: str | None) -> datetime | None:
 
 
 def seconds_between(begin: str | None, end: str | None) -> float | None:
-    """Return the seconds from one ISO 8601 time to another, or None if a time is unknown or only one has an offset."""
+    """Return the seconds from `begin` to `end`, which are ISO 8601 timestamps.
+
+    Return None if `parse_time` cannot read one of them, or if only one of them has a UTC offset.
+    """
     begun, ended = parse_time(begin), parse_time(end)
     if begun is None or ended is None or (begun.tzinfo is None) is not (ended.tzinfo is None):
         return None

@@ -21,8 +21,8 @@
         ├── StreamNotFinishedError    the response of a stream was used before the end of the stream
         └── AnswerError               the provider answered 200 with an error in the body
 
-Only calls of the package's own functions and clients raise them. A failure to record never raises in the agent
-(`guard.py`), and the agent gets the exceptions of a provider's SDK unchanged.
+Only calls of the package's own functions and clients raise these exceptions. A failure to record never raises in the
+agent (`guard.py`), and the agent gets the exceptions of a provider's SDK unchanged.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class StreamNotFinishedError(ClientError, RuntimeError):
 class AnswerError(ClientError):
     """A provider answered 200 with an error in the body.
 
-    `error` is the error of the body, and `status_code` is its code.
+    `error` is the error in the body. `status_code` is the error's code, or None if the code is not an integer.
     """
 
     def __init__(self, provider: str, error: object) -> None:
@@ -117,7 +117,7 @@ class AnswerError(ClientError):
 
 
 class UnreadableRunsError(TrajectoryFormatError):
-    """Some runs of a directory cannot be read. `failures` has the error of each run by its path."""
+    """Some runs of a directory cannot be read. `failures` maps the path of each such run to its error."""
 
     def __init__(self, failures: Mapping[Path, Exception]) -> None:
         self.failures = failures

@@ -2,8 +2,8 @@
 
 `try_call` has the package's only blind `except`. `Guard` is used wherever recording runs inside the agent's calls. The
 agent continues after a failure. The failure is counted, logged once for each kind, and kept until it can be written to
-the journal as a gap. KeyboardInterrupt, cancellation and other exits are not failures of recording, so they pass.
-Exceptions of the agent's own signal handlers, which may run during recording, pass too.
+the journal as a gap. KeyboardInterrupt, cancellation and other exits are not failures of recording, so they are raised
+in the agent. So are exceptions of the agent's own signal handlers, which may run during recording.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _MAX_BLOCKS = 100
 class Failure:
     """A failure of recording: when and how often it happened, what failed, and why.
 
-    It happened `count` times, of which `reported` are on file.
+    The failure happened `count` times. The gaps in the journal report `reported` of them.
     """
 
     time: str
@@ -64,18 +64,19 @@ class Failure:
 
 
 class Guard:
-    """Catches failures of recording, so that they do not reach the agent. With `strict` they are raised.
+    """Catches failures of recording, so that they do not reach the agent. If `strict` is True, the failures are raised.
 
         with guard.protect("record a request"):
             …
 
-    `protect` returns a context manager, and the same one for the same argument. The argument completes the sentence
-    "could not …". Use costs_record=False if a failure loses no record, such as a failure to write the document.
-    Repetitions of such a failure are counted. They make one gap when they begin, and one when they end.
+    `protect` returns a context manager. Calls with equal arguments return the same object. The argument completes the
+    sentence "could not …". Use costs_record=False if a failure loses no record, such as a failure to write the
+    document. The journal then gets one gap when the failure first happens, and one gap with the number of repetitions
+    when the failure no longer happens.
 
-    `failures` has the newest 1,000 failures that are not on file yet. `count` is the number of all failures. Methods
-    take no lock, because any thread may fail at any point. Operations of a deque are atomic. `count` may be too low if
-    two threads fail at the same time.
+    `failures` has the newest 1,000 failures that are not on file yet. `count` is the number of all failures. The
+    methods take no lock, because any thread may fail at any point. They need no lock, because operations of a deque are
+    atomic. `count` may be too low if two threads fail at the same time.
     """
 
     def __init__(self, *, strict: bool = False) -> None:
@@ -87,7 +88,10 @@ class Guard:
         self.protect: Callable[..., _Guarded] = lru_cache(_MAX_BLOCKS)(partial(_Guarded, self))
 
     def record_failure(self, what: str, error: BaseException, *, costs_record: bool = True) -> None:
-        """Count a failure, queue it for the journal, and log it if it is the first of its kind."""
+        """Count a failure, and queue it for the journal.
+
+        Log it if it is the first with this action and this class of error.
+        """
         why = try_call(lambda: f"{type(error).__name__}: {error}", lambda _: type(error).__name__)
         why = why.encode("utf-8", "backslashreplace").decode()
         self.count += 1
@@ -123,7 +127,10 @@ class Guard:
             self.failures.append(last)
 
     def discard_failures(self) -> None:
-        """Discard the failures that are not on file yet. A forked child does so, because its parent writes them."""
+        """Discard the failures that are not on file yet.
+
+        A forked child calls this, because its parent writes these failures.
+        """
         self._last = None
         self.failures.clear()
 

@@ -35,7 +35,8 @@ def holds_lock() -> bool:
 def _free_after_fork() -> None:
     """Free the locks that other threads of the parent process held at the fork.
 
-    Otherwise a new thread could seem to hold such a lock, because it may get the id of the thread that did.
+    Otherwise a new thread of the child could seem to hold such a lock, because a new thread may get the id of the
+    thread that held the lock.
     """
     for kept in list(_locks.values()):
         lock = kept()

@@ -1,8 +1,8 @@
 """Decides which requests a server on the loopback interface answers: requests of programs and of the server's own page.
 
-Every web page that is open in a browser can send requests to this machine. So `Host` must be the server's own, because
-an attacker can make other names lead to this machine (DNS rebinding). A request that a browser sends for a page must
-come from the server's own page. Programs send neither `Origin` nor `Sec-Fetch-Site`.
+Every web page that is open in a browser can send requests to this machine. So the header `Host` must have the server's
+own address, because an attacker can make any other name resolve to this machine (DNS rebinding). A request that a
+browser sends for a page must come from the server's own page. Programs send neither `Origin` nor `Sec-Fetch-Site`.
 """
 
 from __future__ import annotations
@@ -11,21 +11,22 @@ from collections.abc import Callable
 
 HOST = "127.0.0.1"
 LOOPBACK_NAMES = frozenset({HOST, "localhost", "::1"})
-"""The names of this machine that only its own programs can reach."""
+"""The names of the loopback interface, which only programs on this machine can reach."""
 DEFAULT_PORT = 80
 """The port of HTTP, which clients leave out of `Host`."""
 
 
 def own_hosts(port: int) -> frozenset[str]:
-    """Return the values of `Host` that name a server of this machine at a port."""
+    """Return the values of the header `Host` that are right for a server at `port` of the loopback interface."""
     shown = "" if port == DEFAULT_PORT else f":{port}"
     return frozenset(f"[{name}]{shown}" if ":" in name else f"{name}{shown}" for name in LOOPBACK_NAMES)
 
 
 def why_refused(port: int, method: str, header: Callable[[str], str | None]) -> str | None:
-    """Return why the server at a port refuses a request, as a sentence, or None if it answers the request.
+    """Return why the server at `port` refuses a request, as a sentence. Return None if the server answers the request.
 
-    `header` returns the value of a header by its name in small letters. A user may follow a link from another site.
+    `header` takes the name of a header in small letters, and returns the header's value. If a user follows a link on
+    another site, the server answers.
     """
     if header("host") not in own_hosts(port):
         return "this server answers only at its own address."

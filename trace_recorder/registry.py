@@ -16,7 +16,7 @@ R = TypeVar("R")
 
 
 class Records(Mapping[str, R]):
-    """Records by name, in the order in which they are tried: registered records first, then those of the package."""
+    """Records by name, in the order in which they are tried: registered records first, then the package's own."""
 
     def __init__(self, room: str, attribute: str, modules: Mapping[str, str]) -> None:
         self._room = room
@@ -29,7 +29,7 @@ class Records(Mapping[str, R]):
 
     def register(self, record: R) -> None:
         """Add a record under its name. Raises ValueError if the name is taken."""
-        name: str = record.name  # type: ignore[attr-defined]  # every record has one
+        name: str = record.name  # type: ignore[attr-defined]  # every record has a name
         if name in self:
             raise ValueError(f"{name!r} is registered already: give the record another name")
         self._registered = {**self._registered, name: record}
@@ -52,8 +52,8 @@ class Records(Mapping[str, R]):
     def __getitem__(self, name: str) -> R:
         record = self._registered.get(name) or self._imported.get(name)
         if record is None:
-            place, _, attribute = self._modules[name].partition(":")
-            module = import_module(".".join(filter(None, ("trace_recorder", self._room, place))))
+            module_name, _, attribute = self._modules[name].partition(":")
+            module = import_module(".".join(filter(None, ("trace_recorder", self._room, module_name))))
             record = self._imported[name] = getattr(module, attribute or self._attribute)
         return record
 

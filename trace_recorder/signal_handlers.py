@@ -1,29 +1,34 @@
-"""Recognises the agent's own exceptions: exceptions that the agent's signal handlers raise during recording.
+"""Lets the exceptions of the agent's signal handlers reach the agent, even if a handler runs during recording.
 
 Python runs a handler between any two bytecodes of the main thread. Therefore any statement of this package may raise
-an alarm's TimeoutError, which is an OSError. The exception belongs to the agent. Where recording runs in the agent's
-threads, each `except` that names an exception of Python uses `ours`. A test of the rules checks this.
+such an exception, for example a TimeoutError, which is an OSError. The exception belongs to the agent, so this package
+must not catch it. In code that runs in the agent's threads, each `except` that names an exception class of Python uses
+`ours`. A test of the rules checks this.
 """
 
 from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from functools import partial
 from inspect import CO_VARARGS
 from types import CodeType, FrameType, TracebackType
-from typing import TypeVar
+from typing import Generic, TypeVar
+from weakref import ref
 
 Failure = TypeVar("Failure", bound=Exception)
+Kept = TypeVar("Kept")
 
 
 def ours(*kinds: type[Failure]) -> tuple[type[Failure], ...]:
-    """Return these classes, for an `except` clause, unless a signal handler of the agent raised the current exception.
+    """Return these classes for an `except` clause. Return no class if the agent's signal handler raised the exception.
 
         except ours(OSError):
 
-    catches the system's errors, but not a TimeoutError that the agent's alarm raised. Python calls this function only
-    after an exception.
+    catches the system's errors, but not a TimeoutError that the agent's alarm raised. Python evaluates the clause, and
+    so calls this function, only after an exception.
     """
     error = sys.exception()
     if error is None or error.__traceback__ is None or error.__traceback__.tb_next is None:
@@ -32,7 +37,7 @@ def ours(*kinds: type[Failure]) -> tuple[type[Failure], ...]:
 
 
 class suppress(AbstractContextManager[None, bool]):  # noqa: N801 - it is used as contextlib's
-    """Suppress exceptions as `contextlib.suppress` does. An exception of the agent's signal handlers passes."""
+    """Suppress exceptions as `contextlib.suppress` does. An exception of the agent's signal handlers is raised."""
 
     def __init__(self, *kinds: type[Exception]) -> None:
         self._kinds = kinds
@@ -91,3 +96,32 @@ def _code_of(handler: object) -> CodeType | None:
 
 
 _SIGNALS = tuple(signal.valid_signals())
+
+
+class WeakRegistry(Generic[Kept]):
+    """A set of objects, compared by identity, that other code keeps alive. A freed object is removed.
+
+    A thread may list the objects while other threads add and remove some: each change is one operation of a dict.
+
+    An object is removed without running Python code. A signal handler (Ctrl-C) may raise an exception in a destructor,
+    or in the callback of a weak reference that `weakref.WeakSet` uses. Such an exception cannot propagate: Python
+    prints and discards it. Here the callback is a method of `dict`, in which no handler runs.
+    """
+
+    def __init__(self) -> None:
+        self._refs: dict[int, ref[Kept]] = {}
+
+    def add(self, value: Kept) -> None:
+        """Add an object. It is removed when it is freed."""
+        key = id(value)
+        self._refs[key] = ref(value, partial(self._refs.pop, key))  # the dead reference is the default of `pop`
+
+    def discard(self, value: Kept) -> None:
+        """Remove an object."""
+        self._refs.pop(id(value), None)
+
+    def __contains__(self, value: object) -> bool:
+        return id(value) in self._refs
+
+    def __iter__(self) -> Iterator[Kept]:
+        return iter([value for kept in list(self._refs.values()) if (value := kept()) is not None])

@@ -16,8 +16,8 @@ import trio
 from tests.chat_calls import CHAT, asked, streamed
 from tests.journals import records_of
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.capture.exchange import LONG_STREAM
-from trace_recorder.capture.received_response import SHORT
+from trace_recorder.capture.exchange import LONG_STREAM_BYTES
+from trace_recorder.capture.received_response import SHORT_BYTES
 from trace_recorder.derive.validate import validate
 
 
@@ -55,7 +55,7 @@ class Wire(httpx.AsyncBaseTransport):
 def test_an_event_loop_masks_no_long_answer(tmp_path: Path, name: str, library: object) -> None:
     """Another thread masks all but a short rest. Everything is recorded when the caller has the answer."""
     body, media = ANSWERS[name]
-    assert (SHORT < len(body) < LONG_STREAM) == name.startswith("shorter")
+    assert (SHORT_BYTES < len(body) < LONG_STREAM_BYTES) == name.startswith("shorter")
     path = tmp_path / "run.json"
     masked: Counter[bool] = Counter()
 
@@ -73,7 +73,7 @@ def test_an_event_loop_masks_no_long_answer(tmp_path: Path, name: str, library: 
     written: list[object] = []
     with TrajectoryRecorder(path, redact=redact) as recorder:
         received = trio.run(ask, recorder) if library is trio else asyncio.run(ask(recorder))
-        assert masked[True] <= min(SHORT, masked[False] / 2)
+        assert masked[True] <= min(SHORT_BYTES, masked[False] / 2)
 
     on_file = {one.kind for one in written if hasattr(one, "kind")}
     [one] = load(path).llm_interactions

@@ -20,7 +20,7 @@ from tests.chat_calls import CHAT
 from tests.journals import records_of
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.background_work import current_yield
-from trace_recorder.capture.received_response import LARGE_BODY
+from trace_recorder.capture.received_response import LARGE_BODY_BYTES
 from trace_recorder.derive.validate import validate
 from trace_recorder.values.messages import Payload
 
@@ -96,11 +96,11 @@ def test_a_small_answer_is_one_record(tmp_path: Path) -> None:
     """A small answer is recorded as JSON in one record."""
     path = tmp_path / "run.json"
     with TrajectoryRecorder(path) as recorder:
-        asyncio.run(ask(recorder, Wire(answer("x" * (LARGE_BODY - 1000)))))
+        asyncio.run(ask(recorder, Wire(answer("x" * (LARGE_BODY_BYTES - 1000)))))
 
     assert list(texts(path)) == []
     assert [record.data["body"] for record in records_of(path) if record.kind == "llm_response"] == [
-        json.loads(answer("x" * (LARGE_BODY - 1000)))
+        json.loads(answer("x" * (LARGE_BODY_BYTES - 1000)))
     ]
 
 

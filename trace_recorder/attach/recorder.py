@@ -30,7 +30,7 @@ from trace_recorder.recording import context as steps
 from trace_recorder.recording import manual_records, process, tools
 from trace_recorder.recording.limits import Limits
 from trace_recorder.recording.run import Run
-from trace_recorder.recording.weak_registry import WeakRegistry
+from trace_recorder.signal_handlers import WeakRegistry
 from trace_recorder.storage.paths import DEFAULT_DIRECTORY, RunPaths, looks_like_sentence
 from trace_recorder.storage.redaction.redactor import Redactor
 from trace_recorder.storage.redaction.text_masking import default_redactor

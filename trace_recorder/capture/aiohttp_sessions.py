@@ -1,8 +1,8 @@
 """The seam of aiohttp: each request of a client session, and the body of its response.
 
-`ClientSession._request` sends a request, and follows redirects. `send` replaces it in a session that is wrapped, or for
-the whole process. The class of the response is replaced by a subclass, which records how the response is closed. Its
-`content` becomes a reader that records each piece as aiohttp decodes it. aiohttp 3 is supported.
+`ClientSession._request` sends a request, and follows redirects. `send` is called in its place, for a wrapped session or
+for the whole process. The class of the response is replaced by a subclass, which records how the response is closed.
+The response's `content` becomes a reader that records each piece as aiohttp decodes it. aiohttp 3 is supported.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Piece = TypeVar("Piece", bytes, tuple[bytes, bool])
 
 
 async def send(original: Any, binding: Binding, session: Any, method: str, url: object, **keywords: Any) -> Any:
-    """Send a request by a session, and record it if it is a call of a model."""
+    """Send a request with a session, and record the request if it is a call to a model."""
     request: LibraryRequest | None = None
     with guard.protect("read a request of aiohttp"):
         request = read_request(session, method, url, keywords)
@@ -197,8 +197,8 @@ class RecordedContent:
         try:
             piece = await reading
         except BaseException as error:
-            if type(error).__name__ in CANCELLATION_CLASSES:  # asyncio is slow to import
-                # A copy without the traceback. No code of the class is called: `__init__` may take other arguments.
+            if type(error).__name__ in CANCELLATION_CLASSES:  # by name, because asyncio is slow to import
+                # A copy without the traceback. `__init__` is not called, because its parameters may differ from `args`.
                 self._exchange.cancelled_read = BaseException.__new__(type(error), *error.args)
             else:
                 self._exchange.broken(error)

@@ -3,8 +3,7 @@
 A client of httpx or httpx2 chooses the transport of a request in one method, even for a proxy and for the user's own
 transports. That method is replaced in the sync and the async client class. The new method returns a recording transport
 around the chosen one. A wrapped client keeps its own recording transport. A library is patched when the program imports
-it; this module imports no library. `remove` restores the method. The other libraries are patched by `method_seams.py`.
-The caller chooses where the calls are recorded.
+it; this module imports no library. `remove` restores the method. `method_seams.py` patches aiohttp and urllib3.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class _PatchedClass:
     replacement: Any
 
     def restore(self) -> None:
-        """Restore the original method. If another patch is around our method, our method stays and does nothing."""
+        """Restore the original method. If other code has replaced our method, leave the class as it is."""
         if vars(self.kind).get(TRANSPORT_METHOD) is self.replacement:
             setattr(self.kind, TRANSPORT_METHOD, self.original)
 
@@ -60,7 +59,10 @@ class TransportPatch:
         self._import_hook = ImportHook(LIBRARIES, self._patch_module)
 
     def install(self) -> None:
-        """Patch the libraries. Raises UnsupportedClientError, with nothing changed, if a library lacks the method."""
+        """Patch the libraries.
+
+        Raises UnsupportedClientError, with nothing changed, if a library lacks `TRANSPORT_METHOD`.
+        """
         # Import before the lock is taken. An import waits for a thread that imports the same library, and that thread
         # needs the lock.
         modules = [import_module(library) for library in LIBRARIES if library in sys.modules]
@@ -102,17 +104,17 @@ class TransportPatch:
 
 
 class ClientPatch:
-    """Records all calls of the process to one target, from `install` to `remove`. There is one instance."""
+    """Lets one target record all calls of the process, from `install` to `remove`. There is one instance."""
 
     def __init__(self) -> None:
         self._binding: Binding | None = None
         self._transports = TransportPatch(self._recording)
 
     def install(self, target: Target) -> None:
-        """Record every call to `target` from now on, instead of an earlier target.
+        """Let `target` record every call from now on, instead of an earlier target.
 
-        Raises UnsupportedClientError, with nothing changed, if httpx or httpx2 lacks the method. A version of another
-        library that is not supported is left alone; its calls count as unseen.
+        Raises UnsupportedClientError, with nothing changed, if httpx or httpx2 lacks `TRANSPORT_METHOD`. Unsupported
+        versions of aiohttp and urllib3 are left alone; `unseen_clients.py` reports their connections to models.
         """
         prepare()
         self._transports.install()

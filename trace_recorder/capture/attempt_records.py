@@ -1,7 +1,8 @@
 """The records of one attempt of a call: its request, and the response or the error that ended it.
 
-`Exchange` calls the methods, and holds the response's lock meanwhile. `received_response.py` writes the parts of a
-response before this module writes the record of its end. A stream is assembled here, by the reader of its dialect.
+`Exchange` holds the response's lock while it calls `write_response`. `received_response.py` writes the parts of a
+response before this module writes the record of the response's end. A stream is assembled here, by the reader of its
+dialect.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ REDIRECTS = (307, 308)
 
 
 class AttemptRecords:
-    """Writes the records of one attempt of a call. Methods raise the run's exceptions, and the caller guards them."""
+    """Writes the records of one attempt of a call. The methods raise the exceptions of `Run`, so callers guard them."""
 
     def __init__(self, run: Run, sent: SentRequest) -> None:
         self.run = run
@@ -77,9 +78,10 @@ class AttemptRecords:
             )
 
     def note_answer(self, status: int, raw: Sequence[tuple[bytes, bytes]]) -> None:
-        """Remember a failure or a redirect.
+        """Remember a failure, a redirect, or a stream that began.
 
-        The same request, sent again, is then the next attempt. Remember a stream that began.
+        After a failure or a redirect, the same request, sent again, is the next attempt. A stream is remembered only if
+        its dialect answers in the background, because the program may poll the response.
         """
         if status >= 400:
             self._remember_failure()
@@ -89,7 +91,7 @@ class AttemptRecords:
             background_responses.streams.add(self)
 
     def note_origin(self, origin: ReplayedFrom) -> None:
-        """Write into all later records of the attempt from which recorded call a replay took the answer."""
+        """Add `replayed_from` to all later records of the attempt: the recorded call that gave a replay its answer."""
         self._members["replayed_from"] = origin.to_document()
 
     def _remember_failure(self) -> None:
@@ -104,7 +106,7 @@ class AttemptRecords:
         self.run.append("llm_error", members, members_to_json(describe_error(error)))
 
     def write_response(self, ended_at: float, why: str | None, error: BaseException | None) -> None:
-        """Write the end of the response. `why` is None, or says why it ended early."""
+        """Write the end of the response. If the response ended early, `why` is the reason; otherwise `why` is None."""
         response = self.response
         if response.is_stream:
             members, body = self._stream_members(why)
@@ -135,7 +137,7 @@ class AttemptRecords:
         raise failure
 
     def _members_in_parts(self, why: str | None) -> dict[str, Payload]:
-        """Write the last parts of a plain body. Return the members of the record of the end that describe the body."""
+        """Write the last parts of a plain body. Return the members that describe the body in the record of its end."""
         self.response.flush(last=True)
         why = why or self.response.missing
         return {"complete": why is None, "parts": self.response.parts, "ended_by": why}
@@ -206,8 +208,7 @@ _advice_given: list[str] = []
 def advise_usage(api: str, request: bytes, assembled: Payload) -> None:
     """Log at INFO, once in each process, that a streamed call has no token counts, and which option to set.
 
-    A call whose request sets that option, to True or False, is not logged. After the first message of a process, this
-    function does nothing.
+    A call whose request sets that option, to True or False, is not logged.
     """
     if _advice_given or as_dict(assembled).get("usage") or not may_omit_usage(api, b'"include_usage"' in request):
         return

@@ -34,7 +34,7 @@ class SentRequest:
 class _FailedAttempt:
     """The last exchange in this context, if it failed or was redirected.
 
-    If its request is sent again, that is the next attempt.
+    If its request is sent again, the new request is the next attempt.
     """
 
     run: Run
@@ -64,14 +64,14 @@ def identify(run: Run, sent: SentRequest) -> tuple[str, int, bool]:
 
 
 def remember_failure(run: Run, interaction_id: str, attempt: int, sent: SentRequest) -> None:
-    """Count the next request of this context as another attempt, if it is the same request again."""
+    """Remember a request that failed. If this context sends the same request again, that is the next attempt."""
     _failed.set(_FailedAttempt(run, interaction_id, attempt, _digest(sent.url, sent.body)))
 
 
 def forget_failure(interaction_id: str) -> None:
     """Forget the failure of an interaction that now has its answer.
 
-    If this context sends the same request again, that is a new call, not the next attempt.
+    If this context sends the same request again, the request is a new call, not the next attempt.
     """
     last = _failed.get()
     if last is not None and last.interaction_id == interaction_id:
@@ -81,7 +81,7 @@ def forget_failure(interaction_id: str) -> None:
 def remember_redirect(
     run: Run, interaction_id: str, attempt: int, sent: SentRequest, headers: Sequence[tuple[bytes, bytes]]
 ) -> None:
-    """Count the request to which these headers redirect as another attempt."""
+    """Remember a request that was redirected. If this context sends it to the new address, that is the next attempt."""
     location = next((value for name, value in headers if name.lower() == b"location"), b"")
     url = urljoin(sent.url, location.decode("latin-1"))
     _failed.set(_FailedAttempt(run, interaction_id, attempt, _digest(url, sent.body), redirected=True))

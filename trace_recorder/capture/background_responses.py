@@ -1,6 +1,6 @@
 """Responses that a provider makes in the background, and the polls for them.
 
-This module keeps the responses of all runs of this process that are not final. A program polls: it fetches such a
+This module remembers which responses are not final, for all runs of this process. A program polls: it fetches such a
 response later, with further requests. A poll may come from another client, thread or recorder than the call, but it
 belongs to the call's run. No lock is taken: each change is one operation of a dict.
 
@@ -20,8 +20,7 @@ from trace_recorder.capture.attempts import SentRequest
 from trace_recorder.capture.received_response import ReceivedResponse
 from trace_recorder.dialects.dialect import NOT_FINAL, background_id, has_whole_response, is_final, join_stream
 from trace_recorder.recording.run import Run
-from trace_recorder.recording.weak_registry import WeakRegistry
-from trace_recorder.signal_handlers import ours
+from trace_recorder.signal_handlers import WeakRegistry, ours
 from trace_recorder.storage.journal_lines import body_member
 from trace_recorder.storage.redaction import headers
 from trace_recorder.storage.stream_chunks import joined_bytes
@@ -30,7 +29,7 @@ from trace_recorder.values.jsonable import dump_members, to_json
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.origins import ReplayedFrom
 
-MAX_REMEMBERED = 1000
+MAX_REMEMBERED_RESPONSES = 1000
 """At most this many responses are remembered. If there are more, the oldest are forgotten."""
 
 
@@ -50,7 +49,10 @@ class BackgroundCall:
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """The key of `_calls`. Several recorders may record the same call, and a local server may give an id twice."""
+        """The key in `_calls`.
+
+        The id alone is not unique: several runs may record a call, and a server may repeat an id.
+        """
         run = self.run()
         return self.api, self.response_id, run.trajectory_id if run is not None else "", self.interaction_id
 
@@ -74,12 +76,12 @@ streams: WeakRegistry[Streaming] = WeakRegistry()
 def remember(call: BackgroundCall) -> None:
     """Remember a response that is not final."""
     _calls[call.key] = call
-    for oldest in list(_calls)[: max(0, len(_calls) - MAX_REMEMBERED)]:
+    for oldest in list(_calls)[: max(0, len(_calls) - MAX_REMEMBERED_RESPONSES)]:
         _calls.pop(oldest, None)
 
 
 def response_id(text: str) -> str | None:
-    """Return the id of a response, or None if the response is final. `text` is its body, or members of its record."""
+    """Return the id of a response, or None if the response is final."""
     if not any(f'"{status}"' in text for status in NOT_FINAL):
         return None
     try:
@@ -90,9 +92,11 @@ def response_id(text: str) -> str | None:
 
 
 def find(api: str, identity: str, preferred: Callable[[], Run | None]) -> tuple[Run, BackgroundCall] | None:
-    """Return the newest call with a response of this id and its run, or None if no open run has such a call.
+    """Return the newest call whose response has this id, and the run of the call.
 
-    If several runs have such a call, the call of the preferred run is returned.
+    Return None if no open run has such a call.
+
+    If several runs have such a call, the call of the run that `preferred` returns is taken.
     """
     calls = [call for call in list(_calls.values()) if (call.api, call.response_id) == (api, identity)]
     in_open_runs = [(run, call) for call in calls if (run := call.run()) is not None and not run.closed]
@@ -109,7 +113,7 @@ def _find_streaming(api: str, identity: str) -> tuple[Run, BackgroundCall] | Non
 
 
 def take(call: BackgroundCall) -> bool:
-    """Forget a response that is final now. Return False if another poll got the final response earlier."""
+    """Forget a response that is final now. Return False if an earlier poll got the final response."""
     return _calls.pop(call.key, None) is call
 
 
@@ -130,7 +134,7 @@ class PollRecords:
         """Write nothing. The next poll may succeed."""
 
     def note_origin(self, origin: ReplayedFrom) -> None:
-        """Write into the record of the response from which recorded call a replay took the answer."""
+        """Add `replayed_from` to the record of the response: the recorded call that gave a replay its answer."""
         self._members["replayed_from"] = origin.to_document()
 
     def write_response(self, ended_at: float, why: str | None, error: BaseException | None) -> None:

@@ -18,9 +18,10 @@ Decoder = Callable[[bytes], bytes]
 
 
 def decoder_of(content_encoding: str, content_type: str = "") -> Decoder | None:
-    """Return a decoder for the two headers, or None if there is no encoding or an unknown one.
+    """Return a decoder for the values of the headers `Content-Encoding` and `Content-Type`.
 
-    The frames of Bedrock's streams are decoded to lines of text.
+    Return None if the body has no encoding, or an unknown one. The decoder of a Bedrock stream turns frames into lines
+    of text.
     """
     decoders: list[Decoder] = []
     for name in reversed([part.strip().lower() for part in content_encoding.split(",") if part.strip()]):

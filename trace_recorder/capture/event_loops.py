@@ -27,11 +27,11 @@ async def run_in_thread(
 ) -> None:
     """Run `work` in a new thread, and wait until it is done.
 
-    `work` must not raise. After `work`, the thread calls `then`, and the caller does not wait for that.
+    `work` must not raise. After `work`, the thread calls `then`, and the caller does not wait for `then`.
 
-    The thread yields to other threads, unless `is_awaited` says that another thread waits for the work. If the caller
-    is cancelled, it stops waiting, and the work continues to its end. If no thread can be started, the caller does the
-    work itself.
+    The thread yields to other threads, except while `is_awaited` returns True, because another thread then waits for
+    the work. If the caller is cancelled, it stops waiting, and the work continues to its end. If no thread can be
+    started, the caller does the work itself.
     """
     trio = _trio()
     if trio is not None:
@@ -51,7 +51,7 @@ async def run_in_thread(
 
 
 def start_or_run(work: Callable[[], None], name: str, is_awaited: Callable[[], bool]) -> None:
-    """Start a thread that does the work, and do not wait for it. If no thread can be started, do the work here."""
+    """Start a thread that does the work, and do not wait for it. If no thread can be started, do the work now."""
     if not _start(work, name, _nothing, is_awaited, _nothing):
         work()
 

@@ -23,7 +23,7 @@ from trace_recorder.capture.attempt_records import AttemptRecords
 from trace_recorder.capture.background_responses import PollRecords
 from trace_recorder.capture.decoding import decoder_of
 from trace_recorder.capture.event_loops import run_in_thread, start_or_run
-from trace_recorder.capture.received_response import PART, SHORT
+from trace_recorder.capture.received_response import PART, SHORT_BYTES
 from trace_recorder.dialects.endpoints import asks_for_stream, is_stream_type
 from trace_recorder.dialects.stream_framing import FRAMING, MEDIA_TYPE
 from trace_recorder.locks import holds_lock
@@ -32,18 +32,18 @@ from trace_recorder.storage.journal_lines import error_text
 from trace_recorder.storage.redaction import headers
 from trace_recorder.values.origins import REPLAYED_FROM_HEADER, ReplayedFrom
 
-LONG_STREAM = 32 * 1024
-"""A stream of fewer bytes is assembled in the event loop's own thread, because that delays the loop only briefly."""
+LONG_STREAM_BYTES = 32 * 1024
+"""The event loop's own thread assembles a stream of fewer bytes, because that delays the loop only briefly."""
 ASSEMBLY_TIMEOUT_SECONDS = 10.0
-"""How long an ending run waits for a request or a stream that a background thread writes."""
+"""An ending run waits at most this long for a background thread that writes a request or the end of a response."""
 
 
 class Exchange:
     """One request and its response: one attempt of a call, or a poll. `records` writes its records.
 
-    A seam calls `answered` or `failed`. Then the seam gives each chunk to `response.chunk`. If a part is due after
-    that, the seam calls `response.write_due` before the caller gets the chunk. The last call is `ended`, `closed` or
-    `broken`.
+    A seam calls `answered` or `failed`. Then the seam gives each chunk to `response.chunk`. If `response.chunk` returns
+    True, the seam calls `response.write_due` before the caller gets the chunk. Finally the seam calls `ended`, `closed`
+    or `broken`.
     """
 
     cancelled_read: BaseException | None = None
@@ -68,7 +68,10 @@ class Exchange:
         self.run.unfinished.release(self)
 
     def request_in_thread(self, write_request: Callable[[], None]) -> Callable[[], None]:
-        """Return a function that writes the request, to be called in another thread. A run that ends waits for it."""
+        """Return a function that writes the request in another thread.
+
+        A run that ends waits until the request is written.
+        """
         self._request_written = written = Event()
 
         def write() -> None:
@@ -131,7 +134,7 @@ class Exchange:
     def watch_body(self, body: object) -> None:
         """Watch the object through which the caller reads the response.
 
-        The response ends when that object is dropped.
+        If the caller drops that object, the end of the response is recorded.
         """
         self._watched_body = self.run.unfinished.watch(self, body)
 
@@ -159,7 +162,7 @@ class Exchange:
     def end_with_run(self) -> None:
         """Record the end of a response that is still being received when the run ends."""
         with self.response.held() as is_held:
-            if is_held and self.response.status:  # if not held, a thread still assembles the response after the wait
+            if is_held and self.response.status:  # if not held, a thread still assembles the response
                 self.ended("the run ended", what="record a response that is still open")
 
     async def write_due_in_event_loop(self) -> None:
@@ -175,11 +178,11 @@ class Exchange:
         A long stream is assembled after this method has returned. Its text is on file before this method returns.
         """
         size = self.response.size()
-        if self.response.done or self.run.abandoned or size <= SHORT or self.run.guard.strict:
+        if self.response.done or self.run.abandoned or size <= SHORT_BYTES or self.run.guard.strict:
             self.ended()
             return
         end = self._end_in_thread()
-        if self.response.is_live_stream and size >= LONG_STREAM:
+        if self.response.is_live_stream and size >= LONG_STREAM_BYTES:
             await run_in_thread(self._write_rest, "response", self.is_awaited, end)
         else:
             await run_in_thread(end, "response", self.is_awaited)
@@ -190,7 +193,7 @@ class Exchange:
         A thread assembles a long stream. The text of the stream is on file before this method returns.
         """
         response = self.response
-        is_long = response.is_live_stream and response.size() >= LONG_STREAM
+        is_long = response.is_live_stream and response.size() >= LONG_STREAM_BYTES
         if response.done or self.run.abandoned or not is_long or self.run.guard.strict:
             self.ended()
             return
@@ -199,7 +202,7 @@ class Exchange:
         start_or_run(end, "response", self.is_awaited)
 
     def _end_in_thread(self) -> Callable[[], None]:
-        """Return a function for a thread, which records the end of the exchange. A run that ends waits for it."""
+        """Return a function that records the end of the exchange in a thread. A run that ends waits for that thread."""
         self._ended_at = time.perf_counter()
         self._assembly_done = done = Event()
 
@@ -227,7 +230,7 @@ class Exchange:
                 event.wait(ASSEMBLY_TIMEOUT_SECONDS)
 
     def is_awaited(self) -> bool:
-        """Whether the run that ends waits for background threads."""
+        """Whether a run that ends is waiting for the background threads of this exchange."""
         return self._is_awaited
 
     def closed(self, why: str) -> None:
@@ -256,7 +259,7 @@ class Exchange:
     ) -> None:
         """Record the end of the response.
 
-        If it ended early, `why` is the reason, and `error` the exception, if there was one.
+        If the response ended early, `why` is the reason. `error` is the exception that ended the response, if any.
         """
         response = self.response
         if response.done or self.run.abandoned or sys.is_finalizing():  # before the lock is taken, as in `Run.append`

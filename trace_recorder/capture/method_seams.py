@@ -25,17 +25,18 @@ from trace_recorder.capture import aiohttp_sessions, urllib3_pools
 from trace_recorder.capture.seam import Binding, guard
 
 Around = Callable[[str, Any], Any]
-"""Takes a library's name and its method that sends requests.
+"""A function that takes a library's name and the library's method that sends requests.
 
-Returns the method to call instead, which may answer the request itself.
+It returns a method to call instead, which may answer the request itself.
 """
 
 
 @dataclass(slots=True)
 class Bound:
-    """The recorder of the requests of a client or of a process, and the functions that may answer these requests.
+    """How the requests of one client, or of the whole process, are recorded and answered.
 
-    The last of `arounds` is the outermost. The recorder is around all of them.
+    `binding` has the recorder. Each of `arounds` may answer requests, as a replay does. The last of `arounds` is the
+    outermost, and the recording is around all of them.
     """
 
     binding: Binding | None = None
@@ -51,7 +52,7 @@ bound_here: ContextVar[Bound | None] = ContextVar("trace_recorder_bound", defaul
 
 @dataclass(frozen=True, slots=True)
 class Seam:
-    """A class of a library, its method that sends a request, and the function that sends and records instead.
+    """A class of a library, its method that sends a request, and the function that is called instead.
 
     `needs` is a name that the module has in every supported version. For example, only urllib3 2 has
     `BaseHTTPResponse`.
@@ -95,7 +96,7 @@ class MethodPatch:
         self._import_hook = ImportHook(LIBRARIES, self._patch_imported)
 
     def install(self, binding: Binding) -> None:
-        """Record the requests of the libraries, including those that are imported later."""
+        """Record the requests of both libraries. A library that is not imported yet is patched after its import."""
         self._patch_all()
         self._process.binding = binding
 
@@ -105,7 +106,7 @@ class MethodPatch:
         self._restore_unneeded()
 
     def add(self, around: Around) -> Callable[[], None]:
-        """Let `around` answer the requests of all clients of the process. Return a function that undoes this."""
+        """Let `around` answer the requests of all clients of the process. Return a function that undoes the change."""
         self._patch_all()
         self._process.arounds.append(around)
 
@@ -142,7 +143,7 @@ class MethodPatch:
         self._wrapped.add(client)
 
     def release(self, client: object) -> None:
-        """Forget a wrapped client. Restore the original methods if no other client and no recorder needs ours."""
+        """Forget a wrapped client. Restore the original methods if nothing else needs the new methods."""
         self._wrapped.discard(client)
         self._restore_unneeded()
 
@@ -195,9 +196,9 @@ class ImportHook:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Let the other finders find the module.
+        """Return the spec that the finders after this one find.
 
-        Patch the loader of an HTTP library, so that it calls back after the import.
+        If the module is one of `libraries`, patch its loader, so that the loader calls `on_import` after the import.
         """
         if name not in self._libraries:
             return None

@@ -110,7 +110,7 @@ class MethodSlot:
             self._restore_unneeded(bound)
 
     def answer(self, around: Around) -> Callable[[], None]:
-        """Let `around` answer the calls of the client. Return a function that undoes this."""
+        """Let `around` answer the calls of the client. Return a function that undoes the change."""
         bound = self._bind()
         bound.arounds.append(around)
 

@@ -1,7 +1,7 @@
 """The bytes of one response: received chunk by chunk, and written to the journal in parts while the rest is coming.
 
-A stream is cut at the ends of its lines, a large plain body anywhere. Each part is one `llm_stream` record. A part that
-cannot be written stays in the buffer, and is tried again.
+A stream is cut at the ends of its lines, and a large plain body is cut anywhere. Each part is one `llm_stream` record.
+A part that cannot be written stays in the buffer, and is tried again.
 
 The thread that reads the response adds chunks to the buffer without a lock. Parts are taken from the beginning of the
 buffer while `lock` is held. A thread that needs both locks takes `lock` first, then the run's lock. The exchange holds
@@ -27,15 +27,18 @@ from trace_recorder.storage.stream_chunks import first_pieces, joined_bytes, pac
 from trace_recorder.values.jsonable import dump_members
 from trace_recorder.values.messages import Payload, without_none
 
-MOST_PARTS = 64
-"""The largest number of parts into which the buffered text of a stream is cut at once."""
-LARGE_BODY = 48 * 1024
-"""A larger plain body is written in parts, and a larger request in a thread, because one write would take long."""
-SHORT = 8 * 1024
-"""An event loop itself writes up to this many bytes. A thread writes more, and the call waits for that thread."""
-LONGEST_LINE = 4 * 1024 * 1024
-"""A stream is cut at the ends of lines, so that no secret is cut in two. A longer line is cut anywhere."""
-MOST_KEPT_PARTS = 32
+MAX_PARTS = 64
+"""The buffered text of a stream is cut into at most this many parts at once."""
+LARGE_BODY_BYTES = 48 * 1024
+"""A plain body of more bytes than this is written in parts, and a request of more bytes is written in a thread."""
+SHORT_BYTES = 8 * 1024
+"""An event loop writes up to this many bytes itself. If there are more, a thread writes them, and the call waits."""
+MAX_LINE_BYTES = 4 * 1024 * 1024
+"""A line of more bytes than this is cut anywhere.
+
+Otherwise a stream is cut at the ends of lines, to keep secrets whole.
+"""
+MAX_KEPT_PARTS = 32
 """At most this many parts of a plain body are kept in memory until it is known whether the response is final.
 
 A response with a longer body counts as final.
@@ -44,15 +47,15 @@ PACKED_LEVEL = 3
 """The compression level of zlib for parts. Level 6 makes recorded streams 6 % smaller, and takes 1.7 times as long."""
 
 PART = "record a part of a response"
-"""The action that is named in the report of a part that could not be written."""
+"""The action that could not be done, in the report of a part that could not be written."""
 UNDECODED = "a part of it could not be decoded"
 
 
 class ReceivedResponse:
     """The status, the headers and the bytes of a response, and which of the bytes are on file.
 
-    The response is a plain body, not encoded, unless `set_form` is called. `members` are the members that each record
-    of the attempt has, and `began` is the time at which its request was sent. If `in_parts` is False, no part is
+    Unless `set_form` is called, the response is a plain body without an encoding. `members` are the members that each
+    record of the attempt has. `began` is the time at which the request was sent. If `in_parts` is False, no part is
     written: the whole response stays in `buffer` until its end.
     """
 
@@ -89,7 +92,7 @@ class ReceivedResponse:
         self._members = members
         self._began = self._flushed = began
         self._in_parts = in_parts
-        self._due: float = LARGE_BODY if in_parts else math.inf
+        self._due: float = LARGE_BODY_BYTES if in_parts else math.inf
 
     def set_form(self, *, is_stream: bool, decode: Decoder | None, framing: str | None) -> None:
         """Set how the bytes are decoded and cut.
@@ -104,9 +107,9 @@ class ReceivedResponse:
     def chunk(self, data: bytes) -> bool:
         """Take the next bytes, as they came over the wire.
 
-        Return whether a part is due; the caller then calls `write_due`. The agent waits while this method runs. For
-        a chunk that needs no decoding, the method takes no lock and cannot fail, unless the flusher must watch the
-        stream again.
+        Return whether a part is due. If so, the caller calls `write_due`. The agent waits while this method runs. For a
+        chunk that needs no decoding, the method takes no lock and cannot fail, unless the flusher must watch the stream
+        again.
         """
         if self.done or self.run.abandoned:
             return False
@@ -136,7 +139,7 @@ class ReceivedResponse:
 
     def is_short(self) -> bool:
         """Whether the unwritten text is so short that an event loop may write it."""
-        return self._buffered <= SHORT or self.run.guard.strict  # a strict run raises at once
+        return self._buffered <= SHORT_BYTES or self.run.guard.strict  # a strict run raises at once
 
     def size(self) -> int:
         """Return how many bytes are in memory."""
@@ -209,7 +212,7 @@ class ReceivedResponse:
         before, is_first_try = self._buffered, self._due <= size
         self._due = max(size, 2 * before)  # a part that cannot be written is not tried again with every chunk
         if self.is_stream:
-            self._flush_stream(max(size, before // MOST_PARTS) if is_first_try else before, last=last)
+            self._flush_stream(max(size, before // MAX_PARTS) if is_first_try else before, last=last)
         else:
             self._flush_body(last=last)
         if self._buffered < before:
@@ -239,7 +242,7 @@ class ReceivedResponse:
             self._buffered -= part.size
             self._part = part
             self.parts += 1
-            if self.keeps_parts and len(self.written) < MOST_KEPT_PARTS:
+            if self.keeps_parts and len(self.written) < MAX_KEPT_PARTS:
                 self.written.append(part.masked)
 
         self._append(members, remove_written)
@@ -255,13 +258,13 @@ class ReceivedResponse:
                 return
         parts = self.buffer[:]  # chunks may be added after these meanwhile
         data = joined_bytes(parts)
-        is_whole = last or len(data) >= LONGEST_LINE
+        is_whole = last or len(data) >= MAX_LINE_BYTES
         self._write_lines(parts, data if is_whole else data[: data.rfind(b"\n") + 1], last=is_whole)
 
     def _write_lines(self, parts: list[stream_chunks.TimedBytes], data: bytes, *, last: bool) -> None:
         """Write `data`, the text of the first chunks of the buffer.
 
-        Text at its end that may be part of a secret is left out.
+        Text at the end of `data` that may be part of a secret stays in the buffer.
         """
         if not data:
             return
@@ -292,5 +295,5 @@ class ReceivedResponse:
         self.run.append("llm_stream", self._members | members, dump_members({"headers": self.headers}), remove_written)
 
     def seconds(self, moment: float | None) -> float | None:
-        """Return the seconds from the request to a moment of `perf_counter`."""
+        """Return the seconds from the request to a moment on the clock of `perf_counter`."""
         return None if moment is None else round(moment - self._began, 6)

@@ -1,8 +1,8 @@
 """Finds the HTTP clients inside an SDK's client, and binds their transports to a recorder.
 
 The client stays the user's own object, of its own type. A client with an unknown structure, or with calls that do not
-use its HTTP clients, is refused. It is never half wrapped: all of its transports are found before the first one is
-replaced. The recording transport has the original one inside, unchanged. `unwrap` restores the original.
+use its HTTP clients, is refused. A client is never half wrapped: all of its transports are found before the first one
+is replaced. The recording transport has the original one inside, unchanged. `unwrap` restores the original.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from trace_recorder.capture.method_slots import MethodSlot, method_slots
 from trace_recorder.capture.seam import Binding, Target, prepare
 from trace_recorder.capture.transport import RecordingTransport, recording_class
 from trace_recorder.errors import BoundClientError, UnsupportedClientError
-from trace_recorder.recording.weak_registry import WeakRegistry
-from trace_recorder.signal_handlers import suppress
+from trace_recorder.signal_handlers import WeakRegistry, suppress
 
 Library = Literal["httpx", "httpx2"]
 
@@ -31,7 +30,7 @@ LIBRARIES = ("httpx", "httpx2")
 
 @dataclass(frozen=True, slots=True)
 class TransportSlot:
-    """A place with a transport in a client: how to read and replace the transport, and its library."""
+    """An attribute or an item of a client that holds a transport. `get` reads the transport, and `put` replaces it."""
 
     library: str
     asynchronous: bool
@@ -39,12 +38,12 @@ class TransportSlot:
     put: Callable[[Any], None]
 
     def binding(self) -> Binding | None:
-        """Return the binding of the transport in this place, or None if the transport does not record."""
+        """Return the binding of the transport, or None if the transport does not record."""
         transport = self.get()
         return transport.binding if isinstance(transport, RecordingTransport) else None
 
     def bind(self, binding: Binding) -> None:
-        """Record the requests that pass this place: wrap its transport, or bind it again if it records already."""
+        """Record the requests that pass the transport: wrap it, or bind it again if it records already."""
         transport = self.get()
         if isinstance(transport, RecordingTransport):
             transport.binding = binding
@@ -77,11 +76,9 @@ def library_of(http_client: object) -> str | None:
 
 
 def slots_of(http_client: Any) -> Iterator[TransportSlot]:
-    """Yield each place where an HTTP client, or a client inside it, keeps a transport.
+    """Yield a slot for each transport of an HTTP client, of its proxies, and of the clients inside it.
 
-    Proxies have their own transports.
-
-    Raises UnsupportedClientError for a client that keeps its transports elsewhere.
+    Raises UnsupportedClientError for a client that keeps its transports in other attributes than the known ones.
     """
     library = library_of(http_client)
     mounts = getattr(http_client, "_mounts", None)
@@ -168,12 +165,12 @@ _made: WeakRegistry[Any] = WeakRegistry()
 
 
 def wrap(client: Client, target: Target, provider: str | None = None) -> Client:
-    """Record the LLM calls of a client to `target`, and return the same client.
+    """Let `target` record the LLM calls of a client, and return the same client.
 
     For the modules `openai` and `ollama`, the client that their own functions use is wrapped. Raises
     UnsupportedClientError if no HTTP client is found in the client, or if some of its calls would not be recorded.
-    Raises BoundClientError if another client that shares its HTTP client is bound to another recorder, which is still
-    running. Raises TypeError if `provider` is not a name.
+    Raises BoundClientError if a second client that shares its HTTP client is bound to another recorder, which still
+    runs. Raises TypeError if `provider` is not a name.
     """
     if provider is not None and not isinstance(provider, str):
         raise TypeError(f"provider is {provider!r}, and must be the name of a provider, such as 'vllm', or None.")
@@ -207,14 +204,17 @@ def unwrap(client: Client) -> Client:
 
 
 def _slots_in(client: object) -> list[Slot]:
-    """Return every place in a client through which its calls are sent. Raises UnsupportedClientError."""
+    """Return a slot for each method, transport and maker through which a client's calls go.
+
+    Raises UnsupportedClientError.
+    """
     methods, http_clients, makers = ways_out(client)
     transports = [slot for http_client in http_clients for slot in slots_of(http_client)]
     return [*methods, *transports, *(slot for maker in makers for slot in maker_slots(maker))]
 
 
 def _check_bindings(slots: Sequence[Slot], client: object, target: Target) -> None:
-    """Raise BoundClientError if the calls of another client would silently be recorded to a new target too."""
+    """Raise BoundClientError if the new target would silently record the calls of another client too."""
     bound = [binding for slot in slots if (binding := slot.binding()) is not None]
     moving = [binding for binding in bound if binding.target != target and binding.target.is_running()]
     owners = [binding.client() for binding in moving if binding.client]

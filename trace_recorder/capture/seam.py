@@ -27,7 +27,7 @@ from trace_recorder.capture.attempts import SentRequest
 from trace_recorder.capture.decoding import plain_request
 from trace_recorder.capture.event_loops import run_in_thread
 from trace_recorder.capture.exchange import Exchange
-from trace_recorder.capture.received_response import LARGE_BODY
+from trace_recorder.capture.received_response import LARGE_BODY_BYTES
 from trace_recorder.dialects.dialect import DIALECTS
 from trace_recorder.dialects.endpoints import Endpoint, canonical_host, endpoint_of, may_be_call, polled_response
 from trace_recorder.guard import Guard
@@ -55,10 +55,13 @@ _unread_hosts: WeakKeyDictionary[Run, set[str]] = WeakKeyDictionary()
 
 
 class Target(Protocol):
-    """Where calls are recorded: in one recorder, or in the recorder that is current where a call is made."""
+    """Decides which recorder records a call: always the same one, or the one that is current where the call is made."""
 
     def open_run(self) -> Run | None:
-        """Return the run of a call made now, or None if it is not recorded. Raises only if the recorder is strict."""
+        """Return the run of a call made now, or None if the call is not recorded.
+
+        Raises only if the recorder is strict.
+        """
 
     def run_in_progress(self) -> Run | None:
         """Return the open run, or None. Never begin a run."""
@@ -129,7 +132,7 @@ def prepare() -> None:
 
 
 def body_in_memory(content: object) -> tuple[bytes, ...]:
-    """Return a body as the `stream` of a request, or an empty tuple if the body is only generated while it is sent."""
+    """Return a body as a tuple of one value, or an empty tuple if the body is only generated while it is sent."""
     if isinstance(content, str):
         return (content.encode(),)
     return (bytes(content),) if isinstance(content, bytes | bytearray | memoryview) else ()
@@ -154,7 +157,7 @@ def sending(request: LibraryRequest, exchange: Exchange | None) -> Iterator[None
 
 
 def begin(binding: Binding, request: Any, plain_body: type[Iterable[bytes]]) -> Exchange | None:
-    """Record a request before it is sent. Return None for other traffic, and if nothing is to be recorded."""
+    """Record a request before it is sent. Return None if it is neither a call nor a poll, or is not recorded."""
     run, endpoint = _run_and_endpoint(binding, request)
     if run is None or endpoint is None:
         return _begin_poll_or_note(binding, request) if endpoint is None else None
@@ -236,7 +239,7 @@ def _note_unread(binding: Binding, request: Any) -> None:
 
 
 def _poll(binding: Binding, request: Any) -> Exchange | None:
-    """Return the exchange of a request that polls a response of a run, or None for other traffic."""
+    """Return the exchange of a request that polls a response of a run, or None for any other request."""
     with guard.protect("find out whether a request polls a response"):
         polled = polled_response(request.method, request.url.path)
         polled_call = background_responses.find(*polled, binding.target.open_run) if polled else None
@@ -253,7 +256,7 @@ def _poll(binding: Binding, request: Any) -> Exchange | None:
 
 def _is_large(run: Run, body: bytes) -> bool:
     """Whether writing a request would delay an event loop. False in a strict run, where it must raise at once."""
-    return len(body) > LARGE_BODY and not run.guard.strict and run.new_bytes(body) > LARGE_BODY
+    return len(body) > LARGE_BODY_BYTES and not run.guard.strict and run.new_bytes(body) > LARGE_BODY_BYTES
 
 
 def _sent_request(

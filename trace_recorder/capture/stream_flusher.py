@@ -1,4 +1,4 @@
-"""Flushes streams: once a second, a thread writes the text of each open stream that is not on file yet.
+"""Flushes streams: once a second, a thread writes the new text of each open stream.
 
 A process that is killed while it waits for a model therefore loses at most the last second of a stream. There is one
 thread for the process; it starts with the first stream and ends when no stream is left to watch.
@@ -49,14 +49,14 @@ class StreamFlusher:
     def watch(self, stream: FlushedStream) -> None:
         """Flush the stream within the next `seconds`, once."""
         self.watched.add(stream)
-        if self._runs():
+        if self._is_running():
             return
         with self._lock:
-            if not self._runs():
+            if not self._is_running():
                 with suppress(RuntimeError):  # the system has no more threads: the next stream tries again
                     self._thread = start_thread(partial(run_yielding, self._run), "trace_recorder streams")
 
-    def _runs(self) -> bool:
+    def _is_running(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
 
     def forget(self, stream: FlushedStream) -> None:

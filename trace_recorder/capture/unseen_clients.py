@@ -1,4 +1,4 @@
-"""Finds connections to models by a client that is not recorded: an unknown library, or a client that was not wrapped.
+"""Finds connections to models that are not recorded: the library is unknown, or the client is not wrapped.
 
 Such a connection goes to a known host of models while no seam of ours is sending to that host (`seam.py`).
 
@@ -53,7 +53,7 @@ class UnseenConnection:
 
 
 def unseen_connection(host: object, port: object) -> UnseenConnection | None:
-    """Return the connection to a host if a model is served there and none of our seams makes it."""
+    """Return the connection to a host if a model is served there and no seam of ours is sending to that host."""
     name = host.decode("ascii", "replace") if isinstance(host, bytes) else host
     number = int(port) if isinstance(port, int | str) and str(port).isdecimal() else None
     if not isinstance(name, str) or not is_model_server(name, number, os.environ):

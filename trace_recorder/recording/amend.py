@@ -1,9 +1,9 @@
 """Appends records to the journal of an ended run, such as a reward or the exit code of the run's process.
 
-Existing records are not changed. New records follow the last one, with the next numbers, while this process holds the
-writer's lock. A run is refused if its writer is, or may be, still running. Then the document is written again from the
-whole journal. The existing document is kept if the new one would have less, for example because a line of the journal
-is damaged.
+Existing records are not changed. New records follow the last one, and have the next numbers. Meanwhile this process
+holds the lock that the run's writer held. A run is refused if its writer is, or may be, still running. After the new
+records, the document is written again from the whole journal. The existing document is kept if the new document would
+contain less, for example because a line of the journal is damaged.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from trace_recorder.values.trajectory import Status
 def append_rewards(path: Path, rewards: Iterable[Mapping[str, Payload]]) -> None:
     """Append rewards to the journal of an ended run, and write the run's document again.
 
-    `path` is either file of the run. A reward has `name` and `value`, and may have `weight`, `step_number` and
-    `explanation`, in which secrets are masked. On return both files are written. Raises RecorderStateError if the run
-    is, or may be, still running, or has no journal. Raises it also if the new document would have less than the
-    existing one; then the rewards are only in the journal. Raises the exceptions of `load`, and OSError if a file
-    cannot be written.
+    `path` is the run's journal or document. A reward has `name` and `value`, and may have `weight`, `step_number` and
+    `explanation`. Secrets in the explanation are masked. On return both files are written. Raises RecorderStateError if
+    the run is, or may be, still running, or has no journal. Also raises RecorderStateError if the new document would
+    contain less than the existing one; then the rewards are only in the journal. Raises the exceptions of `load`, and
+    OSError if a file cannot be written.
     """
     with _open_to_amend(path) as writer:
         for reward in rewards:
@@ -46,8 +46,8 @@ def append_rewards(path: Path, rewards: Iterable[Mapping[str, Payload]]) -> None
 def rebuild_document(path: Path, *, force: bool = False) -> Path:
     """Write the document of an ended run again, from the run's journal, and return the document's path.
 
-    If `force` is True, the document is written even if it will have less than the existing document. Raises as
-    `append_rewards` does.
+    If `force` is True, the document is written even if it will contain less than the existing document. Raises the same
+    exceptions as `append_rewards`.
     """
     document, journal_path = document_path_for(path), journal_path_for(path)
     if not journal_path.is_file():
@@ -55,16 +55,16 @@ def rebuild_document(path: Path, *, force: bool = False) -> Path:
             f"{path} has no journal next to it ({journal_path.name}) from which it can be rebuilt."
         )
     with _open_and_lock(journal_path) as (_, status):
-        lost = _write_document(journal_path, document, status, force=force)
-    if lost is not None:
-        raise RecorderStateError(lost)
+        problem = _write_document(journal_path, document, status, force=force)
+    if problem is not None:
+        raise RecorderStateError(problem)
     return document
 
 
 def append_annotation(path: Path, key: str, value: Payload) -> None:
-    """Append an annotation to the journal of an ended run, with secrets masked. `value` is JSON.
+    """Append an annotation to the journal of an ended run, with secrets masked. `value` is a JSON value.
 
-    Everything else is as for `append_rewards`.
+    The document is written again, and exceptions are raised, as by `append_rewards`.
     """
     text = to_json({"key": json_key(key), "value": value})
     masked = default_redactor(text)
@@ -76,7 +76,8 @@ def append_annotation(path: Path, key: str, value: Payload) -> None:
 def append_end(path: Path, exit_code: int, status: Status | None = None, error: Payload = None) -> None:
     """Append the exit code of a run's process as an annotation. If `status` is given, append a `finalize` record too.
 
-    The success of a failed run is False. The success of any other run is unknown. Raises as `append_rewards` does.
+    The `success` in that record is False if the status is "failed", and null for any other status. Raises the same
+    exceptions as `append_rewards`.
     """
     with _open_to_amend(path, replaced=() if status is None else ("final_result", "success", "error")) as writer:
         writer.append("annotation", to_json({"key": "exit_code", "value": exit_code}), now())
@@ -96,9 +97,9 @@ def _seconds(path: Path) -> Payload:
 
 @contextlib.contextmanager
 def _open_to_amend(path: Path, replaced: Iterable[str] = ()) -> Iterator[Journal]:
-    """Open the journal of an ended run, by either file of the run. After the block, write the document again.
+    """Open the journal of an ended run. After the block, write the document again.
 
-    `replaced` are members of the document that the new records replace.
+    `path` is the run's journal or document. `replaced` names the members of the document that the new records replace.
     """
     document, journal_path = document_path_for(path), journal_path_for(path)
     if not journal_path.is_file():
@@ -108,17 +109,17 @@ def _open_to_amend(path: Path, replaced: Iterable[str] = ()) -> Iterator[Journal
         )
     with _open_and_lock(journal_path) as (writer, status):
         yield writer
-        lost = _write_document(journal_path, document, status, replaced)
-    if lost is not None:
-        raise RecorderStateError(f"The new records are in {journal_path.name}. {lost}")
+        problem = _write_document(journal_path, document, status, replaced)
+    if problem is not None:
+        raise RecorderStateError(f"The new records are in {journal_path.name}. {problem}")
 
 
 def _write_document(
     journal_path: Path, document: Path, status: Status, replaced: Iterable[str] = (), *, force: bool = False
 ) -> str | None:
-    """Replace the document by a new one, made from the whole journal.
+    """Replace the document with a new one, which is made from the whole journal.
 
-    If the new one has less, return a message instead.
+    If the new document has less than the existing one, keep the existing one, and return a message.
     """
     history = "delta" if json_of(document).get("history") == "delta" else "auto"
     new_document = WholeDocument(journal_path, history, status=status)
@@ -146,7 +147,7 @@ def _data(reward: Mapping[str, Payload]) -> str:
 
 @contextlib.contextmanager
 def _open_and_lock(path: Path) -> Iterator[tuple[Journal, Status]]:
-    """Open and lock the journal of an ended run, to append to it. Return the writer and the run's status."""
+    """Open and lock the journal of an ended run, to append to it. Yield the writer and the run's status."""
     fd = os.open(path, os.O_RDWR | os.O_APPEND | BINARY)
     writer = Journal(fd, path)
     try:
@@ -164,7 +165,7 @@ def _open_and_lock(path: Path) -> Iterator[tuple[Journal, Status]]:
 
 
 def _lock(fd: int, path: Path) -> None:
-    if lock(fd) is False:  # on a file system without locks, `_status` decides
+    if lock(fd) is False:  # on a file system without locks, `_status` decides whether the run has ended
         raise RecorderStateError(f"{path} is still being written. Amend the run when it has ended.")
 
 

@@ -1,9 +1,10 @@
 """Steps and sub-agents: the current step and agent, kept in a context variable.
 
-A step context applies until its block is left. It also applies to tasks and to threads with a copied context that were
-started in the block, even after the block. So each of ten concurrent sub-agents has its own context. A step context
-belongs to one run and does not apply to records of another recorder. Each record of a step has the step's id, and the
-fold collects these records. So a process that is killed during a step loses nothing.
+A step context names the current step and agent. It applies until its `with` block is left. A task, or a thread with a
+copied context, that was started in the block keeps the step context even after the block. So each of ten concurrent
+sub-agents has its own context. A step context belongs to one run, and does not apply to records of another recorder.
+Each record of a step has the step's id, by which the fold collects these records. So a process that is killed during a
+step loses nothing.
 
 A block may be left in another context than the one in which it was entered, as in an async generator that another task
 closes. The context in which it was entered cannot be changed from the other context. So the block is marked, and the
@@ -40,14 +41,14 @@ from trace_recorder.values.messages import Payload, without_none
 
 T = TypeVar("T")
 Owner = tuple[int, int | None]
-"""A thread, and the task that runs in it, if any."""
+"""The id of a thread, and the id of the task that runs in the thread, if any."""
 
-_OF_AGENT = ("agent", "agent_id", "parent_agent_id", "parent_execution_id")
+_AGENT_MEMBERS = ("agent", "agent_id", "parent_agent_id", "parent_execution_id")
 
 
 @dataclass(slots=True, eq=False)
 class OpenBlock(Generic[T]):
-    """One block: its value, such as a step context, and the thread and task that entered it."""
+    """One open `with` block: its value, such as a step context, and the thread and task that entered the block."""
 
     value: T
     owner: Owner
@@ -56,7 +57,7 @@ class OpenBlock(Generic[T]):
 
 
 class OpenBlocks(Generic[T]):
-    """The open blocks of one kind."""
+    """The open `with` blocks of one kind, such as all blocks of steps and agents."""
 
     def __init__(self, name: str) -> None:
         self.blocks: ContextVar[tuple[OpenBlock[T], ...]] = ContextVar(name, default=())
@@ -64,7 +65,7 @@ class OpenBlocks(Generic[T]):
     def enter(self, value: T) -> OpenBlock[T]:
         """Open a block in this context, and return it for `leave`."""
         block = OpenBlock(value, _current_owner())
-        block.token = self.blocks.set((*self.around(), block))
+        block.token = self.blocks.set((*self.open_here(), block))
         return block
 
     def leave(self, block: OpenBlock[T]) -> None:
@@ -78,7 +79,7 @@ class OpenBlocks(Generic[T]):
                 block.left_elsewhere = True
         self.blocks.set(others)
 
-    def around(self) -> tuple[OpenBlock[T], ...]:
+    def open_here(self) -> tuple[OpenBlock[T], ...]:
         """Return the blocks that are open in this context, the innermost last."""
         blocks = self.blocks.get()
         for block in blocks:
@@ -91,7 +92,7 @@ class OpenBlocks(Generic[T]):
 
     def innermost(self) -> T | None:
         """Return the value of the innermost open block, or None outside of all blocks."""
-        blocks = self.around()
+        blocks = self.open_here()
         return blocks[-1].value if blocks else None
 
 
@@ -101,7 +102,10 @@ def _current_owner() -> Owner:
 
 
 def _current_task(module: str) -> object:
-    """Return the current task of an event loop's module. Return None if no loop of that module runs here."""
+    """Return the current task of an event loop's library.
+
+    Return None if no loop of this library runs in this thread.
+    """
     library = sys.modules.get(module)
     try:
         return None if library is None else library.current_task()
@@ -111,7 +115,7 @@ def _current_task(module: str) -> object:
 
 @dataclass(frozen=True, slots=True)
 class StepContext:
-    """The step and the agent that are current in a run."""
+    """The step and the agent that are current in a run, as the members that go into each record."""
 
     run: Run
     members: Mapping[str, Payload]
@@ -124,7 +128,7 @@ _executions: OpenBlocks[tuple[Run, str]] = OpenBlocks("trace_recorder_execution"
 class ToolBody:
     """A context manager around the body of a tool.
 
-    A sub-agent that begins inside is recorded as started by this execution of the tool.
+    A sub-agent that begins inside it is recorded as started by this execution of the tool.
     """
 
     def __init__(self, run: Run | None, execution_id: str | None) -> None:
@@ -142,7 +146,7 @@ class ToolBody:
 
 
 def current_execution(run: Run) -> str | None:
-    """Return the id of this run's tool execution that is running in this context, or None if there is none."""
+    """Return the id of the tool execution of this run in which the caller runs, or None if it runs outside of tools."""
     owner, identity = _executions.innermost() or (None, None)
     return identity if owner is run else None
 
@@ -151,36 +155,36 @@ def context_of(run: Run | None) -> Mapping[str, Payload]:
     """Return the members of a record that name the current agent and step of a run."""
     if not _step_contexts.blocks.get():  # most calls are outside of all blocks
         return {}
-    for block in reversed(_step_contexts.around()):
+    for block in reversed(_step_contexts.open_here()):
         if block.value.run is run:
             return block.value.members
     return {}
 
 
 def agent_of(run: Run) -> dict[str, Payload]:
-    """Return the members that name the current agent, without the step."""
+    """Return the members of a record that name the current agent, without those that name the step."""
     members = context_of(run)
-    return {name: members[name] for name in (*_OF_AGENT, "redacted") if name in members}
+    return {name: members[name] for name in (*_AGENT_MEMBERS, "redacted") if name in members}
 
 
 def step_of(run: Run, number: object) -> dict[str, Payload]:
-    """Return the member `step_id` of the open step if the step has this number, or else no member."""
+    """Return `step_id` of the open step as a dict if the step has this number. Otherwise return an empty dict."""
     members = context_of(run)
     is_open_step = number is not None and members.get("step_number") == number
     return without_none(step_id=members.get("step_id")) if is_open_step else {}
 
 
 def merge_facts(first: Mapping[str, Payload], second: Mapping[str, Payload]) -> dict[str, Payload]:
-    """Merge the members of two mappings. `redacted` is the sum of both."""
+    """Merge the members of two mappings. `redacted` becomes the sum of both counts."""
     redacted = first.get("redacted", 0) + second.get("redacted", 0)
     return {**first, **second, **without_none(redacted=redacted or None)}
 
 
 def record_or_defer(closing: Run | None, record: Callable[[], None]) -> None:
-    """Record now, or after the next record if this thread holds a lock of recording.
+    """Call `record` now. If this thread holds a lock of recording, call it after the next record.
 
-    The thread holds such a lock if the garbage collector closes a generator in the middle of another record. `closing`
-    is the run of a generator that is being closed, or None.
+    The thread holds such a lock if the garbage collector closes a generator while the thread writes a record. `closing`
+    is the run of the generator that is being closed, or None if no generator is being closed.
     """
     if closing is not None and holds_lock():
         closing.unfinished.defer(record)
@@ -232,9 +236,10 @@ class _ContextBlock:
 class Step(_ContextBlock):
     """One step of the agent, while its block is open: `with recorder.step() as step:`.
 
-    `state`, `reflection` and `error` may be set inside. A state that is not set is derived. While the block is open, it
-    is "thinking". Then it is "error" if an exception left the block, "calling_tool" if a tool was requested or run,
-    else "completed". A step has no other attributes, so setting a misspelt attribute raises AttributeError.
+    The agent may set `state`, `reflection` and `error` inside the block. If `state` is not set, the fold derives it.
+    While the block is open, the state is "thinking". After the block, the state is "error" if an exception left the
+    block, "calling_tool" if a tool was requested or run, and otherwise "completed". A step has no other attributes, so
+    setting a misspelt attribute raises AttributeError.
     """
 
     __slots__ = ("_began", "_held", "_open", "error", "reflection", "state", "step_number")
@@ -288,7 +293,10 @@ class Step(_ContextBlock):
 
 
 class _OpenStep:
-    """A step that its run has to end if its block is still open. Records inside it are written at once."""
+    """A step that its run must end if the step's block is still open at the end of the run.
+
+    Nothing of a step is pending, because its records are written at once.
+    """
 
     def __init__(self, step: Step) -> None:
         self._step = step
@@ -310,8 +318,8 @@ class _OpenStep:
 class Agent(_ContextBlock):
     """A sub-agent, while its block is open: `with recorder.agent("researcher"):`.
 
-    `agent_id` is unique in the run even if names are not. `parent_agent_id` is the id of the enclosing agent. The
-    agent's records also have the id of the tool execution that started it.
+    `agent_id` is unique in the run, even if several agents have the same name. `parent_agent_id` is the id of the
+    enclosing agent. The agent's records also have the id of the tool execution that started the agent, if any.
     """
 
     __slots__ = ("agent_id", "name", "parent_agent_id")
@@ -338,5 +346,5 @@ class Agent(_ContextBlock):
 
 
 def error_text(error: object) -> Payload:
-    """Return an error as steps record it. An exception becomes its class and its message."""
+    """Return an error as JSON for the record of a step. An exception becomes a string of its class and its message."""
     return f"{type(error).__name__}: {error_message(error)}" if is_error(error) else to_jsonable(error)

@@ -1,7 +1,8 @@
 """Writes runs of other tools as journals and documents of this package.
 
-The first record states the source of a run: the format, the file and its SHA-256. If a run was imported before from the
-same file, it is kept if the file is unchanged. Otherwise it is replaced, unless something was appended to it.
+The first record states the source of a run: the format, the file and its SHA-256. A run that was imported before from
+the same file is kept if the file is unchanged. If the file has changed, the run is replaced. If something was appended
+to the earlier run, such as a reward, both runs are kept.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.trajectory import Status
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
-_MAX_NAME = 100
-_LAST_BYTES = 64 * 1024
+_MAX_NAME_CHARS = 100
+_TAIL_BYTES = 64 * 1024
 MAX_FAILURES = 3
 """If this many traces of a service in a row cannot be read, the import ends: the fault is not in a single trace."""
 
@@ -62,7 +63,8 @@ class Imported:
 class ReadRun:
     """A run of another tool that was read: its format and id, and the lines of its journal, with secrets masked.
 
-    `lines` may be read only once. If another process has read the run, `lines` is a list.
+    If another process has read the run, `lines` is a list. Otherwise `lines` is an iterator, which can be read only
+    once.
     """
 
     format: str
@@ -86,13 +88,14 @@ def _read_run(run: ForeignRun) -> ReadRun:
 
 
 def import_traces(service: TraceService, directory: Path, seen: dict[str, str] | None = None) -> Iterator[Imported]:
-    """Write each trace of a service into a directory, one after another, and yield what was done.
+    """Write each trace of a service into a directory, one after another, and yield the result of each.
 
-    An import that was stopped continues where it ended. A trace is not fetched again if the directory has the version
-    that the service lists. `seen` has the versions of known traces, by their ids. A trace in this version is skipped,
-    and each imported trace is added. A trace that cannot be read is reported, and the import continues. Raises
-    FetchError if the service refuses, or if `MAX_FAILURES` traces in a row cannot be read. Raises TrajectoryPathError
-    or OSError if a run cannot be written. Runs that were written before the error stay.
+    If an earlier import was stopped, this import continues where that import ended. A trace is not fetched again if the
+    directory has the version that the service lists. `seen` maps the ids of known traces to their versions. A trace is
+    skipped if `seen` has the listed version. The version of each imported trace is added to `seen`. A trace that cannot
+    be read is yielded as "unreadable", and the import continues. Raises FetchError if the service refuses, or if
+    `MAX_FAILURES` traces in a row cannot be read. Raises TrajectoryPathError or OSError if a run cannot be written.
+    Runs that were written before the error stay.
     """
     seen = {} if seen is None else seen
     failures = 0
@@ -127,9 +130,9 @@ def _fetch(service: TraceService, trace: ListedTrace, directory: Path) -> Import
 
 
 def _imported_before(service: TraceService, trace: ListedTrace, directory: Path) -> Path | None:
-    """Return the document of a trace that was imported in this version.
+    """Return the path of the document if this version of a trace was imported before.
 
-    Return None if there is no document or version.
+    Return None if it was not, or if the service states no version.
     """
     for candidate in _candidates(directory, service.format, service.address, trace.identity):
         journal = journal_path_for(candidate)
@@ -144,7 +147,7 @@ def _imported_before(service: TraceService, trace: ListedTrace, directory: Path)
 
 
 def _name(format_name: str, identity: str) -> str:
-    return _NOT_IN_NAMES.sub("-", f"{format_name}-{identity}")[:_MAX_NAME].rstrip(".") + ".json"
+    return _NOT_IN_NAMES.sub("-", f"{format_name}-{identity}")[:_MAX_NAME_CHARS].rstrip(".") + ".json"
 
 
 def write_run(run: ReadRun, directory: Path) -> Imported:
@@ -179,9 +182,10 @@ def _is_written(document: Path, journal: Path) -> bool:
 
 
 def _candidates(directory: Path, format_name: str, file: str, identity: str) -> Iterator[Path]:
-    """Yield the paths that a run may have: with its id, with a digest of its file and id, and then with numbers.
+    """Yield the paths that the document of a run may have.
 
-    The digest distinguishes ids that make the same name, such as two ids in Chinese.
+    The first path has the id in its name. The second has a digest of the file and the id too, because two ids may give
+    the same name, such as two ids in Chinese. Each further path also has a number.
     """
     document = directory / _name(format_name, identity)
     digest = hashlib.sha256(f"{file}\0{identity}".encode("utf-8", "replace")).hexdigest()[:12]
@@ -207,9 +211,12 @@ def _origin_of(journal: Path) -> Members | None:
 
 
 def _ends_as_imported(journal: Path) -> bool:
-    """Whether the last record is the end of the run. Otherwise something was appended, such as a reward."""
+    """Whether the last record of a journal is the end of the run.
+
+    Otherwise something was appended, such as a reward.
+    """
     with journal.open("rb") as file:
-        file.seek(max(0, journal.stat().st_size - _LAST_BYTES))
+        file.seek(max(0, journal.stat().st_size - _TAIL_BYTES))
         last = file.read().rstrip(b"\n").rpartition(b"\n")[2]
     try:
         return bool(json.loads(last)["kind"] == "finalize")

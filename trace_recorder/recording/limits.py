@@ -1,6 +1,6 @@
 """The limits of one run: when parts of responses are written, how long an ending run waits, and the document's limits.
 
-They are not settings of the recorder: users have the defaults, and tests have smaller limits.
+These limits are not settings of the recorder: users always have the defaults, and only tests set smaller limits.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from trace_recorder.derive.live_document.document_thread import DEFAULT_LIMITS, 
 class Limits:
     """The limits of a run.
 
-    The received part of a response is written when it has `flush_bytes`, or after `flush_seconds`. A run that ends
-    waits at most `lock_timeout_seconds` for a response that is being recorded at that moment.
+    The received part of a response is written when it has `flush_bytes` bytes, or `flush_seconds` after the last write.
+    A run that ends waits at most `lock_timeout_seconds` for a thread that is recording a response at that moment.
     """
 
     flush_bytes: int = 64 * 1024

@@ -43,7 +43,7 @@ def start_members(who: str, task: object, provider: object, model: object, max_s
 
 
 def metadata_of(value: object) -> dict[str, Payload]:
-    """Return metadata as a dict. Any other value becomes the member `metadata` of a dict."""
+    """Return metadata as a dict of JSON values. A value that is not a mapping becomes the dict's member `metadata`."""
     copied = to_jsonable(value)
     return copied if isinstance(copied, dict) else {} if copied is None else {"metadata": copied}
 
@@ -63,7 +63,7 @@ def interaction(  # noqa: PLR0913, PLR0917 - the arguments of `record_llm_intera
 
 
 def step(run: Run, number: object, state: object, messages: object, details: Mapping[str, object]) -> None:
-    """Record a step. `details` has the other arguments of `record_agent_step` by name."""
+    """Record a step. `details` has the remaining arguments of `record_agent_step` by name."""
     names = run.named(step_number=number, state=to_jsonable_of_type(state, str))
     members = steps.merge_facts(names, steps.agent_of(run)) | steps.step_of(run, number)
     texts = {

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Protocol
 
 from trace_recorder.locks import new_lock
-from trace_recorder.recording.weak_registry import WeakRegistry
+from trace_recorder.signal_handlers import WeakRegistry
 from trace_recorder.storage.journal_reader import SCHEMA, VERSION
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.version import __version__
@@ -36,10 +36,10 @@ NOT_PICKLED = (
 
 
 class ProcessObserver(Protocol):
-    """An object that is called when the process forks or ends."""
+    """An object whose methods are called when the process forks or ends."""
 
     def after_fork(self) -> None:
-        """Called in the child after a fork."""
+        """Called in the child process after a fork."""
 
     def at_exit(self) -> None:
         """Called when the interpreter exits. Daemon threads may still be running."""
@@ -47,7 +47,10 @@ class ProcessObserver(Protocol):
 
 observers: WeakRegistry[ProcessObserver] = WeakRegistry()
 run_listeners: list[Callable[[Path], None]] = []
-"""Functions that are called with the document's path of each run of this process or its forks. They must not raise."""
+"""Functions that are called when a run begins in this process or in a fork of it, with the path of the run's document.
+
+These functions must not raise exceptions.
+"""
 _lock = new_lock()
 _open: dict[str, None] = {}
 _published: str | None = None
@@ -55,13 +58,16 @@ _inherited: str | None = None
 
 
 def parent_run() -> str | None:
-    """Return the id of the run that started this process, from the environment, or None."""
+    """Return the id of the run in which another process started this process, or None.
+
+    The environment states the id.
+    """
     value = os.environ.get(PARENT_VARIABLE) or None
     return _inherited if value is not None and value == _published else value
 
 
 def add_open_run(run: str, document: Path) -> None:
-    """Note a run that has begun in this process, and tell the listeners."""
+    """Add a run that has begun in this process to the open runs, and call the listeners."""
     with _lock:
         _open[run] = None
         _publish()
@@ -70,7 +76,7 @@ def add_open_run(run: str, document: Path) -> None:
 
 
 def remove_open_run(run: str) -> None:
-    """Note that a run has ended."""
+    """Remove a run that has ended from the open runs."""
     with _lock:
         _open.pop(run, None)
         _publish()
@@ -79,7 +85,7 @@ def remove_open_run(run: str) -> None:
 def _publish() -> None:
     """Set the environment variable to the id of the open run.
 
-    If no run or several are open, restore the original value.
+    If no run is open, or several are, restore the original value.
     """
     global _inherited, _published  # noqa: PLW0603 - there is one process
     _inherited = parent_run()
@@ -114,7 +120,10 @@ _STARTED = time.time()
 
 
 def process_facts(trajectory_id: str, pid: int, parent: str | None) -> dict[str, Payload]:
-    """Describe the process that records a run. `parent` is the run in which the process was forked, if any."""
+    """Describe the process that records a run.
+
+    `parent` is the id of the run that was open when the process was forked, if any.
+    """
     return {
         "schema": SCHEMA,
         "version": VERSION,

@@ -1,7 +1,7 @@
-"""Finds the messages and tools that an agent records by hand repeatedly, so that they are copied only once.
+"""Finds the messages and tools that an agent records by hand again and again, so that each is copied only once.
 
 Each element of a list is found by its content (`values/content_key.py`), not by its object. So an element that was
-edited in place counts as another element, and equal elements of two lists count as the same. If an element is on file,
+edited in place counts as a new element, and equal elements of two lists count as the same. If an element is on file,
 only the number of its item goes into the record. Any other element is copied as JSON text, which becomes a new item
 (`storage/items/encoder.py`).
 """
@@ -17,14 +17,17 @@ from trace_recorder.values.content_key import content_key
 from trace_recorder.values.jsonable import MAX_NODES, element_to_json, objects_to_jsonable, to_json
 
 MAX_ELEMENTS = 100_000
-"""A longer list is written as one value, not element by element. Such a value is cut at `MAX_NODES` parts."""
+"""A list with more elements than this is written as one value, not element by element.
+
+Such a value is cut at `MAX_NODES` parts.
+"""
 MAX_KNOWN_CHARS = 8 * 1024 * 1024
-"""A generation that has more characters than this becomes the older one when the next list is read."""
+"""If the younger generation has more characters than this, it becomes the older one when the next list is read."""
 
 _DEPTH = 2
-"""How deep an element is in a request: it is in a list that is a member of the request."""
+"""The depth of an element in a request: the element is in a list, which is a member of the request."""
 _ENTRY_CHARS = 300
-"""The memory of an entry, counted as characters, in addition to its texts."""
+"""The memory that a known element takes in addition to its text, as a number of characters."""
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 _DESCRIPTION = '{"__type__":'
 
@@ -32,10 +35,10 @@ _DESCRIPTION = '{"__type__":'
 class RepeatedElements:
     """Finds the elements of lists that are on file, by their content.
 
-    There are two generations. An element that is found in the older generation moves to the younger one. When the
-    younger generation is full, it becomes the older one. The elements that are left in the former older generation are
-    forgotten. Several threads may use the generations at once, because each operation of a dict is atomic. An element
-    that is not found is written again.
+    The known elements are in two generations, each of which is a dict. An element that is found in the older generation
+    moves to the younger one. When the younger generation is full, it becomes the older one, and the elements of the
+    former older generation are forgotten. Several threads may use the generations at once, because each operation of a
+    dict is atomic. An element that was forgotten is written again.
     """
 
     def __init__(self, *, max_chars: int = MAX_KNOWN_CHARS) -> None:
@@ -50,7 +53,10 @@ class RepeatedElements:
         return to_json(objects_to_jsonable(value)) if elements is None else elements
 
     def _find_all(self, value: object) -> list[Element] | None:
-        """Return the elements, or None if the value must be written as a whole. Raises errors of an element's code."""
+        """Return the elements, or None if the value must be written as a whole.
+
+        Raises the exceptions of the elements' own code.
+        """
         if type(value) not in {list, tuple} or len(value) > MAX_ELEMENTS:  # type: ignore[arg-type]
             return None
         elements: Sequence[object] = value[:]  # type: ignore[index]  # other threads may change it

@@ -1,13 +1,13 @@
 """One open run: writes its records and has its document updated.
 
-Every record passes through `append` or `append_body`: one lock, one redaction, one journal, and then the document. The
-callers decide which members the records have: the recorder, its steps and tools, and `capture/`. A run belongs to the
-process that opened it.
+Every record passes through `append`, `append_body` or `append_lists`. Each of these masks secrets, writes to the
+journal while it holds the run's lock, and then has the document written. The callers decide which members the records
+have: the recorder, its steps and tools, and `capture/`. A run belongs to the process that opened it.
 
-`_lock` is held while a record is written, and around the item encoder and the journal, which have no locks. The caller
-may hold the lock of its response. The document and deferred records are written after `_lock` is released, because they
-take other locks ("Locks and their order", docs/architecture.md). A signal handler may call any method in the middle of
-another method, in the same thread.
+`_lock` is held while a record is written, and during each call of the item encoder and the journal, which have no locks
+of their own. The caller may hold the lock of its response. The document and deferred records are written after `_lock`
+is released, because they take other locks ("Locks and their order", docs/architecture.md). A signal handler may call
+any method in the middle of another method, in the same thread.
 """
 
 from __future__ import annotations
@@ -44,22 +44,22 @@ from trace_recorder.values.final_status import FinalStatus
 from trace_recorder.values.jsonable import members_to_json, to_jsonable
 from trace_recorder.values.messages import Payload, without_none
 
-OF_CAPTURED_CALLS = frozenset({"llm_request", "llm_stream", "llm_response", "llm_error"})
-"""The kinds of records that do not update the document at once: the document thread does that later."""
-_INSIDE_CALLS = frozenset({"llm_request", "llm_stream"})
+CAPTURED_CALL_KINDS = frozenset({"llm_request", "llm_stream", "llm_response", "llm_error"})
+"""The kinds of the records of captured calls. After such a record, the document thread updates the document later."""
+_KINDS_BEFORE_CALL_END = frozenset({"llm_request", "llm_stream"})
 
-_OF_THE_RUN = ("start", "annotation")
+_RUN_TEXT_KINDS = ("start", "annotation")
 RECREATE_RETRY_SECONDS = 1.0
-"""How long to wait after a failed attempt to recreate a removed journal, because copying it may take long."""
+"""A failed attempt to recreate a removed journal is repeated after this time, because copying may take long."""
 
 _EMPTY_START = '"task":null,"metadata":{}'
 _EMPTY_FINALIZE = '"final_result":null'
 
 
 class Run:
-    """The open files of one run. All records pass through this class. Methods raise the system's errors: guard them.
+    """The open files of one run. All records pass through this class. Its methods raise OSError, so callers guard them.
 
-    `redaction` masks the texts that capture writes in parts.
+    Capture uses `redaction` for the texts that it writes in parts.
     """
 
     def __init__(
@@ -113,17 +113,17 @@ class Run:
     ) -> None:
         """Write one record, then the document.
 
-        `members` has the recorder's own members: ids, times, counts, and as `redacted` the number of secrets that are
+        `members` has the recorder's own members: ids, times, counts, and as `redacted` how many secrets in them are
         masked already. `text` has the members with content that the recorder did not make, as JSON text without braces.
-        Secrets in it are masked. `written` is called when the record is on file, even if Ctrl-C interrupts the write's
-        return. If `at_once` is False, or the record belongs to a captured call, the document thread writes the document
-        later.
+        Secrets in `text` are masked. `written` is called when the record is on file, even if Ctrl-C interrupts this
+        method right after the write. If `at_once` is False, or the record belongs to a captured call, the document
+        thread writes the document later.
         """
         if self.abandoned:
             return  # checked before the lock is taken: a thread of the parent may have held it at the fork
         data: Data | None = None
-        if len(text) > MAX_UNINTERRUPTED_CHARS and kind in OF_CAPTURED_CALLS:
-            text, count = self.redaction.mask(text)  # without the lock, so that others can record
+        if len(text) > MAX_UNINTERRUPTED_CHARS and kind in CAPTURED_CALL_KINDS:
+            text, count = self.redaction.mask(text)  # without the lock, so that other threads can record
             data = encode_data(record_data(members, text, count))
         with self._lock:
             if self._begin is not None or self.closed or self.guard.failures:
@@ -137,14 +137,14 @@ class Run:
             finally:
                 if written is not None and self._journal.next_seq > seq:
                     written()
-            if kind in _OF_THE_RUN and text:
+            if kind in _RUN_TEXT_KINDS and text:
                 self._texts.keep(seq, text)
-            if self._journal.is_removed and kind not in OF_CAPTURED_CALLS:  # a call's next request recreates it
+            if self._journal.is_removed and kind not in CAPTURED_CALL_KINDS:  # for a call, its next request does it
                 self._recreate_journal()
         self._after_record(kind, at_once=at_once)
 
     def append_body(self, kind: str, members: Mapping[str, object], text: str, body: bytes) -> None:
-        """Write one record with a JSON `body`, whose lists become items. Raises NotJsonError if it is not an object."""
+        """Write one record with a JSON object as `body`. Elements of its lists become items. Raises NotJsonError."""
         # large strings are found without the lock, so that other threads can record
         prepared = self._items.prepare(body) if len(body) > MIN_PREPARED_BYTES else None
         self._append_items(kind, members, text, lambda: self._items.encode(body, prepared))
@@ -179,7 +179,7 @@ class Run:
     def _append_encoded(
         self, kind: str, members: Mapping[str, object], encoded: Encoded, masked: tuple[str, int], items: Records
     ) -> None:
-        """Write a request that was taken apart and masked."""
+        """Write a record with a body that was taken apart into items and masked."""
         data = record_data(members, f'"items":{encoded.items},{masked[0]}', masked[1])[:-1]
         request: Data = lambda crcs: f'{data},"check":{encoded.check(crcs)}}}'  # noqa: E731 - it states its type
         seq, _ = self._journal.append_all([*items, (kind, request)], now())
@@ -196,14 +196,14 @@ class Run:
         if self.unfinished.deferred or self.unfinished.abandoned_ids:
             self.unfinished.settle()
         if self._exiting:  # no thread can be started any more to write the document
-            is_due = kind not in _INSIDE_CALLS
+            is_due = kind not in _KINDS_BEFORE_CALL_END
         else:
-            is_due = self._writer.is_due(self._journal.end, at_once=at_once and kind not in OF_CAPTURED_CALLS)
+            is_due = self._writer.is_due(self._journal.end, at_once=at_once and kind not in CAPTURED_CALL_KINDS)
         if is_due:
             self._write_document()
 
     def _write_document(self) -> None:
-        """Write the document now, and close the run if a signal handler has ended it meanwhile."""
+        """Write the document now. Close the run's files if a signal handler has ended the run meanwhile."""
         try:
             self._writer.save()
         finally:
@@ -212,7 +212,7 @@ class Run:
                 self._close_files()
 
     def _prepare(self) -> None:
-        """Write records that must come before the next one: the first, and failures. Raises AlreadyFinalizedError."""
+        """Write the run's first record and its failures, if they are not on file yet. Raises AlreadyFinalizedError."""
         if self.closed:
             raise AlreadyFinalizedError("this record belongs to a run that has been finalized")
         if self._begin is not None:  # no other record may be before the first one
@@ -224,7 +224,8 @@ class Run:
     def _recreate_journal(self) -> None:
         """Recreate a removed journal, with the records that were written to the open file after the removal.
 
-        While this fails, new records go to that file too, and another attempt is made once a second.
+        While this fails, new records go to the removed file too, which is still open. A new attempt is made once a
+        second.
         """
         if time.perf_counter() < self._recreate_after:
             return
@@ -238,22 +239,22 @@ class Run:
             self.guard.record_failure(what, FileNotFoundError(why), costs_record=False)
         self._write_gaps()
 
-    def _append_required(self, kind: str, members: Mapping[str, object], text: str, nothing: str) -> None:
+    def _append_required(self, kind: str, members: Mapping[str, object], text: str, fallback: str) -> None:
         """Write a record that every journal needs.
 
-        If its text cannot be masked, the text `nothing` is written instead.
+        If its text cannot be masked, the text `fallback` is written instead.
         """
 
         def unmasked(error: Exception) -> tuple[str, int]:
             if self.guard.strict:
                 raise error
             self.guard.record_failure(f"mask the text of the {kind} record", error)
-            return nothing, 0
+            return fallback, 0
 
         masked, count = try_call(lambda: self.redaction.mask(text), unmasked)
         seq = self._journal.next_seq
         self._journal.append(kind, record_data(members, masked, count), now())
-        if kind in _OF_THE_RUN and masked:
+        if kind in _RUN_TEXT_KINDS and masked:
             self._texts.keep(seq, masked)
 
     def _write_gaps(self) -> None:
@@ -304,7 +305,7 @@ class Run:
             self._write_document()
 
     def finish(self, ending: FinalStatus, final_result: object = None) -> None:
-        """Write the last record and the last document, and close. Later records do not belong to this run."""
+        """Write the last record and document, and close the files. Later records raise AlreadyFinalizedError."""
         if self.abandoned:
             return
         self.unfinished.settle()
@@ -333,7 +334,7 @@ class Run:
         self._items, self._elements = ItemEncoder(), RepeatedElements()  # to free memory while the recorder lives
 
     def _write_late_gaps(self) -> None:
-        """Record failures of closing the files, which may report an error of an earlier write."""
+        """Record the failures of closing the files, at which the system may report an error of an earlier write."""
         self._journal.reopen()
         try:
             self._write_gaps()
@@ -342,15 +343,16 @@ class Run:
             self._journal.close()
 
     def _write_separately(self) -> None:
-        """Write the last document beside an interrupted write of this thread, which may never continue.
+        """Write the last document to a temporary file of its own.
 
-        Waiting for the other writer could block forever, because that writer may wait for a lock of this thread.
+        A signal handler that interrupted this thread in a write of the document calls this. The interrupted write may
+        never continue.
         """
         with self.guard.protect("write the document", costs_record=False):
             self._writer.write_aside(self._document.with_name(f".{self.pid}.{crc32(b'aside'):08x}.tmp"))
 
     def exit(self, ending: FinalStatus) -> None:
-        """Record that the interpreter exits, in a last record and a document, but stay open.
+        """Write a last record and the document, because the interpreter exits, but keep the files open.
 
         Daemon threads may still record after that. The system releases the journal's lock when the process ends.
         """
@@ -382,7 +384,7 @@ class Run:
             self._write_gaps()
 
     def abandon(self) -> None:
-        """Leave the files to the parent process of this fork: write nothing, and release no lock."""
+        """Close this fork's handle of the journal, and write nothing more. The parent process keeps its lock."""
         self.closed = self.abandoned = True
         with suppress(OSError):
             self._journal.close()

@@ -1,6 +1,6 @@
-"""Keeps the texts of the records about the run itself.
+"""Keeps the texts of the records about the run itself: the first record and the annotations.
 
-The texts are masked again if a client later shows that they contain a secret.
+If a later request shows a secret, such as an API key, the texts that contain the secret are masked again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class RunTexts:
             self._size += len(text)
 
     def mask_again(self, mask: Callable[[str], tuple[str, int]]) -> Iterator[tuple[int, str, int]]:
-        """For each text that `mask` changes now, yield the record's number, the new text, and its number of secrets."""
+        """For each text that `mask` changes now, yield the record's number, the new text, and how many masks it has."""
         for seq, text in list(self._texts.items()):  # a signal handler may add a text meanwhile
             masked, count = mask(text)
             if masked != text:

@@ -34,7 +34,10 @@ class Outcome:
 
 
 StandIn = Callable[[str, Mapping[str, object]], Outcome | None]
-"""Returns the recorded outcome of a tool of this name with these arguments, or None if the tool must run."""
+"""A function that takes the name and the arguments of a tool.
+
+It returns the recorded outcome, or None if the tool must run.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,16 +50,17 @@ _in_context: ContextVar[_StandInBlock | None] = ContextVar("trace_recorder_stand
 _in_process: list[_StandInBlock] = []
 
 
-def run_it(_: str, __: Mapping[str, object]) -> None:
-    """Return no outcome, so that every tool runs, even if another block of the process has outcomes."""
+def let_tool_run(_: str, __: Mapping[str, object]) -> None:
+    """Return None, so that every tool runs, even if another replay in this process has recorded outcomes."""
 
 
 @contextmanager
 def stand_in_for_tools(give: StandIn, origin: ReplayOf | None = None) -> Iterator[None]:
-    """Make every tool ask `give` before it runs, in this context and in contexts without a block of their own.
+    """Make every tool call `give` before it runs, in this context and in each context without a block of its own.
 
-    In a context without a block, a tool is refused while several blocks are open, because any of them could give its
-    result. A run that begins in the block is recorded as a replay of `origin`, if given.
+    While several blocks are open, a tool in a context without a block raises ReplayMismatchError, because each of the
+    blocks could give its result. If `origin` is given, a run that begins in the block is recorded as a replay of
+    `origin`.
     """
     block = _StandInBlock(give, origin)
     token = _in_context.set(block)
@@ -70,7 +74,7 @@ def stand_in_for_tools(give: StandIn, origin: ReplayOf | None = None) -> Iterato
 
 
 def outcome_of(name: str, arguments: Callable[[], Mapping[str, object]]) -> Outcome | None:
-    """Return the outcome of a tool that must not run, or None.
+    """Return the recorded outcome of a tool, or None if the tool must run.
 
     Raises ReplayMismatchError if several blocks are open and none of them is in this context.
     """
@@ -93,8 +97,8 @@ def replay_in_progress() -> ReplayOf | None:
     return None if block is None else block.origin
 
 
-def standing_in(outcome: Outcome, kind: str) -> Callable[..., Any]:
-    """Return a function that gives an outcome. `kind` is "function", "coroutine", "generator" or "async_generator"."""
+def stand_in_function(outcome: Outcome, kind: str) -> Callable[..., Any]:
+    """Return a function that is called instead of a tool, and returns or raises the recorded outcome."""
     return _KINDS[kind](outcome)
 
 

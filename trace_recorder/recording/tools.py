@@ -2,8 +2,8 @@
 
 Recording does not change a tool. Results and exceptions pass through. A coroutine function stays a coroutine function,
 and a generator function stays a generator function. The run's guard catches failures of recording. The fold
-(`derive/steps.py`) decides which tool call an execution answers: by `call_id` if the agent states one, else by name and
-arguments.
+(`derive/open_calls.py`) decides which tool call an execution answers: by `call_id` if the agent states one, or else by
+name and arguments.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from typing import Any, Literal, Self, TypeVar, cast
 from trace_recorder.guard import try_call
 from trace_recorder.recording.context import OpenBlock, OpenBlocks, ToolBody, context_of, merge_facts, record_or_defer
 from trace_recorder.recording.run import Run
-from trace_recorder.recording.stand_ins import outcome_of, standing_in
+from trace_recorder.recording.stand_ins import outcome_of, stand_in_function
 from trace_recorder.values.jsonable import describe_error, json_key, members_to_json, to_jsonable, to_jsonable_of_type
 from trace_recorder.values.messages import Payload, without_none
 
 Tool = TypeVar("Tool", bound=Callable[..., object])
 OpenRun = Callable[[], Run | None]
-"""Returns the run of a call that is made now, or None if the call is not recorded."""
+"""A function that returns the run of a tool call that begins now, or None if the call is not recorded."""
 
 MAX_ITEMS = 1000
-"""At most this many items of a generator are recorded. All items are counted."""
+"""At most this many items of a generator are recorded. The member `yielded` of the record counts all items."""
 
 
 class Execution:
@@ -104,15 +104,15 @@ class Execution:
         """Return the context manager in which the tool itself runs."""
         return ToolBody(self._run, (self._members or {}).get("execution_id"))
 
-    def _was_replayed(self) -> None:
-        """Record that the tool did not run, because a recording gave its result."""
+    def _mark_replayed(self) -> None:
+        """Mark the execution: the tool did not run, because a recording gave its result."""
         self._replayed = True
 
-    def _collect(self) -> None:
+    def _collect_items(self) -> None:
         """Record the items that a generator yields as its result."""
         self._items = []
 
-    def _add(self, item: object) -> None:
+    def _add_item(self, item: object) -> None:
         """Record one item of a generator."""
         self._yielded += 1
         if self._run is not None and self._items is not None and self._yielded <= MAX_ITEMS:
@@ -124,7 +124,8 @@ class AnnouncedExecution(Execution):
     """An execution that the agent announces: `with recorder.tool_call("bash", {…}, call_id="call_1") as call:`.
 
     Set `call.result` to the tool's result. An exception that leaves the block is recorded as the error, and raised. If
-    a `@tool` function of the same name is called inside, it gets no second execution, and it sets the result.
+    a `@tool` function of the same name is called inside the block, no second execution is recorded, and `result`
+    becomes the function's result.
     """
 
     __slots__ = ("_block", "_claimed", "_inside")
@@ -155,14 +156,14 @@ class AnnouncedExecution(Execution):
     def _claim(self, name: str) -> bool:
         """Claim this execution for a `@tool` function.
 
-        Return False for another name, or if the execution is claimed already.
+        Return False if the function has a different name, or if another function has claimed the execution already.
         """
         taken, self._claimed = self._claimed, self._claimed or name == self.name
         return not taken and self._claimed
 
 
 class _ClaimedExecution(Execution):
-    """The execution of a `@tool` function inside a `tool_call` block, which records it."""
+    """The execution of a `@tool` function inside a `tool_call` block, whose own execution is recorded instead."""
 
     __slots__ = ("_announced",)
 
@@ -174,21 +175,21 @@ class _ClaimedExecution(Execution):
         if error is None:
             self._announced.result = self.result
 
-    def _was_replayed(self) -> None:
-        self._announced._was_replayed()
+    def _mark_replayed(self) -> None:
+        self._announced._mark_replayed()
 
-    def _collect(self) -> None:
-        self._announced._collect()
+    def _collect_items(self) -> None:
+        self._announced._collect_items()
 
-    def _add(self, item: object) -> None:
-        self._announced._add(item)
+    def _add_item(self, item: object) -> None:
+        self._announced._add_item(item)
 
 
 _announced: OpenBlocks[AnnouncedExecution] = OpenBlocks("trace_recorder_announced_tool")
 
 
 def make_tool(open_run: OpenRun, function: object, name: str | None) -> Any:
-    """Return a function of any kind as a recorded tool. If `function` is None, return a decorator."""
+    """Wrap a function of any kind, so that its calls are recorded. If `function` is None, return a decorator."""
     if function is None:
         return partial(make_tool, open_run, name=name)
     if isinstance(function, staticmethod | classmethod):
@@ -216,7 +217,10 @@ class _ToolFunction:
     name: str
 
     def execution(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Execution:
-        """Return the execution of a call. Inside a `tool_call` block of the same name, it is the block's execution."""
+        """Return the execution for a call of the tool.
+
+        If the call is inside a `tool_call` block of the same name, this is the block's execution.
+        """
         announced = _announced.innermost()
         if announced is not None and announced._claim(self.name):
             return _ClaimedExecution(announced)
@@ -235,8 +239,8 @@ class _ToolFunction:
         outcome = outcome_of(self.name, partial(self._arguments, args, kwargs))
         if outcome is None:
             return self.function
-        execution._was_replayed()
-        return standing_in(outcome, kind)
+        execution._mark_replayed()
+        return stand_in_function(outcome, kind)
 
     def _arguments(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Mapping[str, object]:
         """Return the arguments of a call by name.
@@ -297,7 +301,7 @@ def _generator(tool: _ToolFunction, function: Callable[..., Any]) -> Callable[..
     @wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
         with tool.execution(args, kwargs) as execution:
-            execution._collect()
+            execution._collect_items()
             items = tool.to_run(execution, "generator", args, kwargs)(*args, **kwargs)
             execution.result = yield from _RecordedGenerator(items, execution)
         return execution.result
@@ -315,13 +319,13 @@ class _RecordedGenerator(Generator[Any, Any, Any]):
     def send(self, value: Any) -> Any:
         with self._execution._body():  # only while the tool itself runs, not while its caller handles an item
             item = self._inner.send(value)
-        self._execution._add(item)
+        self._execution._add_item(item)
         return item
 
     def throw(self, *error: Any) -> Any:
         with self._execution._body():
             item = self._inner.throw(*error)
-        self._execution._add(item)
+        self._execution._add_item(item)
         return item
 
     def close(self) -> None:
@@ -332,7 +336,7 @@ def _async_generator(tool: _ToolFunction, function: Callable[..., Any]) -> Calla
     @wraps(function)
     async def wrapper(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         with tool.execution(args, kwargs) as execution:
-            execution._collect()
+            execution._collect_items()
             inner = tool.to_run(execution, "async_generator", args, kwargs)(*args, **kwargs)
             next_item = inner.__anext__()
             while True:
@@ -341,7 +345,7 @@ def _async_generator(tool: _ToolFunction, function: Callable[..., Any]) -> Calla
                         item = await next_item
                 except StopAsyncIteration:
                     return
-                execution._add(item)
+                execution._add_item(item)
                 try:
                     sent = yield item
                 except GeneratorExit:

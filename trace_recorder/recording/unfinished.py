@@ -1,7 +1,7 @@
 """The unfinished work of a run: calls and steps that have begun, and records that are deferred.
 
-No lock is held here. Each method changes its dict or deque by one operation, which no other thread, signal handler or
-garbage collection can interrupt. An entry is handled only by the thread that takes it out.
+Nothing here takes a lock. Each method changes its dict or deque by one operation, which no other thread, signal handler
+or garbage collection can interrupt. An entry is handled only by the thread that takes it out of the dict or deque.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ class Unfinished(Protocol):
     """A call or a step that a run has to end if it is still open at the end of the run."""
 
     def write_pending(self, *, last: bool = False) -> None:
-        """Write the text that is not on file yet, all of it if this is the `last` call. Does not raise."""
+        """Write the text that is not on file yet.
+
+        If `last` is True, also write text that may be the beginning of a secret. Does not raise.
+        """
 
     def wait(self) -> None:
         """Wait, with a time limit, for background threads that write this work. Does not raise."""
@@ -32,7 +35,7 @@ class Unfinished(Protocol):
 class UnfinishedWork:
     """The unfinished calls and steps of one run, and the records that are deferred until after the next record.
 
-    `settle` has something to do if there are `abandoned_ids` or `deferred` records.
+    `settle` does nothing if `abandoned_ids` and `deferred` are empty.
     """
 
     def __init__(self) -> None:
@@ -45,7 +48,7 @@ class UnfinishedWork:
         self._unfinished[id(unfinished)] = unfinished
 
     def release(self, unfinished: Unfinished) -> None:
-        """Drop work that has been recorded. Its owner may be gone already, so that another object has the same id."""
+        """Drop work that has been recorded. Drop its id too, because a later object may get the same id."""
         self._unfinished.pop(id(unfinished), None)
         self.abandoned_ids.pop(id(unfinished), None)
 
@@ -73,11 +76,17 @@ class UnfinishedWork:
                 work.abandoned_by_caller()
 
     def defer(self, record: Callable[[], None]) -> None:
-        """Call `record` after the next record, or at the end of the run. This thread is in the middle of a record."""
+        """Call `record` after the next record, or at the end of the run.
+
+        A thread that is writing another record calls this.
+        """
         self.deferred.append(record)
 
     def settle(self) -> None:
-        """Write the deferred records. Call this after each record, without the run's lock."""
+        """End the abandoned work, and write the deferred records.
+
+        Call this after each record, without the run's lock.
+        """
         if self.abandoned_ids:
             self.end_abandoned()
         while self.deferred:

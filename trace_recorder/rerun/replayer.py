@@ -23,7 +23,7 @@ from typing import Any, Literal, Self, TypeVar
 from trace_recorder.capture.decoding import plain_request
 from trace_recorder.dialects.endpoints import Endpoint, polled_response
 from trace_recorder.errors import ReplayMismatchError
-from trace_recorder.recording.stand_ins import Outcome, run_it, stand_in_for_tools
+from trace_recorder.recording.stand_ins import Outcome, let_tool_run, stand_in_for_tools
 from trace_recorder.rerun.answers import Answer, Missing
 from trace_recorder.rerun.clients import Installed
 from trace_recorder.rerun.differences import explain_mismatch
@@ -109,7 +109,9 @@ class Replay:
     def __enter__(self) -> Self:
         if self._instruments:
             self._installed.everywhere()
-        self._blocks.enter_context(stand_in_for_tools(self.tool_outcome if self._stands_in else run_it, self.origin))
+        self._blocks.enter_context(
+            stand_in_for_tools(self.tool_outcome if self._stands_in else let_tool_run, self.origin)
+        )
         return self
 
     def __exit__(

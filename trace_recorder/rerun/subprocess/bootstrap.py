@@ -19,7 +19,7 @@ from trace_recorder.capture.unseen_clients import WHAT_IS_ANSWERED, UnseenConnec
 from trace_recorder.dialects.endpoints import Endpoint, polled_response
 from trace_recorder.errors import ReplayMismatchError, TraceRecorderError
 from trace_recorder.recording import process
-from trace_recorder.recording.stand_ins import Outcome, run_it, stand_in_for_tools
+from trace_recorder.recording.stand_ins import Outcome, let_tool_run, stand_in_for_tools
 from trace_recorder.rerun.answers import Answer, Missing, refused_connection
 from trace_recorder.rerun.clients import Installed
 from trace_recorder.rerun.replayer import Replay
@@ -77,7 +77,7 @@ class ProcessAnswers(ABC, Generic[Made]):
         def ask(name: str, arguments: Mapping[str, object]) -> Outcome | None:
             return self._ask(lambda made: made.tool_outcome(name, arguments))
 
-        self._stand_in = stand_in_for_tools(run_it if run else ask, origin)
+        self._stand_in = stand_in_for_tools(let_tool_run if run else ask, origin)
         self._stand_in.__enter__()
 
     def refused(self, message: str) -> ReplayMismatchError:
