@@ -36,7 +36,10 @@ def shown_address(endpoint: str) -> str:
 
 
 MAX_ANSWER_BYTES = 64 * 1024
-"""At most this many bytes of an answer are read. They are decompressed to at most this many bytes."""
+"""At most this many bytes of an answer are read.
+
+A compressed answer is also cut when it has decompressed to this many bytes.
+"""
 _REFUSED = 400
 
 
@@ -66,7 +69,7 @@ def _adapter_class() -> Any:
             response._content_consumed = True
             if 300 <= response.status_code < 400:
                 target = urljoin(request.url, response.headers.get("location", ""))
-                message = "%s answered %d, a redirect to %s. It was not followed, and nothing arrived."
+                message = "%s answered %d, a redirect to %s. The redirect was not followed, and nothing arrived."
                 try_call(
                     lambda: logger.warning(
                         message, shown_address(request.url), response.status_code, shown_address(target)

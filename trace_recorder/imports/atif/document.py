@@ -1,9 +1,10 @@
 """Reads a document of ATIF, the Agent Trajectory Interchange Format, of any version 1.x, as a `Trajectory`.
 
 An agent step becomes an LLM interaction, and the steps before it become its prompt. The steps of a sub-agent become
-interactions of another agent. All interactions are in order of time. Members of `extra` that our own view wrote are
-read back. So a run that was exported as ATIF keeps its ids, times, finish reasons and token counts. Members for which
-the classes of `values/` have no field are kept under the name `atif` (`members.py`). Images stay references to files.
+interactions of that sub-agent. If every interaction has a time, the interactions are in order of time. Members of
+`extra` that our own view wrote are read back. So a run that was exported as ATIF keeps its ids, times, finish reasons
+and token counts. Members for which the classes of `values/` have no field are kept under the name `atif`
+(`members.py`). Images stay references to files.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Reads parts of ATIF for `document.py` and `steps.py`: `extra` members, answers, and tool steps.
 
-The classes of `values/` have no field for some members of an ATIF document. These are the kept members. They are stored
-under the name `atif`: those of a trajectory in the run's metadata, those of a message in the message's `extra`, and
-those of an answer in the response's `extra`. The reader (`document.py`) puts them there, and the view (`views/atif/`)
-writes them into ATIF again. Members that the view can generate are not kept.
+The classes of `values/` have no field for some members of an ATIF document. These are the kept members. Kept members
+are stored under the name `atif`: those of a trajectory in the run's metadata, those of a message in the message's
+`extra`, and those of an answer in the response's `extra`. The reader (`document.py`) puts them there, and the view
+(`views/atif/`) writes them into ATIF again. Members that the view can generate are not kept.
 
 Only ATIF documents that our view wrote have tool steps. A tool step is the execution of a tool that no model asked for,
 and whose result no model saw.
@@ -68,7 +68,7 @@ def as_kept(members: Mapping[str, Payload]) -> dict[str, Payload]:
 def of_message(step: Mapping[str, Payload], next_request: str | None) -> dict[str, Payload]:
     """Return the kept members of a step that is not a call.
 
-    Its time is left out if it equals `next_request`, the time of the next request.
+    The step's time is left out if the time equals `next_request`, the time of the next request.
     """
     remaining = {name: value for name, value in step.items() if name not in _OF_STEP and value is not None}
     if remaining.get("timestamp") == next_request:
@@ -214,7 +214,7 @@ def is_tool_step(step: Mapping[str, Payload]) -> bool:
 
 
 def tool_steps(document: Mapping[str, Payload]) -> Iterator[AgentStep]:
-    """Yield the tool steps of the main agent and of its sub-agents. Their step numbers are 0."""
+    """Yield the tool steps of the main agent and of its sub-agents, each with the step number 0."""
     for step in filter(is_tool_step, document["steps"]):
         yield _tool_step(step, document["agent"])
     for sub in document.get("subagent_trajectories") or ():

@@ -342,7 +342,7 @@ def _set_usage(run: ForeignRun, calls: list[Call], result: Members, metadata: Me
 
 
 def _end(run: ForeignRun, request: Members, is_failed: bool) -> None:
-    """Set the run's status to the status of this request. So the last request of a session decides."""
+    """Set the run's status to the status of this request. So the run ends with the status of its last request."""
     state = as_dict(request.get("modelState")).get("value")
     number = state if type(state) is int else None
     run.status = _STATES.get(number, "failed" if is_failed else "unknown")

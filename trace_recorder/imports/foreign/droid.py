@@ -1,4 +1,6 @@
-"""Factory Droid's sessions: a `session_start` line, then messages of blocks. `id` and `parentId` make them a tree.
+"""Factory Droid's sessions: a `session_start` line, then messages of blocks.
+
+The messages form a tree by `id` and `parentId`.
 
 The lines state neither the model nor tokens.
 """

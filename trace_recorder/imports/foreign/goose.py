@@ -212,7 +212,7 @@ class _GooseSessionReader:
 
 
 def _set_usage(run: ForeignRun, ledger: list[Members]) -> None:
-    """Add the rows of the usage ledger to the calls.
+    """Set the models and the token counts of calls from the rows of the usage ledger.
 
     If there are more or fewer rows than calls, the ledger becomes an annotation of the run.
     """

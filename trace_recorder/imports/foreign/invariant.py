@@ -1,6 +1,6 @@
 """Traces of Invariant. A trace has each message once, in OpenAI's form, in the order of the conversation.
 
-Source: `invariant-ai` 0.3.5. Its datasets have a trace in each line, after a line with metadata. Our own
+Source: `invariant-ai` 0.3.5. Invariant's datasets have a trace in each line, after a line with metadata. Our own
 `views/invariant.py` writes facts for which the form has no member into the `metadata` of messages and lines. The prompt
 of a call is all earlier messages of its agent. If the agent changed its history, the real prompt was different.
 """

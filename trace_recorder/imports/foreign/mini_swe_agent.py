@@ -2,10 +2,10 @@
 
 Source: `minisweagent/agents/default.py` (`serialize`) and `minisweagent/models/`, formats "mini-swe-agent-1" and 1.1.
 Each message of the assistant is one call, which saw the messages before it. With the Responses API, the message is the
-response itself. The `extra` of a message is not sent to models. It has the response with its usage, the cost, the time
-and the actions. The `extra` of an observation has the output and the return code of one action. If a response has no
-valid action, there is no message of the assistant. The next message reports the error, and has the response in its
-`extra`. The run ends with a message of role "exit".
+response itself. The `extra` of a message is not sent to models. The `extra` of an answer has the response with its
+usage, the cost, the time and the actions. The `extra` of an observation has the output and the return code of one
+action. If a response has no valid action, there is no message of the assistant. The next message reports the error, and
+has the response in its `extra`. The run ends with a message of role "exit".
 """
 
 from __future__ import annotations

@@ -224,7 +224,7 @@ class _OpenHandsV0Reader:
     def _is_agents(self, event: Members) -> bool:
         """Return whether an event is the agent's.
 
-        The oldest files do not state this. Their first message is the user's.
+        The oldest files do not state the source of an event. In these files, the first message is the user's.
         """
         return (
             event["source"] == "agent" if "source" in event else event["action"] != "message" or self.task is not None

@@ -10,8 +10,9 @@ A session trace has a header with `harness` and `id`. Each other line is `{"type
 Format" of the Hub's documentation.
 
 Our own sessions (`views/pi_sessions.py`, `views/session_traces.py`) also have system messages, a line with the tools,
-and the task. Their answers name an interaction. An assistant's message without an interaction is a message that the
-agent itself put into the history. If no message of a session trace names an interaction, each answer is a call.
+and the task. The answers in our own sessions name an interaction. An assistant's message without an interaction is a
+message that the agent itself put into the history. If no message of a session trace names an interaction, each answer
+is a call.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Qwen Code's sessions: lines that form a tree by `uuid` and `parentUuid`. Their content is in Google's dialect.
+"""Qwen Code's sessions: lines that form a tree by `uuid` and `parentUuid`.
+
+The content of a line is in Google's dialect.
 
 An answer may be several lines with the same `uuid`. A `chat_compression` line begins a new conversation.
 """

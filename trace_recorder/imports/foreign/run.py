@@ -110,8 +110,8 @@ class Call:
 
     `response` is None if there was no response. `time` is the time of the request, or the time of the answer if the
     source states only that. Durations are in seconds. `conversation` is None if no history is known. `api` is the
-    dialect that the source states. It is None for a call that was recorded by hand. It is "" if the source states no
-    dialect; the journal then names the import format. If a replay gave the answer, `replayed_from` is the answer's
+    dialect that the source states. `api` is None for a call that was recorded by hand. `api` is "" if the source states
+    no dialect; the journal then names the import format. If a replay gave the answer, `replayed_from` is the answer's
     origin.
     """
 
@@ -139,10 +139,10 @@ class Call:
 class HttpExchange:
     """One HTTP exchange with a model, from a source that recorded HTTP.
 
-    It is written as capture writes an exchange. `request` and `response` are decoded bodies. `response` is None if no
-    response came. `headers` are all headers that the source has. Only the headers on the allow-list are written, and
-    keys in any header are masked wherever they appear. `answer` is the joined answer of a stream, if the source lacks
-    the stream's body. `error` says why the response is missing or incomplete.
+    The journal gets the records that capture would write for the exchange. `request` and `response` are decoded bodies.
+    `response` is None if no response came. `headers` are all headers that the source has. Only the headers on the
+    allow-list are written, and keys in any header are masked wherever they appear. `answer` is the joined answer of a
+    stream, if the source lacks the stream's body. `error` says why the response is missing or incomplete.
     """
 
     time: str

@@ -31,7 +31,10 @@ MAX_RATIO = 100
 FREE_BYTES = 64 * 1024 * 1024
 """Every file may decompress to this many bytes, however small the file is."""
 ZSTD_MODULES = ("compression.zstd", "backports.zstd", "zstandard")
-"""The modules that read zstd: Python's own from 3.14 on, its backport, and a package. One of them is enough."""
+"""The modules that read zstd:
+
+Python's own from 3.14 on, its backport, and a package. One of these modules is enough.
+"""
 _MAGIC = b"\x28\xb5\x2f\xfd"
 
 
@@ -233,7 +236,10 @@ class Source:
             yield line
 
     def each_line(self) -> Iterator[Line]:
-        """Yield the lines of a file that are not blank. Their number is not limited, because each line may be a run."""
+        """Yield the lines of a file that are not blank.
+
+        The number of lines is not limited, because each line may be a run.
+        """
         with open_file(self.path) as file:
             for number, data in enumerate(self._raw_lines(file), start=1):
                 if data is None:

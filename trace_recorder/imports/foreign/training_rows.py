@@ -191,7 +191,10 @@ _CALL, _CALL_END = "<tool_call>", "</tool_call>"
 
 
 def chat_answer(text: str) -> Members:
-    """Return an answer as a message in OpenAI's chat form. Tags around text that is not a call remain text."""
+    """Return an answer as a message in OpenAI's chat form.
+
+    If the text between tags is not a call, the tags and the text remain in the answer.
+    """
     thought, rest = _thought_in(text)
     parts: list[str] = []
     calls: list[Payload] = []

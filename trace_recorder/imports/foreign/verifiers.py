@@ -307,7 +307,7 @@ def _run_of_row(name: str, line: Line) -> ForeignRun:
 
 
 def _messages(value: Payload, role: str) -> list[Payload]:
-    """Return the messages of a prompt or a completion. Their tool calls may be JSON texts."""
+    """Return the messages of a prompt or a completion. The tool calls of a message may be JSON texts."""
     if isinstance(value, str):
         return [{"role": role, "content": value}]
     return [_with_calls(message) for message in as_list(value)]

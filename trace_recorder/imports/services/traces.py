@@ -56,7 +56,7 @@ class TraceService(Protocol):
 
 
 def client_module(name: str, extra: str) -> ModuleType:
-    """Import the package of a service's client. Raises MissingExtraError if it is not installed."""
+    """Import the package of a service's client. Raises MissingExtraError if the package is not installed."""
     try:
         return import_module(name)
     except ImportError as error:

@@ -71,7 +71,7 @@ class SessionReader:
     model: str | None = None
     started: dict[str, StartedSession] = field(default_factory=dict)
     executions: list[ToolRun] = field(default_factory=list)
-    """The executions of commands. Their results have the exit code."""
+    """The executions of commands, with the exit code in their results."""
     _system: list[Members] = field(default_factory=list)
     _conversation: ForeignConversation = field(default_factory=ForeignConversation)
     _positions: dict[str, int] = field(default_factory=dict)

@@ -1,7 +1,7 @@
 """A span as its file states it, access to the span's attributes, and the span's meaning.
 
-A vocabulary marks each attribute that it reads. The attributes that no vocabulary has read have no place in a run, and
-are kept unchanged. Several vocabularies may read the same span. `merged` joins their readings.
+A vocabulary marks each attribute that it reads. The attributes that no vocabulary has read are kept unchanged in the
+journal. Several vocabularies may read the same span. `merged` joins their readings.
 
 Scores are events named `gen_ai.evaluation.result`, as in the GenAI conventions. Our own export
 (`views/otlp/span_maker.py`) writes attributes whose names begin with `trace_recorder.`. In the root span of a run,
@@ -129,7 +129,7 @@ class ForeignSpan:
         self.read.update(name for name in self.attributes if name.startswith(prefixes))
 
     def take_event(self, position: int) -> ForeignSpanEvent:
-        """Return an event, and mark it as read."""
+        """Return the event at a position, and mark the event as read."""
         self.read_events.add(position)
         return self.events[position]
 

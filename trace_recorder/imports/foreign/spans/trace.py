@@ -2,7 +2,8 @@
 
 The source may state a call twice: a framework and its client have both recorded the call (`tree.py`), or the call's
 stream ended in a separate span. The run has such a call once. An agent's span may state the sums of the agent's calls.
-These sums are not read, so no token is counted twice. The members of a span that have no place in the run are kept.
+These sums are not read, so no token is counted twice. The members of a span for which a run has no member are kept
+unchanged in the journal.
 """
 
 from __future__ import annotations
@@ -229,7 +230,7 @@ def _response(node: Node) -> Members | None:
 def _stated_ids(tree: Tree) -> set[str] | None:
     """Return the ids that the source states for tool calls, or None if every tool call has such an id.
 
-    A framework may make up ids for its tools, which no tool call has. Such tools are matched by name.
+    A framework may make up ids for its tools that no tool call has. Such tools are matched to tool calls by name.
     """
     calls = [call for node in tree.nodes if node.reading.response for call in node.reading.response.tool_calls]
     call_ids = {call.call_id for call in calls if call.call_id and not call.call_id_made_up}
@@ -267,7 +268,7 @@ def _error(node: Node) -> Members:
 
 
 def _kept(node: Node) -> Iterator[Kept]:
-    """Yield the parts of a span that have no place in a run.
+    """Yield the parts of a span for which a run has no member.
 
     For a span that is neither a call nor a tool, these are all its parts.
     """
