@@ -300,7 +300,7 @@ def _count_values(data: bytes) -> int:
 
 
 def parse_json(data: bytes, max_values: int = MAX_VALUES) -> tuple[Payload, str | None]:
-    """Return the value of a JSON text, or None and the reason why it is not JSON."""
+    """Return the value of a JSON text and None, or None and the reason why the text could not be read."""
     if len(data) > max_values and _count_values(data) > max_values:
         return None, f"it has more than {max_values} values, the most that is read"
     try:
