@@ -135,7 +135,10 @@ class AgentHistory:
         self.position = Position(self.conversation, len(self.conversation))
 
     def return_to(self, position: Position) -> None:
-        """Continue from an earlier position. After `MAX_FORKS` returns, add a gap instead."""
+        """Continue from an earlier position.
+
+        If the session goes back more than `MAX_FORKS` times, add a gap instead.
+        """
         if position is self.position:
             return
         self._add_unseen()

@@ -35,7 +35,10 @@ _Key = tuple[str, int, int]
 
 
 class ExchangeRecords:
-    """A maker of the records of one run's exchanges. `numbers` has the number of the next item of each kind."""
+    """A maker of the records of one run's exchanges.
+
+    `numbers` has the numbers of the next list element ("n") and large string ("s").
+    """
 
     def __init__(self, numbers: dict[str, int]) -> None:
         self._items = ItemEncoder(numbers=numbers)

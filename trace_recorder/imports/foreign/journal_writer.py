@@ -105,7 +105,7 @@ class _JournalWriter:
     format: str
     seq: int = 1
     numbers: dict[str, int] = field(default_factory=lambda: {"n": 0, "s": 0})
-    """The number of the next item of each kind."""
+    """The number that the next item gets, for list elements ("n") and for large strings ("s")."""
     calls: int = 0
     interaction_ids: dict[str, int] = field(default_factory=dict)
     """The ids of the calls so far. Each value counts the calls that have this id in the source."""

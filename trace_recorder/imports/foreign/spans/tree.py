@@ -62,7 +62,10 @@ class Tree:
 
 
 def _agent_name(agent: Node) -> str | None:
-    """Return the name of an agent, or otherwise the name of its span, unless the span is named after its operation."""
+    """Return the name of an agent, or otherwise the name of the agent's span.
+
+    Return None if the span only has the name of its operation.
+    """
     name = agent.span.name
     return agent.reading.name or (name if name != agent.span.attributes.get("gen_ai.operation.name") else None) or None
 

@@ -141,7 +141,7 @@ def _messages(span: ForeignSpan) -> list[Message] | None:
 
 
 def _finish_reason(span: ForeignSpan, outputs: list[Payload]) -> str | None:
-    """Return the finish reason. If the span has several, return the reason in the answer itself."""
+    """Return the finish reason. If the span has several reasons, return the reason in the answer itself."""
     reasons = as_list(span.take_json("gen_ai.response.finish_reasons"))
     answer_reason = as_text(as_dict(outputs[0]).get("finish_reason")) if outputs else None
     first_reason = as_text(reasons[0]) if reasons else None

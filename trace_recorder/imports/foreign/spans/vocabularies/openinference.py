@@ -49,7 +49,7 @@ def _put(tree: Members, path: list[str], value: Payload) -> None:
 
 
 class _Branch(Members):
-    """An object that is made from dotted names. Objects that are values of attributes have another class."""
+    """An object that is made from dotted names. An object that is the value of an attribute is an ordinary `dict`."""
 
 
 def _with_lists(tree: Members) -> Payload:
