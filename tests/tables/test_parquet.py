@@ -131,7 +131,7 @@ def test_damaged_running_and_foreign_files_are_counted_and_named(
         "1 run still being recorded",
     ]
     assert all(str(directory / name) in result.stderr for name in ("damaged.json", "foreign.json"))
-    assert "5 runs there already" in again.stderr
+    assert "exported before: 5 runs" in again.stderr
     assert [row["status"] for row in rows(tmp_path / "out", "runs")] == ["completed"] * 4 + ["running"]
 
 
@@ -141,7 +141,7 @@ def test_a_resumed_export_knows_its_runs_from_another_directory(runs: list[Traje
     subprocess.run(export, cwd=tmp_path, check=True, capture_output=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
     result = invoke("export", tmp_path / "runs", "-f", "parquet", "-o", tmp_path / "out", "--resume")
 
-    assert "4 runs there already" in result.stderr
+    assert "exported before: 4 runs" in result.stderr
     assert [row["file"] for row in rows(tmp_path / "out", "runs")] == [f"runs/run{number}.json" for number in range(4)]
 
 
@@ -152,7 +152,7 @@ def test_a_resumed_export_knows_runs_that_were_named_by_whole_paths(runs: list[T
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     result = subprocess.run(resume, cwd=tmp_path, check=True, capture_output=True, text=True, env=environment)
 
-    assert "4 runs there already" in result.stderr
+    assert "exported before: 4 runs" in result.stderr
     assert len(rows(tmp_path / "out", "runs")) == 4
 
 
@@ -247,7 +247,7 @@ def test_a_name_may_have_any_bytes(runs: list[Trajectory], tmp_path: Path, monke
     export = ("export", os.fsdecode(b"run\xfe.json"), "-f", "parquet", "-o", tmp_path / "out")
 
     assert invoke(*export).exit_code == 0
-    assert "1 run there already" in invoke(*export, "--resume").stderr
+    assert "exported before: 1 run" in invoke(*export, "--resume").stderr
 
 
 def test_an_export_that_replaces_leaves_no_temporary_file(runs: list[Trajectory], tmp_path: Path) -> None:
@@ -275,7 +275,7 @@ def test_a_resumed_export_knows_runs_of_paths_with_parents(
     monkeypatch.chdir(tmp_path)
     refused = invoke(*outer[:1], "runs", *outer[2:])
 
-    assert ["4 runs there already" in result.stderr for result in made] == [False, True, True, False, True]
+    assert ["exported before: 4 runs" in result.stderr for result in made] == [False, True, True, False, True]
     assert (refused.exit_code, "use --resume in that directory" in refused.stderr) == (1, True)
     assert [len(rows(tmp_path / name, "runs")) for name in ("inner", "outer")] == [4, 4]
 

@@ -1,8 +1,9 @@
 """Work on many runs: in processes of this machine, or by Ray, which may use many machines.
 
-Both engines call the same function for each task and return the results in the order of the tasks. So the output, the
-written files and the exit code of a command are the same. Work and results pass between processes, so both must be
-picklable; nothing else is shared. Small work is done in this process, because starting others would take longer.
+Both engines call the same function for each task and return the results in the order of the tasks. Therefore the
+output, the written files and the exit code of a command are the same with both engines. Work and results pass between
+processes, so both must be picklable; nothing else is shared. Small work is done in this process, because starting other
+processes would take longer.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ R = TypeVar("R")
 _Done = tuple[list[R], list[Exception]]
 
 MIN_BYTES = 4_000_000
-"""If all files together have fewer bytes, one process reads them, which takes about half a second."""
+"""If all files together have fewer bytes than this, one process reads them, which takes about half a second."""
 MAX_BATCH = 32
 """A process gets at most this many runs at once."""
 _AHEAD = 8
@@ -64,9 +65,9 @@ def batch_for(runs: Sequence[Path], jobs: int) -> int:
 def in_order(work: Callable[[T], R], tasks: Iterable[T], jobs: int, batch: int = 1) -> Iterator[R]:
     """Yield the result of `work` for each task, in the order of the tasks.
 
-    An exception of `work` is raised here and ends the other tasks. With one job, `work` is called in this process when
-    the next result is requested. Otherwise a process gets `batch` tasks together, because passing a short task takes
-    longer than the task.
+    An exception of `work` is raised here, and later tasks do not begin. If `jobs` is 1, `work` is called in this
+    process when the next result is requested. Otherwise each process gets `batch` tasks together, because passing a
+    short task takes longer than the task.
     """
     if jobs <= 1:
         yield from map(work, tasks)
@@ -125,7 +126,7 @@ def _size(path: Path) -> int:
 
 
 def _context() -> multiprocessing.context.BaseContext:
-    """Return the way to start processes: by a fork if it is safe, because a forked process has all imported modules."""
+    """Return the way to start processes: by `os.fork` if that is safe, because the new process then has all modules."""
     is_safe = sys.platform == "linux" and threading.active_count() == 1
     return multiprocessing.get_context("fork" if is_safe else "spawn")
 
@@ -154,7 +155,9 @@ EngineName = Annotated[
 ]
 Address = Annotated[
     str | None,
-    typer.Option("--address", metavar="ADDRESS", help="ray: the cluster. Default: $RAY_ADDRESS, or this machine."),
+    typer.Option(
+        "--address", metavar="ADDRESS", help="ray: the address of the cluster. Default: $RAY_ADDRESS, or this machine."
+    ),
 ]
 DEFAULT_ENGINE = "processes"
 
@@ -185,4 +188,4 @@ class Engine:
 
 
 LOCAL = Engine()
-"""Processes of this machine."""
+"""The default engine: processes of this machine."""

@@ -328,7 +328,9 @@ def send_runs(runs: Sequence[Path], target: SendTarget, *, resume: bool) -> bool
                 failed += 1
             consecutive = 0 if delivery.sent or not delivery.missing else consecutive + 1
             if consecutive == MAX_FAILURES and count < len(runs):
-                warn(f"nothing of {MAX_FAILURES} runs in a row arrived at {target.name}: the others are not tried")
+                warn(
+                    f"nothing of {MAX_FAILURES} runs in a row arrived at {target.name}: the remaining runs are not sent"
+                )
                 break
     warn(f"{pluralize(count, 'run')} read: {pluralize(sent, 'span')} sent to {target.name}")
     return not failed

@@ -46,7 +46,7 @@ from trace_recorder.views.stats import accuracy_of
 _EXTRA_FILE = re.compile(r"(?P<run>.+)\.(?:cont|conversation)-\d+", re.DOTALL)
 """The names of a run's additional files, without their suffix. Each begins with the name of the run."""
 _MAX_NAME_BYTES = 200
-"""The largest size of a name. File systems allow 255 bytes, and a suffix follows."""
+"""A longer file name is cut to this size. File systems allow 255 bytes, and a suffix follows the name."""
 
 
 def unique_names(runs: Sequence[Path], reserved: Iterable[str] = ()) -> list[str]:
@@ -149,7 +149,10 @@ def _is_directory(out: str) -> bool:
 
 @dataclass(slots=True)
 class Export:
-    """An export of runs in a format to a target. `jobs` processes convert the runs, or the machines of the engine."""
+    """An export of runs in a format to a target.
+
+    The engine converts the runs, in `jobs` processes if it uses this machine.
+    """
 
     conversion: Conversion
     target: ExportTarget
@@ -181,7 +184,7 @@ class Export:
         written = "row" if EXPORT_FORMATS[name].kind == "rows" else "file"
         yield f"{pluralize(counts['runs'], 'run')} as {name}: {pluralize(counts[f'{written}s'], written)}, in {where}"
         if counts["there"]:
-            yield f"{pluralize(counts['there'], 'run')} there already"
+            yield f"exported before: {pluralize(counts['there'], 'run')}"
         if counts["running"]:
             yield f"{pluralize(counts['running'], 'run')} still being recorded: exported up to now"
         yield from (f"left out: {number} x {what}" for what, number in sorted(self.total.left_out.items()))
@@ -211,7 +214,10 @@ class Export:
             self._collect(rows, out)
 
     def _collect(self, rows: IO[str], out: Path | None) -> None:
-        """Write the rows, after the metadata if the format begins with metadata."""
+        """Write the collected rows to the output.
+
+        If the format begins with metadata, write the metadata before the rows.
+        """
         begins = EXPORT_FORMATS[self.conversion.name].begins_with_metadata
         first = json_line({"metadata": self._dataset_metadata()}) if begins else ""
         if out is None:
@@ -246,7 +252,7 @@ class Export:
             if task in refused:
                 self.total.failed.append(refused[task])
             else:
-                next(outcomes)  # the run is counted and written
+                next(outcomes)  # exports the run, and counts it
         next(outcomes, None)
         self._write_metadata(directory / "metadata.json")
 

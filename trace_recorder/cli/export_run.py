@@ -1,6 +1,6 @@
 """Exports one run: reads it, and makes its rows or writes its files. A separate process may call these functions.
 
-A run that cannot be read or converted is reported in the outcome. Existing files are replaced only on request.
+A run that cannot be read or converted is reported in the outcome. Existing files are replaced only if `force` is True.
 """
 
 from __future__ import annotations

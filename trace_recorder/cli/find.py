@@ -131,7 +131,7 @@ def index(directory: Directory = None, index: IndexPath = None, jobs: Jobs = Non
     `grep` and the viewer use the index. Their answers are the same without an index. The index may be deleted at any
     time. It holds the texts of the runs, so protect it as you protect the runs.
     """
-    from trace_recorder.catalog.index import open_index  # noqa: PLC0415 - `find` reads an index without it
+    from trace_recorder.catalog.index import open_index  # noqa: PLC0415 - `find` reads an index without this module
 
     [target] = paths_or_default([directory] if directory else None)
     if not is_directory(target):

@@ -251,7 +251,7 @@ def _read_lazily(file: tuple[Path, bool]) -> _FileRuns:
 
 
 def _read_whole(file: tuple[Path, bool]) -> _FileRuns:
-    """Read a file in another process. An error is returned together with the runs that were read before it."""
+    """Read a file in another process. An error is returned together with the runs that were read before the error."""
     file_read = _read_lazily(file)
     runs: list[ReadRun] = []
     errors: list[Exception] = []
@@ -279,7 +279,8 @@ def _readable(runs: Iterator[Imported], source: Path) -> Iterator[Imported]:
 def interrupt_held() -> Iterator[None]:
     """Raise KeyboardInterrupt at the end of the block if Ctrl-C was pressed during the block.
 
-    A second Ctrl-C raises KeyboardInterrupt at once. Nothing changes if Ctrl-C is ignored or has another handler.
+    A second Ctrl-C raises KeyboardInterrupt at once. If the process ignores Ctrl-C, or has a handler of its own for
+    Ctrl-C, nothing changes.
     """
     pressed = False
 
@@ -301,7 +302,7 @@ def interrupt_held() -> Iterator[None]:
 
 
 def _files(sources: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
-    """Yield the files, each with True if the command line names it.
+    """Yield the files, each with True if the command line names it, and otherwise with False.
 
     Files in subdirectories come after the files above them, because files in subdirectories may be of sub-agents.
     """

@@ -61,7 +61,9 @@ SortBy = Annotated[
 Reverse = Annotated[bool, typer.Option("--reverse", help="Reverse the order: the newest or the largest first.")]
 Limit = Annotated[
     int | None,
-    typer.Option("--limit", metavar="NUMBER", min=1, help="Show only this many runs, the first ones in the order."),
+    typer.Option(
+        "--limit", metavar="NUMBER", min=1, help="Show at most this many runs, from the beginning of the order."
+    ),
 ]
 
 

@@ -126,7 +126,7 @@ def run_at(path: Path) -> Path:
 
 
 def newest_run(path: Path | None) -> Path:
-    """Return the run at a path as `run_at` does. Without a path, return the newest run of the default directory."""
+    """Return the run at a path as `run_at` does. If `path` is None, return the newest run of the default directory."""
     return run_at(paths_or_default([path] if path else None)[0])
 
 
@@ -177,12 +177,16 @@ Task = Annotated[str | None, typer.Option("--task", metavar="WORDS", help="Only 
 Since = Annotated[
     str | None,
     typer.Option(
-        "--since", metavar="TIME", help="Only runs that began at this time or later: 2025-06-12T22:05, or 7d (ago)."
+        "--since",
+        metavar="TIME",
+        help="Only runs that began at this time or later: 2025-06-12T22:05, or 7d for 7 days ago.",
     ),
 ]
 Until = Annotated[
     str | None,
-    typer.Option("--until", metavar="TIME", help="Only runs that began before this time: 2025-06-12, or 12h (ago)."),
+    typer.Option(
+        "--until", metavar="TIME", help="Only runs that began before this time: 2025-06-12, or 12h for 12 hours ago."
+    ),
 ]
 Failed = Annotated[bool, typer.Option("--failed", help="Only runs that failed, or whose task did not succeed.")]
 Tool = Annotated[

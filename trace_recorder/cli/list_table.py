@@ -22,7 +22,7 @@ from trace_recorder.values.messages import Payload
 _DEFAULT_NAME = re.compile(r"trajectory_(\d{8}_\d{6}\w*(?:\.\d+)?)\.jsonl?")
 """The default name of a run's file: its start time, and a number if two runs started at once."""
 _TIME = re.compile(r"(?:^|\W)\d{8}_\d{6}\w*(?:\.\d+)?$")
-"""The time in a default name."""
+"""The start time at the end of a default name that was shortened to its time."""
 _STATUS_STYLES = {"completed": "green", "failed": "red", "interrupted": "yellow", "running": "cyan"}
 _SUCCESS_STYLES = {"yes": "green", "no": "red"}
 _MAX_TASK_WIDTH = 60
@@ -107,7 +107,7 @@ class _Column:
     shown_if_empty: bool = True
     """Whether the column is shown if it is empty in every row."""
     styles: Mapping[str, str] | str = ""
-    """The style of every cell, or a style for each text of a cell."""
+    """One style for all cells, or the style for each text that a cell may have."""
 
     def style_of(self, cell: str) -> str:
         return self.styles if isinstance(self.styles, str) else self.styles.get(cell, "")

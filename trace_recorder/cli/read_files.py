@@ -53,7 +53,7 @@ def process(path: Path, work: Callable[[], T], verb: str = "read") -> T:
 
 
 def process_or_error(path: Path, work: Callable[[], T], verb: str) -> T | UnreadableError:
-    """Run `work` on a file and return its result, or the UnreadableError."""
+    """Run `work` on a file and return its result, or the UnreadableError that `process` raises."""
     try:
         return process(path, work, verb)
     except UnreadableError as error:
@@ -117,7 +117,10 @@ def each_once(
 
 
 def is_directory(path: Path) -> bool:
-    """Return whether a path is a directory. A path that the system refuses, such as a too long path, is not."""
+    """Return whether a path is a directory.
+
+    Return False for a path that the system refuses, such as a path that is too long.
+    """
     try:
         return path.is_dir()
     except OSError:

@@ -138,7 +138,7 @@ def check_speed(speed: float | None) -> None:
 
 @contextmanager
 def refusing_paths() -> Iterator[None]:
-    """Run the block. Raise BadParameter if it cannot parse a value of `--ignore`."""
+    """Run the block. Raise BadParameter if a value of `--ignore` cannot be parsed in the block."""
     try:
         yield
     except TrajectoryFormatError:
@@ -275,7 +275,8 @@ def _code(result: ForkResult, *, loose: bool) -> int:
 
 
 Port = Annotated[
-    int, typer.Option("--port", metavar="NUMBER", min=0, max=65535, help="The port on 127.0.0.1. Default: a free one.")
+    int,
+    typer.Option("--port", metavar="NUMBER", min=0, max=65535, help="The port on 127.0.0.1. Default: any free port."),
 ]
 
 

@@ -60,8 +60,9 @@ def run(
     """Run a command, and record the LLM calls of its Python processes.
 
     Each process that makes a call has its own file. The names of the files are printed on stderr at the end. The
-    command keeps its standard streams, signals and exit code. Only calls by httpx, httpx2, aiohttp, requests or urllib3
-    are recorded. Python processes that are started with -I, -E or -S are not recorded.
+    command uses the standard streams of `trace-recorder`, which forwards signals and exits with the command's exit
+    code. Only calls by httpx, httpx2, aiohttp, requests or urllib3 are recorded. Python processes that are started with
+    -I, -E or -S are not recorded.
     """
     command = required(command, "run")
     with starting("run"):
@@ -84,7 +85,7 @@ def required(command: list[str] | None, usage: str) -> list[str]:
 def starting(name: str) -> Iterator[None]:
     """Run the block.
 
-    If it cannot start a program, print why, and exit with the code that a shell uses for this failure.
+    If a program cannot be started in the block, print why, and exit with the code that a shell uses for this failure.
     """
     try:
         yield

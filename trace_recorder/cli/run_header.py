@@ -105,7 +105,7 @@ def _time(trajectory: Trajectory) -> str:
 
 
 def _calls(metrics: Mapping[str, Payload]) -> str:
-    """Describe how much was done: 9 LLM calls (1 failed, 10 attempts, 8.10 s), 8 tool calls (1 failed), 9 steps.
+    """Return how much was done, as text: 9 LLM calls (1 failed, 10 attempts, 8.10 s), 8 tool calls (1 failed), 9 steps.
 
     Replayed calls are counted separately, after the calls that were made.
     """

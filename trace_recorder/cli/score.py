@@ -142,7 +142,7 @@ class Scorer:
 
 @cache
 def _function_of(name: str) -> RewardFunction:
-    """Return a reward function by its name. A process imports it once."""
+    """Return a reward function by its name. Each process imports a function once."""
     return reward_function(name)
 
 

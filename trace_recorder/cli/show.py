@@ -223,18 +223,21 @@ def _describe_call(call: LLMInteraction) -> str:
 
 
 def _status_without_answer(response: LLMResponse) -> str:
-    """Return the state of a response that the provider makes in the background: "queued", "in_progress"."""
+    """Return the state of a response that the provider makes in the background, such as "queued", or ""."""
     status = response.extra.get("status")
     return status if isinstance(status, str) and status != "completed" else ""
 
 
 def _embedded(call: LLMInteraction) -> Payload:
-    """Return the embedded input, under the name that OpenAI or Ollama uses."""
+    """Return the input of an embedding call, which is in the parameter `input` or `prompt`."""
     return next((call.parameters[name] for name in ("input", "prompt") if name in call.parameters), None)
 
 
 def _unread(call: LLMInteraction) -> str:
-    """Return the text of an answer that is not JSON, such as the error page of a proxy."""
+    """Return the text of an answer that is not JSON, such as the error page of a proxy.
+
+    Return "" for any other answer.
+    """
     response = call.response
     if call.api is None or response.content or response.tool_calls or response.choices:
         return ""
@@ -309,7 +312,7 @@ class ShownPrompts:
         self._newest[agent].append((name, answer))
 
     def _new_messages(self, prompt: ComparedPrompt, messages: Sequence[Message], continued: str = "") -> NewMessages:
-        """Return the messages of a prompt that were not shown before, and describe the others in the summary."""
+        """Return the messages of a prompt that were not shown before, and a summary about where others were shown."""
         common, name = prompt.comparison.kept, prompt.base
         answer = self._answers.get(name or "")
         text = None if answer is None else answer_text(answer)

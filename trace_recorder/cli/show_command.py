@@ -201,7 +201,7 @@ def _has_error(part: StepOrCall) -> bool:
 
 
 def raw_calls(trajectory: Trajectory, parts: Iterable[StepOrCall]) -> list[Payload]:
-    """Return the request and response of each call in these parts, as they were sent.
+    """Return the request and response of each call of these steps, as they were sent.
 
     Raises UnreadableError if there is no call, or if the run has no raw request of a call.
     """

@@ -105,7 +105,10 @@ def _member_names(columns: Sequence[str]) -> list[str]:
 
 
 def _plain(value: Any) -> Payload:
-    """Return a value of SQL as JSON: a time in ISO 8601, a decimal as a number, NaN as null, others as text."""
+    """Return a value of SQL as JSON.
+
+    A time becomes ISO 8601, a decimal a number, NaN null, and any other value a text.
+    """
     if isinstance(value, dict):
         return {_key(_plain(key)): _plain(member) for key, member in value.items()}
     if isinstance(value, list | tuple):
@@ -120,7 +123,7 @@ def _plain(value: Any) -> Payload:
 
 
 def _key(value: Payload) -> str:
-    """Return a key of a map as the name of a member."""
+    """Return the key of a map of SQL as the name of a JSON member."""
     return value if isinstance(value, str) else json.dumps(value)
 
 

@@ -58,7 +58,7 @@ def stats(
 LABEL_WIDTH = 8
 """The width of the label of a line in the summary. The rest of the line is wrapped next to it."""
 MIN_NAME = 12
-"""A longer name of a tool or a reward is not cut to fewer characters than this."""
+"""If a table is too wide, names of tools and rewards are cut, but keep at least this many characters."""
 _GAP = 2
 
 Row = Sequence[str]

@@ -66,7 +66,10 @@ def waiting_for(part: StepOrCall, now: str) -> Iterator[Text]:
 
 
 def _line(what: str, since: str | None, now: str, spent: float = 0.0) -> Text:
-    """Return a line that says what the run waits for, and for how long: the time from `since`, less `spent` seconds."""
+    """Return a line that says what the run waits for, and how long it has waited.
+
+    The wait began at `since` plus `spent` seconds.
+    """
     elapsed = seconds_between(since, now)
     whole = max(0, round((elapsed or 0.0) - spent))
     duration = f"{whole} s" if whole < 60 else seconds(whole)
@@ -133,8 +136,8 @@ def tail(files: Files = None, last: Last = 3, full: Full = False) -> None:
     """Follow runs while their agents work.
 
     Each step is shown when its tools have returned. The command ends when all runs have ended or Ctrl-C is pressed. On
-    a terminal, calls that are still open are shown below the steps, with their waiting time and the text so far. Exits
-    with 0 if all runs are completed, 1 if a run failed or was interrupted, 130 after Ctrl-C.
+    a terminal, calls that wait for their answers are shown below the steps, with their waiting time and the text so
+    far. Exits with 0 if all runs are completed, 1 if a run failed or was interrupted, 130 after Ctrl-C.
     """
     try:
         journals = dict.fromkeys(map(_journal, paths_or_default(files)))

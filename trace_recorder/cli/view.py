@@ -45,10 +45,10 @@ Output = Annotated[
 ]
 Force = Annotated[bool, typer.Option("--force", help="With -o, replace a file that exists.")]
 Port = Annotated[
-    int | None, typer.Option("--port", metavar="NUMBER", min=0, max=65535, help="The port; 0 is any free one.")
+    int | None, typer.Option("--port", metavar="NUMBER", min=0, max=65535, help="The port. 0 means any free port.")
 ]
 NoBrowser = Annotated[bool, typer.Option("--no-browser", help="Print the address, but do not open a browser.")]
-ReadOnly = Annotated[bool, typer.Option("--read-only", help="Do not allow adding anything to a run.")]
+ReadOnly = Annotated[bool, typer.Option("--read-only", help="Do not let the browser add anything to a run.")]
 
 
 def view(  # noqa: PLR0913, PLR0917 - one argument an option

@@ -5,8 +5,8 @@ ids of tool calls are compared, and then the texts and the tool calls. For each 
 `tool_result` records are written, which name the interaction of the call. A gap reports each disagreement between the
 file and the run.
 
-All records pass through the open run, so its secrets are masked in them. The paths of the files are those of Claude
-Code 2.1.197, Codex 0.169.0, Gemini CLI 0.61.0 and opencode 1.18.33.
+The open run writes all records, and masks secrets in them. The paths of the files are as in Claude Code 2.1.197, Codex
+0.169.0, Gemini CLI 0.61.0 and opencode 1.18.33.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _SLACK_SECONDS = 10.0
 def join(recorder: TrajectoryRecorder, session: str | None) -> None:
     """Add the contents of a session file to its run, which is still open.
 
-    `session` is the id of the session, or None if its program does not state it. If no session fits, only a gap is
+    `session` is the id of the session, or None if the program does not state the id. If no session fits, only a gap is
     added. The same happens if several sessions fit and the program does not state the id.
     """
     run = recorder._lifecycle.run_in_progress()
@@ -227,7 +227,10 @@ def _differences(of_session: Members, of_run: Members) -> Iterator[str]:
 
 
 def _tool_call_pairs(pair: _Pair) -> Iterator[tuple[Members, Members]]:
-    """Yield each tool call of the session with the same call of the run, found by its id or by its place and name."""
+    """Yield each tool call of the session with the same tool call of the run.
+
+    It is found by its id, or by its position and name.
+    """
     run_calls = _calls(pair.of_run)
     by_id = {call.get("call_id"): call for call in run_calls}
     for place, call in enumerate(_calls(pair.of_session)):
@@ -237,7 +240,7 @@ def _tool_call_pairs(pair: _Pair) -> Iterator[tuple[Members, Members]]:
 
 
 def _append_execution(run: Run, execution: ToolRun, interaction: LLMInteraction, call: Members) -> None:
-    """Write the beginning and the end of a tool that ran for a call of an interaction."""
+    """Write the records of a tool that ran for this tool call of an interaction: the beginning and the end."""
     agent = without_none(
         agent=interaction.agent, agent_id=interaction.agent_id, parent_agent_id=interaction.parent_agent_id
     )

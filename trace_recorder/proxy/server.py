@@ -166,7 +166,7 @@ class Proxy:
         plain_body = partial(plain_request, request.headers.raw, body)
         session_request = SessionRequest(route.url, route.chosen, incoming.header, endpoint.api, body, plain_body)
         if (session_and_context := await self._sessions.of(session_request)) is None:
-            # The recording client would write this call to the run of another session.
+            # The recording client would write this call, which has no session, to the run of another session.
             await _until_client_is_gone(incoming, _forward_to_provider(self._unrecorded, request, send), Context())
         else:
             await self._forward_call(
@@ -243,7 +243,9 @@ def _headers_for_client(response: httpx.Response, request: httpx.Request) -> lis
 
 
 async def _send_body(response: httpx.Response, send: Send) -> None:
-    """Pass the body of a response to the client. The last chunk of a plain body waits until the body is on file.
+    """Pass the body of a response to the client.
+
+    The last chunk of a body that is not a stream is held back until the body is on file.
 
     If the provider closes the connection in mid-stream, all received chunks are passed before the exception is raised.
     """
@@ -274,9 +276,8 @@ class _Incoming:
 
     def __init__(self, scope: Event, receive: Receive) -> None:
         self.method: str = scope["method"]
-        self.path: str = scope["raw_path"].decode(
-            "latin-1"
-        )  # `path` is decoded, so it has lost which slashes were escaped
+        # The member `path` is decoded, so it does not show which slashes were escaped.
+        self.path: str = scope["raw_path"].decode("latin-1")
         self.query = scope["query_string"].decode("latin-1")
         self._headers: list[tuple[bytes, bytes]] = [*scope["headers"]]
         self._receive = receive
@@ -290,7 +291,7 @@ class _Incoming:
         return any(name in {b"content-length", b"transfer-encoding"} for name, _ in self._headers)
 
     def header(self, name: str) -> str | None:
-        """Return the value of a header by its name in small letters."""
+        """Return the value of a header by its name in lower case."""
         raw_name = name.encode()
         return next((value.decode("latin-1") for key, value in self._headers if key == raw_name), None)
 

@@ -4,10 +4,11 @@ A session is recognised by a header that the program sends, by a path that the c
 proxy started. Otherwise each conversation is a session: a request that begins with all messages of an earlier request
 continues the conversation of that request.
 
-The event loop of the proxy calls all methods but `end`. A thread compares a long prompt with the earlier conversations.
-With `join`, another thread reads the session files of programs, one after another, and ends the runs of their sessions.
-Each session has a context in which its recorder is the current recorder. Each agent of the session has a copy of that
-context. A request is sent in such a context, so the HTTP client records the call in the run of the session.
+The event loop of the proxy calls all methods except `end`. A thread compares a long prompt with the earlier
+conversations. If `join` is True, another thread reads the session files of programs, one after another, and ends the
+runs of their sessions. Each session has a context in which its recorder is the current recorder. Each agent of the
+session has a copy of that context. A request is sent in such a context, so the HTTP client records the call in the run
+of the session.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ class SubAgent:
 
 @dataclass(eq=False)
 class Session:
-    """The run of one session, while it is open."""
+    """An open session, with the recorder of its run."""
 
     key: SessionKey
     recorder: TrajectoryRecorder
@@ -193,7 +194,7 @@ class Sessions:
         self._max_open = max_open or _max_open_runs()
         self._joining = ThreadPoolExecutor(1, "trace-recorder-join") if join else None
         self.documents: list[Path] = []
-        """The document of each run, in the order of their starts."""
+        """The document of each run, in the order in which the runs began."""
 
     async def of(self, request: SessionRequest) -> tuple[Session, Context] | None:
         """Return the session of a request, and the context in which to send it; None if recording failed."""

@@ -65,7 +65,7 @@ def changed(
     more = {name: value for name, value in kwargs.items() if name != "json"}
     if outgoing.model is not None:
         url = with_model(request.url.text, outgoing.model)
-        more.pop("params", None)  # the address has the parameters
+        more.pop("params", None)  # the address already has the parameters
     own_headers = dict(kwargs.get("headers") or {})
     headers = {name: value for name, value in own_headers.items() if name.lower() != "content-length"}
     if kwargs.get("json") is not None and "content-type" not in map(str.lower, headers):

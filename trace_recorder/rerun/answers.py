@@ -75,7 +75,7 @@ CANCELLATION_GRACE_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to a call: a response, whole or in chunks, and the exception that ends it, if any.
+    """The answer to a call: a response, whole or in chunks, and the exception that ends the response, if any.
 
     `status` is None if no response came. `error` is the class and the message of the exception. `stopped` says why the
     rest of the response was not recorded. After the recorded part, an exception with this text is raised. `seconds` is
@@ -196,13 +196,16 @@ class Errors:
     def refusal(self, mismatch: ReplayMismatchError) -> Exception:
         """Return the mismatch as an exception that is also a connection error of the library.
 
-        An SDK treats the exception as any connection error, and wraps it in an error of its own.
+        An SDK treats the exception like any connection error, and wraps the exception in an error of its own.
         """
         kind: Any = self.connection
         return _mismatch_class(kind)(str(mismatch), **self.kwargs)
 
     def recorded(self, name: str, message: str) -> Exception | None:
-        """Return an exception of the recorded class, or None if such an exception ends a task or a process."""
+        """Return an exception of the recorded class, or of the class `broken` if the recorded class is unknown.
+
+        Return None if such an exception ends a task or a process.
+        """
         plain = name.rpartition(".")[2]
         kind = getattr(self.library, plain, None)
         if isinstance(kind, type) and issubclass(kind, self.root):

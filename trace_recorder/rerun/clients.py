@@ -132,7 +132,10 @@ class Installed:
             self.undo.pop()()
 
     def put(self, slot: TransportSlot) -> None:
-        """Answer the requests of one transport. If it is a recording transport, replace the transport inside it."""
+        """Answer the requests of one transport.
+
+        If the transport is a recording transport, replace the transport inside it.
+        """
         outer = slot.get()
         records = isinstance(outer, RecordingTransport)
         inner = outer.inner if records else outer

@@ -31,7 +31,7 @@ def nearest(live: Live, recording: Recording, unused: Sequence[RecordedExchange]
 
 
 def _texts(body: Payload) -> set[str]:
-    """Return the members of a request, and the elements of its lists, each as a text."""
+    """Return a text for each member of a request, or for each element if the member is a list."""
     members = body if isinstance(body, dict) else {"": body}
     return {text for name, value in members.items() for text in _texts_of_member(name, value)}
 
@@ -106,7 +106,10 @@ def _short(value: Payload) -> str:
 
 
 def explain_mismatch(live: Live, recording: Recording, unused: Sequence[RecordedExchange]) -> str:
-    """Return a message that a request has no recorded answer. It lists the differences from the nearest request."""
+    """Return a message that a request has no recorded answer.
+
+    The message lists the differences from the nearest recorded request.
+    """
     kind = f"{live.endpoint.api}{f', {live.endpoint.model}' if live.endpoint.model else ''}"
     head = f"{recording.path.name} has no answer to this request ({kind})"
     if not unused:

@@ -91,7 +91,7 @@ class Forking:
 
 
 class SyncForking(Forking):
-    """The transport of a sync client."""
+    """The forking transport of a sync client."""
 
     def handle_request(self, request: Any) -> Any:
         """Answer one request, or send it by the inner transport."""
@@ -99,12 +99,12 @@ class SyncForking(Forking):
         return send(transport, request)
 
     def close(self) -> None:
-        """Close the transport inside."""
+        """Close the inner transport."""
         self.inner.close()
 
 
 class AsyncForking(Forking):
-    """The transport of an async client."""
+    """The forking transport of an async client."""
 
     async def handle_async_request(self, request: Any) -> Any:
         """Answer one request, or send it by the inner transport."""
@@ -112,7 +112,7 @@ class AsyncForking(Forking):
         return await send_async(transport, request)
 
     async def aclose(self) -> None:
-        """Close the transport inside."""
+        """Close the inner transport."""
         await self.inner.aclose()
 
 

@@ -183,7 +183,7 @@ class Fork(Replay):
     def decide(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer | Outgoing:
         """Return the answer to a request, or the request to send.
 
-        Raises ReplayMismatchError for a request before the fork that was not recorded.
+        Raises ReplayMismatchError for a request before the first live call that was not recorded.
         """
         with self._lock:
             self._redaction.learn(secrets(headers)[0])

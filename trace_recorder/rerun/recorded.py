@@ -194,7 +194,7 @@ class Recording:
             self._items.add_base(record.seq, record.data["items"])
 
     def _exchange(self, first: Record) -> RecordedExchange:
-        """Return an exchange that begins with a record."""
+        """Return an exchange that begins with this record."""
         records = CallRecords(first.data["interaction_id"], self._items)
         records.add(first)
         return RecordedExchange(records)

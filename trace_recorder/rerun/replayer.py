@@ -199,7 +199,7 @@ class Replay:
     def _claim(self, _: int) -> bool:
         """Return whether the record of this number may be used.
 
-        This replay may use every record, because no other process uses them.
+        This replay may use every record, because no other process uses the recording.
         """
         return True
 

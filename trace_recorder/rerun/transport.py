@@ -17,7 +17,7 @@ from trace_recorder.rerun.answers import CANCELLATION_GRACE_SECONDS, Answer, Ans
 
 
 class SyncReplaying:
-    """The transport of a sync client."""
+    """The replaying transport of a sync client."""
 
     def __init__(self, inner: Any, answers: Answers) -> None:
         self.inner = inner
@@ -45,13 +45,13 @@ class SyncReplaying:
         return _response(library, request, answer, chunks())
 
     def close(self) -> None:
-        """Close the transport inside."""
+        """Close the inner transport."""
         if self.inner is not None:
             self.inner.close()
 
 
 class AsyncReplaying:
-    """The transport of an async client."""
+    """The replaying transport of an async client."""
 
     def __init__(self, inner: Any, answers: Answers) -> None:
         self.inner = inner
@@ -89,7 +89,7 @@ class AsyncReplaying:
         return _response(library, request, answer, chunks())
 
     async def aclose(self) -> None:
-        """Close the transport inside."""
+        """Close the inner transport."""
         if self.inner is not None:
             await self.inner.aclose()
 

@@ -125,7 +125,7 @@ _kept_alive: list[object] = []
 def begin_process(
     kind: type[Instructions], make: Callable[[Instructions], ProcessAnswers[Made]], participle: str
 ) -> None:
-    """Replay or fork this process if the environment has instructions of this kind.
+    """Begin a replay, or a fork of a run, in this process if the environment has instructions of this kind.
 
     `participle` completes the message "this process cannot be …". Raises SystemExit if the process cannot be replayed
     or forked, because then it must not call a model.
@@ -143,7 +143,7 @@ def begin_process(
 
 
 def begin() -> None:
-    """Replay this process if the environment says so. May raise SystemExit."""
+    """Begin the replay in this process if the environment has instructions for a replay. May raise SystemExit."""
     begin_process(ReplayHandoff, _ProcessReplay, "replayed")
 
 

@@ -25,7 +25,7 @@ from trace_recorder.rerun.subprocess.handoff import ForkHandoff
 
 
 def begin() -> None:
-    """Fork this process if the environment says so. May raise SystemExit."""
+    """Begin the fork of a run in this process if the environment has instructions for a fork. May raise SystemExit."""
     begin_process(ForkHandoff, _ProcessFork, "forked")
 
 
@@ -74,7 +74,7 @@ class _SharedFork(Fork):
 
 
 class _ProcessFork(ProcessAnswers[_SharedFork]):
-    """The fork of this process, and its recording."""
+    """The fork of a run in this process, and the recording of the calls of this process."""
 
     def __init__(self, handoff: ForkHandoff) -> None:
         super().__init__(handoff)
@@ -96,6 +96,6 @@ class _ProcessFork(ProcessAnswers[_SharedFork]):
     def decide(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer | Outgoing:
         """Return the answer to a request, or the request to send.
 
-        Raises ReplayMismatchError for a request before the fork that was not recorded.
+        Raises ReplayMismatchError for a request before the first live call that was not recorded.
         """
         return self._ask(lambda fork: fork.decide(endpoint, headers, body))

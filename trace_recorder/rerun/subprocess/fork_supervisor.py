@@ -1,4 +1,4 @@
-"""The process that forks a program.
+"""Runs a program as a fork of a run.
 
 It starts the program, waits for the program's end, and reports whether the program reached the first live call.
 """

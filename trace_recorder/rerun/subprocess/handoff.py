@@ -106,7 +106,7 @@ class ForkHandoff(SharedRecording):
     VARIABLE = "TRACE_RECORDER_FORK"
 
     origin: Mapping[str, Any] = field(default_factory=dict)
-    """The parent run and the call, as the members of `ForkedFrom`."""
+    """The parent run and the call at which the fork begins, as the members of `ForkedFrom`."""
     model: str | None = None
     system: str | None = None
     answer: str | None = None
@@ -116,7 +116,7 @@ class ForkHandoff(SharedRecording):
     task: str | None = None
 
     def forked_from(self) -> ForkedFrom:
-        """Return the parent run and its call that the fork sends first."""
+        """Return the parent run, and its call at which the fork begins."""
         return ForkedFrom(**self.origin)
 
     def recording(self) -> Handoff:

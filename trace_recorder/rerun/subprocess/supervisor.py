@@ -1,4 +1,4 @@
-"""The process that replays a program. It starts the program, waits for its end, and reports mismatches."""
+"""Runs a program as a replay of a run: starts the program, waits for its end, and reports mismatches."""
 
 from __future__ import annotations
 
