@@ -42,7 +42,7 @@ RETRY_RULES: dict[str, tuple[bool, str]] = {
     "httpx2.UnsupportedProtocol": (False, "an address that cannot be called"),
     "httpx.UnsupportedProtocol": (False, "an address that cannot be called"),
     "httpx2.TransportError": (True, "google-genai: no connection, a broken connection, or a timeout"),
-    "httpx.TransportError": (True, "ollama, and older SDKs: the same"),
+    "httpx.TransportError": (True, "ollama, and older SDKs: no connection, a broken connection, or a timeout"),
     "builtins.ConnectionError": (True, "ollama: no connection"),
     "builtins.TimeoutError": (True, "a timeout"),
 }

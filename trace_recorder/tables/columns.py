@@ -73,7 +73,7 @@ TABLES: Mapping[TableName, tuple[Column, ...]] = {
         Column("replayed_calls", "integer", "the number of calls that a recording answered"),
         Column("failed_calls", "integer", "the number of calls that failed with all their attempts"),
         *(_TOOL_CALLS, _FAILED_TOOLS, *_TOKENS, *_COST),
-        Column("rewards", "rewards", "the last reward of each name of the run as a whole"),
+        Column("rewards", "rewards", "for each name, the last reward of the run as a whole"),
         Column("metadata", "json", "the metadata that the caller gave"),
         Column("final_result", "json", "the result that the caller gave"),
         _ERROR,
@@ -125,7 +125,7 @@ TABLES: Mapping[TableName, tuple[Column, ...]] = {
     ),
     "messages": (
         *_SUCCESS,
-        Column("message_number", "integer", "counts the distinct messages of the run from 1"),
+        Column("message_number", "integer", "the number of the message among the distinct messages of the run, from 1"),
         Column("role", "text", "system, user, assistant, tool or developer"),
         _CONTENT,
         Column("parts", "json", "the content as a list of parts, if it is not one text"),
