@@ -64,7 +64,7 @@ KINDS = (
         lambda d: d.api == "openai-responses" and (d.path == "/instructions" or _without_first(d)),
     ),
     Kind(
-        "the JSON text of a call's arguments has other white space",
+        "the JSON text of a call's arguments has different white space",
         lambda d: d.path.endswith("/function/arguments") and json.loads(d.recorded) == json.loads(d.built),
     ),
     Kind(
