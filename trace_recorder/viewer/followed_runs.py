@@ -268,7 +268,6 @@ class FollowedRuns:
         self.version += before is None or before[1] != reason
 
     def _remove(self, name: str) -> None:
-        """Remove a run that is gone."""
         self.unread.pop(name, None)
         self.rechecks.pop(name, None)
         self._read_at.pop(name, None)

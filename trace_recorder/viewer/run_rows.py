@@ -205,7 +205,6 @@ def _listed_at(row: Json) -> float | None:
 
 
 def _searched_text(row: Json) -> str:
-    """Return the text that the filter by text searches."""
     texts = (row["task"], row["id"], row["model"], row["provider"])
     return storable(" ".join(text for text in texts if isinstance(text, str)).casefold())
 

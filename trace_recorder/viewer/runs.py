@@ -2,8 +2,8 @@
 
 The time that an answer takes is bounded. All clients share one look at the files, and looks are rare if there are many
 files (`followed_runs.py`). Runs are read for a third of a second at most while a client waits for an answer. The answer
-says how many runs are still to be read, and when to ask again. Rows come from the table in `run_rows.py`. Their order
-is kept until the list changes.
+says how many runs are still to be read, and when to ask again. Rows come from the table in `run_rows.py`. The order of
+the rows is kept until the list changes.
 """
 
 from __future__ import annotations

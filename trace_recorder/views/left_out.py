@@ -97,7 +97,7 @@ def _contents(turns: Iterable[Turn]) -> Iterator[tuple[Side, Content]]:
 def other_part_as_text(part: Part, left_out: LeftOut) -> dict[str, Payload]:
     """Return a part that is neither text nor image as a text part with its JSON.
 
-    If long strings are cut, the part is counted.
+    If long strings are cut, the part is counted in `left_out`.
     """
     text, cut = describe_part(part, MAX_STRING)
     left_out.add("long strings in parts that are neither text nor image", cut)

@@ -177,7 +177,7 @@ def _has_reasoning(message: Message) -> bool:
 
 
 def _sends_reasoning(message: Message, wire_format: WireFormat) -> bool:
-    """Return whether a request in this format has the reasoning of a message."""
+    """Return whether a request in this format would contain the reasoning of a message."""
     signed = "parts" in wire_format.reasoning_fields and any(_SIGNATURE in call.extra for call in message.tool_calls)
     return (
         signed or bool(message.extra.get(TURN)) or any(message.extra.get(name) for name in wire_format.reasoning_fields)

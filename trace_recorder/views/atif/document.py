@@ -131,8 +131,8 @@ def to_atif_files(
 ) -> Iterator[tuple[str, dict[str, Payload]]]:
     """Yield the file name and the ATIF document of each conversation of the main agent.
 
-    `name` is the name of the first file. The other names are derived from this name. Raises EmptyTrajectoryError, as
-    `to_atif` does.
+    `name` is the name of the first file. The other names are derived from this name. A run without conversations has
+    one document. Raises EmptyTrajectoryError, as `to_atif` does.
     """
     writing = _AtifDocumentWriter(trajectory, images_directory, left_out)
     files = [name, *(f"{name.removesuffix('.json')}.cont-{number}.json" for number in range(1, len(writing.mains)))]
@@ -143,8 +143,6 @@ def to_atif_files(
 
 
 class _AtifDocumentWriter:
-    """Writes the documents of a run."""
-
     def __init__(self, trajectory: Trajectory, images_directory: Path | None, left_out: LeftOut) -> None:
         self.trajectory = trajectory
         count(trajectory, left_out, EMBEDDINGS)

@@ -1,11 +1,11 @@
 """Which messages of a prompt are new compared with an earlier prompt of its agent, and which messages are gone.
 
 All code that shows new messages to people uses this module. A prompt is compared with the prompt of the call that it
-continues, by the rule of `call_chains.py`. A prompt may begin with all of a longer recent prompt of the agent, such as
-the prompt of a failed call. Then the prompt is compared with that longer prompt. A prompt that continues no call is
-compared with the most similar recent prompt. The history of such a prompt counts as changed only if answers of the
-model are gone, because independent calls share their instructions. A prompt that begins a conversation, such as a
-question for a title, is new as a whole, unless it extends an earlier prompt.
+continues, by the rule of `call_chains.py`. There is one exception: a recent prompt of the agent, such as the prompt of
+a failed call, may share more messages. If the prompt begins with all of that recent prompt, the two are compared. A
+prompt that continues no call is compared with the most similar recent prompt. The history of such a prompt counts as
+changed only if answers of the model are gone, because independent calls share their instructions. A prompt that begins
+a conversation, such as a question for a title, is new as a whole, unless it extends an earlier prompt.
 
 Two messages are equal if their JSON is equal, apart from cache marks (`values/message_equality.py`).
 """

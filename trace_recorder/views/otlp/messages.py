@@ -29,7 +29,10 @@ _FINISH_REASONS: dict[Ending | None, str] = {
 }
 
 _PARTS = frozenset({"text", "reasoning", "tool_call", "tool_call_response", "blob", "uri", "file"})
-"""The conventions' own types of parts. A provider's part with one of these names has other members."""
+"""The conventions' own types of parts.
+
+A provider's part whose type has one of these names has different members than the conventions' part.
+"""
 
 
 def json_of(value: Payload) -> str:

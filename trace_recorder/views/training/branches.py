@@ -6,7 +6,7 @@ are several leaves. A turn that two leaves share is new only in the first of the
 
 Some answers must not be trained on: answers that are incomplete, cut off or empty (`content/finish_reasons.py`), and
 answers of side calls, such as requests for a title. Answers that a replay or a fork gave are not trained on either,
-because the original run trains on them. If the agent continued from such an answer, the answer is context in a row.
+because the original run trains on them. If the agent continued from such an answer, a row has the answer as context.
 """
 
 from __future__ import annotations
