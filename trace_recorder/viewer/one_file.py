@@ -72,7 +72,7 @@ def run_data(trajectory: Trajectory, name: str) -> Json:
 
 
 MARK = "\u0001"
-"""The character with which the name of a text begins."""
+"""The first character of a name that stands for a text."""
 LONG_CHARACTERS = 128
 """Texts of at least this length are in `texts`."""
 _LEVEL = 3

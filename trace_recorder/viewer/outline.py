@@ -118,7 +118,7 @@ def interaction_entry(
 def _usage_members(interaction: LLMInteraction, price: Price | None) -> Json:
     """Return the stated usage of an interaction, its comparable token counts, and its cost.
 
-    A replayed call used no tokens. The usage that its answer states is in the response (`parts.py`).
+    A replayed call used no tokens. The response (`parts.py`) has the usage that the replayed answer states.
     """
     members, counts, cost = (
         ({}, None, None)

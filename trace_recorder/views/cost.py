@@ -172,7 +172,7 @@ def cost_of(call: LLMInteraction, price: Price | None = None, counts: Counts | N
 
 
 def _estimate(call: LLMInteraction, counts: Counts, price: Price | None) -> float | None:
-    """Return the price by the model that answered, or else by the requested model."""
+    """Return the price for the model that answered, or else for the requested model."""
     provider, answered = call.provider, call.response.model
     if price is None or not isinstance(provider, str) or not provider:  # a file may have any JSON value here
         return None

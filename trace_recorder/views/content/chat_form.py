@@ -108,7 +108,7 @@ def built_in(tools: Iterable[Tool]) -> list[Payload]:
 
 
 def arguments_of(call: ToolCall) -> dict[str, Payload]:
-    """Return a call's arguments as an object. Arguments of another type become its member `input`."""
+    """Return a call's arguments as an object. Arguments of any other type become its member `input`."""
     return call.arguments if isinstance(call.arguments, dict) else {"input": call.arguments}
 
 

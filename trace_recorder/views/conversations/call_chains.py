@@ -70,7 +70,7 @@ class Continuation:
 class AnswerPrefix:
     """An answer and all messages before it.
 
-    `sum` (`prefix_sums`) and `message_count` are the sum and the number of all these messages. `content` is the content
+    `sum` identifies all these messages (`prefix_sums`), and `message_count` is their number. `content` is the content
     of the answer, or None if the answer is empty.
     """
 
@@ -210,7 +210,10 @@ class CallChains:
         self._histories: dict[str | None, AgentMessages] = {}
 
     def add(self, call: LLMInteraction) -> Turn:
-        """Return the turn of this call, and remember it for later calls. Calls are added in their order."""
+        """Return the turn of this call, and remember it for later calls.
+
+        Calls are added in the order in which they were made.
+        """
         reading = call.source.request()
         history = self._histories.setdefault(agent_key(call), AgentMessages(self._records))
         referred = self._referred_by_id(call, reading) or _referred_by_hand(call, reading.messages, history)

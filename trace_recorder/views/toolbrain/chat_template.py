@@ -21,7 +21,7 @@ ChatMessage = dict[str, Payload]
 """A message in the form that chat templates read: OpenAI's, with arguments as objects."""
 
 _REASONING = ("reasoning_content", "thinking", "reasoning")
-"""The names under which templates look for thinking. The first is the usual name, and gpt-oss has the second."""
+"""The names under which templates look for thinking. Most templates use the first name, and gpt-oss uses the second."""
 
 
 class Renderer(Protocol):
