@@ -4,9 +4,9 @@
 weights have different prices at different providers. A model on the user's machine has no price. An unknown cost never
 counts as 0.
 
-`PriceTable` is the table of `genai-prices` (the extra `prices`). That package takes longer to compute a price than we
-take to read the call. So `PriceTable` keeps the rates of a model if they do not depend on the number of tokens. The
-price is then a sum over the kinds of tokens, each at a fixed rate. Otherwise the package computes the price of each
+`PriceTable` is the table of `genai-prices` (the extra `prices`). That package takes longer to compute a price than our
+code takes to read the call. So `PriceTable` keeps the rates of a model if they do not depend on the number of tokens.
+The price is then a sum over the kinds of tokens, each at a fixed rate. Otherwise the package computes the price of each
 call.
 
 `run_costs` sums the costs of a whole run for lists of runs. If the run has ended, the function decodes only the members

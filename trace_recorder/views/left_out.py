@@ -105,7 +105,7 @@ def other_part_as_text(part: Part, left_out: LeftOut) -> dict[str, Payload]:
 
 
 def count_changed_histories(turns: Iterable[Turn], left_out: LeftOut, *relations: Relation) -> None:
-    """Count the calls with these relations to an earlier call, for a format that has each message once."""
+    """Count the calls with these relations to an earlier call, for a format in which each message is written once."""
     left_out.add(CHANGED, sum(turn.relation in relations and turn.previous is not None for turn in turns))
 
 

@@ -2,7 +2,7 @@
 
 Each conversation is one session in one file: a header line, a line with the tools, and a line for each message. Each
 line is the child of the line before it. `datasets` recognises such a file by its structure and turns it into a row. Pi
-counts tokens as Anthropic does: its input does not include cached tokens.
+counts tokens as Anthropic does: the member `input` does not include cached tokens.
 """
 
 from __future__ import annotations

@@ -157,9 +157,10 @@ def score_batch(
     /,
     **variables: object,
 ) -> list[float | None]:
-    """Return the reward of each run of a batch, in order, from one call of the function. Otherwise like `score`.
+    """Return the reward of each run of a batch, in order, from one call of the function.
 
-    Raises ValueError if the number of rewards is not the number of runs.
+    The arguments and exceptions are those of `score`. Raises ValueError also if the number of rewards is not the number
+    of runs.
     """
     parameters = _parameters(function)
     takes_turns = parameters[0].name == "traces"

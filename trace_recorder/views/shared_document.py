@@ -32,7 +32,7 @@ class SharedMessages:
     def of(self, call: LLMInteraction) -> SharedSequence[Payload]:
         """Return the messages of a call as JSON objects.
 
-        A message that an earlier call had is the same object as there.
+        Equal messages of several calls are the same objects.
         """
         numbers = self._messages.numbers_of(call.input_messages)
         self._written.extend(map(self._write, self._messages.messages[len(self._written) :]))

@@ -5,7 +5,7 @@ continues, by the rule of `call_chains.py`. There is one exception: a recent pro
 a failed call, may share more messages. If the prompt begins with all of that recent prompt, the two are compared. A
 prompt that continues no call is compared with the most similar recent prompt. The history of such a prompt counts as
 changed only if answers of the model are gone, because independent calls share their instructions. A prompt that begins
-a conversation, such as a question for a title, is new as a whole, unless it extends an earlier prompt.
+a conversation, such as a request for a title, is new as a whole, unless it extends an earlier prompt.
 
 Two messages are equal if their JSON is equal, apart from cache marks (`values/message_equality.py`).
 """

@@ -200,7 +200,7 @@ class AnsweredTurn:
 
     `step` is the agent's step in which the call was made. `next_messages` are the messages of tools and of the user
     that follow the answer in the next request. `next_messages` is empty if no request follows. `results` are the
-    results that the agent recorded. `choice` is the number of the answer that the next request continues.
+    results that the agent recorded. `choice` is the index of the answer that the next request continues.
     """
 
     turn: Turn

@@ -102,7 +102,7 @@ def agent_key(source: LLMInteraction | AgentStep) -> str | None:
 
 
 def choice_of(response: LLMResponse, choice: int = 0) -> LLMResponse | Choice:
-    """Return the answer with this number, or the first answer if no answer has the number."""
+    """Return the answer with the index `choice`, or the first answer if there is no such answer."""
     return response.choices[choice] if 0 < choice < len(response.choices) else response
 
 

@@ -38,8 +38,8 @@ def turns_of(trajectory: Trajectory) -> list[Turn]:
 class TurnsOnDemand:
     """Returns the same turns as `turns_of`, but reads only the calls up to the requested call.
 
-    Later calls decide whether a call of unclear origin is a separate call. So the first call of unclear origin makes it
-    necessary to read all calls.
+    Later calls decide whether a call of unclear origin belongs to a chain. So all calls are read when the first such
+    call appears.
     """
 
     def __init__(self, trajectory: Trajectory) -> None:

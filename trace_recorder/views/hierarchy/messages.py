@@ -18,7 +18,7 @@ from trace_recorder.views.conversations.steps_of_turns import AnsweredTurn
 from trace_recorder.views.conversations.turn import Turn, answer_of
 
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
-"""The four roles of the form. Another role becomes `user`, and `metadata.original_role` has its name."""
+"""The four roles of the form. Any other role becomes `user`, and `metadata.original_role` has the name of that role."""
 _INSTRUCTIONS = frozenset({"system", "developer"})
 _UNTRAINED = "not_trainable"
 """The SDK's default. The users of the SDK decide which messages to train on."""

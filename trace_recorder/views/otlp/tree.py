@@ -125,7 +125,7 @@ def tool_runs(trajectory: Trajectory) -> Iterator[ToolNode]:
 class SpanTree:
     """The agents, steps, calls and tools of a run.
 
-    `steps` are the steps that the agent recorded. `calls` are made from the steps if no calls were recorded.
+    `steps` are the steps that the agent recorded. If no calls were recorded, `calls` are made from the steps.
     """
 
     trajectory: Trajectory

@@ -1,9 +1,9 @@
 """Parsers split an answer of a model into thought, tool code and final answer, as in ToolBrain's `ParsedCompletion`.
 
 Each kind of agent has a parser: `parse_tool_calls` for models that call tools, `parse_code` for models that write code,
-`parse_react` for models that write `Action:` and `Action Input:`. Any other function from an `LLMResponse` to a
-`ParsedCompletion` is a parser too. Text that a parser does not recognise is the final answer, because no tool acts on
-it.
+`parse_react` for models that write `Action:` and `Action Input:`. Callers may pass any other function from an
+`LLMResponse` to a `ParsedCompletion`. Text that a parser does not recognise is the final answer, because no tool acts
+on it.
 """
 
 from __future__ import annotations
