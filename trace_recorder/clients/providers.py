@@ -115,7 +115,8 @@ class AzureClient(OpenAICompatibleClient):
     """The client of Azure OpenAI.
 
     It reads AZURE_OPENAI_ENDPOINT, AZURE_OPENAI_API_VERSION (or OPENAI_API_VERSION), and AZURE_OPENAI_API_KEY. Instead
-    of the key, it takes AZURE_OPENAI_AD_TOKEN, or the SDK's options `azure_ad_token` and `azure_ad_token_provider`.
+    of the key, the client takes AZURE_OPENAI_AD_TOKEN, or the SDK's options `azure_ad_token` and
+    `azure_ad_token_provider`.
     """
 
     provider = "azure"

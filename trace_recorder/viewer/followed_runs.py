@@ -1,6 +1,6 @@
 """Follows the runs of a directory, or of some files in a directory. Only runs whose files changed are read again.
 
-The list has the same runs as the command `list` (`storage/run_files.py`). The name of a run is its path from the
+The list has the same runs as the command `list` (`storage/run_files.py`). The name of a run is its path relative to the
 directory. If a file cannot be read, the list has the reason. A link that leads out of the directory is never served,
 even if a file became such a link after its run was listed.
 

@@ -191,7 +191,7 @@ def first_argument(arguments: Payload) -> str | None:
 
 
 def _argument_text(value: Payload) -> str | None:
-    """Return an argument on one line. The words of a command that is a list are joined."""
+    """Return an argument on one line. If the argument is a list of words, such as a command, the words are joined."""
     if value in ([], {}):
         return None
     if isinstance(value, list) and all(isinstance(word, str) for word in value):

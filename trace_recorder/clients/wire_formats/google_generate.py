@@ -1,7 +1,7 @@
 """Google's generateContent in its wire JSON, which the SDK accepts.
 
-Parameters other than `model` and `config` are members of the config. A signature is sent back on the part that had it.
-Gemini 3 refuses a first function call without a signature, so a call of another provider gets the placeholder that
+Parameters other than `model` and `config` are members of the config. A signature is sent back with the part that had
+it. Gemini 3 refuses a first function call without a signature, so a call of another provider gets the placeholder that
 Google documents for this case (https://ai.google.dev/gemini-api/docs/thought-signatures). Made-up ids are not sent.
 """
 

@@ -308,7 +308,7 @@ def _tool_of_function(function: Callable[..., object]) -> Tool:
 
 
 def _untitled(schema: Payload) -> Payload:
-    """Return a schema without the titles that pydantic makes from names. A property that is called title remains."""
+    """Return a schema without the titles that pydantic makes from names. A property with the name `title` remains."""
     if not isinstance(schema, dict):
         return map_inside(_untitled, schema)
     return {
