@@ -81,7 +81,7 @@ class Branch:
         return BranchMessage(message, turn, turn in self.new, turn in self.targets)
 
     def tools(self) -> list[Tool]:
-        """Return the tools that the branch offers. If several tools have the same name, the last declaration counts."""
+        """Return the tools that the branch offers. If several tools have the same name, only the last is returned."""
         return [*{tool.name: tool for turn in self.turns for tool in turn.tools}.values()]
 
 
