@@ -215,8 +215,9 @@ def test_an_invalid_time_stops_no_export(place: Path) -> None:
 
 
 def test_a_file_of_another_tool_is_named_by_its_format(place: Path) -> None:
-    """`validate` names the tool whose format the file has, and the command that reads it. It does not report each line
-    as damaged.
+    """`validate` names the tool whose format the file has, and the command that reads it.
+
+    It does not report each line as damaged.
     """
     line = {"type": "session", "version": 3, "id": "s", "timestamp": "2026-01-01T00:00:00Z", "cwd": "/"}
     Path("theirs.jsonl").write_text(json.dumps(line) + "\n")

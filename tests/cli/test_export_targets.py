@@ -68,8 +68,9 @@ def test_a_file_as_the_target_of_several_runs_is_refused(name: str, there: bool,
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("out", ["there", "new", "new/", "new.json/", "new/inside.d"])
 def test_all_files_are_written_to_the_target_directory(name: str, out: str, runs: Path, tmp_path: Path) -> None:
-    """A target may be an existing directory, a new directory, or a name that ends in a slash. No file is written
-    outside it.
+    """A target may be an existing directory, a new directory, or a name that ends in a slash.
+
+    No file is written outside it.
     """
     place = tmp_path / "place"
     (place / "there").mkdir(parents=True)

@@ -74,8 +74,9 @@ def sent(server: Server) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("call", ["2", "llm_2"])
 def test_a_forked_program_calls_the_provider_from_the_fork_point(call: str, place: Place, server: Server) -> None:
-    """Calls and tools before the fork point get recorded answers. Later calls reach the provider. The child's file is
-    printed last.
+    """Calls and tools before the fork point get recorded answers.
+
+    Later calls reach the provider. The child's file is printed last.
     """
     record(place)
     done = fork(place, "--at", call)
@@ -146,7 +147,10 @@ def test_a_stream_is_answered_by_the_text_of_a_stream(place: Place, server: Serv
 def test_a_program_that_never_reaches_the_fork_point_fails(
     options: list[str], code: int, place: Place, server: Server
 ) -> None:
-    """The command exits with 1 without `--loose`, even if the agent exits with 0. A differing request is not sent."""
+    """The command exits with 1 without `--loose`, even if the agent exits with 0.
+
+    A differing request is not sent.
+    """
     record(place)
     hiding = """
         try:

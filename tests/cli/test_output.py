@@ -35,8 +35,9 @@ SAID = f"a{OBEYED}\r\n\tß日\U0001f600"
 def test_json_contains_no_terminal_controls(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
 ) -> None:
-    """C1 and bidi controls, and line separators, are printed as escapes. Parsing the text gives the original, and
-    letters are not escaped.
+    """C1 and bidi controls, and line separators, are printed as escapes.
+
+    Parsing the text gives the original, and letters are not escaped.
     """
     monkeypatch.chdir(tmp_path)
     with TrajectoryRecorder("run.json", task=SAID, metadata={SAID: 1}) as recorder:

@@ -247,8 +247,9 @@ def test_answers_are_read_by_any_http_client(place: Place, server: Server) -> No
 def test_clients_that_are_not_captured_cannot_reach_a_model(
     library: str, host: str, place: Place, server: Server
 ) -> None:
-    """The connection fails with an error that says what to do. The summary repeats the error, and the command exits
-    with 1.
+    """The connection fails with an error that says what to do.
+
+    The summary repeats the error, and the command exits with 1.
     """
     record(place, "print(ask('a'))")
     asked = len(server.requests)

@@ -218,8 +218,9 @@ WORKERS = """
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_the_end_of_multiprocessing_workers_is_recorded(method: str, place: Place) -> None:
-    """A worker of either kind is completed, or failed with its exception. Since Python 3.13 only its exit code is
-    known.
+    """A worker of either kind is completed, or failed with its exception.
+
+    Since Python 3.13 only its exit code is known.
     """
     raised = "ValueError" if sys.version_info < (3, 13) else "SystemExit"
     place.run(*place.agent(WORKERS), method)
@@ -240,8 +241,9 @@ def test_a_process_without_calls_leaves_nothing(place: Place) -> None:
 
 
 def test_a_recorder_of_the_agent_s_own_comes_first(place: Place) -> None:
-    """The agent's own recorder records the clients that it wraps. Our recorder records all other calls, so each call is
-    recorded once.
+    """The agent's own recorder records the clients that it wraps.
+
+    Our recorder records all other calls, so each call is recorded once.
     """
     code = """
     from trace_recorder import TrajectoryRecorder

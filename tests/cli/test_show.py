@@ -318,8 +318,9 @@ def test_long_lines_are_wrapped_beside_their_label() -> None:
     ],
 )
 def test_terminal_controls_are_made_visible(text: str, expected: str) -> None:
-    """Escapes, bells, and characters that change the direction of writing are made visible. Other characters are
-    unchanged.
+    """Escapes, bells, and characters that change the direction of writing are made visible.
+
+    Other characters are unchanged.
     """
     assert escape_control_characters(text) == expected
 

@@ -1,10 +1,10 @@
-"""The agent that is killed. It calls a model and records until it dies, in one of the ways that there are.
+"""The agent that is killed. It calls a model and records until it dies, in one of several ways.
 
-It reports on a pipe, one line at a time, what has returned; a line that is on the pipe survives the agent:
+It reports on a pipe, one line at a time, which of its acts have returned. A line on the pipe survives the agent:
 
     started | answered a.3 | piece a.3 | step 2 | saved
 
-What was asked is the worker's name and a number. How it comes to life is the zygote's (`zygote.py`).
+A question is the worker's name and a number. `zygote.py` says how the agent is started.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ class Job:
 
     @classmethod
     def read(cls, data: bytes) -> Job:
-        """The job of a message."""
+        """Return the job that a message describes."""
         return cls(**json.loads(data))
 
     def written(self) -> bytes:
-        """The job as a message."""
+        """Return the job as a message."""
         return json.dumps(asdict(self)).encode()
 
 
 class EnoughError(Exception):
-    """The exception that ends some agents, because nobody handles it."""
+    """The exception that ends some agents, because no code handles it."""
 
 
 class Agent:
@@ -60,23 +60,23 @@ class Agent:
         self._answers = 0
 
     def report(self, line: str) -> None:
-        """Report that something has returned."""
+        """Report that an act has returned."""
         os.write(self._pipe, f"{line}\n".encode())
 
     def answered(self, talk: Talk, text: str | None) -> None:
-        """Take an answer."""
+        """Add an answer to the conversation, and report it."""
         talk.hear(text or "")
         self.report(f"answered {talk.question}")
         self._answers += 1
 
     def may_raise(self) -> None:
-        """Die of an exception, where that is how to die and it is time; a worker leaves that to the main thread."""
+        """In the main thread, raise `EnoughError` if the agent is to die of an exception now."""
         mortal = self.job.dying.startswith("exception") and threading.current_thread() is threading.main_thread()
         if mortal and self._answers >= self.job.answers:
             raise EnoughError
 
     def run(self) -> None:
-        """Go on until the end."""
+        """Run until the end of the agent."""
         block = self.job.dying.endswith("in a block")
         context: AbstractContextManager[object] = self.recorder if block else nullcontext()
         with context:
@@ -107,18 +107,18 @@ class Talk:
         self.question = ""
 
     def ask(self) -> dict[str, object]:
-        """Arguments for the next call."""
+        """Return the arguments for the next call."""
         self.question = f"{self._worker}.{len(self._messages) // 2}"
         self._messages.append({"role": "user", "content": self.question})
         return {**self._fixed, "messages": self._messages}
 
     def hear(self, text: str) -> None:
-        """Take the answer into the conversation."""
+        """Add the answer to the conversation."""
         self._messages.append({"role": "assistant", "content": text})
 
 
 def talk_sync(agent: Agent, worker: str = "a") -> None:
-    """Ask, wait, ask again."""
+    """Ask, wait for the answer, and ask again."""
     client, talk = agent.recorder.wrap(agent.clients.sync), Talk(agent.job, worker)
     while not agent.ending.is_set():
         agent.may_raise()
@@ -127,7 +127,7 @@ def talk_sync(agent: Agent, worker: str = "a") -> None:
 
 
 def talk_streaming(agent: Agent, worker: str = "a", model: str = "m") -> None:
-    """Ask, read the answer piece by piece, ask again; an exception comes in mid-stream."""
+    """Ask, read the answer piece by piece, and ask again. The exception of such an agent comes in mid-stream."""
     client, talk = agent.recorder.wrap(agent.clients.sync), Talk(agent.job, worker, model)
     while not agent.ending.is_set():
         texts = []
@@ -176,7 +176,7 @@ def talk_in_daemons(agent: Agent) -> None:
 
 
 def talk_mixed(agent: Agent) -> None:
-    """Do all of that at once, and record steps by hand."""
+    """Do all of these at once, and record steps by hand."""
 
     def record_step(number: int) -> None:
         agent.recorder.record_agent_step(number, "completed", [{"role": "user", "content": f"step {number}"}])
@@ -188,7 +188,7 @@ def talk_mixed(agent: Agent) -> None:
 
 
 def talk_saving(agent: Agent) -> None:
-    """Ask in one thread, and write the document again and again in the main thread."""
+    """Ask in a thread, and write the document again and again in the main thread."""
 
     def save(_: int) -> None:
         agent.recorder.save_trajectory()
@@ -198,7 +198,7 @@ def talk_saving(agent: Agent) -> None:
 
 
 def _beside(threads: list[threading.Thread], agent: Agent, act: Callable[[int], None], pause: float = 0.003) -> None:
-    """Act again and again while threads work; where this thread dies, they come to their end first."""
+    """Act again and again while threads work. If an exception ends this thread, let the threads finish first."""
     try:
         for thread in threads:
             thread.start()

@@ -1,8 +1,8 @@
-"""A model that answers so that everything can be judged afterwards: each answer is a function of what was asked.
+"""A model whose answers can be checked afterwards: each answer is a function of the question.
 
-An agent asks under a name of its own, the first part of the path; what the provider was asked under each name is
-kept. The length of the answer is the request's `max_tokens`. A streamed answer comes in pieces with short pauses; of
-the model "stalling", two pieces come, and then nothing for a long time.
+An agent asks under its own name, the first part of the path. The questions under each name are kept. The length of the
+answer is the request's `max_tokens`. A streamed answer comes in pieces with short pauses. The model "stalling" sends
+two pieces, and then nothing for a long time.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ PIECES = 6
 
 @dataclass
 class Provider:
-    """The running model: its address, and the questions that it got, by the name of the agent."""
+    """The running model: its address, and the received questions by the name of the agent."""
 
     url: str = ""
     asked: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
     def address_for(self, name: str) -> str:
-        """The base URL under which an agent of this name asks."""
+        """Return the base URL under which an agent of this name asks."""
         return f"{self.url}/{name}/v1"
 
 

@@ -1,6 +1,6 @@
-"""Processes that fork at an awkward moment, or have children that do something awkward; each function is one.
+"""Processes that fork at an awkward moment, or whose children do something awkward; each function is one.
 
-They are run as those of `parents.py` are.
+They are run like those of `parents.py`.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ FORKS = 30
 
 
 def under_load(parent: Parent) -> None:
-    """Fork while other threads record, so that in some child the parent's copy of a recorder's lock is taken."""
+    """Fork while other threads record, so that in some children the parent's copy of a recorder's lock is held."""
     with_threads(parent, lambda: forked(parent.recorder.finalize))
 
 
 def letting_go(parent: Parent, *, of_a_part: bool = False) -> None:
-    """Fork while another thread certainly records; the child drops a stream that the parent reads.
+    """Fork while a second thread certainly records.
 
-    The thread records something else, or, after a second, a part of that stream.
+    The child closes a stream that the parent reads. The thread records something else, or, after a second, a part of
+    that stream.
     """
     recording = threading.Event()
 
@@ -56,7 +57,7 @@ def letting_go(parent: Parent, *, of_a_part: bool = False) -> None:
 
 
 def letting_go_of_a_part(parent: Parent) -> None:
-    """Do it while a part of that stream is put on file."""
+    """Do the same while the thread records a part of that stream."""
     letting_go(parent, of_a_part=True)
 
 
@@ -82,7 +83,7 @@ def with_threads(parent: Parent, act: Callable[[], None]) -> None:
 
 
 def starting(parent: Parent) -> None:
-    """Fork while another thread starts and ends runs of a recorder that the child then uses."""
+    """Fork while a second thread starts and ends runs of a recorder that the child then uses."""
     parent.recorder.finalize()
     other = TrajectoryRecorder(directory=parent.path.parent / "others")
     ending = threading.Event()
@@ -104,7 +105,7 @@ def starting(parent: Parent) -> None:
 
 
 def record_in_child(recorder: TrajectoryRecorder) -> None:
-    """Start a run in a forked child, in any state of the recorder, and record one step."""
+    """Start a run in a forked child, in any state of the recorder, and record a step."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         recorder.start(task="child's")
@@ -127,7 +128,7 @@ def outlived(parent: Parent) -> None:
 
 
 def exiting(parent: Parent) -> None:
-    """Have a child that records nothing end as a program does, with everything that is done at the exit."""
+    """Let a child that records nothing end as a program does, with all its exit handlers."""
     parent.call()
     pid = os.fork()
     if pid == 0:
@@ -137,7 +138,7 @@ def exiting(parent: Parent) -> None:
 
 
 def grandchildren(parent: Parent) -> None:
-    """Fork in children: in one that has not recorded, and in one that has."""
+    """Fork in children: in a child that has not recorded, and in a child that has."""
     parent.call()
     forked(lambda: forked(lambda: work_of(0)))
     forked(lambda: (work_of(1), forked(lambda: ask(parent.connected(), "grandchild calls"))))
@@ -145,7 +146,7 @@ def grandchildren(parent: Parent) -> None:
 
 
 def orphaning(parent: Parent) -> None:
-    """Be killed while a forked child and another program live on; report their ids."""
+    """Get killed while a forked child and a separate program live on. Report their ids."""
     parent.call()
     nowhere = os.open(os.devnull, os.O_WRONLY)
     program = subprocess.Popen(["sleep", "60"], stdout=nowhere, stderr=nowhere)

@@ -1,4 +1,4 @@
-"""Shared by the tests of this room: a model that answers, and the zygote that forks agents."""
+"""Fixtures of these tests: a model that answers, and the zygote that forks agents."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tests.faults.killing import Zygote
 
 @pytest.fixture(scope="session")
 def provider() -> Iterator[Provider]:
-    """A model that answers for as long as there are tests."""
+    """A model that answers until all tests are over."""
     with answering() as provider:
         yield provider
 
 
 @pytest.fixture(scope="session")
 def zygote(provider: Provider) -> Iterator[Zygote]:
-    """A process that is ready to become an agent."""
+    """A process that is ready to fork agents."""
     with Zygote(provider) as zygote:
         yield zygote

@@ -1,8 +1,8 @@
-"""Judging what a dead agent left: whatever the way of dying, this is what must be so.
+"""The checks of what a dead agent left, for any way of dying.
 
-Every call that was reported is in the journal with its answer; every call that the model was asked is there; nothing
-there is wrong; every document is JSON; the run is seen to have been interrupted; the journal is whole but for a torn
-end; nothing is in the way of whoever comes next. A verdict names what is not so.
+Every reported call is in the journal with its answer. Every call that the model received is there. No recorded value is
+wrong. Every document is JSON. The run counts as interrupted. The journal is complete except for a torn end. No leftover
+blocks the next run. A verdict names each violation.
 """
 
 from __future__ import annotations
@@ -22,24 +22,25 @@ from trace_recorder.storage.redaction.partial_secrets import unfinished
 
 EXIT = {"SIGKILL": -9, "SIGTERM": -15, "exception": 1, "exception in a block": 1}
 STREAM_DELAY = 1.5
-"""The pieces of a stream that came earlier than this many seconds before a kill must be on file.
+"""Pieces of a stream that came more than this many seconds before a kill must be in the journal.
 
 The contract says one.
 """
 DOCUMENT_DELAY = 3.0
-"""The document shows a call a fifth of a second later, or when twenty times the cost of the next write has passed. For
-a small one that is within half a second, on a busy machine within some."""
+"""The document shows a call after a fifth of a second, or after twenty times the cost of the next write. A small
+document shows it within half a second, on a busy machine within some seconds.
+"""
 
 LARGE = 256 * 1024
-"""The document of a larger run becomes rarer."""
+"""Larger documents than this are written less often."""
 
 Interactions = dict[str, LLMInteraction]
-"""Those on file, by what was asked."""
+"""The calls in the journal, by their question."""
 
 
 @dataclass(slots=True)
 class Verdict:
-    """The faults that one death left. `lost` and `unparsable` are parts of `problems`; all three should be empty."""
+    """The faults that one death left. `lost` and `unparsable` are parts of `problems`. All three should be empty."""
 
     reported: int = 0
     in_flight: int = 0
@@ -53,7 +54,7 @@ class Verdict:
 
     @property
     def problems(self) -> list[str]:
-        """Everything that is not as it must be."""
+        """Return all faults."""
         return [f"lost: {one}" for one in self.lost] + [f"no JSON: {one}" for one in self.unparsable] + self.others
 
 
@@ -66,7 +67,8 @@ def judge(kill: Kill, death: Death, directory: Path, *, timed: bool = False) -> 
     verdict.others += _ending(kill, death)
     documents = _documents(directory, verdict)
     journal = directory / "run.jsonl"
-    if journal.exists() and (journal.stat().st_size or death.reports):  # empty: killed before its first record
+    # The journal is empty if the process was killed before its first record.
+    if journal.exists() and (journal.stat().st_size or death.reports):
         trajectory = load(journal)
         on_file = {str(call.input_messages[-1].content): call for call in trajectory.llm_interactions}
         verdict.lost += (
@@ -96,7 +98,7 @@ def _ending(kill: Kill, death: Death) -> list[str]:
 
 
 def _documents(directory: Path, verdict: Verdict) -> dict[str, Any]:
-    """Read every document as any tool does."""
+    """Read every document as any tool does, and return the faults."""
     documents = {}
     for path in directory.iterdir():
         verdict.in_snapshot = verdict.in_snapshot or path.suffix == ".tmp"
@@ -129,7 +131,7 @@ def _lost_pieces(kill: Kill, death: Death, on_file: Interactions) -> list[str]:
 
 
 def _due(question: str, length: int, came: int, *, waits: bool) -> int:
-    """Return how many of the received pieces have to be on file.
+    """Return how many of the received pieces must be in the journal.
 
     A piece waits if a secret may begin in it. The piece before it then waits too, if it ends within such a word.
     """
@@ -157,7 +159,7 @@ def _lost_steps(death: Death, trajectory: Trajectory) -> list[str]:
 
 
 def _lost_in(document: Any, death: Death) -> list[str]:
-    """Return the missing parts of a small document: everything that was reported a moment before must be there."""
+    """Return the missing parts of a small document: everything that was reported some time before must be there."""
     if document is None:
         return ["the document"] if death.reports else []
     there = {
@@ -170,7 +172,9 @@ def _lost_in(document: Any, death: Death) -> list[str]:
 
 
 def _wrong(on_file: Interactions, length: int) -> list[str]:
-    """Return the recorded answers that are neither the model's nor, for a cut call, a beginning of the model's."""
+    """Return the recorded answers that differ from the model's. A cut call may have a beginning of the model's
+    answer.
+    """
     wrong = []
     for question, one in on_file.items():
         answer, found = answer_to(question, length), (one.response.content if one.response else None) or ""
@@ -182,7 +186,7 @@ def _wrong(on_file: Interactions, length: int) -> list[str]:
 def _status(kill: Kill, death: Death, trajectory: Trajectory) -> list[str]:
     """Return a problem if the status is wrong. If the agent had reported nothing, its host may be unknown."""
     status = trajectory.status
-    known = kill.dying.endswith("in a block") or kill.dying == "exception"  # an exit code is known to nobody inside
+    known = kill.dying.endswith("in a block") or kill.dying == "exception"  # a process does not know its own exit code
     expected = "failed" if known else "interrupted"
     return [] if status == expected or not death.reports else [f"the status is {status} and not {expected}"]
 

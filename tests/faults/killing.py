@@ -1,9 +1,9 @@
 """Killing agents:
 
-`Zygote.kill` forks an agent, kills it at a random moment, and returns its reports. Python starts and imports an SDK in
-half a second. A fork of a process that has done so takes milliseconds, so thousands of kills take minutes. A moment is
-a number of reports and some milliseconds more, a time with several calls, records and snapshots. `judging.py` judges
-the files of a dead agent.
+`Zygote.kill` forks an agent, kills it at a random moment, and returns its reports. Python takes half a second to start
+and import an SDK. A fork of a process that has done so takes milliseconds, so thousands of kills take minutes. A moment
+is a number of reports and some milliseconds, during which several calls, records and snapshots happen. `judging.py`
+checks the files of a dead agent.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.faults.answering import Provider
 from tests.processes import ROOT
 
 PATIENCE = 120.0
-"""After how many seconds an agent that does not die is killed, and that is a problem."""
+"""After this many seconds an agent that does not die is killed, which counts as a problem."""
 
 SIGNAL = {"SIGKILL": signal.SIGKILL, "SIGTERM": signal.SIGTERM, "os._exit": signal.SIGUSR1}
 DYING = ("SIGKILL", "SIGTERM", "os._exit", "SystemExit", "SystemExit in a block", "exception", "exception in a block")
@@ -33,12 +33,14 @@ PAIRS = [
     *((variant, dying) for variant in VARIANTS if variant not in {"stalling", "8 daemons"} for dying in DYING),
     *(("8 daemons", dying) for dying in ("SIGKILL", "SystemExit", "exception")),
 ]
-"""Who dies how. A daemon's calls after the end of a block are not of the run, and a stalling stream takes seconds."""
+"""Which kinds of agents die in which ways. A daemon's calls after the end of a block do not belong to the run, and a
+stalling stream takes seconds.
+"""
 STALLING = [("stalling", dying) for dying in DYING if not dying.startswith("exception")]
 AT_ANY_MOMENT = ("SIGKILL", "SIGTERM")
-"""Ways to die before the start too; for the others an agent has to make arrangements first."""
+"""Ways of dying that may come before the start too. For the others an agent must prepare first."""
 LENGTHS = (50, 400, 3_000, 40_000)
-"""How long the answers of an agent are, one of these."""
+"""The lengths of an agent's answers, of which each agent has one."""
 MOST_REPORTS = {"8 daemons": 80, "8 threads": 80, "async": 50, "mixed": 100, "saving": 100, "streaming": 100}
 
 
@@ -64,7 +66,7 @@ class Kill:
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """The known facts of an agent: how it ended, its reports with their times, its complaints, its requests."""
+    """The known facts of a dead agent: how it ended, its reports with their times, its complaints, its requests."""
 
     exit_code: int
     killed_at: float
@@ -119,7 +121,7 @@ class Zygote:
 
 
 class _Ear(threading.Thread):
-    """Receives the reports of an agent until it is dead."""
+    """A thread that receives the reports of an agent until the agent is dead."""
 
     def __init__(self, pipe: IO[bytes]) -> None:
         super().__init__(daemon=True)
@@ -135,13 +137,13 @@ class _Ear(threading.Thread):
                 self._more.notify()
 
     def wait_for(self, reports: int) -> None:
-        """Wait for a number of reports, or for the death."""
+        """Wait for this many reports, or for the death."""
         with self._more:
             self._more.wait_for(lambda: len(self.heard) >= reports or not self.is_alive(), PATIENCE)
 
 
 def _end(pid: int, kill: Kill, ear: _Ear) -> float:
-    """Kill the agent, or wait for it to die by itself; return the time."""
+    """Kill the agent, or wait until it dies by itself. Return the time."""
     number = SIGNAL.get(kill.dying, signal.SIGTERM)
     killed_at = float("inf")
     if not kill.dying.startswith("exception"):
@@ -149,7 +151,7 @@ def _end(pid: int, kill: Kill, ear: _Ear) -> float:
         time.sleep(kill.seconds)
         killed_at = time.monotonic()
         os.kill(pid, number)
-    for _ in range(4):  # Python drops a SystemExit that comes in a __del__: whoever wants to end it asks again
+    for _ in range(4):  # Python drops a SystemExit that comes in a __del__, so the signal is sent again
         ear.join(PATIENCE / 4)
         if not ear.is_alive():
             return killed_at

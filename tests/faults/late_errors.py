@@ -1,4 +1,4 @@
-"""Exceptions of a signal's handler at each place of the package, for tests of what they reach."""
+"""Exceptions that a signal's handler raises at each place of the package, for tests of where they come out."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ Place = tuple[str, int]
 
 
 class LateSystemError(TimeoutError, ConnectionError, FileNotFoundError, FileExistsError, BlockingIOError):
-    """An OSError of all kinds."""
+    """An exception that is an OSError of every kind."""
 
 
 class LateError(LateSystemError, ValueError, KeyError, IndexError, RuntimeError, TypeError):
-    """An exception of every type that a clause of ours names, at once."""
+    """An exception that has every type which an except clause of ours names."""
 
 
 def raise_late(_: int, __: FrameType | None) -> None:
-    """The handler."""
+    """Raise the exception. This is the handler."""
     raise LateError("too late")
 
 
 @contextmanager
 def profiled(act: Callable[[Place], None]) -> Iterator[None]:
-    """Act at each place of the package at which Python runs handlers."""
+    """Act at each place of the package at which Python may run signal handlers."""
 
     def profile(frame: FrameType, event: str, _: object) -> None:
         if event in {"call", "c_return"} and frame.f_code.co_filename.startswith(PACKAGE):
@@ -43,7 +43,7 @@ def profiled(act: Callable[[Place], None]) -> Iterator[None]:
 
 
 def places_of(act: Callable[[], object]) -> set[Place]:
-    """The places that are passed while something is done."""
+    """Return the places that are passed during an act."""
     found: set[Place] = set()
     with profiled(found.add):
         act()
@@ -52,7 +52,7 @@ def places_of(act: Callable[[], object]) -> set[Place]:
 
 @contextmanager
 def handling(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Have a handler for a signal for a while."""
+    """Install a handler for a signal during a block."""
     before = signal.signal(signal.SIGUSR1, handler)
     try:
         yield

@@ -1,7 +1,7 @@
-"""Processes that make others while they record, in each of the ways that there are; each function is one.
+"""Processes that create others while they record, in each possible way; each function is one.
 
-`python -m tests.faults.parents NAME DIRECTORY ADDRESS` records to DIRECTORY/run.json. The name of the process that asks
-is the first word of each question. A child that hangs prints where, and is ended; its parent ends with 1 then.
+`python -m tests.faults.parents NAME DIRECTORY ADDRESS` records to DIRECTORY/run.json. The name of the asking process is
+the first word of each question. A child that hangs prints where, and is ended. Its parent then exits with 1.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ faulthandler.register(signal.SIGALRM, chain=True)
 
 
 class Parent:
-    """A process with a recorder that runs; its wrapped client has not called yet when the children are forked."""
+    """A process with a running recorder. Its wrapped client has not made a call when the children are forked."""
 
     def __init__(self, directory: Path, address: str) -> None:
         self.path = directory / "run.json"
@@ -39,26 +39,26 @@ class Parent:
         self.client = self.connected()
 
     def connected(self) -> openai.OpenAI:
-        """Make a client that is recorded."""
+        """Return a new recorded client."""
         return self.recorder.wrap(openai.OpenAI(api_key="k", base_url=self.address, max_retries=0))
 
     def call(self) -> None:
-        """Call the model itself; the connection is not left to the children."""
+        """Call the model in this process, and close the connection, which children must not share."""
         with self.connected() as client:
             ask(client, "parent calls")
 
     def end(self) -> None:
-        """Call once more, and end the run."""
+        """Make a last call, and end the run."""
         self.call()
         self.recorder.finalize(success=True)
 
 
 _serving: list[Parent] = []
-"""The parent of this process, as an application that is loaded before its workers has it in a module."""
+"""The parent object of this process, as a module variable of an application that is loaded before its workers."""
 
 
 def forked(work: Callable[[], object]) -> None:
-    """Have a forked child do something and leave at once."""
+    """Run a function in a forked child, which then exits at once."""
     pid = os.fork()
     if pid == 0:
         signal.alarm(HANG_SECONDS)
@@ -68,7 +68,7 @@ def forked(work: Callable[[], object]) -> None:
 
 
 def wait_for(pid: int) -> None:
-    """Wait for a child; where it did not end well, end too."""
+    """Wait for a child. If the child failed, exit with 1 too."""
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     if code:
         os._exit(1)
@@ -85,13 +85,13 @@ def work_in_pool(_: int) -> None:
 
 
 def work_alone(path: Path, address: str, number: int) -> None:
-    """Record in a process that has nothing but a path in common with its parent."""
+    """Record in a process that shares only a path with its parent."""
     with TrajectoryRecorder(path) as recorder:
         ask(recorder.wrap(openai.OpenAI(api_key="k", base_url=address)), f"worker{number} calls")
 
 
 def fork(parent: Parent) -> None:
-    """Call, fork, call in the children, call again."""
+    """Call, fork, call in the children, and call again."""
     parent.call()
     for number in range(WORKERS):
         forked(lambda name=number: work_of(name))
@@ -99,7 +99,7 @@ def fork(parent: Parent) -> None:
 
 
 def process(parent: Parent, method: str = "fork") -> None:
-    """Do it with multiprocessing."""
+    """Do the same with multiprocessing."""
     context = multiprocessing.get_context(method)
     parent.call()
     arguments = [(number,) if method == "fork" else (parent.path, parent.address, number) for number in range(WORKERS)]
@@ -118,7 +118,7 @@ def spawn(parent: Parent) -> None:
 
 
 def pool(parent: Parent) -> None:
-    """Do it with a pool of processes."""
+    """Do the same with a pool of processes."""
     parent.call()
     with ProcessPoolExecutor(WORKERS, mp_context=multiprocessing.get_context("fork")) as executor:
         list(executor.map(work_in_pool, range(WORKERS * 3)))
@@ -126,7 +126,7 @@ def pool(parent: Parent) -> None:
 
 
 def preload(parent: Parent) -> None:
-    """Fork workers that serve at the same time, as gunicorn does; they are ended by SIGTERM."""
+    """Fork workers that serve at the same time, as gunicorn does. They are ended by SIGTERM."""
     workers = []
     for number in range(WORKERS):
         pid = os.fork()
@@ -154,21 +154,21 @@ def threads(parent: Parent) -> None:
 
 
 def following_threads(parent: Parent) -> None:
-    """Do it with a client that follows the context, which a new thread does not have."""
+    """Do the same with a client that follows the context, which a new thread does not have."""
     trace_recorder.unwrap(parent.client)
     trace_recorder.wrap(parent.client)
     threads(parent)
 
 
 def in_a_thread(work: Callable[[], object]) -> None:
-    """Do something in a thread."""
+    """Run a function in a new thread."""
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
 
 
 def serve(scenarios: list[Callable[[Parent], None]]) -> None:
-    """Be the parent that the arguments name."""
+    """Run the parent that the arguments name."""
     name, directory, address = sys.argv[1:]
     _serving.append(Parent(Path(directory), address))
     next(one for one in scenarios if one.__name__ == name)(_serving[0])

@@ -1,8 +1,9 @@
-"""A system that refuses single calls, as NFS, Lustre and sandboxes do: a library in C in front of the system's own.
+"""A system that refuses single system calls, as NFS, Lustre and sandboxes do: a C library that is loaded before the
+system's own.
 
-`environment(directory)` gives the environment in which a program has it. Which calls are refused the program says by
-`REFUSED`, at any time: "close:EIO:.jsonl flock:ENOLCK:" refuses `close` of a file whose name ends so (it is closed all
-the same, as by Linux) and every `flock`.
+`environment(directory)` returns the environment in which a program has the library. The program sets `REFUSED` at any
+time to choose the refused calls: "close:EIO:.jsonl flock:ENOLCK:" refuses `close` of a file with that suffix (the file
+is closed nevertheless, as on Linux) and every `flock`.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ int renameat2(int one, const char *from, int other, const char *to, unsigned int
 
 
 def environment(directory: Path) -> dict[str, str]:
-    """The environment of a program that has the library; skips where it cannot be made."""
+    """Return the environment of a program with the library. Skip the test if the library cannot be built."""
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None or not Path("/proc/self/fd").is_dir():
         pytest.skip("no C compiler, or no /proc")

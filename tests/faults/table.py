@@ -1,7 +1,7 @@
-"""The long run: thousands of kills, and a table of what they left, one row a variant and way of dying.
+"""The long run: thousands of kills, and a table of their results, with a row for each variant and way of dying.
 
-Each kill is seeded by its number, so that one that has problems can be tried again alone (`--only NUMBER`); the moment
-at which it hits depends on the machine too. Files of kills with problems stay where `--keep` says.
+Each kill is seeded by its number, so that a kill with problems can be repeated alone (`--only NUMBER`), although its
+moment also depends on the machine. `--keep` names the directory for files of kills with problems.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from tests.faults.killing import PAIRS, STALLING, Kill, Zygote
 
 COLUMNS = ("kills", "reported", "lost", "no JSON", "in flight", "shown", "in snapshot", "torn", "large", "problems")
 STALLING_SHARE = 20
-"""One kill in this many is of a stream that stalls: it takes seconds."""
+"""One in this many kills is of a stalling stream, which takes seconds."""
 
 
 def kills(number: int, seed: int) -> Iterator[Kill]:
-    """The kills of a run: every variant dies in every way in turn."""
+    """Yield the kills of a run: every variant dies in every way in turn."""
     pairs, stalling = itertools.cycle(PAIRS), itertools.cycle(STALLING)
     for at in range(number):
         yield Kill.random(Random(f"{seed} {at}"), *next(pairs if at % STALLING_SHARE else stalling))
@@ -48,7 +48,7 @@ class Table:
         row[:] = [one + int(other) for one, other in zip(row, counted, strict=True)]
 
     def lines(self) -> Iterator[str]:
-        """The table as Markdown."""
+        """Return the table as Markdown."""
         total = [sum(column) for column in zip(*self._rows.values(), strict=True)]
         yield "| variant | dying | " + " | ".join(COLUMNS) + " |"
         yield "|---|---|" + "---:|" * len(COLUMNS)
@@ -57,7 +57,7 @@ class Table:
 
 
 def run(arguments: argparse.Namespace, keep: Path) -> int:
-    """Kill, judge, count; return how many kills left a problem."""
+    """Kill, judge and count. Return how many kills left a problem."""
     table, bad, began = Table(), 0, time.monotonic()
     with answering() as provider, Zygote(provider) as zygote:
         for number, kill in enumerate(kills(arguments.kills, arguments.seed)):
@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace, keep: Path) -> int:
 
 
 def main() -> None:
-    """Read the arguments; exit 1 where anything was lost."""
+    """Run the command line. Exit with 1 if anything was lost."""
     parser = argparse.ArgumentParser(prog="scripts/kill")
     parser.add_argument("--kills", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)

@@ -1,4 +1,4 @@
-"""The system says no when a run begins, or to where it is to be: `start` says so, an agent that only calls goes on."""
+"""The system refuses operations when a run begins: `start` reports it, and an agent that only makes calls goes on."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from trace_recorder import TrajectoryPathError, TrajectoryRecorder, load
 
 @contextmanager
 def may_be_unavailable(fault: AbstractContextManager[None]) -> Iterator[None]:
-    """Skip where a fault cannot be made here."""
+    """Skip the test if a fault cannot be produced here."""
     try:
         with fault:
             yield
@@ -31,14 +31,14 @@ def may_be_unavailable(fault: AbstractContextManager[None]) -> Iterator[None]:
 
 @pytest.fixture
 def client(provider: Provider) -> Iterator[openai.OpenAI]:
-    """A client that is connected: its next call opens nothing."""
+    """A connected client, whose next call opens no connection."""
     with openai.OpenAI(api_key="k", base_url=provider.address_for("beginner"), max_retries=0) as client:
         ask(client, "hello?")
         yield client
 
 
 def test_without_descriptors_the_agent_runs_unrecorded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """If no file can be opened, an error is logged once, no file remains, and start can be called again."""
+    """If no file can be opened, one error is logged, no file remains, and `start` can be called again."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
 
     with no_descriptors(tmp_path):
@@ -60,7 +60,7 @@ def test_with_strict_start_says_that_no_file_can_be_created(tmp_path: Path) -> N
         TrajectoryRecorder(tmp_path / "run.json", strict=True).start()
 
 
-def test_an_agent_runs_in_a_directory_that_is_read_only(
+def test_an_agent_runs_in_a_read_only_directory(
     tmp_path: Path, client: openai.OpenAI, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The agent's calls are answered, and one error names the path. With `strict`, `start` raises that error."""
@@ -75,8 +75,8 @@ def test_an_agent_runs_in_a_directory_that_is_read_only(
     assert (raised.value.errno, raised.value.filename) == (errno.EPERM, str(tmp_path / "run.json"))
 
 
-def test_an_agent_runs_on_a_file_system_that_is_read_only(tmp_path: Path) -> None:
-    """The system's own refusal, of a file system that is mounted read-only, is in the error that is logged."""
+def test_an_agent_runs_on_a_read_only_file_system(tmp_path: Path) -> None:
+    """The logged error has the system's reason, a file system that is mounted read-only."""
     code = "from trace_recorder import TrajectoryRecorder; TrajectoryRecorder('run.json').start()"
     script = f'mount --bind . . && mount -o remount,ro,bind . && cd "$PWD" && exec "$0" -c "{code}"'
     command = ["unshare", "--mount", "sh", "-c", script]
@@ -100,7 +100,7 @@ def test_an_agent_runs_on_a_file_system_that_is_read_only(tmp_path: Path) -> Non
 def test_a_client_whose_run_cannot_begin_is_answered(
     path: str, tmp_path: Path, client: openai.OpenAI, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A wrapped client of a recorder that was never started works wherever that was to write; one warning is logged."""
+    """A wrapped client works although its recorder was not started and cannot write. One warning is logged."""
     (tmp_path / "file").touch()
     TrajectoryRecorder(tmp_path / path).wrap(client)
 
@@ -110,8 +110,8 @@ def test_a_client_whose_run_cannot_begin_is_answered(
     assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
-def test_a_run_that_could_not_begin_begins_when_it_can(tmp_path: Path, client: openai.OpenAI) -> None:
-    """Calls of a client before its file can be created are answered, and are gaps of the run that begins then."""
+def test_a_run_begins_when_its_file_can_be_created(tmp_path: Path, client: openai.OpenAI) -> None:
+    """A client's calls before the file can be created are answered, and are gaps of the run that begins then."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.wrap(client)
     with no_descriptors(tmp_path):
@@ -125,8 +125,8 @@ def test_a_run_that_could_not_begin_begins_when_it_can(tmp_path: Path, client: o
     assert len(trajectory.gaps) == 1
 
 
-def test_a_start_that_could_not_be_written_is_written_when_it_can(tmp_path: Path) -> None:
-    """After the disk was full at a run's beginning, all facts of the run are written as soon as there is room."""
+def test_a_start_is_written_when_there_is_room(tmp_path: Path) -> None:
+    """If the disk was full at a run's beginning, all facts of the run are written as soon as there is room."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", task="begin", metadata={"a": 1})
     with limit(resource.RLIMIT_FSIZE, 100):
         recorder.start(provider="p", model="m")
@@ -145,7 +145,7 @@ PLACES = {"ascii": b"plain", "utf-8": "größe \N{SNOWMAN}".encode(), "not utf-8
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_locale_that_is_not_utf_8(
+def test_a_run_is_recorded_in_a_locale_other_than_utf_8(
     place: str, tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the locale C, a run is recorded as usual, in a directory of any name."""
@@ -171,10 +171,11 @@ def test_a_locale_that_is_not_utf_8(
     assert one.response.content == answer_to("grüße \N{SNOWMAN}", LENGTH)
 
 
-def test_a_gap_in_a_directory_whose_name_is_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Why something could not be recorded is text, also where it names a file with an undecodable name."""
+def test_a_gap_in_a_directory_with_an_undecodable_name_is_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reason that names a file with an undecodable name is valid text."""
     logger = logging.getLogger("trace_recorder")
-    monkeypatch.setattr(logger, "propagate", False)  # a report of the tests with such a name cannot be passed on
+    # A test report with such a name cannot be passed on between processes.
+    monkeypatch.setattr(logger, "propagate", False)
     directory = tmp_path / os.fsdecode(b"gr\xf6\xdfe")
     recorder = TrajectoryRecorder(directory / "run.json")
     recorder.start()
@@ -188,7 +189,7 @@ def test_a_gap_in_a_directory_whose_name_is_no_text(tmp_path: Path, monkeypatch:
 
 
 def test_a_child_whose_file_cannot_be_created_goes_on(tmp_path: Path) -> None:
-    """A forked child is in the middle of its work. A failure to create its file does not reach it."""
+    """A failure to create a forked child's file does not disturb the child, which is in the middle of its work."""
     ended = python(
         """
         import os, sys

@@ -1,7 +1,6 @@
-"""A damaged journal: the damage is counted, and costs its own records and the calls that use them.
+"""A damaged journal: the damage is counted, and affects only its own records and the calls that use them.
 
-Other calls are unchanged. Calls that continue each other share their messages; others share nothing, and one is a
-stream.
+Calls that continue each other share their messages. The others share nothing, and one is a stream.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ DAMAGES = {
 
 @pytest.fixture(scope="module")
 def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A whole journal."""
+    """A complete journal."""
     path = tmp_path_factory.mktemp("damage") / "run.json"
     with TrajectoryRecorder(path, task="t") as recorder:
         for number in range(4):
@@ -75,15 +74,17 @@ def costs(journal: Path, directory: Path, begin: int, end: int, kind: str) -> No
 
 
 @pytest.mark.parametrize("kind", DAMAGES)
-def test_any_place_may_be_damaged(kind: str, journal: Path, tmp_path: Path) -> None:
-    """One byte or a short block may be damaged anywhere in a journal."""
+def test_damage_anywhere_affects_only_the_calls_that_need_it(kind: str, journal: Path, tmp_path: Path) -> None:
+    """A byte or a short block may be damaged anywhere in a journal."""
     size = journal.stat().st_size
     for begin in range(0, size, 37):
         costs(journal, tmp_path, begin, min(begin + 1 + begin % 50, size), kind)
 
 
 @given(data=st.data())
-def test_any_block_may_be_damaged(journal: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+def test_a_block_of_nuls_affects_only_the_calls_that_need_it(
+    journal: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
     """A block of any length may be NULs, as after a crash of the system."""
     begin = data.draw(st.integers(0, journal.stat().st_size - 1))
     length = data.draw(st.integers(1, 4096))

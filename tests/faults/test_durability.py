@@ -1,7 +1,7 @@
-"""With durability="disk", a returned record is on the disk when power fails, and so are the names of its files.
+"""With durability="disk", a returned record is on the disk if power fails, and so are the names of its files.
 
-From outside this shows as the order of system calls, which strace prints. The watched agent prints on its standard
-output when a method of the recorder has returned.
+From outside, the order of system calls shows this, which strace prints. The watched agent prints to stdout when a
+method of the recorder has returned.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ CALLS = "trace=write,pwrite64,sendto,fsync,fdatasync,link,linkat,rename,renameat
 
 @dataclass(frozen=True)
 class Call:
-    """A system call, in the order in which they ended."""
+    """A system call. The calls are in the order in which they ended."""
 
     thread: str
     name: str
@@ -55,9 +55,9 @@ class Watched:
     document: Path
 
     def kinds(self) -> str:
-        """The calls that matter to a record, a letter each, in the order of the main thread.
+        """Return a letter for each call that concerns a record, in the order of the main thread.
 
-        w: a write to the journal, f: its fsync, s: something is sent to the model, r: the recorder has returned.
+        w: a write to the journal, f: its fsync, s: a request to the model, r: the recorder has returned.
         """
         thread = self.calls[0].thread
         return "".join(self._kind(call) for call in self.calls if call.thread == thread)
@@ -70,16 +70,16 @@ class Watched:
         return "r" if '"returned"' in call.arguments else ""
 
     def synced(self, path: Path) -> list[int]:
-        """When a file or a directory was synchronised."""
+        """Return when a file or a directory was synchronised."""
         return [at for at, call in enumerate(self.calls) if "sync" in call.name and f"<{path}>" in call.arguments]
 
     def first(self, pattern: str) -> int:
-        """When a call was made first."""
+        """Return when a call was first made."""
         return next(at for at, call in enumerate(self.calls) if re.search(pattern, f"{call.name}({call.arguments}"))
 
 
 def watch(directory: Path, provider: Provider, durability: str) -> Watched:
-    """Run the agent under strace, recording to a directory that it has to make; skip where there is no strace."""
+    """Run the agent under strace, recording to a directory that it must create. Skip the test if there is no strace."""
     strace = shutil.which("strace") or pytest.skip("there is no strace here")
     output, document = directory / "strace", directory / "new" / "run.json"
     agent = [sys.executable, "-c", AGENT, document, provider.address_for("watched"), durability]
@@ -92,7 +92,7 @@ def watch(directory: Path, provider: Provider, durability: str) -> Watched:
 
 
 def read(text: str) -> list[Call]:
-    """Read strace's output; a call that was interrupted by another thread's is printed in two parts."""
+    """Parse strace's output, which prints a call in two parts if a call of a second thread interrupts it."""
     begun: dict[str, str] = {}
     calls = []
     for line in text.splitlines():
@@ -109,7 +109,7 @@ def read(text: str) -> list[Call]:
 
 @pytest.fixture(scope="module")
 def watched(tmp_path_factory: pytest.TempPathFactory, provider: Provider) -> Watched:
-    """An agent that records for the disk."""
+    """An agent that records with durability="disk"."""
     return watch(tmp_path_factory.mktemp("disk"), provider, "disk")
 
 
@@ -120,24 +120,26 @@ def test_each_record_is_synchronised_before_anything_else(watched: Watched) -> N
     assert re.fullmatch(r"(?:wf)+r(?:(?:wf)+s+(?:wf)+r){3}(?:wf)+r(?:wf)+r", kinds), kinds
 
 
-def test_the_names_are_synchronised_when_the_files_are_there(watched: Watched) -> None:
-    """The directory is synchronised after the journal has its name and before the start returns."""
+def test_the_names_of_files_are_synchronised(watched: Watched) -> None:
+    """The directory is synchronised after the journal has its name and before `start` returns."""
     named = watched.first(r"^(?:link|rename).*run\.jsonl\"")
     returned = watched.first(r'"returned"')
 
     assert any(named < at < returned for at in watched.synced(watched.document.parent))
 
 
-def test_a_directory_that_is_made_is_synchronised_in_its_own(watched: Watched) -> None:
-    """The name of a new directory is on the disk before the start returns: without it, its files are lost too."""
+def test_the_parent_of_a_new_directory_is_synchronised(watched: Watched) -> None:
+    """The name of a new directory is on the disk before `start` returns, because without it the files would be lost
+    too.
+    """
     made = watched.first(r'^mkdir.*/new"')
     returned = watched.first(r'"returned"')
 
     assert any(made < at < returned for at in watched.synced(watched.document.parents[1]))
 
 
-def test_a_document_is_on_the_disk_before_it_takes_its_name(watched: Watched) -> None:
-    """Each snapshot is synchronised, then renamed, then its directory synchronised."""
+def test_a_document_is_on_the_disk_before_it_is_renamed(watched: Watched) -> None:
+    """Each snapshot is synchronised, then renamed, then its directory is synchronised."""
     document = watched.document
     renamed = [at for at, call in enumerate(watched.calls) if "rename" in call.name and '/run.json"' in call.arguments]
     written = [at for at, call in enumerate(watched.calls) if "sync" in call.name and ".tmp>" in call.arguments]
@@ -147,7 +149,7 @@ def test_a_document_is_on_the_disk_before_it_takes_its_name(watched: Watched) ->
     assert all(any(at < after for after in watched.synced(document.parent)) for at in renamed)
 
 
-def test_without_it_nothing_is_synchronised(tmp_path: Path, provider: Provider) -> None:
+def test_durability_process_synchronises_nothing(tmp_path: Path, provider: Provider) -> None:
     """With durability="process" the run is recorded too, and no call waits for the disk."""
     watched = watch(tmp_path, provider, "process")
 

@@ -28,10 +28,10 @@ def errors(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("ending", ["finalize", "block", "start"])
-def test_a_run_that_ends_in_a_stream_has_what_had_come(
+def test_a_run_that_ends_in_a_stream_has_the_received_part(
     ending: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The pieces that the caller got are recorded as an answer that the end of the run cut off. Nothing is logged."""
+    """The pieces that the caller got are an answer that the end of the run cut off. No error is logged."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     with serving(stream(*PIECES)) as server, openai.OpenAI(api_key="k", base_url=f"{server.url}/v1") as client:
         recorder.__enter__()
@@ -81,10 +81,12 @@ AT_EXIT = """
 @pytest.mark.parametrize(
     ("last", "status"), [("pass", "interrupted"), ("recorder.finalize(success=True)", "completed")]
 )
-def test_what_comes_while_the_interpreter_ends_is_recorded(
+def test_calls_while_the_interpreter_ends_are_recorded(
     last: str, status: str, tmp_path: Path, provider: Provider
 ) -> None:
-    """A daemon thread's calls after the recorder knows of the exit are recorded; the run may still be finalized."""
+    """A daemon thread's calls are recorded after the recorder's exit handler has run. The run may still be finalized
+    then.
+    """
     ended = python(AT_EXIT.replace("{last}", last), tmp_path, provider.address_for("late"))
 
     trajectory, path = load(tmp_path / "run.json"), tmp_path / "run.json"
@@ -94,7 +96,7 @@ def test_what_comes_while_the_interpreter_ends_is_recorded(
     assert (trajectory.status, json.loads(path.read_text())["status"], errors(path)) == (status, status, [])
 
 
-def test_a_stream_that_is_open_when_the_interpreter_ends_is_on_file_to_its_last_word(tmp_path: Path) -> None:
+def test_a_stream_that_is_open_when_the_interpreter_ends_is_recorded_completely(tmp_path: Path) -> None:
     """The end of a part that may continue as a secret waits for the next part, but not at the end of the process.
 
     The process ends as it does unrecorded. Python 3.13.0 crashes there, with and without us.
@@ -119,8 +121,8 @@ def test_a_stream_that_is_open_when_the_interpreter_ends_is_on_file_to_its_last_
     assert ended.stderr == unrecorded.stderr or sys.version_info >= (3, 13)
 
 
-def test_a_call_after_the_exit_handlers_of_recording_is_in_the_document(tmp_path: Path) -> None:
-    """No thread writes the document so late, so the call writes it when it has ended."""
+def test_a_call_after_the_recorder_s_exit_handlers_is_in_the_document(tmp_path: Path) -> None:
+    """So late no thread writes the document, so the call writes it when it has ended."""
     ended = python(
         """
         import atexit, sys
@@ -138,7 +140,7 @@ def test_a_call_after_the_exit_handlers_of_recording_is_in_the_document(tmp_path
     assert (ended.returncode, ended.stderr, document["status"], answers) == (0, "", "interrupted", ["late"])
 
 
-def test_a_worker_of_multiprocessing_is_seen_to_have_ended(tmp_path: Path) -> None:
+def test_an_ended_multiprocessing_worker_counts_as_ended(tmp_path: Path) -> None:
     """A worker's end runs no handlers, so its document says "running" for ever.
 
     The free lock of its journal shows the end.
@@ -164,8 +166,8 @@ def test_a_worker_of_multiprocessing_is_seen_to_have_ended(tmp_path: Path) -> No
     assert (trajectory.status, trajectory.annotations) == ("interrupted", {"a": 1})
 
 
-def test_a_recorder_that_is_collected_ends_its_run(tmp_path: Path) -> None:
-    """A run whose recorder is gone is interrupted, and its name free for the next, while the process goes on."""
+def test_a_garbage_collected_recorder_ends_its_run(tmp_path: Path) -> None:
+    """The run is then interrupted, and its name free for the next run, while the process goes on."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.annotate("a", 1)
     del recorder
@@ -177,9 +179,7 @@ def test_a_recorder_that_is_collected_ends_its_run(tmp_path: Path) -> None:
     assert (written, after.trajectory_path.name) == ("interrupted", "run.json")
 
 
-def test_a_document_that_cannot_be_written_is_a_gap_and_a_count(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_document_that_cannot_be_written_is_two_gaps(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Two gaps report the failure, for any number of records: that it began, and how often it happened."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.start()
@@ -201,8 +201,8 @@ def test_a_document_that_cannot_be_written_is_a_gap_and_a_count(
 
 
 @pytest.mark.parametrize("then", ["os._exit(0)", "pass"])
-def test_a_handler_that_finalizes_wherever_it_comes(then: str, tmp_path: Path) -> None:
-    """An agent may finalize in a signal's handler, in the middle of any record, and its files are in order."""
+def test_a_signal_s_handler_may_finalize_at_any_moment(then: str, tmp_path: Path) -> None:
+    """The handler may run in the middle of any record, and the run's files are valid."""
     code = f"""
         import os, signal, sys
         from tests.chat_calls import asked, call, said
@@ -225,7 +225,7 @@ def test_a_handler_that_finalizes_wherever_it_comes(then: str, tmp_path: Path) -
 
 @pytest.mark.skipif(sys.platform != "linux", reason="SIGSTOP and /proc are needed")
 def test_a_stopped_process_is_running(tmp_path: Path) -> None:
-    """A stopped process keeps its lock, and is not taken for dead."""
+    """A process that was stopped by a signal keeps its lock, and is not taken for dead."""
     pid = os.fork()
     if pid == 0:
         recorder = TrajectoryRecorder(tmp_path / "run.json")

@@ -1,4 +1,6 @@
-"""The system refuses for a while: the agent does not notice, the user is warned once, all that fits is written."""
+"""The system refuses operations for a while: the agent does not notice, the user is warned once, and everything
+possible is written.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,12 @@ from trace_recorder import LLMInteraction, Trajectory, load
 from trace_recorder.derive.validate import validate
 
 NO_RECORD_LOST = {"write the document", "keep the journal where it was"}
-"""The gaps that are allowed if every record is on file."""
+"""The gaps that are allowed although every record is in the journal."""
 
 
 @dataclass(frozen=True)
 class Endured:
-    """An agent that had a fault: how it ended, which answers and warnings it got, where its files are."""
+    """The results of an agent that had a fault: how it ended, its answers and warnings, and the place of its files."""
 
     fault: str
     returncode: int
@@ -41,7 +43,7 @@ class Endured:
 
 
 def endure(fault: str, phases: str, directory: Path, provider: Provider) -> Endured:
-    """Run an agent that has a fault; skip where the fault cannot be made."""
+    """Run an agent that has a fault. Skip the test if the fault cannot be produced."""
     apart = ["unshare", "--mount"] if fault in ON_A_MOUNT else []
     place = directory / "trajectories"
     arguments = [sys.executable, "-m", "tests.faults.unlucky", fault, phases, place, provider.address_for("unlucky")]
@@ -65,19 +67,20 @@ def endure(fault: str, phases: str, directory: Path, provider: Provider) -> Endu
 def endured(request: pytest.FixtureRequest, provider: Provider) -> Iterator[Endured]:
     """An agent that had each of the faults for a while.
 
-    Its files are on a disk. A file system in memory lets an open file be written although the file is immutable.
+    Its files are on a disk, because a file system in memory lets an open file be written although the file is
+    immutable.
     """
     with tempfile.TemporaryDirectory(dir="/var/tmp" if Path("/var/tmp").is_dir() else None) as directory:
         yield endure(request.param, "before during after", Path(directory), provider)
 
 
 def whole(phase: str) -> list[tuple[str, bool, str]]:
-    """The calls of a phase as they are to be on file."""
+    """Return the expected calls of a phase."""
     return [(question, True, answer_to(question, LENGTH)) for question in questions(phase)]
 
 
 def on_file(trajectory: Trajectory, phase: str) -> list[tuple[str, bool, str]]:
-    """The calls of a phase as they are on file."""
+    """Return the recorded calls of a phase."""
     calls_by_prompt = [(str(call.input_messages[-1].content), call) for call in trajectory.llm_interactions]
     return [
         (question, call.complete, _content(call)) for question, call in calls_by_prompt if question.startswith(phase)
@@ -88,14 +91,14 @@ def _content(one: LLMInteraction) -> str:
     return str(one.response.content) if one.response else ""
 
 
-def test_the_agent_does_not_notice(endured: Endured) -> None:
+def test_a_fault_does_not_reach_the_agent(endured: Endured) -> None:
     """During a fault every call is answered as without a recorder, and no exception is raised."""
     expected = [answer_to(one, LENGTH) for phase in ("before", "during", "after") for one in questions(phase)]
 
     assert (endured.returncode, endured.stderr, endured.answers) == (0, "", expected)
 
 
-def test_the_user_is_told_once(endured: Endured) -> None:
+def test_the_user_is_warned_once(endured: Endured) -> None:
     """Each kind of failure is logged once, however often it happens."""
     kinds = [message.split(" (the agent is not affected")[0].split("Error")[0] for message in endured.log]
 
@@ -103,8 +106,8 @@ def test_the_user_is_told_once(endured: Endured) -> None:
     assert sorted(kinds) == sorted(set(kinds))
 
 
-def test_what_could_be_written_is_whole(endured: Endured) -> None:
-    """The files are in order, and the calls before and after the fault are recorded with their answers."""
+def test_calls_before_and_after_a_fault_are_complete(endured: Endured) -> None:
+    """The files are valid, and the calls before and after the fault are recorded with their answers."""
     errors = [finding for finding in validate(endured.document).findings if finding.severity == "error"]
     trajectory = endured.trajectory
 
@@ -112,8 +115,8 @@ def test_what_could_be_written_is_whole(endured: Endured) -> None:
     assert (on_file(trajectory, "before"), on_file(trajectory, "after")) == (whole("before"), whole("after"))
 
 
-def test_what_could_not_be_written_is_a_gap(endured: Endured) -> None:
-    """Gaps give the reasons. A record is missing only if a call during the fault is incomplete."""
+def test_records_that_could_not_be_written_are_gaps(endured: Endured) -> None:
+    """Gaps state the reasons. A record is missing only if a call during the fault is incomplete."""
     trajectory = endured.trajectory
     missing = set(whole("during")) - set(on_file(trajectory, "during"))
     facts = [gap for gap in trajectory.gaps if gap.what not in NO_RECORD_LOST]
@@ -124,7 +127,7 @@ def test_what_could_not_be_written_is_a_gap(endured: Endured) -> None:
 
 
 @pytest.mark.parametrize("fault", ["limited size", "no descriptors", "immutable directory", "removed directory"])
-def test_a_run_may_end_in_a_fault(fault: str, tmp_path: Path, provider: Provider) -> None:
+def test_a_run_may_end_during_a_fault(fault: str, tmp_path: Path, provider: Provider) -> None:
     """The agent ends as without a recorder, and the earlier records remain."""
     endured = endure(fault, "before during", tmp_path, provider)
 

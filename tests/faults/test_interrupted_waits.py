@@ -1,7 +1,8 @@
 """Ctrl-C while the agent's thread starts a background thread, wakes it or waits for it.
 
-`threading.Condition` does not bear this: its lock stays taken, or another exception comes out. So it is not used where
-the agent waits, and where Python itself uses it, in `Thread.start`, the exception that comes out is the handler's.
+An interrupt breaks `threading.Condition`: its lock stays held, or an exception other than the handler's is raised. So
+the recorder does not use it where the agent waits. In `Thread.start`, where Python itself uses it, the recorder raises
+the handler's exception.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ WAITING = tuple(
     )
 )
 QUICK = 3.0
-"""Whatever waits in vain, waits for longer than so many seconds."""
+"""A wait that takes longer than this many seconds will never end."""
 
 
 def took(act: Callable[[], object]) -> float:
@@ -49,7 +50,7 @@ def took(act: Callable[[], object]) -> float:
 
 
 @pytest.mark.parametrize("method", ["set", "wait"])
-def test_an_event_stays_whole(method: str) -> None:
+def test_an_interrupted_event_still_works(method: str) -> None:
     """If one of its methods was interrupted, other threads can still set it and wait for it."""
     for at in count(1):
         event = Event()
@@ -64,8 +65,8 @@ def test_an_event_stays_whole(method: str) -> None:
             break
 
 
-def test_an_event_wakes_all_who_wait() -> None:
-    """A set event wakes all waiting threads, now and later."""
+def test_an_event_wakes_all_waiting_threads() -> None:
+    """A set event wakes all waiting threads, and later ones do not wait."""
     event = Event()
     results: list[bool] = []
     waiting = [threading.Thread(target=lambda: results.append(event.wait())) for _ in range(3)]
@@ -81,8 +82,10 @@ def test_an_event_wakes_all_who_wait() -> None:
 
 @pytest.mark.parametrize("function", ["_acquire_restore", "_release_save", "wait", "__enter__", "__exit__"])
 @pytest.mark.parametrize("event", ["call", "c_return"])
-def test_what_a_handler_raises_while_a_thread_starts_comes_out(function: str, event: str) -> None:
-    """Python waits for the thread in a Condition, which makes a RuntimeError of it in the middle of taking its lock."""
+def test_a_handler_s_exception_comes_out_of_a_thread_s_start(function: str, event: str) -> None:
+    """Python waits for the thread in a Condition, which raises a RuntimeError if it is interrupted while it takes its
+    lock.
+    """
     wanted = getattr(threading.Condition, function).__code__
 
     def is_moment(frame: FrameType, what: str) -> bool:
@@ -91,11 +94,11 @@ def test_what_a_handler_raises_while_a_thread_starts_comes_out(function: str, ev
     def start_interrupted() -> bool:
         return interrupted_when(lambda: start_thread(lambda: None, "test"), is_moment, (threading.__file__,))
 
-    assert any(start_interrupted() for _ in range(100))  # a thread that is quick is not waited for
+    assert any(start_interrupted() for _ in range(100))  # a thread that starts quickly is not waited for
 
 
-def test_what_a_handler_raises_when_the_thread_runs_already_comes_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """CPython 3.11 then raises a KeyError, because it searches the thread among those that have not started."""
+def test_a_handler_s_exception_comes_out_if_the_thread_already_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CPython 3.11 then raises a KeyError, because it searches for the thread among those that have not started."""
     start = threading._start_new_thread  # type: ignore[attr-defined]
 
     def start_and_be_interrupted(*arguments: object) -> None:
@@ -109,7 +112,7 @@ def test_what_a_handler_raises_when_the_thread_runs_already_comes_out(monkeypatc
 
 
 class StopError(Exception):
-    """The exception of a handler."""
+    """The exception of a signal's handler."""
 
 
 class Endpoint:
@@ -125,7 +128,7 @@ class Endpoint:
         return len(spans) > 0
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing, because nothing is open."""
 
     def delivered(self, run: Path) -> Delivered:
         return Delivered(run, "http://nowhere")
@@ -135,17 +138,15 @@ class Endpoint:
 
 
 def record_and_end(recorder: TrajectoryRecorder) -> None:
-    """A call for which the document's thread is started, and the end, which waits for it."""
+    """Record a call, for which the document's thread starts, and the end, which waits for that thread."""
     call(recorder, asked("x"), said("y"))
     recorder.finalize(success=True)
 
 
 @pytest.mark.parametrize("exports", [False, True])
-def test_an_interrupt_while_a_run_waits_for_its_threads_leaves_its_document_whole(
-    tmp_path: Path, *, exports: bool
-) -> None:
-    """At whatever moment the interrupt comes, only its exception is raised, no thread waits in vain, and the document
-    is complete.
+def test_an_interrupted_wait_for_threads_leaves_the_document_complete(tmp_path: Path, *, exports: bool) -> None:
+    """At any moment of the interrupt, only its exception is raised, no thread waits for ever, and the document is
+    complete.
     """
     wrong: dict[str, list[int]] = {}
     for moment in count(1):

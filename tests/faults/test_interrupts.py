@@ -1,7 +1,7 @@
-"""Ctrl-C at any line of the recorder: the agent catches it and goes on, and the run is in order all the same.
+"""Ctrl-C at any line of the recorder: the agent catches it and goes on, and the run is valid.
 
-A signal's handler raises wherever the main thread happens to be, as SIGTERM's does in a server, Ctrl-C in an
-interactive agent. Here a trace function raises in its stead, once at each line that a recorded call passes.
+A signal's handler raises wherever the main thread is, as for SIGTERM in a server, or Ctrl-C in an interactive agent.
+Here a trace function raises instead, once at each line that a recorded call passes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ LASTING = (
     "attach/recorder.py",
     "guard.py",
 )
-"""Modules that keep state between calls, other than `capture/`: an interrupt elsewhere is one in theirs."""
+"""Modules that keep state between calls, except `capture/`. An interrupt in any other module is seen as one in
+these.
+"""
 LOOKED_AT = {*(PACKAGE / name for name in LASTING), *(PACKAGE / "capture").glob("*.py")}
 
 Place = tuple[str, int]
@@ -44,12 +46,12 @@ Trace = Callable[[FrameType, str, Any], Any]
 
 
 def is_looked_at(name: str) -> bool:
-    """Whether a file is one of the package in which an interrupt can leave something half done."""
+    """Return whether a file is one of these modules, in which an interrupt can leave an operation incomplete."""
     return Path(name) in LOOKED_AT
 
 
 def passing(act: Callable[[Place], None]) -> Trace:
-    """Make a trace function that acts at each line of the recorder."""
+    """Return a trace function that acts at each line of the recorder."""
 
     def inside(frame: FrameType, event: str, _: Any) -> Trace:
         if event == "line":
@@ -60,7 +62,7 @@ def passing(act: Callable[[Place], None]) -> Trace:
 
 
 def traced(trace: Trace, recorder: TrajectoryRecorder, answer: Answer) -> None:
-    """Call the model under a trace function, and catch an interrupt as an agent does that goes on."""
+    """Call the model under a trace function, and catch the interrupt as an agent does that goes on."""
     sys.settrace(trace)
     try:
         call(recorder, asked("during"), answer)
@@ -71,7 +73,7 @@ def traced(trace: Trace, recorder: TrajectoryRecorder, answer: Answer) -> None:
 
 
 def places(directory: Path, answer: Answer) -> set[Place]:
-    """The lines that a recorded call passes."""
+    """Return the lines that a recorded call passes."""
     found: set[Place] = set()
     with TrajectoryRecorder(directory / "places.json") as recorder:
         call(recorder, asked("before"), answer)
@@ -104,25 +106,25 @@ def problems(directory: Path, answer: Answer, content: str, place: Place) -> lis
 
 
 def wrong_at(directory: Path, where: set[Place], answer: Answer, content: str) -> dict[str, list[str]]:
-    """The places at which an interrupt leaves problems, with these."""
+    """Return the places at which an interrupt leaves problems, with these problems."""
     found = {place: problems(directory, answer, content, place) for place in sorted(where)}
     return {f"{Path(name).name}:{line}": wrong for (name, line), wrong in found.items() if wrong}
 
 
-def test_an_interrupt_leaves_a_run_in_order(tmp_path: Path) -> None:
+def test_an_interrupt_leaves_a_valid_run(tmp_path: Path) -> None:
     """After an interrupt anywhere in a call, the calls before and after it are recorded, and the files agree."""
     assert wrong_at(tmp_path, places(tmp_path, said("x")), said("x"), "x") == {}
 
 
-def test_an_interrupt_in_a_stream_leaves_a_run_in_order(tmp_path: Path) -> None:
+def test_an_interrupt_in_a_stream_leaves_a_valid_run(tmp_path: Path) -> None:
     """An interrupt may come at any line that only a streamed answer passes."""
     only = places(tmp_path, streamed("a", "b")) - places(tmp_path, said("x"))
 
     assert wrong_at(tmp_path, only, streamed("a", "b"), "ab") == {}
 
 
-def test_an_interrupt_with_the_writing_of_a_part_doubles_none(tmp_path: Path) -> None:
-    """Ctrl-C arrives when the system's write returns: the written part is not written again with the end."""
+def test_an_interrupt_after_a_write_doubles_no_part(tmp_path: Path) -> None:
+    """If Ctrl-C arrives when the system's write returns, the written part is not written again at the end."""
     whole = streamed("one ", "two ", "three")
     first = whole.body.index(b"\n\n") + 2
 

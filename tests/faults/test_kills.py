@@ -1,6 +1,6 @@
-"""An agent is killed at a random moment: its files are in order, and have everything that it reported.
+"""An agent is killed at a random moment: its files are valid, and have everything that the agent reported.
 
-There is one kill for every kind of agent and every way of dying. `scripts/kill` does thousands, and prints them in a
+There is a kill for every kind of agent and every way of dying. `scripts/kill` does thousands, and prints them in a
 table.
 """
 
@@ -25,8 +25,10 @@ def directory(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("variant", "dying"), [*PAIRS, *STALLING[:2]], ids=lambda one: one.replace(" ", "-"))
-def test_a_killed_agent_leaves_all_that_it_reported(variant: str, dying: str, directory: Path, zygote: Zygote) -> None:
-    """Every returned call has its answer, every call in flight is shown, and every document is JSON."""
+def test_a_killed_agent_leaves_everything_that_it_reported(
+    variant: str, dying: str, directory: Path, zygote: Zygote
+) -> None:
+    """Every returned call has its answer, every open call is shown, and every document is JSON."""
     kill = Kill.random(Random(f"{variant} {dying}"), variant, dying)
 
     death = zygote.kill(kill, directory)
@@ -35,8 +37,10 @@ def test_a_killed_agent_leaves_all_that_it_reported(variant: str, dying: str, di
 
 
 @pytest.mark.parametrize("dying", ["SIGKILL", "os._exit"])
-def test_the_next_run_finds_the_path_free(dying: str, directory: Path, zygote: Zygote) -> None:
-    """After a kill, a run at the same path has that path, and the one that was broken off is whole under a number."""
+def test_the_next_run_can_use_the_path(dying: str, directory: Path, zygote: Zygote) -> None:
+    """After a kill, a run at the same path gets that path, and the interrupted run is kept completely under a
+    number.
+    """
     death = zygote.kill(Kill("8 threads", dying, 400, reports=20, seconds=0.003), directory)
 
     with TrajectoryRecorder(directory / "run.json", task="next") as recorder:

@@ -1,8 +1,8 @@
-"""An alarm's exception that comes while something is recorded reaches the agent, whatever its type.
+"""An exception of a signal's handler during recording reaches the agent, whatever its type.
 
-An exception of a handler may be an OSError, as TimeoutError is. No clause of ours may take it for the system's. A
-profile function raises a signal at each place at which Python runs handlers: where a function begins, and where a
-built-in one has returned.
+The exception may be an OSError, as TimeoutError is. No except clause of ours may take it for the system's error. A
+profile function raises a signal at each place at which Python runs handlers: at the start of a function, and after the
+return of a built-in.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from trace_recorder.signal_handlers import ours, suppress
 
 
 def reaches_the_agent(act: Callable[[], object], place: Place) -> bool:
-    """Whether an exception of a handler at a place comes out; also if Python drops it, as in a destructor."""
+    """Return whether an exception of a handler at a place reaches the agent, or Python drops it, as in a destructor."""
     dropped: list[object] = []
     pending = [place]
 
@@ -40,12 +40,12 @@ def reaches_the_agent(act: Callable[[], object], place: Place) -> bool:
         return True
     finally:
         sys.unraisablehook = hook
-    return bool(pending) or LateError in dropped  # a place that only a first call passes is not reached again
+    return bool(pending) or LateError in dropped  # a place that only a first call passes is not passed again
 
 
 @pytest.mark.parametrize("answer", [said("x"), streamed("a", "b")], ids=["plain", "stream"])
 def test_no_exception_of_a_handler_is_swallowed_in_a_call(answer: Answer, tmp_path: Path) -> None:
-    """Wherever in a recorded call it comes; the journal is whole, and has the calls before and after."""
+    """The exception may come anywhere in a recorded call. The journal is valid, and has the calls before and after."""
     path = tmp_path / "run.json"
     with TrajectoryRecorder(path) as recorder:
 
@@ -63,7 +63,7 @@ def test_no_exception_of_a_handler_is_swallowed_in_a_call(answer: Answer, tmp_pa
 
 
 def test_no_exception_of_a_handler_is_swallowed_when_a_run_begins_and_ends(tmp_path: Path) -> None:
-    """The same is true while files are created, a step and a tool are recorded, and the document is written."""
+    """The exception may come while files are created, a step and a tool are recorded, and the document is written."""
     paths = (tmp_path / f"{number}.json" for number in count())
 
     def act() -> None:
@@ -76,8 +76,8 @@ def test_no_exception_of_a_handler_is_swallowed_when_a_run_begins_and_ends(tmp_p
     assert swallowed == []
 
 
-def test_a_clause_catches_what_no_handler_raised() -> None:
-    """The system's own errors are caught, by class, and nothing else is."""
+def test_a_clause_catches_only_the_system_s_errors() -> None:
+    """`ours` catches errors of the named classes unless a handler raised them."""
     caught = []
     for error in (OSError("full"), TimeoutError("slow"), ValueError("odd")):
         try:

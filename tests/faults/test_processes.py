@@ -24,7 +24,7 @@ from trace_recorder.derive.validate import validate
 
 @dataclass(frozen=True)
 class Run:
-    """A recorded run: its id and its parent's, how it ended, and its questions."""
+    """A recorded run: its id, its parent's id, how it ended, and its questions."""
 
     identity: str
     parent: str | None
@@ -42,7 +42,7 @@ class Ended:
     directory: Path
 
     def runs(self) -> dict[str, Run]:
-        """Return the recorded runs by their document's name, after a check that all are in order."""
+        """Return the recorded runs by their document's name, after a check that all are valid."""
         by_name = {}
         for journal in self.directory.glob("*.jsonl"):
             errors = [finding for finding in validate(journal).findings if finding.severity == "error"]
@@ -68,8 +68,8 @@ def run(scenario: str, directory: Path, provider: Provider, module: str = "awkwa
 @pytest.mark.parametrize(
     "scenario", ["fork", "process", "spawn", "pool", "preload", "threads", "following_threads"], ids=lambda one: one
 )
-def test_each_process_has_a_file_of_its_own(scenario: str, tmp_path: Path, provider: Provider) -> None:
-    """Each process has its calls in its own file, which names its parent's run, however the process was made."""
+def test_each_process_has_its_own_file(scenario: str, tmp_path: Path, provider: Provider) -> None:
+    """Each process has its calls in its own file, which names its parent's run, however the process was created."""
     ended = run(scenario, tmp_path, provider, "parents")
 
     runs = ended.runs()
@@ -82,8 +82,8 @@ def test_each_process_has_a_file_of_its_own(scenario: str, tmp_path: Path, provi
     assert all(len({question.split()[0] for question in value.questions}) == 1 for value in runs.values())
 
 
-def test_a_fork_while_threads_record_hangs_nobody(tmp_path: Path, provider: Provider) -> None:
-    """A child that is forked in the middle of its parent's recording records; the parent's file stays whole."""
+def test_no_process_hangs_after_a_fork_among_recording_threads(tmp_path: Path, provider: Provider) -> None:
+    """A child that is forked while its parent records can record itself. The parent's file stays valid."""
     ended = run("under_load", tmp_path, provider)
 
     runs = ended.runs()
@@ -96,7 +96,7 @@ def test_a_fork_while_threads_record_hangs_nobody(tmp_path: Path, provider: Prov
 
 
 @pytest.mark.parametrize("scenario", ["letting_go", "letting_go_of_a_part"])
-def test_a_child_may_let_go_of_its_parent_s_stream(scenario: str, tmp_path: Path, provider: Provider) -> None:
+def test_a_child_may_close_its_parent_s_stream(scenario: str, tmp_path: Path, provider: Provider) -> None:
     """A child can close a stream that was open at the fork. The child does not hang, and prints nothing."""
     ended = run(scenario, tmp_path, provider)
 
@@ -105,8 +105,8 @@ def test_a_child_may_let_go_of_its_parent_s_stream(scenario: str, tmp_path: Path
     assert (one.complete, one.ended_by) == (False, "the caller closed it")
 
 
-def test_a_fork_while_a_run_begins_or_ends_hangs_nobody(tmp_path: Path, provider: Provider) -> None:
-    """A child may start a run with a recorder that another thread was starting or ending; no file has two writers."""
+def test_no_process_hangs_after_a_fork_during_a_start_or_end(tmp_path: Path, provider: Provider) -> None:
+    """A child may start a run with a recorder that a second thread was starting or ending. No file has two writers."""
     ended = run("starting", tmp_path, provider)
 
     trajectories = [load(path) for path in (tmp_path / "others").glob("*.jsonl")]
@@ -119,8 +119,8 @@ def test_a_fork_while_a_run_begins_or_ends_hangs_nobody(tmp_path: Path, provider
     assert outcomes == {("parent's", "completed", 0, 1, 2, 3, 4), ("child's", "completed", 7)}
 
 
-def test_a_child_that_outlives_the_run_leaves_it_its_name(tmp_path: Path, provider: Provider) -> None:
-    """A child's later records do not use the name of the finalized parent's run."""
+def test_a_child_that_outlives_the_run_uses_a_different_name(tmp_path: Path, provider: Provider) -> None:
+    """A child's later records do not use the name of the parent's finalized run."""
     ended = run("outlived", tmp_path, provider)
 
     questions = {name: one.questions for name, one in ended.runs().items()}
@@ -128,8 +128,8 @@ def test_a_child_that_outlives_the_run_leaves_it_its_name(tmp_path: Path, provid
     assert questions == {"run.json": ("parent calls", "parent calls"), "run.1.json": ("worker0 calls",)}
 
 
-def test_a_child_that_records_nothing_leaves_nothing(tmp_path: Path, provider: Provider) -> None:
-    """A child's ordinary exit neither ends its parent's run nor makes a file."""
+def test_a_child_without_records_leaves_no_file(tmp_path: Path, provider: Provider) -> None:
+    """A child's ordinary exit neither ends its parent's run nor creates a file."""
     ended = run("exiting", tmp_path, provider)
 
     assert (ended.returncode, ended.stderr) == (0, "")
@@ -139,7 +139,7 @@ def test_a_child_that_records_nothing_leaves_nothing(tmp_path: Path, provider: P
 
 
 def test_a_grandchild_is_linked_to_the_nearest_run(tmp_path: Path, provider: Provider) -> None:
-    """A process names the run of the nearest process above it that has recorded."""
+    """A process names the run of its nearest ancestor that has recorded."""
     ended = run("grandchildren", tmp_path, provider)
 
     by_question = {value.questions[0]: value for value in ended.runs().values()}
@@ -153,8 +153,8 @@ def test_a_grandchild_is_linked_to_the_nearest_run(tmp_path: Path, provider: Pro
     }
 
 
-def test_a_child_does_not_keep_a_dead_parent_s_run_alive(tmp_path: Path, provider: Provider) -> None:
-    """A run whose process was killed is interrupted, also while a child of it and a program that it began live on."""
+def test_a_child_does_not_keep_a_dead_parent_s_run_running(tmp_path: Path, provider: Provider) -> None:
+    """The run of a killed process is interrupted, even while a child and a program that it started live on."""
     ended = run("orphaning", tmp_path, provider)
     alive = [int(pid) for pid in ended.stdout.split()]
 

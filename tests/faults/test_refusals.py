@@ -1,4 +1,6 @@
-"""A system refuses what others offer, or refuses only when a file is closed. The run continues with the rest."""
+"""A system refuses operations that most systems offer, or fails only when a file is closed. The run continues without
+them.
+"""
 
 from __future__ import annotations
 
@@ -34,17 +36,17 @@ AGENT = """
     class AgentsError(Exception):
         pass
 """
-"""Before each of the programs."""
+"""The code before each of the programs."""
 
 
 @pytest.fixture(scope="module")
 def refusing(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment in which calls are refused."""
+    """The environment in which system calls are refused."""
     return environment(tmp_path_factory.mktemp("refusing"))
 
 
 def agent(refusing: dict[str, str], path: Path, refused: str, code: str) -> Payload:
-    """Run an agent whose system calls are refused from a moment on. Return its JSON output."""
+    """Run an agent whose system calls are refused from a moment on, and return its JSON output."""
     program = textwrap.dedent(AGENT) + textwrap.dedent(code)
     ended = subprocess.run(
         [sys.executable, "-c", program, str(path), refused],
@@ -81,10 +83,8 @@ CLOSING = """
 
 @pytest.mark.parametrize("error", ["EIO", "ENOSPC", "EDQUOT"])
 @pytest.mark.parametrize("file", [".jsonl", ".json", ".tmp", ""])
-def test_a_failing_close_takes_the_place_of_nothing(
-    refusing: dict[str, str], tmp_path: Path, error: str, file: str
-) -> None:
-    """If the system cannot write the last bytes, the agent's own exception passes, and a gap has the failure."""
+def test_a_failing_close_hides_no_exception(refusing: dict[str, str], tmp_path: Path, error: str, file: str) -> None:
+    """If the system cannot write the last bytes, the agent's own exception is raised, and a gap states the failure."""
     path = tmp_path / "run.json"
 
     raised, told = agent(refusing, path, f"close:{error}:{file}", CLOSING)
@@ -116,10 +116,10 @@ WHOLE = """
         ("renameat2:EPERM:", ""),
     ],
 )
-def test_what_a_file_system_does_not_offer(
+def test_a_run_is_recorded_without_a_missing_feature(
     refusing: dict[str, str], tmp_path: Path, refused: str, warning: str
 ) -> None:
-    """Runs are recorded without that feature, an earlier run is moved aside, and the user is warned once."""
+    """A run is recorded without the feature, an earlier run is moved aside, and the user is warned once."""
     path = tmp_path / "run.json"
 
     told = agent(refusing, path, refused, WHOLE)
@@ -131,8 +131,8 @@ def test_what_a_file_system_does_not_offer(
     assert [(load(tmp_path / name).status, errors(tmp_path / name)) for name in names] == [("completed", [])] * 3
 
 
-def test_without_locks_a_run_that_goes_on_is_not_moved(refusing: dict[str, str], tmp_path: Path) -> None:
-    """A run without a recorded end stays in its place, and the new run takes a number."""
+def test_without_locks_an_unfinished_run_is_not_moved(refusing: dict[str, str], tmp_path: Path) -> None:
+    """A run without a recorded end stays at its path, and the new run takes a number."""
     code = """
         os.environ["REFUSED"] = refused
         first, second = TrajectoryRecorder(path), TrajectoryRecorder(path)
@@ -157,8 +157,8 @@ CLOSED = """
 """
 
 
-def test_descriptors_that_the_agent_closes(tmp_path: Path) -> None:
-    """After `os.closerange`, no record goes to another file with the same number, and no such file is closed."""
+def test_a_run_survives_closed_descriptors(tmp_path: Path) -> None:
+    """After `os.closerange`, no record goes to a different file with the same number, and no such file is closed."""
     path = tmp_path / "run.json"
 
     told, sizes = agent(dict(os.environ), path, "", CLOSED)

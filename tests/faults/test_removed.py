@@ -1,4 +1,4 @@
-"""A run's files are moved or removed during the run: nothing is lost, and a warning names them."""
+"""A run's files are moved or removed during the run: no record is lost, and a warning names the files."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def errors(path: Path) -> list[str]:
 
 @pytest.mark.parametrize("durability", ["process", "disk"])
 @pytest.mark.parametrize("removed", ["journal", "document", "directory", "parents"])
-def test_what_was_removed_is_made_again(removed: str, durability: str, tmp_path: Path) -> None:
-    """Each removed file is written again: the journal with the next record, from the first record on."""
+def test_removed_files_are_written_again(removed: str, durability: str, tmp_path: Path) -> None:
+    """The journal is written again with the next record, from the first record on, and the document too."""
     path = tmp_path / "a" / "b" / "run.json"
     recorder = TrajectoryRecorder(path, durability=durability, task="endure")  # type: ignore[arg-type]
     call(recorder, asked("before"), said("x" * 5000))
-    recorder.save_trajectory()  # so that the document's thread writes nothing while files are removed
+    recorder.save_trajectory()  # so that the document's thread does not write while files are removed
     if removed in {"journal", "document"}:
         path.with_suffix({"journal": ".jsonl", "document": ".json"}[removed]).unlink()
     else:
@@ -47,8 +47,8 @@ def test_what_was_removed_is_made_again(removed: str, durability: str, tmp_path:
     )
 
 
-def test_it_may_be_removed_again_and_again(tmp_path: Path) -> None:
-    """Each time there is one gap, and the numbers of the records have no hole."""
+def test_files_may_be_removed_again_and_again(tmp_path: Path) -> None:
+    """Each removal is one gap, and the numbers of the records have no hole."""
     recorder = TrajectoryRecorder(tmp_path / "runs" / "run.json")
     for number in range(5):
         recorder.annotate(f"a{number}", number)
@@ -62,8 +62,8 @@ def test_it_may_be_removed_again_and_again(tmp_path: Path) -> None:
     assert len(load(recorder.trajectory_path).annotations) == 5
 
 
-def test_what_is_made_again_is_locked(tmp_path: Path) -> None:
-    """A reader sees a run with a removed journal as running, and another run does not use its name."""
+def test_a_journal_that_is_written_again_is_locked(tmp_path: Path) -> None:
+    """A reader sees a run with a removed journal as running, and no second run uses its name."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.start()
     (tmp_path / "run.jsonl").unlink()
@@ -77,8 +77,10 @@ def test_what_is_made_again_is_locked(tmp_path: Path) -> None:
     assert (status, other.trajectory_path.name) == ("running", "run.1.json")
 
 
-def test_where_it_cannot_be_made_again_it_goes_on_without_a_name(tmp_path: Path) -> None:
-    """While a file is where the directory was, nothing is lost; when it is gone, everything is there."""
+def test_a_run_goes_on_without_a_path(tmp_path: Path) -> None:
+    """While a file is in the place of the directory, no record is lost. When the file is gone, all records are
+    written.
+    """
     recorder = TrajectoryRecorder(tmp_path / "runs" / "run.json")
     recorder.annotate("before", 1)
     shutil.rmtree(tmp_path / "runs")
@@ -95,8 +97,8 @@ def test_where_it_cannot_be_made_again_it_goes_on_without_a_name(tmp_path: Path)
     assert errors(recorder.trajectory_path) == []
 
 
-def test_another_run_s_file_is_not_taken(tmp_path: Path) -> None:
-    """If another run has taken the removed file's name, that run stays whole, and the agent goes on."""
+def test_a_second_run_s_file_is_not_replaced(tmp_path: Path) -> None:
+    """If a second run has taken the removed file's name, that run stays valid, and the first goes on."""
     removed = TrajectoryRecorder(tmp_path / "run.json", task="removed")
     removed.start()
     shutil.rmtree(tmp_path)
@@ -110,7 +112,7 @@ def test_another_run_s_file_is_not_taken(tmp_path: Path) -> None:
     assert (load(tmp_path / "run.json").task, errors(tmp_path / "run.json")) == ("other", [])
 
 
-def test_a_run_in_a_temporary_directory_does_not_make_it_again(tmp_path: Path) -> None:
+def test_a_removed_temporary_directory_is_not_created_again(tmp_path: Path) -> None:
     """A process that removed its directory, and records nothing more, leaves no file."""
     ended = python(
         """
@@ -126,8 +128,8 @@ def test_a_run_in_a_temporary_directory_does_not_make_it_again(tmp_path: Path) -
     assert (ended.returncode, list(tmp_path.iterdir())) == (0, [])
 
 
-def test_what_a_killed_process_left_half_written_is_removed(tmp_path: Path) -> None:
-    """The next run in a directory removes temporary files of dead processes, and no other files."""
+def test_temporary_files_of_dead_processes_are_removed(tmp_path: Path) -> None:
+    """The next run in a directory removes old temporary files of dead processes, and no other files."""
     dead = python("import os; print(os.getpid())").stdout.strip()
     names = {"own": f".{dead}.98766712.tmp", "old": f".{dead}.00000000.tmp", "journal": f".{'0' * 16}.tmp"}
     leftovers = {"new": f".{dead}.11111111.tmp", "living": f".{os.getpid()}.00000000.tmp", "other": ".cache.tmp"}

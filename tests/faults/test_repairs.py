@@ -21,12 +21,12 @@ PIECES = [chat_chunk("one " * 50), 1.3, chat_chunk("two " * 50), 0.1, chat_chunk
 
 
 def append(journal: Journal, text: str) -> None:
-    """Append a record; how long it is does not depend on the text."""
+    """Append a record, whose length does not depend on the text."""
     journal.append("note", f'{{"text":"{text:_<100}"}}', TIME)
 
 
 def fail_to_append(journal: Journal, *, can_be_cut: bool) -> None:
-    """Have a record cut off in the middle; the written part can be taken back, or cannot."""
+    """Let a write fail in the middle of a record. The written part can be taken back, or cannot."""
     with limit(resource.RLIMIT_FSIZE, journal.path.stat().st_size + 50):
         if can_be_cut:
             with pytest.raises(OSError, match="only 50 of"):
@@ -36,8 +36,8 @@ def fail_to_append(journal: Journal, *, can_be_cut: bool) -> None:
             append(journal, "torn")
 
 
-def test_a_torn_end_that_stays_costs_no_later_record(tmp_path: Path) -> None:
-    """Half a record that could not be taken back stays where it is; a second failure takes back its own half only."""
+def test_a_torn_record_that_stays_affects_no_later_record(tmp_path: Path) -> None:
+    """Half a record that could not be taken back stays in the file. A second failure takes back only its own half."""
     journal = Journal.create(tmp_path / "run.jsonl")
     append(journal, "first")
     try:
@@ -56,7 +56,7 @@ def test_a_torn_end_that_stays_costs_no_later_record(tmp_path: Path) -> None:
     assert (texts, len(lines)) == (["first", "second", "third", "fourth"], 5)
 
 
-def test_a_stream_over_a_full_disk_is_whole_in_the_end(tmp_path: Path) -> None:
+def test_a_stream_on_a_full_disk_is_complete_in_the_end(tmp_path: Path) -> None:
     """The parts of a stream that could not be written are written with the next part."""
     path = tmp_path / "run.json"
     with (
@@ -77,8 +77,8 @@ def test_a_stream_over_a_full_disk_is_whole_in_the_end(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["plain", "stream"])
 @pytest.mark.parametrize("awaited", [False, True], ids=["sync", "async"])
-def test_a_large_response_over_a_full_disk_reaches_its_caller(tmp_path: Path, streamed: bool, awaited: bool) -> None:
-    """No part of a large response can be written: the caller has all of it, and a gap is recorded."""
+def test_a_large_response_on_a_full_disk_reaches_its_caller(tmp_path: Path, streamed: bool, awaited: bool) -> None:
+    """If no part of a large response can be written, the caller still gets all of it, and a gap is recorded."""
     path, text = tmp_path / "run.json", "word " * 40_000
     answer = (
         stream(chat_chunk(text), chat_chunk(None, "stop"))
@@ -108,8 +108,8 @@ def test_a_large_response_over_a_full_disk_reaches_its_caller(tmp_path: Path, st
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
-def test_a_device_that_is_full_costs_what_it_refuses(tmp_path: Path) -> None:
-    """A journal that takes no byte for a while has all other records, with consecutive numbers."""
+def test_a_full_device_loses_only_the_refused_records(tmp_path: Path) -> None:
+    """A journal that accepts no byte for a while has all other records, with consecutive numbers."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.start()
     journal = recorder.trajectory_path.with_suffix(".jsonl")

@@ -1,4 +1,4 @@
-"""How a run ended is the same in a block, in async code, open at the exit, or from outside."""
+"""A run ends with the same status in a block, in async code, open at the exit, or run from outside."""
 
 from __future__ import annotations
 
@@ -60,15 +60,15 @@ ENDINGS = {
 
 
 def told(path: Path) -> Payload:
-    """Return the end of a run as it is on file."""
+    """Return the recorded end of a run."""
     run = load(path)
     return run.status, run.success, run.error and (run.error.type, run.error.message)
 
 
 @pytest.mark.parametrize("form", ["block", "async block"])
 @pytest.mark.parametrize("name", ENDINGS)
-def test_a_block_ends_as_its_code_does(tmp_path: Path, name: str, form: str) -> None:
-    """A block ends in the same way in a sync and an async program, each in a process of its own."""
+def test_a_block_records_how_its_code_ended(tmp_path: Path, name: str, form: str) -> None:
+    """The recorded end is the same in a sync and an async program, each in its own process."""
     code, expected = ENDINGS[name]
     program = (BLOCK if form == "block" else ASYNC).format(code=code)
     subprocess.run([sys.executable, "-c", program, tmp_path / "run.json"], env=environment(), check=False)
@@ -77,8 +77,8 @@ def test_a_block_ends_as_its_code_does(tmp_path: Path, name: str, form: str) -> 
 
 
 @pytest.mark.parametrize("name", ["an exception", "Ctrl-C", "SIGTERM", "SIGKILL"])
-def test_a_run_that_is_open_at_the_exit_ends_as_its_process_does(tmp_path: Path, name: str) -> None:
-    """The exception that nobody caught decides how the run ended."""
+def test_a_run_that_is_open_at_the_exit_ends_like_its_process(tmp_path: Path, name: str) -> None:
+    """The uncaught exception decides how the run ended."""
     code, expected = ENDINGS[name]
     program = OPEN.format(code=code)
     subprocess.run([sys.executable, "-c", program, tmp_path / "run.json"], env=environment(), check=False)
@@ -87,8 +87,8 @@ def test_a_run_that_is_open_at_the_exit_ends_as_its_process_does(tmp_path: Path,
 
 
 @pytest.mark.parametrize("code", ["pass", "sys.exit(0)", "sys.exit(3)"])
-def test_a_run_that_nobody_ended_is_interrupted(tmp_path: Path, code: str) -> None:
-    """The process does not know its own exit code, so the run is interrupted."""
+def test_a_run_without_an_end_is_interrupted(tmp_path: Path, code: str) -> None:
+    """If nobody ended the run, it is interrupted, because the process does not know its own exit code."""
     program = OPEN.format(code=code)
     subprocess.run([sys.executable, "-c", program, tmp_path / "run.json"], env=environment(), check=False)
 
@@ -102,10 +102,10 @@ def server() -> Iterator[Server]:
 
 
 @pytest.mark.parametrize("name", ENDINGS)
-def test_a_program_that_is_run_from_outside_ends_the_same(
+def test_a_program_run_from_outside_ends_the_same(
     tmp_path: Path, server: Server, capfd: pytest.CaptureFixture[str], name: str
 ) -> None:
-    """A program that exits with a text has the exit code 1."""
+    """The recorded end is the same, and a program that exits with a text has the exit code 1."""
     code, expected = ENDINGS[name]
     if name == "exit with a text":
         expected = ("failed", False, ("SystemExit", "1"))
@@ -122,8 +122,8 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
-def test_ctrl_c_in_async_code_is_ctrl_c(tmp_path: Path) -> None:
-    """asyncio cancels the task after Ctrl-C, and tells the block in no other way."""
+def test_ctrl_c_in_async_code_is_recorded_as_ctrl_c(tmp_path: Path) -> None:
+    """asyncio cancels the task after Ctrl-C, and gives the block no other sign."""
 
     async def main() -> None:
         async with TrajectoryRecorder(tmp_path / "run.json"):
@@ -136,8 +136,8 @@ def test_ctrl_c_in_async_code_is_ctrl_c(tmp_path: Path) -> None:
     assert told(tmp_path / "run.json") == INTERRUPTED
 
 
-def test_a_task_that_is_cancelled_is_interrupted(tmp_path: Path) -> None:
-    """asyncio or trio may cancel the task."""
+def test_a_cancelled_task_is_interrupted(tmp_path: Path) -> None:
+    """A task that asyncio or trio cancels has the status "interrupted"."""
 
     async def work() -> None:
         async with TrajectoryRecorder(tmp_path / "asyncio.json"):
@@ -159,7 +159,7 @@ def test_a_task_that_is_cancelled_is_interrupted(tmp_path: Path) -> None:
 
 
 def test_a_generator_that_is_closed_is_interrupted(tmp_path: Path) -> None:
-    """The caller of a generator may leave it early."""
+    """The caller of a generator may close it before its end."""
 
     def agent() -> Iterator[int]:
         with TrajectoryRecorder(tmp_path / "run.json"):
@@ -183,13 +183,13 @@ def test_a_generator_that_is_closed_is_interrupted(tmp_path: Path) -> None:
     ],
     ids=repr,
 )
-def test_several_exceptions_are_what_all_of_them_are(error: BaseException, status: str) -> None:
-    """A group is an interruption where nothing in it is anything else."""
+def test_a_group_of_exceptions_is_an_interruption_if_all_are(error: BaseException, status: str) -> None:
+    """A group with any other exception is a failure."""
     assert status_from_exception(error).status == status
 
 
 def test_a_step_that_exits_with_0_has_not_failed(tmp_path: Path) -> None:
-    """The run around the step has not failed either."""
+    """Neither the step nor the run around it counts as failed."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     with pytest.raises(SystemExit), recorder, recorder.step():
         sys.exit(0)

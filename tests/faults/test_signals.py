@@ -1,4 +1,4 @@
-"""An exception of the user's signal handler reaches the user, and the run is in order."""
+"""An exception of the user's signal handler reaches the user, and the run stays valid."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TooLateError(Exception):
 
 
 def limit(_: int, __: FrameType | None) -> None:
-    """Raise it, two frames deep."""
+    """Raise the exception, two frames deep."""
     _raise()
 
 
@@ -59,12 +59,12 @@ HANDLERS: dict[str, Callable[[int, FrameType | None], None]] = {
 
 
 def signalled() -> None:
-    """Be interrupted here."""
+    """Send the signal to this process at this line."""
     os.kill(os.getpid(), signal.SIGUSR1)
 
 
 @pytest.mark.parametrize("handler", HANDLERS)
-def test_what_a_handler_raises_passes_the_guard(handler: str) -> None:
+def test_a_handler_s_exception_passes_the_guard(handler: str) -> None:
     """An exception of any handler in a guarded block reaches the agent, and is not counted as a failure."""
     guard = Guard()
 
@@ -74,8 +74,8 @@ def test_what_a_handler_raises_passes_the_guard(handler: str) -> None:
     assert (guard.count, list(guard.failures)) == (0, [])
 
 
-def test_what_a_handler_raises_passes_where_a_value_is_asked() -> None:
-    """The same is true at the places where recording calls the user's own code, whose other exceptions do not pass."""
+def test_a_handler_s_exception_passes_where_the_user_s_code_is_called() -> None:
+    """Recording calls the user's code at some places, and catches that code's own exceptions, but not a handler's."""
     with handling(limit), pytest.raises(TooLateError):
         try_call(signalled, lambda _: None)
 
@@ -84,7 +84,7 @@ def test_what_a_handler_raises_passes_where_a_value_is_asked() -> None:
 
 
 def once(number: int, frame: FrameType | None) -> None:
-    """Raise it after giving the signal back to the system, as handlers do that are to be called once."""
+    """Raise the exception after resetting the signal's handler, as handlers do that must be called only once."""
     signal.signal(number, signal.SIG_DFL)
     limit(number, frame)
 
@@ -96,7 +96,7 @@ def once_of_any(*given: object) -> None:
 
 
 def replaced(_: int, __: FrameType | None) -> None:
-    """Raise it after having another handler installed."""
+    """Raise the exception after installing a different handler."""
     signal.signal(signal.SIGUSR1, limit)
     _raise()
 
@@ -111,8 +111,8 @@ ONCE: dict[str, Callable[..., None]] = {
 
 
 @pytest.mark.parametrize("handler", ONCE)
-def test_what_a_handler_raises_passes_though_it_is_not_installed_any_more(handler: str, tmp_path: Path) -> None:
-    """A handler that resets itself before it raises is known by the frame that it was given."""
+def test_a_handler_s_exception_passes_after_the_handler_was_reset(handler: str, tmp_path: Path) -> None:
+    """A handler that resets itself before it raises is recognised by its frame."""
     guard = Guard()
 
     with handling(ONCE[handler]), pytest.raises(TooLateError), guard.protect("record"):
@@ -129,8 +129,8 @@ def test_what_a_handler_raises_passes_though_it_is_not_installed_any_more(handle
     assert (guard.count, list(guard.failures)) == (0, [])
 
 
-def test_a_frame_that_is_handed_on_is_no_signal() -> None:
-    """A function of the user's that takes frames, such as a tracer, and fails is a failure of recording."""
+def test_a_frame_passed_to_the_user_s_function_is_no_signal() -> None:
+    """If a function of the user takes frames, such as a tracer, and fails, that is a failure of recording."""
 
     def look(_: int, frame: FrameType | None) -> None:
         assert frame is not None
@@ -144,7 +144,7 @@ def test_a_frame_that_is_handed_on_is_no_signal() -> None:
 
 
 def calls_of_ours(act: Callable[[], object]) -> list[str]:
-    """The functions of the package that run while something is done."""
+    """Return the functions of the package that run during an act."""
     names: list[str] = []
 
     def profile(frame: FrameType, event: str, _: object) -> None:
@@ -160,7 +160,7 @@ def calls_of_ours(act: Callable[[], object]) -> list[str]:
 
 
 @pytest.mark.parametrize("finished", [True, False])
-def test_nothing_of_ours_runs_in_a_destructor(tmp_path: Path, finished: bool) -> None:  # noqa: FBT001
+def test_no_function_of_ours_runs_in_a_destructor(tmp_path: Path, finished: bool) -> None:  # noqa: FBT001
     """Python drops a handler's exception in a destructor.
 
     So none of our code runs in a destructor when a response is released.
@@ -176,15 +176,15 @@ def test_nothing_of_ours_runs_in_a_destructor(tmp_path: Path, finished: bool) ->
             else:
                 next(held[0].stream.__iter__())  # type: ignore[union-attr]
             del request
-            gc.collect()  # of tests before this one
+            gc.collect()  # garbage of earlier tests
             assert calls_of_ours(lambda: (held.clear(), gc.collect())) == []
 
     [one] = load(recorder.trajectory_path).llm_interactions
     assert one.ended_by == (None if finished else "it was abandoned")
 
 
-def test_a_time_limit_in_the_middle_of_recording(tmp_path: Path) -> None:
-    """The interrupted call ends; the calls before and after it are recorded, and the files agree."""
+def test_a_time_limit_may_interrupt_recording(tmp_path: Path) -> None:
+    """The interrupted call ends. The calls before and after it are recorded, and the files agree."""
     interrupting = False
 
     def interrupt(text: str) -> str:
@@ -206,7 +206,9 @@ def test_a_time_limit_in_the_middle_of_recording(tmp_path: Path) -> None:
 
 
 def handled(act: Callable[[], object], moment: int, handler: Callable[[], object]) -> bool:
-    """Do something; at the nth moment at which signals reach the journal, a handler acts. Return whether it did."""
+    """Run an act. At the nth moment at which signals reach the journal, the handler acts. Return whether the moment
+    came.
+    """
     remaining = moment
 
     def profile(frame: FrameType, event: str, _: object) -> None:
@@ -228,18 +230,18 @@ def handled(act: Callable[[], object], moment: int, handler: Callable[[], object
 
 
 def appended(journal: Journal, *texts: str) -> None:
-    """Append a record of each text, all at once."""
+    """Append a record for each text, all at once."""
     journal.append_all([("note", f'{{"text":"{text}"}}') for text in texts], TIME)
 
 
 def refused(journal: Journal, *texts: str) -> None:
-    """Have the system take a part of the records, and no more."""
+    """Let the system write only a part of the records."""
     with system_limit(resource.RLIMIT_FSIZE, journal.path.stat().st_size + 20):
         appended(journal, *texts)
 
 
 def interrupted_after_writing(journal: Journal) -> None:
-    """Append a record, with Ctrl-C as soon as it is on file."""
+    """Append a record. Ctrl-C arrives as soon as it is written."""
 
     def profile(_: FrameType, event: str, function: object) -> None:
         if event == "c_return" and function is os.write:
@@ -253,12 +255,14 @@ def interrupted_after_writing(journal: Journal) -> None:
 
 
 def seqs_and_texts(path: Path) -> list[tuple[int, str]]:
-    """The records of a journal."""
+    """Return the numbers and texts of a journal's records."""
     return [(one.seq, one.data["text"]) for one in read(path.read_bytes()) if isinstance(one, Record)]
 
 
-def test_what_a_handler_records_is_not_cut_off_with_a_later_record(tmp_path: Path) -> None:
-    """Whenever in an append it comes, a later record for which there is no room takes no record with it."""
+def test_a_handler_s_record_is_not_cut_off_with_a_later_record(tmp_path: Path) -> None:
+    """The handler records at any moment of an append. If there is no room for the later record, only that one is taken
+    back.
+    """
     for moment in count(1):
         journal = Journal.create(tmp_path / f"{moment}.jsonl")
         came = handled(partial(appended, journal, "one", "two"), moment, partial(appended, journal, "handler"))
@@ -275,8 +279,8 @@ def test_what_a_handler_records_is_not_cut_off_with_a_later_record(tmp_path: Pat
             break
 
 
-def test_what_a_handler_records_while_an_interrupted_write_is_asked_after(tmp_path: Path) -> None:
-    """After a record that Ctrl-C interrupted, no number is given twice, whenever a handler records something."""
+def test_a_handler_s_record_after_an_interrupted_write_has_its_own_number(tmp_path: Path) -> None:
+    """After a record that Ctrl-C interrupted, no number is given twice, whenever a handler records."""
     for moment in count(1):
         journal = Journal.create(tmp_path / f"{moment}.jsonl")
         interrupted_after_writing(journal)
@@ -291,7 +295,7 @@ def test_what_a_handler_records_while_an_interrupted_write_is_asked_after(tmp_pa
             break
 
 
-def test_what_a_handler_records_while_a_record_is_refused(tmp_path: Path) -> None:
+def test_a_handler_s_record_survives_a_refused_record(tmp_path: Path) -> None:
     """The handler's record is written at any moment. The refused record is taken back only if no record follows it."""
     for moment in count(1):
         journal = Journal.create(tmp_path / f"{moment}.jsonl")

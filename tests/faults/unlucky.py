@@ -1,8 +1,8 @@
-"""An agent to which the system says no for a while, and the warnings that it gets then.
+"""An agent whose system refuses operations for a while, and the warnings that it gets then.
 
 Run as a program with the name of a fault, phases, a directory and the address of a model, it calls the model before,
-during and after the fault, and records. It prints what it was answered and what was logged, as JSON; whatever is
-raised ends it. At the end the files are copied to `left` next to the directory, which may be on a mount of its own.
+during and after the fault, and records. It prints its answers and the log as JSON. Any exception ends it. At the end
+the files are copied to `left` next to the directory, which may be a mount of its own.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ CALLS = 3
 LENGTH = 2_000
 BALLAST = "ballast"
 STREAMED = ("before.0", "during.2", "after.2")
-"""The connection of a streamed answer is not used again: before and in the fault, others come first."""
+"""The connection of a streamed answer is not used again, so plain answers come first before and in the fault."""
 
 
 class UnavailableError(Exception):
-    """A fault cannot be made here."""
+    """A fault cannot be produced here."""
 
 
 @contextmanager
@@ -50,7 +50,7 @@ def limited_size(directory: Path) -> AbstractContextManager[None]:
 
 
 def no_descriptors(_: Path) -> AbstractContextManager[None]:
-    """Have no file opened."""
+    """Let no file be opened."""
     lowest = os.dup(0)
     os.close(lowest)
     return limit(resource.RLIMIT_NOFILE, lowest)
@@ -58,7 +58,7 @@ def no_descriptors(_: Path) -> AbstractContextManager[None]:
 
 @contextmanager
 def full_disk(directory: Path) -> Iterator[None]:
-    """Fill the file system up to its last byte."""
+    """Fill the file system completely."""
     ballast = directory / BALLAST
     with ballast.open("wb", buffering=0) as file:
         try:
@@ -72,7 +72,7 @@ def full_disk(directory: Path) -> Iterator[None]:
 
 @contextmanager
 def attribute(path: Path, letter: str) -> Iterator[None]:
-    """Give a file or directory an attribute, for root too: "i", no change at all; "a", nothing but appending."""
+    """Give a file or directory an attribute, also against root: "i" for no change at all, "a" for only appending."""
     _command("chattr", f"+{letter}", str(path))
     try:
         yield
@@ -86,13 +86,13 @@ def immutable_directory(directory: Path) -> AbstractContextManager[None]:
 
 
 def immutable_journal(directory: Path) -> AbstractContextManager[None]:
-    """Have the system refuse to write to the journal, and to cut it."""
+    """Let the system refuse to write to the journal, and to truncate it."""
     return attribute(directory / "run.jsonl", "i")
 
 
 @contextmanager
 def failing_device(directory: Path) -> Iterator[None]:
-    """Have every write to the journal fail with EIO."""
+    """Let every write to the journal fail with EIO."""
     os.environ["REFUSED"] = f"write:EIO:{directory.name}/run.jsonl"
     yield
     del os.environ["REFUSED"]
@@ -100,7 +100,7 @@ def failing_device(directory: Path) -> Iterator[None]:
 
 @contextmanager
 def moved_directory(directory: Path) -> Iterator[None]:
-    """Give the directory another name."""
+    """Rename the directory."""
     directory.rename(directory.with_name("elsewhere"))
     yield
     directory.with_name("elsewhere").rename(directory)
@@ -149,7 +149,7 @@ class Told(logging.Handler):
 
 
 def ask(client: openai.OpenAI, question: str, *, stream: bool = False) -> str:
-    """Ask the model."""
+    """Ask the model a question."""
     messages = [{"role": "user", "content": question}]
     asked = {"stream": True, "stream_options": {"include_usage": True}} if stream else {}
     made = client.chat.completions.create(model="m", max_tokens=LENGTH, messages=messages, **asked)  # type: ignore[call-overload]
@@ -164,9 +164,9 @@ def questions(phase: str) -> list[str]:
 
 
 def endure(fault: str, phases: list[str], directory: Path, address: str) -> dict[str, object]:
-    """Call and record in each phase, "before", "during" and "after" a fault; return the answers and the log.
+    """Call and record in each phase, "before", "during" and "after" a fault.
 
-    The run ends in the last phase: where that is the fault, in the fault.
+    Return the answers and the log. The run ends in the last phase: if that is the fault, during the fault.
     """
     told = Told()
     recorder = limited(document=AT_ONCE)(directory / "run.json", task="endure")
@@ -183,7 +183,7 @@ def endure(fault: str, phases: list[str], directory: Path, address: str) -> dict
 
 
 def main(fault: str, phases: list[str], directory: Path, address: str) -> None:
-    """Endure a fault, and report it."""
+    """Run the agent with a fault, and report the results."""
     directory.mkdir()
     try:
         if fault in ON_A_MOUNT:

@@ -1,9 +1,9 @@
-"""The zygote from which agents are forked, and the ways of dying that a process has a hand in.
+"""The zygote, a process from which agents are forked, and the ways of dying that need the process itself.
 
-Run as a program with the number of a socket and the address of a model, it imports everything and calls the model
-once, so that the first call of an agent costs no more than the others; it has no recorder. For each job that it is
-sent, with the pipe for the agent's reports and a file for its complaints, it forks an agent and sends its pid; when it
-is asked to, it waits for its end and sends its exit code.
+Run as a program with the number of a socket and the address of a model, it imports everything and calls the model once,
+so that the first call of an agent costs no more than the others. It has no recorder. For each job that it receives,
+with a pipe for the agent's reports and a file for its complaints, it forks an agent and sends its pid. If asked to, it
+waits for the agent's end and sends the exit code.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ EXIT_CODE = 3
 
 
 def _become_mortal(dying: str) -> None:
-    """Arrange for the ways of dying that a process has a hand in; they hit at any moment of the main thread."""
+    """Prepare the ways of dying that need the process itself. They come at any moment of the main thread."""
     if dying == "os._exit":
         signal.signal(signal.SIGUSR1, lambda *_: os._exit(EXIT_CODE))
     if dying.startswith("SystemExit"):
@@ -31,7 +31,7 @@ def _become_mortal(dying: str) -> None:
 
 
 def _warm_up(address: str) -> None:
-    """Do the most expensive work once: the SDK builds its models with the first call."""
+    """Do the most expensive work once, because the SDK builds its models with the first call."""
     ask = {"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": "warm up"}]}
     with openai.OpenAI(api_key="k", base_url=address, max_retries=0) as client:
         client.chat.completions.create(**ask)  # type: ignore[call-overload]
@@ -47,7 +47,7 @@ def _warm_up(address: str) -> None:
 
 
 def main(channel: socket.socket, address: str) -> None:
-    """Fork an agent for each job; an agent leaves by dying."""
+    """Fork an agent for each job. An agent leaves by dying."""
     _warm_up(address)
     channel.send(b"ready")
     while True:
@@ -65,7 +65,7 @@ def main(channel: socket.socket, address: str) -> None:
         os.close(reports)
         os.close(errors)
         channel.send(b"%d" % pid)
-        channel.recv(1)  # until then the dead one keeps its pid
+        channel.recv(1)  # until the wait, the dead process keeps its pid
         channel.send(b"%d" % os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
 

@@ -1,9 +1,11 @@
-"""True keys, texts without secrets, and how the package records both. `python -m tests.secrets.corpus` prints the
-table. No key is in the file: a key there is a template, and its letters are drawn here, by a fixed seed. `{a20}` are
-twenty letters and digits, `{b…}` those of base64 in URLs, `{B…}` those of base64, `{x…}` hexadecimal digits, `{d…}`
-digits, `{A…}` capitals and digits, `{z…}` small letters and digits, `{l…}` letters, `{q…}` the 32 letters of bech32,
-`{r…}` those of base32, `{m…}` those of z-base-32, `{c…}` those of a password's hash. A row may have a fourth column: a
-template of a text that only looks like such a key, and is not masked.
+"""True keys, texts without secrets, and how the package records both.
+
+`python -m tests.secrets.corpus` prints the table. No key is in the file: a key there is a template, and its letters are
+drawn here, by a fixed seed. `{a20}` are twenty letters and digits, `{b…}` those of base64 in URLs, `{B…}` those of
+base64, `{x…}` hexadecimal digits, `{d…}` digits, `{A…}` capitals and digits, `{z…}` small letters and digits, `{l…}`
+letters, `{q…}` the 32 letters of bech32, `{r…}` those of base32, `{m…}` those of z-base-32, `{c…}` those of a
+password's hash. A row may have a fourth column: a template of a text that only looks like such a key, and is not
+masked.
 """
 
 from __future__ import annotations

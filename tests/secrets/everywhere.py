@@ -1,6 +1,8 @@
-"""Every kind of secret in every place, through the recorder. `python -m tests.secrets.everywhere` prints the table. A
-place is a way into a run, or an encoding of a secret in it. Each place is one run with a secret of every kind. A secret
-is missed if any byte of the two files, unpacked or not, has it, plain or in the place's encoding.
+"""Every kind of secret in every place, through the recorder.
+
+`python -m tests.secrets.everywhere` prints the table. A place is a way into a run, or an encoding of a secret in it.
+Each place is one run with a secret of every kind. A secret is missed if any byte of the two files, unpacked or not, has
+it, plain or in the place's encoding.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""Thousands of texts without a secret. `python -m tests.secrets.harmless` prints what is masked in them. The texts are
-of two kinds: files of the installed packages (code, prose, licences, metadata), cut to the length that a tool shows at
-once; and generated logs, lock files, shells and documents, drawn by a seed.
+"""Thousands of texts without a secret.
+
+`python -m tests.secrets.harmless` prints what is masked in them. The texts are of two kinds: files of the installed
+packages (code, prose, licences, metadata), cut to the length that a tool shows at once; and generated logs, lock files,
+shells and documents, drawn by a seed.
 """
 
 # ruff: noqa: E501 - lines of logs

@@ -1,6 +1,8 @@
-"""Texts that are slowest to mask. `python -m benchmarks.masking --hostile` prints the slowest, compared with prose.
-They consist of words that the patterns look for: names of secrets, beginnings of keys, separators, flags of commands,
-escapes. Some texts repeat a word, and others join words at random, some of them cut off, by a seed.
+"""Texts that are slowest to mask.
+
+`python -m benchmarks.masking --hostile` prints the slowest, compared with prose. They consist of words that the
+patterns look for: names of secrets, beginnings of keys, separators, flags of commands, escapes. Some texts repeat a
+word, and others join words at random, some of them cut off, by a seed.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Dense beginnings of keys are masked together, and texts that only have many of them are not. The same applies to
-close names whose values may be secrets. Values in a file of settings are judged one by one.
+"""Dense beginnings of keys are masked together, and texts that only have many of them are not.
+
+The same applies to close names whose values may be secrets. Values in a file of settings are judged one by one.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ PROSE = " there, and here the text goes on as usual." * 20
 
 @pytest.mark.parametrize("beginnings", ["sk-a1/", "AKIA.", "hf_A1=", "pat-na1-", "gsk_1:ghp_A1.xai-/"])
 def test_a_key_after_many_beginnings_of_keys_is_masked(beginnings: str) -> None:
-    """Only a limited number of beginnings is tried. At most some hundred characters after them are masked as well."""
+    """Only a limited number of beginnings is tried.
+
+    At most some hundred characters after them are masked as well.
+    """
     left = masked(f"it is {beginnings * 60}{KEY}{PROSE}")
 
     assert (KEY in left, left.endswith(PROSE[-400:]), "[REDACTED:" in left) == (False, True, True)

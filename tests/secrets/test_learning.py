@@ -173,8 +173,9 @@ def test_the_client_s_own_key_is_masked_in_every_encoding(before: str) -> None:
 
 
 def test_a_later_learned_secret_is_masked_in_the_live_document(tmp_path: Path) -> None:
-    """A key in the task and in annotations is masked in the document once a client has sent it. `validate` names the
-    records.
+    """A key in the task and in annotations is masked in the document once a client has sent it.
+
+    `validate` names the records.
     """
     recorder = TrajectoryRecorder(tmp_path / "run.json", task=f"use {OWN}", metadata={"key": [OWN], "n": 1})
     recorder.start()

@@ -1,6 +1,7 @@
-"""No pattern takes more than linear time, because the text that a pattern reads before it matches is bounded. A pattern
-is tried at each position of a text. If all but its possessive end has bounded width, and the end cannot fail, a try
-takes bounded time, or consumes the text that it read. So all tries together take time linear in the text.
+"""No pattern takes more than linear time, because the text that a pattern reads before it matches is bounded.
+
+A pattern is tried at each position of a text. If all but its possessive end has bounded width, and the end cannot fail,
+a try takes bounded time, or consumes the text that it read. So all tries together take time linear in the text.
 """
 
 from __future__ import annotations
@@ -205,7 +206,9 @@ def steps(act: Callable[..., object], *arguments: object, **named: object) -> in
 @pytest.mark.parametrize(("way", "bound"), [("text", 3), ("string", 3), ("short strings", 5)])
 def test_no_hostile_text_takes_many_function_calls_for_each_character(way: str, bound: float) -> None:
     """The texts repeat and mix the words that the patterns look for. Encoded passwords took 3.5 and 4.5, in short
-    strings 6.2. `python -m benchmarks.masking --hostile` measures the time of a function call.
+    strings 6.2.
+
+    `python -m benchmarks.masking --hostile` measures the time of a function call.
     """
     act, size = hostile.ways()[way], 2000
     act(hostile.prose(size))  # so that compilation, which happens once, is not counted

@@ -23,9 +23,10 @@ BETWEEN = [" ", "\n", ",", "; "]
 @pytest.mark.parametrize("between", BETWEEN)
 @pytest.mark.parametrize("size", [9_000, 32_768, 80_000])
 def test_a_secret_before_or_after_an_image_is_masked(size: int, between: str) -> None:
-    """Each kind of secret that is masked by its form is masked right before and right after an image too. Each is tried
-    with images of every size. With the large images, one separator is tried for each kind, and all kinds are searched
-    together.
+    """Each kind of secret that is masked by its form is masked right before and right after an image too.
+
+    Each is tried with images of every size. With the large images, one separator is tried for each kind, and all kinds
+    are searched together.
     """
     image = IMAGE[:size]
     few = size > 9_000 and settings().max_examples <= 100

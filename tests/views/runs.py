@@ -1,6 +1,8 @@
-"""Runs of every shape that a view must export. Each function writes a run to a directory, and returns its path. `RUNS`
-names all of them: runs through the real SDKs (`sdk_conversations.py`), of text agents and of sub-agents, and runs that
-are empty, interrupted, damaged, or without a journal. `every(directory)` writes all of them.
+"""Runs of every shape that a view must export.
+
+Each function writes a run to a directory, and returns its path. `RUNS` names all of them: runs through the real SDKs
+(`sdk_conversations.py`), of text agents and of sub-agents, and runs that are empty, interrupted, damaged, or without a
+journal. `every(directory)` writes all of them.
 """
 
 from __future__ import annotations

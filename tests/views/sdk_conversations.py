@@ -1,6 +1,7 @@
-"""Runs through the real SDKs with a local server: one function for each dialect, each a conversation with tools. Each
-function writes its run to a directory, and returns the path of its document. The server's answers are written out here,
-so that a test knows every word.
+"""Runs through the real SDKs with a local server: one function for each dialect, each a conversation with tools.
+
+Each function writes its run to a directory, and returns the path of its document. The server's answers are written out
+here, so that a test knows every word.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""The work of each view grows in proportion to its input and output, also if the agent edits its history. The work is
-counted in executed lines of our code, so that no load of the machine changes it.
+"""The work of each view grows in proportion to its input and output, also if the agent edits its history.
+
+The work is counted in executed lines of our code, so that no load of the machine changes it.
 """
 
 from __future__ import annotations

@@ -50,7 +50,10 @@ ACTIONS: tuple[Action, ...] = (
 @pytest.mark.parametrize("history", ["auto", "inline", "delta"])
 @pytest.mark.parametrize("durability", ["process", "disk"])
 def test_every_record_is_in_the_document_soon(tmp_path: Path, history: str, durability: str) -> None:
-    """`json.load` finds a record when its call returns. It finds a captured call while the agent waits."""
+    """`json.load` finds a record when its call returns.
+
+    It finds a captured call while the agent waits.
+    """
     recorder = TrajectoryRecorder(tmp_path / "run.json", history=history, durability=durability, strict=True)  # type: ignore[arg-type]
 
     agreeing = []

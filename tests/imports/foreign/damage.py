@@ -17,8 +17,9 @@ _OTHERS: tuple[Payload, ...] = (None, True, -1, 1e300, "", "text", "\ud800", [],
 
 
 def check_damaged(path: Path, data: bytes) -> None:
-    """Read damaged forms of a file. Check that each is read, or refused with a TrajectoryFormatError that a reader
-    raises itself.
+    """Read damaged forms of a file.
+
+    Check that each is read, or refused with a TrajectoryFormatError that a reader raises itself.
     """
     for damaged in (*_cut(data), *_flipped(data), *_retyped(data)):
         path.write_bytes(damaged)

@@ -1,7 +1,8 @@
-"""Files of other tools, and checks of every run that is read from one. Real files are not part of the project: if they
-are absent, the tests that need them are skipped with a reason. The files in `tests/data/foreign` were produced for the
-project, each in a folder with the name of its format: by the tool itself with a scripted provider, or by hand from the
-format's description.
+"""Files of other tools, and checks of every run that is read from one.
+
+Real files are not part of the project: if they are absent, the tests that need them are skipped with a reason. The
+files in `tests/data/foreign` were produced for the project, each in a folder with the name of its format: by the tool
+itself with a scripted provider, or by hand from the format's description.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Damages real files of other tools, and puts secrets into them: `python -m tests.imports.foreign.fuzzing`. The intact
-part of a damaged copy must be read, or the copy refused with a TrajectoryFormatError of its reader. Secrets are put
-into texts, names, ids and the file's own name, and must not be in what is imported.
+"""Damages real files of other tools, and puts secrets into them: `python -m tests.imports.foreign.fuzzing`.
+
+The intact part of a damaged copy must be read, or the copy refused with a TrajectoryFormatError of its reader. Secrets
+are put into texts, names, ids and the file's own name, and must not be in what is imported.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""A second reading of the newest files, with the simplest code for each, of answers, results and times. `python -m
-tests.imports.foreign.independent` prints the table of docs/import-results.md.
+"""A second reading of the newest files, with the simplest code for each, of answers, results and times.
+
+`python -m tests.imports.foreign.independent` prints the table of docs/import-results.md.
 """
 
 from __future__ import annotations

@@ -25,7 +25,10 @@ SAID = {"role": "assistant", "parts": [{"type": "text", "content": "It is 18 deg
 
 
 def attributes(members: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return attributes in OTLP's form. A value that is not a scalar becomes JSON text, as the conventions require."""
+    """Return attributes in OTLP's form.
+
+    A value that is not a scalar becomes JSON text, as the conventions require.
+    """
     return [{"key": name, "value": _any_value(value)} for name, value in members.items()]
 
 

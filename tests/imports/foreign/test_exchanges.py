@@ -1,5 +1,6 @@
-"""HTTP that other tools recorded: HAR files, cassettes and claude-tap's traces are read like our own recordings. The
-files in tests/data/foreign were made with the real tools and SDKs against the tests' scripted provider.
+"""HTTP that other tools recorded: HAR files, cassettes and claude-tap's traces are read like our own recordings.
+
+The files in tests/data/foreign were made with the real tools and SDKs against the tests' scripted provider.
 """
 
 from __future__ import annotations

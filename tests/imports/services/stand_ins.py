@@ -1,6 +1,7 @@
-"""Trace services that cannot be installed here, as local servers with the documented HTTP interface. Each has a few
-traces, lists them in pages of one or two, notes which of them was requested, and fails on demand. The services' real
-clients send the requests.
+"""Trace services that cannot be installed here, as local servers with the documented HTTP interface.
+
+Each has a few traces, lists them in pages of one or two, notes which of them was requested, and fails on demand. The
+services' real clients send the requests.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ Answer = tuple[int, Any]
 
 
 class StandIn:
-    """A service with traces `t0`, `t1` …; `fetched` has the ids of the requested traces. `refuses` is an HTTP status
-    for every request. `fails` has the statuses of requests for single traces; 0 closes the connection without an
-    answer. `delay` is called before each answer.
+    """A service with traces `t0`, `t1` …; `fetched` has the ids of the requested traces.
+
+    `refuses` is an HTTP status for every request. `fails` has the statuses of requests for single traces; 0 closes the
+    connection without an answer. `delay` is called before each answer.
     """
 
     def __init__(self, count: int) -> None:
@@ -86,8 +88,9 @@ def _answer(service: StandIn, request: provider.Request) -> provider.Answer:
 
 
 class LangfuseServer(StandIn):
-    """A project of Langfuse: `GET /api/public/v2/observations` and `/v3/scores`, which have cursors. Metadata is flat,
-    as the server stores it. A value is cut after 200 characters unless the request names it.
+    """A project of Langfuse: `GET /api/public/v2/observations` and `/v3/scores`, which have cursors.
+
+    Metadata is flat, as the server stores it. A value is cut after 200 characters unless the request names it.
     """
 
     name = "demo"

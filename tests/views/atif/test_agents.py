@@ -73,7 +73,10 @@ def _tree(document: Payload) -> Payload:
 
 
 def test_a_sub_agent_belongs_to_the_call_that_started_it_and_to_its_parent(researched: Trajectory) -> None:
-    """`source_call_id` tells parallel agents apart. An agent of a sub-agent is in the sub-agent's trajectory."""
+    """`source_call_id` tells parallel agents apart.
+
+    An agent of a sub-agent is in the sub-agent's trajectory.
+    """
     rome, ulm = ("researcher", "Rome"), ("researcher", "Ulm")
     again = [("researcher", f"sum up {topic}", []) for topic in ("Rome", "Ulm")]
     reader = ("reader", "read Rome", [])

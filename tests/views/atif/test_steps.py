@@ -193,7 +193,10 @@ def test_sounds_without_a_directory_or_of_an_unknown_type_are_texts(
 
 
 def test_a_part_of_an_unknown_kind_is_written_as_json() -> None:
-    """A part that is not a text, an image or a sound becomes JSON. Only its long strings are left out, and counted."""
+    """A part that is not a text, an image or a sound becomes JSON.
+
+    Only its long strings are left out, and counted.
+    """
     video = {"type": "video_url", "video_url": {"data": "x" * 3000, "format": "mp4"}}
     document, left_out = to_atif.with_report(run(call([{"role": "user", "content": [video]}], "a")))
 
@@ -203,7 +206,10 @@ def test_a_part_of_an_unknown_kind_is_written_as_json() -> None:
 
 
 def test_a_rewritten_history_is_a_document_of_its_own() -> None:
-    """The second document is linked from the first. Earlier messages are copied context without metrics."""
+    """The second document is linked from the first.
+
+    Earlier messages are copied context without metrics.
+    """
     made = run(call([system("s"), "q"], "a"), call([system("s"), "summary"], "b"))
     documents = dict(to_atif_files(made, "run.json"))
 

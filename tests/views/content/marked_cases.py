@@ -1,6 +1,7 @@
-"""Each part that a message or an answer may have, in every dialect, with content that can be recognised. A case is an
-exchange with one such part, and the same exchange without the part. `handmade()` are our own cases, `of_corpus()` those
-of real providers.
+"""Each part that a message or an answer may have, in every dialect, with content that can be recognised.
+
+A case is an exchange with one such part, and the same exchange without the part. `handmade()` are our own cases,
+`of_corpus()` those of real providers.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""One conversation with every kind of change that agents make to a history, in each view. The agent asks for two tools
-at once, then for one, and answers. The user asks again, the agent asks for a tool, and answers. Only the sent messages
-differ. Every export has each answer of the model once, trains on it once, finds each result, and doubles no call.
+"""One conversation with every kind of change that agents make to a history, in each view.
+
+The agent asks for two tools at once, then for one, and answers. The user asks again, the agent asks for a tool, and
+answers. Only the sent messages differ. Every export has each answer of the model once, trains on it once, finds each
+result, and doubles no call.
 """
 
 from __future__ import annotations

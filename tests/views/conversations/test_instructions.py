@@ -1,5 +1,7 @@
 """Instructions that apply to one request only: in a chain of requests the model gets only the newest, as the first
-message. OpenAI's Responses and Google's interactions have such requests, which may name the request that they continue.
+message.
+
+OpenAI's Responses and Google's interactions have such requests, which may name the request that they continue.
 """
 
 from __future__ import annotations

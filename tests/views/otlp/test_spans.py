@@ -178,8 +178,9 @@ def test_failures_have_their_type_and_attempts_are_events(tmp_path: Path) -> Non
 
 
 def test_an_option_exports_only_new_messages(trajectories: Mapping[str, Trajectory]) -> None:
-    """The new messages of all calls together are the last prompt. Each call states how many it omits, and the call that
-    has them.
+    """The new messages of all calls together are the last prompt.
+
+    Each call states how many it omits, and the call that has them.
     """
     trajectory = trajectories["tools"]
     spans = [span for span in to_spans(trajectory, new_messages=True) if span.kind == "client"]

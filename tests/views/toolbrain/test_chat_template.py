@@ -1,5 +1,7 @@
-"""Chat templates: `ChatTemplate` renders every template of `trl` as `transformers` does. Both packages are optional
-here. The test makes the tokenizer, so nothing is downloaded.
+"""Chat templates:
+
+`ChatTemplate` renders every template of `trl` as `transformers` does. Both packages are optional here. The test makes
+the tokenizer, so nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -75,8 +77,10 @@ def test_every_template_gives_the_string_of_transformers(
 def test_a_prompt_equals_the_string_of_transformers(
     name: str, run: str, tokenizer: Any, trajectories: Mapping[str, Trajectory]
 ) -> None:
-    """A prompt equals that of transformers, from a template's source and from a tokenizer. gpt-oss's template accepts
-    no text next to thoughts and calls. DeepSeek's accepts arguments as the text that was sent.
+    """A prompt equals that of transformers, from a template's source and from a tokenizer.
+
+    gpt-oss's template accepts no text next to thoughts and calls. DeepSeek's accepts arguments as the text that was
+    sent.
     """
     source = (TEMPLATES[0].parent / f"{name}.jinja").read_text()
     tokenizer.chat_template = source

@@ -29,8 +29,9 @@ def tokens(prompt: list[int], sampled: list[int]) -> Payload:
 
 
 def told(answer: str = "done", first: Payload = GIVEN, second: Payload | None = None, **root: Payload) -> Trajectory:
-    """Record a fork at its second call. The first call, which asks for a tool, was replayed. By default the second was
-    made.
+    """Record a fork at its second call.
+
+    The first call, which asks for a tool, was replayed. By default the second was made.
     """
     question = ["q", assistant("look", LS), gave("c1", "a.py")]
     calls = (
