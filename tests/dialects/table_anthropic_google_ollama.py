@@ -1,4 +1,4 @@
-"""Shared by the tests of these three dialects: the corpus as the SDKs read it and as we read it.
+"""Helpers of these three dialects' tests: the corpus as the SDKs read it and as we read it.
 
 The SDK's own client gets the recorded bytes through a transport of ours. A stream is read through the SDK's final
 message (Anthropic), or chunk by chunk (Google, Ollama). Made-up ids are ignored. `python -m
@@ -35,7 +35,7 @@ IN_WORDS = {
     '"modality": 2': '"modality": "IMAGE"',
     '"trafficType": 1': '"trafficType": "ON_DEMAND"',
 }
-"""Vertex's older SDK asks for enums as numbers, which google-genai cannot read: it gets them in words."""
+"""Words for the enums that Vertex's older SDK requests as numbers, which google-genai cannot read."""
 COUNTS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "reasoning_tokens")
 
 
@@ -45,14 +45,14 @@ def exchanges(dialect: str) -> list[Exchange]:
 
 
 def reader(dialect: str) -> Dialect:
-    """Give a dialect's reader."""
+    """Return a dialect's reader."""
     found = dialect_of(dialect)
     assert found is not None
     return found
 
 
 def body_of(exchange: Exchange) -> Payload:
-    """Give the body of an exchange's answer: a stream's is joined."""
+    """Return the body of an exchange's answer. The body of a stream is joined from its events."""
     if exchange.stream:
         return reader(exchange.dialect).join_stream(exchange.response_text).body
     return json.loads(exchange.response_text)
@@ -70,7 +70,7 @@ def sdk_reading(exchange: Exchange) -> Payload:
 
 
 def cut_wrongly(dialect: str) -> list[tuple[str, int]]:
-    """Cut each stream at 50 places. Return the cut streams that do not read as a beginning of the whole."""
+    """Cut each stream at 50 places. Return the cut streams whose reading is not a beginning of the whole reading."""
     wrong = []
     places = random.Random(dialect)
     for exchange in exchanges(dialect):
@@ -85,7 +85,7 @@ def cut_wrongly(dialect: str) -> list[tuple[str, int]]:
 
 
 def lost(exchange: Exchange) -> set[str]:
-    """Give the texts of an exchange, request and response, that are nowhere in our reading of it."""
+    """Return the texts of an exchange's request and response that are missing in our reading of it."""
     request, body = reader(exchange.dialect).read_request(exchange.request), body_of(exchange)
     found = "\n".join(_texts(to_builtins(request))) + "\n".join(
         _texts(to_builtins(reader(exchange.dialect).read_response(body)))
@@ -203,7 +203,7 @@ def _generated(pieces: list[Any]) -> Payload:
 
 
 def _parted(parts: list[Any], thought: bool) -> str | None:
-    """The SDK's texts of one kind, with a blank line where a part of another kind was between them."""
+    """Return the SDK's texts of one kind, joined by a blank line where a part of a different kind is between them."""
     runs = groupby(parts, lambda part: part.text is not None and bool(part.thought) == thought)
     texts = ["".join(part.text for part in run) for is_meant, run in runs if is_meant]
     return "\n\n".join(texts) if texts else None
@@ -268,7 +268,7 @@ def _recorded(http: Any, exchange: Exchange) -> Any:
     text = exchange.response_text
     for number, word in IN_WORDS.items() if "enum-encoding" in exchange.query else ():
         text = text.replace(number, word)
-    if text.startswith("["):  # a stream that was not asked for as events: the SDK knows no array
+    if text.startswith("["):  # a stream that was not requested as events: the SDK cannot read an array
         text = json.dumps(json.loads(text)[0])
     return http.Response(exchange.status, headers={"content-type": exchange.media_type}, content=text.encode())
 
@@ -288,7 +288,9 @@ _SDKS: dict[str, Callable[[Exchange], Payload]] = {
 
 
 def main() -> None:
-    """Print a line a dialect: exchanges, equal ones, streams cut wrongly; then each exchange that differs."""
+    """Print a line for each dialect: exchanges, equal exchanges, streams cut wrongly; then each exchange that
+    differs.
+    """
     for dialect in DIALECTS:
         counted = Counter(our_reading(exchange) == sdk_reading(exchange) for exchange in exchanges(dialect))
         print(f"{dialect:20} {counted.total():4} exchanges {counted[True]:4} equal", cut_wrongly(dialect))

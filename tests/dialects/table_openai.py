@@ -1,8 +1,8 @@
-"""The OpenAI dialects' exchanges of the corpus: as the openai SDK reads them, as we do, and where the two differ.
+"""The corpus's exchanges of the OpenAI dialects: as the openai SDK reads them, as we do, and the differences.
 
-The SDK's own client gets the recorded bytes through a transport of ours; the chunks of a chat stream go through the
-SDK's own accumulator. A reading has the same aspects on both sides, so that a difference can be named.
-`python -m tests.dialects.table_openai` prints a table of them.
+The SDK's own client gets the recorded bytes through a transport of ours. The chunks of a chat stream go through the
+SDK's own accumulator. Both readings have the same aspects, so that a difference can be named. `python -m
+tests.dialects.table_openai` prints a table of them.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ EXCEPTIONS = {
         "Writer streams {'value': …} events, of which the SDK makes completions without choices"
     ),
 }
-"""Where the SDK has less than the bytes say: {(host, the aspects that differ): why}."""
+"""Exchanges in which the SDK reads less than the bytes say: {(host, the aspects that differ): the reason}."""
 
 
 def exchanges(dialect: str) -> list[Exchange]:
-    """Give the exchanges of a dialect."""
+    """Return the exchanges of a dialect."""
     return [exchange for exchange in load() if exchange.dialect == dialect]
 
 
@@ -132,7 +132,7 @@ def _accumulated(chunks: list[Any]) -> Any:
     state: ChatCompletionStreamState[None] = ChatCompletionStreamState()
     for chunk in chunks:
         for number, call in enumerate(call for choice in chunk.choices for call in choice.delta.tool_calls or ()):
-            # Mistral sends whole calls without an index, which the accumulator does not take.
+            # Mistral sends whole calls without an index, which the accumulator cannot read.
             call.index = number if call.index is None else call.index
         state.handle_chunk(chunk)
     return state.current_completion_snapshot
@@ -190,7 +190,9 @@ _READINGS = {
 
 
 def table() -> str:
-    """Return the table: for each dialect the exchanges, the equal ones, and the others by their reason."""
+    """Return the table: for each dialect, how many exchanges there are, how many are equal, and the others by their
+    reason.
+    """
     lines = []
     for dialect in DIALECTS:
         different, all_ = differences(dialect), len(exchanges(dialect))

@@ -1,4 +1,6 @@
-"""The Anthropic Messages dialect: blocks become messages and calls, streams become the message, nothing is lost."""
+"""The Anthropic Messages dialect: blocks become messages and calls, events become the message, and no content
+is lost.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,7 @@ def test_a_request_is_read():
     )
 
 
-def test_tool_results_become_messages_before_the_rest():
+def test_tool_results_become_messages_before_other_contents():
     """A user message becomes a tool message for each result, in order, and one message for its other contents."""
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBO"}}
     blocks = [
@@ -64,8 +66,8 @@ def test_tool_results_become_messages_before_the_rest():
     ]
 
 
-def test_thinking_and_calls_leave_the_content():
-    """An assistant's thinking is its reasoning, kept with its signature next to it; a tool use is a tool call."""
+def test_thinking_and_calls_are_separated_from_the_content():
+    """An assistant's thinking becomes the reasoning, with its signature beside it. A tool use becomes a tool call."""
     thinking = {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
     use = {"type": "tool_use", "id": "t1", "name": "f", "input": {"a": 1}, "cache_control": {"type": "ephemeral"}}
     calls = (ToolCall("t1", "f", {"a": 1}, extra={"cache_control": {"type": "ephemeral"}}),)
@@ -102,20 +104,22 @@ def test_a_response_is_read():
 
 
 def test_an_error_has_no_choices():
-    """An error body is no answer: it is in the extra."""
+    """An error body is not an answer. The error is in `extra`."""
     body = {"type": "error", "error": {"type": "overloaded_error", "message": "later"}, "request_id": "r"}
     assert read_response(body) == LLMResponse(extra=body)
 
 
-def test_a_call_without_an_id_goes_on_counting():
-    """Made-up ids continue those of the request."""
+def test_made_up_ids_continue_those_of_the_request():
+    """A call without an id gets the next number after the request's made-up ids."""
     use = {"type": "tool_use", "id": None, "name": "f", "input": None}
     calls = (ToolCall("call_2", "f", {}, call_id_made_up=True),)
     assert read_response({"content": [use]}, made_up_ids=2).tool_calls == calls
 
 
-def test_a_stream_with_everything_is_the_message():
-    """Signed and redacted thinking, server tools, citations, interleaved calls and both usages come together."""
+def test_a_stream_of_every_kind_of_block_is_joined():
+    """Signed and redacted thinking, server tools, citations, interleaved calls and both usages are in the joined
+    message.
+    """
     joined = join_stream((DATA / "anthropic_everything.sse").read_text(encoding="utf-8"))
     response = read_response(joined.body)
     assert (joined.ended, joined.events, joined.error) == (True, 33, None)
@@ -151,16 +155,16 @@ def test_a_stream_with_everything_is_the_message():
     )
 
 
-def test_arguments_that_were_cut_off_stay_text():
-    """The received part of a tool call's arguments is kept as text."""
+def test_incomplete_arguments_stay_text():
+    """If a tool call's arguments are cut off, the received part is kept as text."""
     grown = delta(0, type="input_json_delta", partial_json='{"path": "/tm')
     joined = join_stream(sse(START, start(0, type="tool_use", id="t", name="f", input={}), grown))
     calls = (ToolCall("t", "f", '{"path": "/tm'),)
     assert (joined.ended, read_response(joined.body).tool_calls) == (False, calls)
 
 
-def test_blocks_that_share_an_index_stay_apart():
-    """A server that starts every block at index 0 gets as many blocks as it starts."""
+def test_blocks_with_the_same_index_stay_separate():
+    """A server may start every block at index 0. Each start gives a separate block."""
     events = [
         *(start(0, type="text", text=""), delta(0, type="text_delta", text="a")),
         *(start(0, type="text", text="b"), delta(0, type="text_delta", text="c")),
@@ -169,15 +173,15 @@ def test_blocks_that_share_an_index_stay_apart():
     assert join_stream(sse(START, *events)).body["content"] == blocks
 
 
-def test_a_delta_whose_start_is_lost_begins_a_block():
-    """If a stream is joined from its middle, its existing parts are read."""
+def test_a_delta_without_its_start_begins_a_block():
+    """If a stream is joined from its middle, the deltas without a start are read too."""
     joined = join_stream(sse(delta(4, type="text_delta", text="a"), delta(None, type="thinking_delta", thinking="b")))
     blocks = [{"type": "text", "text": "a"}, {"type": "thinking", "thinking": "b"}]
     assert joined == JoinedStream({"content": blocks}, ended=False, events=2)
 
 
-def test_members_that_nobody_has_heard_of_survive():
-    """The last non-null value of an unknown member of a block, a delta or the message is kept."""
+def test_unknown_members_are_kept():
+    """Of an unknown member of a block, a delta or the message, the last value that is not null is kept."""
     events = [
         start(0, type="novelty", a=1),
         *(delta(0, type="novelty_delta", b="x"), delta(0, type="novelty_delta", b="y")),
@@ -195,8 +199,8 @@ def test_members_that_nobody_has_heard_of_survive():
     }
 
 
-def test_an_error_midway_is_the_streams_error():
-    """The text before an error event is kept, next to the error."""
+def test_an_error_in_a_stream_is_the_stream_s_error():
+    """The text before an error event is kept beside the error."""
     error = {"type": "overloaded_error", "message": "Overloaded"}
     events = [START, start(0, type="text", text="He"), {"type": "error", "error": error}]
     joined = join_stream(sse(*events))
@@ -204,12 +208,12 @@ def test_an_error_midway_is_the_streams_error():
 
 
 def test_an_error_in_place_of_a_stream_is_read():
-    """A body that is no stream is given as it is."""
+    """A body that is not a stream is returned unchanged."""
     body = {"type": "error", "error": {"type": "not_found_error", "message": "model"}}
     assert join_stream(json.dumps(body)) == JoinedStream(body, ended=True, events=0, error=body["error"])
 
 
-def test_broken_events_are_passed_over_and_counted():
-    """An event that is no JSON changes nothing but the count."""
+def test_broken_events_are_skipped_and_counted():
+    """An event that is not JSON changes only the count of events."""
     text = sse(START) + 'event: content_block_delta\r\ndata: {"type": \r\n\r\n: comment\r\n\r\n' + sse(START)
     assert (join_stream(text).events, join_stream(text).body) == (3, START["message"])

@@ -1,4 +1,4 @@
-"""The order of an answer's blocks, and how their texts are joined: the same in all dialects, and in the document."""
+"""The order of an answer's blocks, and how their texts are joined: the same in all dialects and in the document."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ SIX = "anthropic-messages"
 
 
 def recorded(path: Path, url: str, answer: Answer) -> Trajectory:
-    """Return a run of one call whose live document equals its journal."""
+    """Return a run of one call, after a check that its live document equals its journal."""
     recorder = TrajectoryRecorder(path, strict=True)
     with recorder, httpx.Client(transport=Wire(answer), trust_env=False) as client:
         recorder.wrap(client).post(url, json={"model": "m"})
@@ -184,7 +184,7 @@ def response_of(run: Trajectory) -> LLMResponse:
 
 
 @pytest.mark.parametrize("name", ANSWERS)
-def test_the_order_of_blocks_is_a_value(tmp_path: Path, name: str) -> None:
+def test_blocks_are_in_the_order_of_the_answer(tmp_path: Path, name: str) -> None:
     """Thinking, texts, calls and other blocks are in their order, also in a document without its journal."""
     url, body, blocks = ANSWERS[name]
     run = recorded(tmp_path / "run.json", url, Answer(json.dumps(body).encode()))
@@ -200,8 +200,8 @@ def test_the_order_of_blocks_is_a_value(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["anthropic-messages", "openai-responses", "google-generate", "google-interactions"])
-def test_thinking_that_a_call_parts_is_not_glued(tmp_path: Path, name: str) -> None:
-    """Neighbours are joined by nothing, and texts that another block parts by a blank line."""
+def test_separated_thoughts_are_joined_by_a_blank_line(tmp_path: Path, name: str) -> None:
+    """Neighbouring texts are joined by nothing, and texts with a different block in between by a blank line."""
     url, body, _ = ANSWERS[name]
     response = response_of(recorded(tmp_path / "run.json", url, Answer(json.dumps(body).encode())))
 
@@ -212,8 +212,10 @@ def test_thinking_that_a_call_parts_is_not_glued(tmp_path: Path, name: str) -> N
     ]
 
 
-def test_the_document_says_the_order_without_the_texts(tmp_path: Path) -> None:
-    """Texts are in content and reasoning, a call by its id, another block by its place in the extra."""
+def test_the_document_states_the_order_without_the_texts(tmp_path: Path) -> None:
+    """Texts are in content and reasoning. The order names a call by its id, and a different block by its position in
+    `extra`.
+    """
     url, body, _ = ANSWERS["anthropic-messages"]
     recorded(tmp_path / "run.json", url, Answer(json.dumps(body).encode()))
 
@@ -227,8 +229,8 @@ def test_the_document_says_the_order_without_the_texts(tmp_path: Path) -> None:
     ]
 
 
-def test_a_usual_document_does_not_grow(tmp_path: Path) -> None:
-    """An answer that thinks, speaks and then calls has no blocks in its document, and its value has them."""
+def test_the_document_of_a_usual_answer_states_no_order(tmp_path: Path) -> None:
+    """An answer that thinks, speaks and then calls has no blocks in its document. Its value in memory has them."""
     body = {"content": [thinking("al"), thinking("pha"), text("It "), text("is."), use("c1"), use("c2")]}
     run = recorded(tmp_path / "run.json", ANSWERS[SIX][0], Answer(json.dumps(body).encode()))
 
@@ -242,7 +244,7 @@ def test_a_usual_document_does_not_grow(tmp_path: Path) -> None:
 
 
 def test_a_stream_has_the_same_order(tmp_path: Path) -> None:
-    """Deltas are joined without a separator, and blocks of a stream are in its order."""
+    """Deltas are joined without a separator, and the blocks of a stream are in its order."""
     events: list[Payload] = [{"type": "message_start", "message": {"role": "assistant", "content": []}}]
     for index, (begun, key, pieces) in enumerate(
         [
@@ -305,16 +307,16 @@ def test_a_stream_has_the_same_order(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_an_answer_that_is_sent_back_reads_the_same(read: object, element: Payload) -> None:
-    """Texts with another block between them are not joined in a request either."""
+def test_an_answer_that_is_sent_back_is_read_the_same(read: object, element: Payload) -> None:
+    """Texts with a different block between them are not joined in a request either."""
     role = "model" if "parts" in element else "assistant"
     said: list[Message] = read({"role": role, **element})  # type: ignore[operator]
 
     assert [(one.role, one.content, one.reasoning) for one in said] == [("assistant", "x\n\ny", "a\n\nb")]
 
 
-def test_a_conversation_goes_on_behind_a_server_s_tool(tmp_path: Path) -> None:
-    """A request that repeats an answer whose texts a search parted extends it."""
+def test_a_conversation_continues_after_a_server_s_tool(tmp_path: Path) -> None:
+    """A request extends a conversation if it repeats an answer whose texts are separated by a server's search."""
     content = ANSWERS["what a server's tool did"][1]["content"]
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     answer = Answer(json.dumps({"id": "m", "content": content}).encode())
@@ -327,8 +329,8 @@ def test_a_conversation_goes_on_behind_a_server_s_tool(tmp_path: Path) -> None:
     assert [turn.relation for turn in turns_of(load(tmp_path / "run.json"))] == ["begins", "extends"]
 
 
-def test_a_reference_in_a_sentence_parts_it_nowhere() -> None:
-    """A sentence that Mistral cites in several texts is one, in an answer as where it is sent back."""
+def test_a_citation_within_a_sentence_does_not_split_it() -> None:
+    """If Mistral splits a sentence at its citations, it is read as one text, in an answer and in a request."""
     body = ANSWERS["openai-chat"][1]["choices"][0]["message"]
     [message] = openai_chat.read_message({**body, "content": body["content"][3:]})
 
@@ -336,8 +338,8 @@ def test_a_reference_in_a_sentence_parts_it_nowhere() -> None:
 
 
 @pytest.mark.parametrize("listed", [None, [], [{"type": "novelty"}], [{"type": "text"}], ["x"], {"type": "text"}])
-def test_blocks_of_another_form_are_none(listed: Payload) -> None:
-    """Blocks of a document from another program are in the usual order."""
+def test_blocks_of_an_unknown_form_are_ignored(listed: Payload) -> None:
+    """If a document's list of blocks has an unknown form, the answer has its blocks in the usual order."""
     document = {"llm_interactions": [{"timestamp": "t", "response": {"content": "a", "blocks": listed}}]}
 
     assert response_of(from_document(document, "x.json")).blocks == (Block("text", "a"),)

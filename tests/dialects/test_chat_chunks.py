@@ -14,23 +14,23 @@ DATA = Path(__file__).parent / "data"
 
 
 def stream_of(*deltas: Payload, end: str = "data: [DONE]\n\n") -> str:
-    """Write a chat stream of one choice."""
+    """Return a chat stream of one choice."""
     chunks = ({"id": "c", "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": d}]} for d in deltas)
     return "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + end
 
 
 def message_of(*deltas: Payload) -> Payload:
-    """Join a chat stream of one choice and give its message."""
+    """Join a chat stream of one choice, and return its message."""
     return join_chunks(stream_of(*deltas)).body["choices"][0]["message"]
 
 
 def call(name: str | None = None, arguments: Payload = "", **members: Payload) -> Payload:
-    """Write the delta of a tool call."""
+    """Return the delta of a tool call."""
     return {"function": {"name": name, "arguments": arguments} if name else {"arguments": arguments}, **members}
 
 
 def made(call_id: str | None, name: str, arguments: Payload) -> Payload:
-    """Write a tool call as it is when joined."""
+    """Return a tool call in its joined form."""
     return ({"id": call_id} if call_id else {}) | {"function": {"name": name, "arguments": arguments}}
 
 
@@ -110,8 +110,8 @@ TOOL_CALLS: dict[str, tuple[list[list[Payload]], Payload]] = {
 
 
 @pytest.mark.parametrize(("deltas", "expected"), TOOL_CALLS.values(), ids=TOOL_CALLS)
-def test_tool_calls(deltas, expected):
-    """Each call gets its own name, id and arguments, by whichever member the deltas name it."""
+def test_deltas_of_tool_calls_are_joined_by_call(deltas, expected):
+    """Each call gets its own name, id and arguments, whichever member of the deltas identifies the call."""
     assert message_of(*({"tool_calls": calls} for calls in deltas)) == {"tool_calls": expected}
 
 
@@ -152,20 +152,22 @@ THOUGHTS: list[tuple[list[Payload], list[Payload]]] = [
 
 
 @pytest.mark.parametrize(("fragments", "expected"), THOUGHTS)
-def test_blocks_of_thinking(fragments, expected):
-    """Fragments of one type are one block until it is signed, or until another id or index begins the next."""
+def test_fragments_of_thinking_are_joined_to_blocks(fragments, expected):
+    """Fragments of one type are one block, until it is signed or a new id or index begins the next block."""
     message = message_of(*({"reasoning_details": [{"type": "t"} | fragment]} for fragment in fragments))
     assert message["reasoning_details"] == [{"type": "t"} | block for block in expected]
 
 
 @pytest.mark.parametrize(("deltas", "expected"), MEMBERS)
-def test_members_of_a_delta(deltas, expected):
-    """Texts are joined, lists grow, and objects merge. For other members the last value that is not empty is kept."""
+def test_members_of_deltas_are_joined_by_type(deltas, expected):
+    """Texts are joined, lists are extended, and objects are merged. For other members the last value that is not empty
+    is kept.
+    """
     assert message_of(*deltas) == expected
 
 
-def test_several_choices():
-    """Choices are distinguished by their index, and each keeps its log-probabilities, token ids and finish reason."""
+def test_several_choices_are_joined_separately():
+    """Choices are distinguished by their index. Each has its own log-probabilities, token ids and finish reason."""
     chunks: list[Payload] = [
         {"choices": [{"index": 1, "delta": {"content": "b"}, "logprobs": {"content": [1]}, "token_ids": [11]}]},
         {"choices": [{"index": 0, "delta": {"content": "a"}, "logprobs": None}]},
@@ -197,8 +199,8 @@ def test_several_choices():
         ("data: null\n\ndata: []\n\ndata: 7\n\n", False, 4),
     ],
 )
-def test_the_end(end, ended, events):
-    """A stream has ended with its last word or with a finish reason; an event that is no chunk is only counted."""
+def test_a_stream_ends_with_done_or_a_finish_reason(end, ended, events):
+    """An event that is not a chunk is only counted."""
     joined = join_chunks(stream_of({"content": "a"}, end=end))
     assert (joined.ended, joined.events, joined.body["choices"][0]["message"]) == (ended, events, {"content": "a"})
 
@@ -213,16 +215,16 @@ def test_the_end(end, ended, events):
         ('data: {"object": "error", "code": 400}', {"object": "error", "code": 400}),
     ],
 )
-def test_an_error_midway(event, error):
-    """An error in a stream is its error, is in the body, and the text before it is kept."""
+def test_an_error_in_a_stream_is_the_stream_s_error(event, error):
+    """The error is in the body too, and the text before the error is kept."""
     joined = join_chunks(stream_of({"content": "a"}, end=event))
     choices = [{"index": 0, "message": {"content": "a"}}]
     body = {"id": "c", "object": "chat.completion", "error": error, "choices": choices}
     assert joined == JoinedStream(body, ended=False, events=2, error=error)
 
 
-def test_openrouter():
-    """Comments are passed over; reasoning details merge by runs of a type, until one is signed; the bill is kept."""
+def test_a_stream_of_openrouter_is_joined():
+    """Comments are skipped. Reasoning details of one type are merged until a signed one. The cost is kept."""
     joined = join_chunks((DATA / "openai_chat_openrouter.sse").read_text())
     details = [
         {
@@ -240,8 +242,8 @@ def test_openrouter():
     assert (joined.body["choices"][0]["message"], joined.body["usage"]["cost"]) == (message, 0.00042)
 
 
-def test_azure():
-    """The empty first chunk without choices gives its filter results and hides nothing that comes later."""
+def test_a_stream_of_azure_is_joined():
+    """The first chunk without choices gives the filter results, and hides nothing that comes later."""
     safe = {"hate": {"filtered": False, "severity": "safe"}}
     body = {
         "created": 5,
@@ -263,8 +265,8 @@ def test_azure():
     assert join_chunks((DATA / "openai_chat_azure.sse").read_text()) == JoinedStream(body, ended=True, events=5)
 
 
-def test_mistral():
-    """Content that is a list while the model thinks, and a text after that, becomes one list of parts; filler goes."""
+def test_a_stream_of_mistral_is_joined():
+    """Content that is a list while the model thinks, and then a text, becomes one list of parts without filler."""
     joined = join_chunks((DATA / "openai_chat_mistral.sse").read_text())
     thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "Hmm."}]}
     content = [thinking, {"type": "text", "text": "Four."}]
@@ -272,8 +274,8 @@ def test_mistral():
 
 
 @pytest.mark.parametrize("name", ["openrouter", "azure", "mistral"])
-def test_every_prefix_joins(name):
-    """A stream that is cut off at any character joins, and is complete only after a finish reason."""
+def test_every_prefix_of_a_stream_can_be_joined(name):
+    """A stream can be cut off at any character. It is complete only after a finish reason."""
     text = (DATA / f"openai_chat_{name}.sse").read_text()
     ended = {cut: join_chunks(text[:cut]).ended for cut in range(len(text))}
     finished = text.index("}", text.index('"finish_reason":"stop"'))

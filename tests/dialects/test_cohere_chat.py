@@ -1,4 +1,4 @@
-"""Cohere's chat dialect: its whole answers, its streams, and what is sent back to it."""
+"""Cohere's chat dialect: its whole answers, its streams, and its requests."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ TOLD_STREAM = (
 
 
 def called_stream(index: int | None) -> tuple[Payload, ...]:
-    """Return the events of the answer with a tool call. Older servers number no calls."""
+    """Return the events of the answer with a tool call. Older servers send no index for calls."""
     return (
         {"id": "c2", **event("message-start", role="assistant")},
         event("tool-plan-delta", tool_plan="I list"),
@@ -79,8 +79,8 @@ def called_stream(index: int | None) -> tuple[Payload, ...]:
     [(TOLD, TOLD_STREAM), (CALLED, called_stream(0)), (CALLED, called_stream(None))],
     ids=["text", "call", "call without a number"],
 )
-def test_a_stream_is_the_same_answer(answer: Payload, stream: tuple[Payload, ...]) -> None:
-    """Its events make the body that comes without streaming. Without the last event it is incomplete."""
+def test_a_stream_gives_the_answer(answer: Payload, stream: tuple[Payload, ...]) -> None:
+    """The events give the same body as the answer without streaming. Without the last event the body is incomplete."""
     joined = cohere_chat.join_stream(sent(*stream))
     begun = cohere_chat.join_stream(sent(*stream[:-1]))
 
@@ -89,7 +89,7 @@ def test_a_stream_is_the_same_answer(answer: Payload, stream: tuple[Payload, ...
 
 
 def test_an_answer_is_read() -> None:
-    """Text, thoughts, counts and the reason."""
+    """An answer is read with its text, thoughts, counts and finish reason."""
     read = cohere_chat.read_response(TOLD)
 
     assert (read.content, read.reasoning, read.finish_reason, read.id) == ("Grüße", "I greet.", "COMPLETE", "c1")
@@ -98,7 +98,7 @@ def test_an_answer_is_read() -> None:
 
 
 def test_an_answer_with_a_tool_call_is_read() -> None:
-    """The plan is reasoning."""
+    """In an answer with a tool call, the plan is the reasoning."""
     read = cohere_chat.read_response(CALLED)
 
     assert (read.content, read.reasoning) == (None, "I list the files.")
@@ -108,14 +108,14 @@ def test_an_answer_with_a_tool_call_is_read() -> None:
 
 
 def test_an_error_is_kept() -> None:
-    """The message of the error is a text."""
+    """The error's message is text in the answer's `extra`."""
     body = {"id": "e1", "message": "invalid api token"}
 
     assert cohere_chat.read_response(body).extra == body
 
 
-def test_a_request_is_read() -> None:
-    """The model's earlier answer reads as it did when it arrived."""
+def test_an_earlier_answer_in_a_request_is_read_the_same() -> None:
+    """The model's earlier answer is read from the request as it was read when it arrived."""
     document = {"type": "document", "document": {"data": "a.txt"}}
     messages = [
         {"role": "system", "content": "Be brief."},
@@ -143,8 +143,8 @@ def test_a_request_is_read() -> None:
 @pytest.mark.parametrize(
     "broken", [None, [], {"message": {"content": 3, "tool_calls": {}}}, {"usage": [], "message": {}}]
 )
-def test_what_is_malformed_raises_nothing(broken: Payload) -> None:
-    """Readers take the values of the right type."""
+def test_malformed_values_raise_nothing(broken: Payload) -> None:
+    """Readers ignore values of the wrong type."""
     event_of_it = json.dumps({"type": "content-delta", "index": "x", "delta": broken})
 
     assert cohere_chat.read_response(broken).content is None
@@ -161,6 +161,6 @@ def test_what_is_malformed_raises_nothing(broken: Payload) -> None:
         ("api.mistral.ai", "/v1/fim/completions", "openai-completions", "mistral"),
     ],
 )
-def test_addresses(host: str, path: str, api: str, provider: str) -> None:
-    """The dialect has its own addresses, and the addresses that Mistral adds to OpenAI's."""
+def test_addresses_of_cohere_and_mistral_are_recognised(host: str, path: str, api: str, provider: str) -> None:
+    """The dialect has its own URLs, and Mistral has URLs of its own beside OpenAI's."""
     assert endpoint_of("POST", host, path) == Endpoint(api, provider, None, streams=False)

@@ -1,4 +1,4 @@
-"""Embeddings: no conversation, the usage, and no vectors outside the raw answer."""
+"""Embeddings: no messages, the usage, and no vectors outside the raw answer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from trace_recorder.dialects import embeddings
 from trace_recorder.values.messages import JoinedStream, LLMResponse, RequestReading, Usage
 
 
-def test_a_request():
+def test_a_request_is_read():
     """The input of embeddings is a parameter, and there are no messages."""
     body = {"model": "m", "input": ["a", "b"], "dimensions": 8}
     assert embeddings.read_request(body) == RequestReading(parameters=body, model="m")
@@ -30,11 +30,11 @@ def test_a_request():
         ([0.1], LLMResponse()),
     ],
 )
-def test_a_response(body, expected):
+def test_an_answer_is_read_without_its_vectors(body, expected):
     """OpenAI's and Ollama's answers give their usage without the vectors."""
     assert embeddings.read_response(body) == expected
 
 
-def test_no_stream():
-    """An answer that was taken for a stream is the one body that it is."""
+def test_a_body_in_place_of_a_stream_is_the_answer():
+    """If a single JSON body is read as a stream, the result is that body, complete and without events."""
     assert embeddings.join_stream('{"model": "m"}') == JoinedStream({"model": "m"}, ended=True, events=0)

@@ -1,4 +1,4 @@
-"""Providers that send every member of a union, with empty values: `type` decides."""
+"""Providers that send every member of a union, with empty values: the member `type` decides the kind."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ def delta(**members: Payload) -> Payload:
     return {"choices": [{"index": 0, "delta": {"content": "", **NONE, **members}, "finish_reason": ""}]}
 
 
-def test_a_plain_answer() -> None:
-    """A text is not a call, a refusal or a sound; an empty finish reason is absent."""
+def test_empty_members_of_an_answer_are_ignored() -> None:
+    """Empty members make no call, no refusal and no sound. An empty finish reason is absent."""
     message = {"role": "assistant", "content": "hi", "tool_calls": [], **NONE}
     body = {"choices": [{"index": 0, "message": message, "finish_reason": ""}]}
 
     assert openai_chat.read_response(body) == LLMResponse("hi", choices=(Choice(0, "hi"),))
 
 
-def test_the_calls_of_a_plain_answer() -> None:
-    """A function call has the function's arguments, a custom tool's call its text; an empty call is ignored."""
+def test_empty_members_of_calls_are_ignored() -> None:
+    """A function call has the function's arguments, a custom tool's call its text. An empty call is ignored."""
     message = {"role": "assistant", "content": None, "tool_calls": [FUNCTION, NO_CALL, CUSTOM], **NONE}
     body = {"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}
     choice = Choice(0, tool_calls=CALLS, finish_reason="tool_calls")
@@ -61,7 +61,7 @@ def test_the_calls_of_a_plain_answer() -> None:
     )
 
 
-def test_a_call_without_a_type_is_of_the_member_that_says_something() -> None:
+def test_a_call_without_a_type_is_read_by_its_nonempty_member() -> None:
     """If no type is given, the member that is not empty decides."""
     untyped = [{name: value for name, value in call.items() if name != "type"} for call in (FUNCTION, CUSTOM)]
     message = {"role": "assistant", "tool_calls": [untyped[0], {**untyped[1], "type": ""}]}
@@ -73,15 +73,15 @@ def test_a_call_without_a_type_is_of_the_member_that_says_something() -> None:
     ]
 
 
-def test_a_function_call_of_the_time_before_tools_is_still_one() -> None:
-    """The one function call of an old message is read if it is not empty."""
+def test_an_old_function_call_is_read_if_it_is_not_empty() -> None:
+    """The member `function_call` of old messages is read as a tool call if it is not empty."""
     [read] = openai_chat.read_message({"role": "assistant", "function_call": {"name": "f", "arguments": ""}})
 
     assert read == Message("assistant", tool_calls=(ToolCall("", "f", {}),))
 
 
-def test_a_streamed_answer() -> None:
-    """Empty members of every delta make neither a call nor a refusal, and take no arguments away."""
+def test_empty_members_of_deltas_are_ignored() -> None:
+    """Empty members of every delta make neither a call nor a refusal, and remove no arguments."""
     first = [{**FUNCTION, "index": 0, "function": {"name": "f", "arguments": ""}}, {**CUSTOM, "index": 1}]
     first[1]["custom"] = {"name": "g", "input": "fr"}
     more = {"id": "", "type": "", "custom": NO_CUSTOM, "function": {"name": "", "arguments": '{"a": 1}'}, "index": 0}
@@ -95,7 +95,7 @@ def test_a_streamed_answer() -> None:
     assert (response.tool_calls, response.finish_reason, response.extra) == (CALLS, "tool_calls", {})
 
 
-def test_an_answer_that_is_sent_back() -> None:
+def test_empty_members_of_a_request_are_ignored() -> None:
     """An agent that sends such an answer back has the same calls in its request."""
     message = {"role": "assistant", "content": "hi", "tool_calls": [FUNCTION, CUSTOM], **NONE}
 
@@ -107,8 +107,8 @@ def test_an_answer_that_is_sent_back() -> None:
     ]
 
 
-def test_a_tool_that_is_offered_so() -> None:
-    """A tool's declaration is chosen by its type."""
+def test_a_tool_s_declaration_is_read_by_its_type() -> None:
+    """The member that the type names is the declaration, whatever empty members there are."""
     declared = {"type": "custom", "custom": {"name": "g"}, "function": {"name": "", "parameters": {}}}
 
     assert openai_chat.read_tool(declared).name == "g"
@@ -133,15 +133,15 @@ def test_a_tool_that_is_offered_so() -> None:
         ),
     ],
 )
-def test_an_empty_finish_reason_is_none(read: object, body: Payload) -> None:
-    """The same is true in every dialect."""
+def test_an_empty_finish_reason_is_absent(read: object, body: Payload) -> None:
+    """In every dialect, an empty finish reason is read as None."""
     response = read(body)  # type: ignore[operator]
 
     assert (response.content, response.finish_reason, response.choices[0].finish_reason) == ("hi", None, None)
 
 
-def test_blocks_of_anthropic() -> None:
-    """The type of a block decides its kind. A text next to empty members is a plain text."""
+def test_blocks_of_anthropic_are_read_by_their_type() -> None:
+    """A text beside empty members is a plain text."""
     text = {"type": "text", "text": "hi", "id": "", "name": "", "input": {}, "citations": []}
     use = {"type": "tool_use", "id": "c1", "name": "f", "input": {"a": 1}, "text": "", "thinking": ""}
     response = anthropic_messages.read_response({"content": [text, use]})
@@ -151,8 +151,8 @@ def test_blocks_of_anthropic() -> None:
     assert anthropic_messages.read_message({"role": "assistant", "content": [text]}) == [Message("assistant", "hi")]
 
 
-def test_parts_of_gemini() -> None:
-    """The member that is not empty decides the kind of a part. An empty call or text next to it is ignored."""
+def test_parts_of_gemini_are_read_by_their_nonempty_member() -> None:
+    """An empty call or text beside that member is ignored."""
     image = {"text": "", "inlineData": {"mimeType": "image/png", "data": "iVBO"}, "functionCall": {}}
     parts = [
         {"text": "hi", "functionCall": {"name": "", "args": {}}, "inlineData": {}},
@@ -170,8 +170,8 @@ def test_parts_of_gemini() -> None:
     assert message.content == [image]
 
 
-def test_items_of_the_responses_dialect() -> None:
-    """An item has the kind of its type; empty members of its text are ignored."""
+def test_items_of_responses_are_read_by_their_type() -> None:
+    """Empty members of an item's text are ignored."""
     part = {"type": "output_text", "text": "hi", "annotations": [], "refusal": "", "audio": NO_AUDIO}
     item = {"type": "message", "role": "assistant", "name": "", "content": [part]}
 

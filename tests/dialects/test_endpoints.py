@@ -1,4 +1,4 @@
-"""Which addresses are LLM calls, in which dialect, and who serves them."""
+"""Which URLs are LLM calls, in which dialect, and of which provider."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ OTHER_TRAFFIC = (
 
 @pytest.mark.parametrize("path", CALLS)
 def test_an_llm_call_is_recognised_by_its_path(path: str) -> None:
-    """The end of the path gives the dialect, and the model or deployment where it is there."""
+    """The end of the path gives the dialect, and the model or deployment if the path has it."""
     api, model, streams = CALLS[path]
 
     assert endpoint_of("POST", "api.openai.com", path) == Endpoint(api, "openai", model, streams)
@@ -67,7 +67,7 @@ BEDROCK = {
 
 @pytest.mark.parametrize("path", BEDROCK)
 @pytest.mark.parametrize("host", ["bedrock-runtime.us-east-1.amazonaws.com", "127.0.0.1"])
-def test_calls_of_bedrock(path: str, host: str) -> None:
+def test_calls_of_bedrock_are_recognised_by_their_path(path: str, host: str) -> None:
     """The path has the model, or the name of a profile, and names the provider, at any host."""
     api, model, streams = BEDROCK[path]
 
@@ -75,14 +75,14 @@ def test_calls_of_bedrock(path: str, host: str) -> None:
 
 
 @pytest.mark.parametrize("path", OTHER_TRAFFIC)
-def test_other_traffic_is_none(path: str) -> None:
+def test_other_requests_are_not_calls(path: str) -> None:
     """Requests that ask no model for an answer, and other protocols, are not recorded."""
     assert endpoint_of("POST", "api.openai.com", path) is None
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])
 def test_only_post_is_a_call(method: str) -> None:
-    """The same address with another method reads or deletes stored objects."""
+    """A request to the same URL with a different method reads or deletes stored objects."""
     assert endpoint_of(method, "api.openai.com", "/v1/responses") is None
 
 
@@ -104,13 +104,15 @@ def test_only_post_is_a_call(method: str) -> None:
         ("s3.amazonaws.com", "openai"),
     ],
 )
-def test_a_provider_is_told_by_its_host(host: str, provider: str) -> None:
-    """The name of a host, or of one above it, gives the provider; a name that only has the same ending does not."""
+def test_a_provider_is_known_by_its_host(host: str, provider: str) -> None:
+    """A host's name, or the name of a parent domain, gives the provider. A name that only has the same ending
+    does not.
+    """
     assert provider_of(host, "/v1/chat/completions", "openai") == provider
 
 
-def test_azure_and_ollama_are_told_on_hosts_without_a_name() -> None:
-    """Azure's paths and Ollama's port show who serves on a host that is not known."""
+def test_azure_and_ollama_are_recognised_on_unknown_hosts() -> None:
+    """Azure's paths and Ollama's port give the provider on an unknown host."""
     azure = provider_of("gateway.example", "/openai/deployments/d/chat/completions", "openai", 443)
     ollama = provider_of("127.0.0.1", "/v1/chat/completions", "openai", 11434)
 
@@ -131,15 +133,15 @@ OTHERS = (
 )
 
 
-def test_models_are_told_from_a_provider_s_other_servers() -> None:
+def test_model_hosts_are_distinguished_from_a_provider_s_other_hosts() -> None:
     """The host of a connection decides. The port of Ollama is enough."""
     assert [host for host in MODELS if not is_model_server(host, 443, {})] == []
     assert [host for host in OTHERS if is_model_server(host, 443, {})] == []
     assert is_model_server("10.0.0.1", 11434, {})
 
 
-def test_a_model_may_be_where_the_environment_says() -> None:
-    """A URL with or without a scheme and a port; every name of this machine is the same host."""
+def test_environment_variables_name_hosts_of_models() -> None:
+    """A URL may have a scheme and a port or not. Every name of this machine is the same host."""
     environment = {
         "OPENAI_BASE_URL": "http://127.0.0.1:8000/v1",
         "ANTHROPIC_BASE_URL": "https://gate.example.com",

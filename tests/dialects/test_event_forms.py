@@ -1,4 +1,4 @@
-"""Runs of events that differ only in one text: joined as one event, they give what the single events give."""
+"""Runs of events that differ only in one text: joined together, they give the same as the events joined one by one."""
 
 from __future__ import annotations
 
@@ -48,21 +48,21 @@ FORMS = {
         '{"type":"response.output_text.done","output_index":0,"content_index":0,"text":TEXT}',
     ],
 }
-"""Events of each dialect. Merging some of them again and again has an effect besides that of the text."""
+"""Events of each dialect. For some of them, repeated merging has an effect beside that on the text."""
 WORDS = st.one_of(
     st.sampled_from([" word", "\n", '"', "\\", "é", "{", "}", "{}", "data: {", "", "\ud83d", "\ude00"]), st.text()
 )
 SPELLED = st.one_of(
     *[WORDS.map(json.dumps)] * 9, st.sampled_from(['"\\q"', '"a\tb"', '"', "1", '["a"]', '"a","b":"c"'])
 )
-"""JSON strings, and sometimes anything else."""
+"""JSON strings, and sometimes other texts."""
 BETWEEN = st.sampled_from(["", "event: a\n", "event: error\n", "data: 1\n", "id: 1\n"])
 ENDS = st.sampled_from(["\n\n", "\n\n", "\n"])
 LAST = [{"choices": [{"index": 0, "delta": {"content": "z"}, "finish_reason": "stop"}], "id": "d"}]
 
 
 def stream_of(form: str, texts: list[str], between: str = "", end: str = "\n\n", comment: str = "") -> bytes:
-    """Return a stream of events of one form. Comments between the events make no difference, but break the run."""
+    """Return a stream of events of one form. Comments between the events do not change the result, but end the run."""
     events = [
         between
         + "data: "
@@ -88,8 +88,10 @@ def words(number: int) -> list[str]:
 @example(texts=words(11), between="", end="\n\n")
 @example(texts=['"{}"'] * 10, between="", end="\n\n")
 @example(texts=[*words(5), '"\\q"', *words(5), '"a\tb"', *words(5), '"\\""', "1", *words(5)], between="", end="\n\n")
-def test_a_run_is_joined_as_its_events_are(api: str, form: str, texts: list[str], between: str, end: str) -> None:
-    """The answer and the number of events are the same as if no two events were neighbours."""
+def test_a_run_of_events_gives_the_same_as_its_events(
+    api: str, form: str, texts: list[str], between: str, end: str
+) -> None:
+    """The answer and the count are the same as if no two events were neighbours."""
     runs, single = (stream_of(form, texts, between, end, comment) for comment in ("", ": \n"))
 
     assert join_stream(api, runs) == join_stream(api, single)
@@ -104,15 +106,15 @@ def test_a_run_is_joined_as_its_events_are(api: str, form: str, texts: list[str]
         ("openai-responses", FORMS["openai-responses"][0]),
     ],
 )
-def test_the_events_of_a_run_are_not_joined_one_by_one(api: str, form: str) -> None:
+def test_the_events_of_a_run_are_joined_together(api: str, form: str) -> None:
     """A run of ten times as many events takes hardly more calls of our functions."""
     few, many = (stream_of(form, words(events)) for events in (50, 500))
 
     assert calls(lambda: join_stream(api, many)) < 2 * calls(lambda: join_stream(api, few))
 
 
-def test_streams_without_runs_are_rarely_searched_for_them() -> None:
-    """If two texts take turns, few of the events are compared with those after them."""
+def test_streams_without_runs_are_rarely_searched_for_runs() -> None:
+    """If two texts take turns, few events are compared with the events after them."""
     lines = [f'data: {{"index":{number % 2},"text":"word{number}"}}' for number in range(1000)]
     merge = MergedRuns(lambda _: True)
 

@@ -1,4 +1,4 @@
-"""Shared by all dialects: no reader refuses any JSON or text from a provider.
+"""The rule for all dialects: no reader refuses any JSON or text from a provider.
 
 The values are drawn by `Random`, because Hypothesis takes many times as long to draw them. A failure names the seed.
 """
@@ -24,7 +24,7 @@ SHARED = """
     role content name type text function arguments tool_calls tool_call_id id index delta message finish_reason usage
     error thinking thought reasoning reasoning_content parts summary status output {"a {}
 """
-"""Words that readers take from functions that several dialects share, and texts that are arguments."""
+"""Words that readers take from shared functions, and texts that are arguments."""
 LEAVES: tuple[Payload, ...] = (
     *(None, True, False, 0, 1, -1, 7, 2**70, 0.5, -0.0, 1e308, float("nan"), float("inf")),
     *("", "x", " ", "ä\n\u2028", "\0", "\ud800", "[1", "1e999"),
@@ -35,20 +35,20 @@ LETTERS = 'data: event{}[]",:\\\r\n0.5eä\u2028\ufeff\0'
 
 @cache
 def words_of(name: str) -> list[str]:
-    """Return every string in the source of a dialect, and the shared ones."""
+    """Return every string in the source of a dialect, and the shared words."""
     source = inspect.getsource(sys.modules[DIALECTS[name].read_request.__module__])
     return sorted({*re.findall(r'"([\w.]+)"', source), *SHARED.split()})
 
 
 def seeds() -> Iterator[int]:
-    """Yield ten seeds for each example of a property: the same each time, or others with the profile `search`."""
+    """Yield ten seeds for each example of a property: the same each time, or new seeds with the profile `search`."""
     profile = settings()
     first = 0 if profile.derandomize else randrange(2**32)
     yield from range(first, first + 10 * profile.max_examples)
 
 
 def any_json(random: Random, words: list[str], depth: int = 5) -> Payload:
-    """Return any JSON in these words."""
+    """Return random JSON made of these words."""
     kind = random.randrange(10) if depth else 9
     if kind < 3 and depth < 5:
         return [any_json(random, words, depth - 1) for _ in range(random.randrange(4))]
@@ -58,7 +58,7 @@ def any_json(random: Random, words: list[str], depth: int = 5) -> Payload:
 
 
 def any_stream(random: Random, words: list[str]) -> str:
-    """Return any text, or events, lines or a list of any JSON."""
+    """Return a random text, or events, lines or a list of random JSON."""
     values = [any_json(random, words, random.choice((5, 5, 1))) for _ in range(random.randrange(6))]
     kind = random.randrange(4)
     if kind == 0:
@@ -74,7 +74,7 @@ def read_message(dialect: Dialect, element: Payload) -> list[Message]:
 
 @pytest.mark.parametrize("name", DIALECTS)
 def test_any_json_is_read(name: str) -> None:
-    """A request, a message and a response of any shape are read."""
+    """A request, a message and a response of any form are read."""
     dialect, words = DIALECTS[name], words_of(name)
     for seed in seeds():
         random = Random(seed)
@@ -87,7 +87,7 @@ def test_any_json_is_read(name: str) -> None:
 
 @pytest.mark.parametrize("name", DIALECTS)
 def test_any_text_is_joined(name: str) -> None:
-    """A text of any kind is joined as a stream, the result is read, and an error of the stream is in its body."""
+    """Any text is joined as a stream, and the result is read. An error of the stream is in its body."""
     dialect, words = DIALECTS[name], words_of(name)
     for seed in seeds():
         joined = dialect.join_stream(any_stream(Random(seed), words))

@@ -1,4 +1,6 @@
-"""Google's generateContent dialect: parts become messages and calls, chunks become the answer, nothing is lost."""
+"""Google's generateContent dialect: parts become messages and calls, chunks become the answer, and no content
+is lost.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def responding(name: str, response: object, **members: object) -> dict:
 
 
 def test_a_request_is_read():
-    """The system instruction comes first, tools are flat, built-in ones by name, and the rest are parameters."""
+    """The system instruction comes first, tools are flat, built-in tools are named, and other members are
+    parameters.
+    """
     declared = {"name": "f", "description": "does f", "parameters": {"type": "OBJECT"}}
     by_schema = {"name": "g", "parametersJsonSchema": {"type": "object"}}
     body = {
@@ -55,7 +59,7 @@ def test_a_request_is_read():
     )
 
 
-def test_both_spellings_are_one():
+def test_both_spellings_are_read():
     """A client's snake_case is read like camelCase."""
     body = {
         "system_instruction": {"parts": [{"text": "Be brief."}]},
@@ -69,7 +73,7 @@ def test_both_spellings_are_one():
 
 
 def test_results_without_ids_are_paired_by_name():
-    """A function's response becomes a tool message that answers the call of its name."""
+    """A function's response becomes a tool message that answers the call with the same name."""
     contents = [
         {"role": "model", "parts": [calling("f"), calling("g")]},
         {"role": "user", "parts": [responding("g", {"result": "two"}), responding("f", {"a": 1}), {"text": "Go on."}]},
@@ -92,14 +96,14 @@ def test_results_without_ids_are_paired_by_name():
         ({"rows": [], "error": None}, '{"rows":[],"error":null}', False),
     ],
 )
-def test_a_response_that_is_an_error_says_so(response, content, failed):
-    """The API reports failures under `error`, and the SDK reports failed functions there that it calls itself."""
+def test_a_function_response_with_an_error_has_failed(response, content, failed):
+    """The API reports failures under `error`. So does the SDK for failed functions that it calls itself."""
     [message] = read_message({"role": "user", "parts": [responding("f", response)]})
     assert (message.content, message.extra.get("is_error")) == (content, True if failed else None)
 
 
-def test_thoughts_leave_the_content_and_other_parts_stay():
-    """A thought is reasoning, kept whole where it is signed; media stay parts; a call keeps its signature."""
+def test_thoughts_are_separated_from_the_content():
+    """A thought is reasoning, and kept whole if it is signed. Media stay parts, and a call keeps its signature."""
     signed = {"text": "Hm.", "thought": True, "thoughtSignature": "c2ln"}
     image = {"inlineData": {"mimeType": "image/png", "data": "iVBO"}}
     parts = [
@@ -121,15 +125,15 @@ def test_thoughts_leave_the_content_and_other_parts_stay():
 
 
 @pytest.mark.parametrize("content", ["Hi", {"parts": "Hi"}, {"parts": {"text": "Hi"}}, {"parts": ["Hi"]}])
-def test_a_text_may_stand_for_a_content(content):
-    """The short forms that clients allow are read as the text they are."""
+def test_a_text_in_place_of_a_content_is_read(content):
+    """The short forms that clients allow are read as the text that they contain."""
     assert read_message(content) == [Message("user", "Hi")]
 
 
 def test_a_response_is_read():
-    """Each candidate is a choice.
+    """Each candidate is a choice, whose `extra` has its other members.
 
-    Its other members are in its `extra`, those of its parts in the `extra` of the answer.
+    The `extra` of the answer has those of its parts.
     """
     image = {"inlineData": {"mimeType": "image/png", "data": "iVBO"}}
     first = {"content": {"parts": [{"text": "a"}, image, {"text": "b"}], "role": "model"}, "finishReason": "STOP"}
@@ -154,8 +158,8 @@ def test_a_response_is_read():
     )
 
 
-def test_what_an_sdk_dumps_is_read():
-    """An answer that the SDK's own object was turned into, with its nulls and in snake_case, reads the same."""
+def test_a_dump_of_an_sdk_s_object_is_read():
+    """An answer converted from the SDK's object, with nulls and in snake_case, is read the same."""
     part = {"text": "a", "thought": None, "function_call": None, "inline_data": None}
     call = {"text": None, "function_call": {"id": "c", "name": "f", "args": {"a": 1}, "will_continue": None}}
     candidate = {"content": {"parts": [part, call], "role": "model"}, "finish_reason": "STOP", "safety_ratings": None}
@@ -176,18 +180,18 @@ def test_what_an_sdk_dumps_is_read():
 
 
 @pytest.mark.parametrize(("number", "word"), [(1, "STOP"), (2, "MAX_TOKENS"), (9, "9")])
-def test_a_finish_reason_may_be_a_number(number, word):
-    """Finish reasons that some clients request as numbers are given in words, where all servers agree on them."""
+def test_numbers_of_finish_reasons_are_read_as_words(number, word):
+    """Some clients request finish reasons as numbers. A number is read as a word if all servers agree on it."""
     assert read_response(chunk({"text": "a"}, finishReason=number)).finish_reason == word
 
 
 @pytest.mark.parametrize("body", [{"error": {"code": 404}}, {"promptFeedback": {"blockReason": "SAFETY"}}])
-def test_no_answer_has_no_choices(body):
-    """An error and a prompt that was blocked are no answers: they are in the extra."""
+def test_an_error_or_blocked_prompt_has_no_choices(body):
+    """An error and a blocked prompt are not answers. They are in `extra`."""
     assert read_response(body) == LLMResponse(extra=body)
 
 
-def test_a_stream_with_everything_is_the_answer():
+def test_a_stream_of_every_kind_of_part_is_joined():
     """Texts of one kind are joined, other parts keep their places, and the last counts are used."""
     joined = join_stream((DATA / "google_everything.sse").read_text(encoding="utf-8"))
     usage = {"promptTokenCount": 9, "candidatesTokenCount": 12, "totalTokenCount": 41, "thoughtsTokenCount": 20}
@@ -239,21 +243,21 @@ def test_a_joined_stream_is_read_like_an_answer():
 
 
 def test_candidates_are_joined_by_index():
-    """Chunks of several candidates go each to its own, and the stream has ended when all have."""
+    """Chunks of several candidates are joined separately. The stream has ended when all candidates have."""
     two = {"candidates": [{"index": 1, "content": {"parts": [{"text": "B"}]}, "finishReason": "STOP"}]}
     joined = join_stream(sse(chunk({"text": "a"}, index=0), two, chunk({"text": "b"}, index=0)))
     assert ([choice.content for choice in read_response(joined.body).choices], joined.ended) == (["ab", "B"], False)
 
 
-def test_log_probabilities_are_gathered():
-    """Each chunk has the log-probabilities of its own tokens. All of them are kept."""
+def test_log_probabilities_of_all_chunks_are_kept():
+    """Each chunk has the log-probabilities of its own tokens."""
     pieces = [chunk({"text": token}, logprobsResult={"chosenCandidates": [{"token": token}]}) for token in "ab"]
     gathered = {"logprobsResult": {"chosenCandidates": [{"token": "a"}, {"token": "b"}]}}
     assert read_response(join_stream(sse(*pieces)).body).choices[0].extra == gathered
 
 
-def test_an_array_is_a_stream_too():
-    """A stream that was not asked for as events is an array, which may be cut off in the middle."""
+def test_an_array_is_read_as_a_stream():
+    """A stream that was not requested as events is an array, which may be cut off in the middle."""
     text = json.dumps([chunk({"text": "a"}), chunk({"text": "b"}, finishReason="STOP")], indent=2)
     whole, cut = join_stream(text), join_stream(text[:-40])
     assert [(read_response(joined.body).content, joined.ended) for joined in (whole, cut)] == [
@@ -262,26 +266,26 @@ def test_an_array_is_a_stream_too():
     ]
 
 
-def test_an_array_may_be_read_as_an_answer():
+def test_a_parsed_array_is_read_as_an_answer():
     """The parsed array of a stream gives the same reading as the stream."""
     chunks = [chunk({"text": "a"}), chunk({"text": "b"})]
     assert read_response(chunks) == read_response(join_stream(sse(*chunks)).body)
 
 
 @pytest.mark.parametrize("text", ['data: {"error": {"code": 503}}\n\n', '{\n  "error": {"code": 503}\n}\n'])
-def test_an_error_midway_is_the_streams_error(text):
+def test_an_error_in_a_stream_is_the_stream_s_error(text):
     """An error ends a stream as an event, or as bare JSON after the events."""
     joined = join_stream(sse(chunk({"text": "a"})) + text)
     assert (joined.error, joined.events, read_response(joined.body).content) == ({"code": 503}, 2, "a")
 
 
-def test_broken_events_are_passed_over_and_counted():
-    """An event that is no JSON changes nothing but the count; the last event needs no empty line."""
+def test_broken_events_are_skipped_and_counted():
+    """An event that is not JSON changes only the count of events. The last event needs no empty line."""
     text = sse(chunk({"text": "a"})) + "data: {]\n\ndata: " + json.dumps(chunk({"text": "b"}))
     assert (join_stream(text).events, read_response(join_stream(text).body).content) == (3, "ab")
 
 
-def test_streamed_arguments_are_put_together():
+def test_streamed_arguments_are_joined():
     """A call whose arguments come value by value, each with its path, is one call with all of them."""
     values = (
         {"stringValue": "New "},

@@ -1,4 +1,6 @@
-"""Google's Interactions dialect: steps become messages and calls, events become the interaction, nothing is lost."""
+"""Google's Interactions dialect: steps become messages and calls, events become the interaction, and no content is
+lost.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,8 @@ def event(kind: str, index: int, **members: object) -> dict:
     return {"event_type": kind, "index": index, **members}
 
 
-def test_a_text_is_the_users_message():
-    """A plain input is a user message after the system's; tools are flat, and the rest are parameters."""
+def test_a_text_is_the_user_s_message():
+    """A plain input is a user message after the system's. Tools are flat, and other members are parameters."""
     declared = {"type": "function", "name": "f", "description": "does f", "parameters": {"type": "object"}}
     body = {"model": "gemini-x", "input": "Hi", "system_instruction": "Be brief.", "tools": [declared], "stream": None}
     reading = read_request({**body, "tools": [declared, {"type": "google_search"}]})
@@ -45,13 +47,13 @@ def test_a_text_is_the_users_message():
 
 
 def test_contents_are_one_message():
-    """A list of contents is one message of the user, with the texts and media as its parts."""
+    """A list of contents is one message of the user, whose parts are the texts and media."""
     contents = [text("See:"), {"type": "image", "data": "iVBO", "mime_type": "image/png"}]
     assert read_request({"input": contents}).messages == [Message("user", contents)]
 
 
-def test_neighbouring_steps_of_one_side_are_one_message():
-    """A turn of the model is one message, and each result of a function is one."""
+def test_consecutive_steps_of_one_side_are_one_message():
+    """A turn of the model is one message, and each result of a function is one message."""
     search = {"type": "google_search_call", "id": "s", "arguments": {"queries": ["a"]}}
     steps = [
         {"type": "user_input", "content": [text("Hi")]},
@@ -89,13 +91,13 @@ def test_neighbouring_steps_of_one_side_are_one_message():
         (None, []),
     ],
 )
-def test_one_element_is_read(element, messages):
-    """A turn with a role, of the API's first form, and a step with more than its contents are read completely."""
+def test_single_elements_are_read_completely(element, messages):
+    """A turn with a role, from the API's first form, and a step with more than its contents are read completely."""
     assert read_message(element) == messages
 
 
 def test_a_response_is_read():
-    """Texts of the outputs are the content, and steps that say more are in the extra."""
+    """Texts of the outputs are the content. Steps with other members are kept in `extra`."""
     steps = [THOUGHT, {"type": "model_output", "content": [text("It is "), text("blue.")]}, CALL]
     usage = {"total_input_tokens": 3, "total_output_tokens": 4, "total_cached_tokens": 0, "total_tokens": 7}
     body = {"id": "v1", "status": "requires_action", "steps": steps, "usage": usage, "model": "gemini-x", "object": "o"}
@@ -113,7 +115,7 @@ def test_a_response_is_read():
     )
 
 
-def test_what_the_user_said_is_no_answer():
+def test_the_input_is_not_part_of_the_answer():
     """If an interaction contains its input, the answer begins after the input."""
     steps = [{"type": "user_input", "content": [text("Hi")]}, {"type": "model_output", "content": [text("Ho")]}]
     response = read_response({"status": "completed", "steps": steps})
@@ -121,7 +123,7 @@ def test_what_the_user_said_is_no_answer():
 
 
 def test_outputs_of_the_first_form_are_read():
-    """The flat list of contents that the API gave at first is read like its steps."""
+    """The flat list of contents of the API's first form is read like steps."""
     response = read_response({"status": "completed", "outputs": [THOUGHT, text("Ho"), CALL]})
     assert (response.content, response.reasoning, response.tool_calls, response.extra) == (
         "Ho",
@@ -132,13 +134,13 @@ def test_outputs_of_the_first_form_are_read():
 
 
 @pytest.mark.parametrize("body", [{"status": "in_progress"}, {"error": {"message": "no"}}])
-def test_no_answer_has_no_choices(body):
-    """A running interaction and an error are not answers: their text is in `extra`."""
+def test_an_unfinished_interaction_or_error_has_no_choices(body):
+    """A running interaction and an error are not answers. They are in `extra`."""
     assert read_response(body) == LLMResponse(extra=body)
 
 
-def test_a_stream_with_everything_is_the_interaction():
-    """Summaries, signatures, texts, media, annotations and arguments come together in their steps."""
+def test_a_stream_of_every_kind_of_event_is_joined():
+    """Summaries, signatures, texts, media, annotations and arguments are joined in their steps."""
     joined = join_stream((DATA / "google_interactions.sse").read_text(encoding="utf-8"))
     annotations = [{"type": "url_citation", "url": "https://sky.example"}]
     counts = {"total_input_tokens": 11, "total_cached_tokens": 0, "total_output_tokens": 14}
@@ -167,8 +169,8 @@ def test_a_stream_with_everything_is_the_interaction():
     )
 
 
-def test_a_stream_that_was_cut_off_has_what_had_come():
-    """Arguments that were cut off stay text, the counts are the last ones seen, and there is no finish reason."""
+def test_an_incomplete_stream_has_the_received_part():
+    """Arguments that were cut off stay text, the counts are the last received ones, and there is no finish reason."""
     whole = (DATA / "google_interactions.sse").read_text(encoding="utf-8")
     joined = join_stream(whole[: whole.index("event: interaction.completed") - 100])
     response = read_response(joined.body)
@@ -182,7 +184,7 @@ def test_a_stream_that_was_cut_off_has_what_had_come():
 
 
 def test_a_stream_of_the_first_form_is_joined():
-    """Contents that are started and grow by themselves become the outputs."""
+    """Contents without steps, each with a start and deltas, become the outputs."""
     events = [
         event("content.start", 0, content={"type": "text", "text": ""}),
         event("content.delta", 0, delta=text("It is ")),
@@ -191,28 +193,28 @@ def test_a_stream_of_the_first_form_is_joined():
     assert join_stream(sse(*events)).body == {"outputs": [text("It is blue.")]}
 
 
-def test_a_delta_whose_start_is_lost_begins_an_output():
-    """If a stream is joined from its middle, its existing parts are read."""
+def test_a_delta_without_its_start_begins_an_output():
+    """If a stream is joined from its middle, the deltas without a start are read too."""
     joined = join_stream(sse(event("step.delta", 3, delta=text("blue."))))
     assert joined.body == {"steps": [{"type": "model_output", "content": [text("blue.")]}]}
 
 
-def test_steps_that_the_provider_sums_up_stand():
-    """If the last event has the steps, these are used."""
+def test_steps_in_the_last_event_are_used():
+    """If the last event has all steps, these replace the joined steps."""
     steps = [{"type": "model_output", "content": [text("whole")]}]
     last = {"event_type": "interaction.completed", "interaction": {"steps": steps}}
     assert join_stream(sse(event("step.delta", 0, delta=text("who")), last)).body == {"steps": steps}
 
 
-def test_an_error_midway_is_the_streams_error():
-    """The text before an error event is kept, next to the error."""
+def test_an_error_in_a_stream_is_the_stream_s_error():
+    """The text before an error event is kept beside the error."""
     failed = {"event_type": "error", "error": {"code": "x", "message": "no"}}
     joined = join_stream(sse(event("step.delta", 0, delta=text("He")), failed))
     assert (joined.error, joined.ended, read_response(joined.body).content) == (failed["error"], False, "He")
 
 
-def test_a_step_that_the_values_do_not_hold_is_kept():
-    """A cited text keeps its step, next to the text. Plain texts, thoughts and calls keep none."""
+def test_a_step_that_the_values_cannot_express_is_kept():
+    """A cited text keeps its step, beside the text. Plain texts, thoughts and calls keep no step."""
     cited = {"type": "text", "text": "It is blue.", "annotations": [{"type": "url_citation", "url": "https://sky"}]}
     steps = [
         {"type": "thought", "summary": [{"type": "text", "text": "The sky."}]},
@@ -230,8 +232,8 @@ def test_a_step_that_the_values_do_not_hold_is_kept():
     )
 
 
-def test_other_blocks_are_at_their_position_in_extra():
-    """Positions count the kept steps, those of the input too. A plain text is not kept."""
+def test_other_blocks_have_their_position_in_extra():
+    """Positions count the kept steps, including those of the input. A step of plain text is not kept."""
     image = [{"type": "image", "data": "aQ=="}]
     steps = [
         {"type": "user_input", "content": image},

@@ -1,4 +1,4 @@
-"""Tolerant access to JSON: a value of the wrong type raises nothing, and is not lost."""
+"""Tolerant access to JSON: a value of the wrong type raises no error, and is not lost."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ VALUES: list[Payload] = [None, True, 0, 12.0, 1.5, float("inf"), "", "text", [],
         (json_access.as_number, [None, None, 0, 12.0, 1.5, float("inf")] + [None] * 6),
     ],
 )
-def test_a_value_of_another_type_is_as_good_as_none(read, expected):
-    """Each `as_` function returns a value of its type, and the empty value instead of any other."""
+def test_a_value_of_a_wrong_type_is_empty(read, expected):
+    """Each `as_` function returns a value of its type, and the empty value in place of any other."""
     assert [read(value) for value in VALUES] == expected
 
 
 @pytest.mark.parametrize(
     ("text", "expected"), [('{"a": 1}', {"a": 1}), ("[]", []), ("", None), ("{", None), ("[" * 100_000, None)]
 )
-def test_text_that_is_no_json_is_none(text, expected):
+def test_a_text_that_is_not_json_is_none(text, expected):
     """A JSON text is parsed. A text that is cut off, or nested too deep, becomes None."""
     assert json_access.json_value(text) == expected
 
 
 def test_members_of_the_right_type_are_taken():
-    """A taken member is missing in the rest, and the given object is unchanged."""
+    """A taken member is missing from the rest, and the given object is unchanged."""
     given = {"t": "x", "i": 3, "n": 0.5, "l": [1], "o": {"k": 1}, "any": True, "left": "over"}
     members = Members(given)
     taken = [members.text("t"), members.integer("i"), members.number("n"), members.array("l"), members.object("o")]
@@ -46,24 +46,22 @@ def test_members_of_the_right_type_are_taken():
     )
 
 
-def test_members_of_another_type_stay_in_the_rest():
-    """A member whose type is not the one that was asked for is left where it is."""
+def test_members_of_a_wrong_type_stay_in_the_rest():
+    """A member whose type differs from the requested type is not taken."""
     members = Members({"t": 1, "i": "3", "n": [], "l": {}, "o": "x"})
     taken = [members.text("t"), members.integer("i"), members.number("n"), members.array("l"), members.object("o")]
     assert (taken, members.rest()) == ([None, None, None, [], {}], {"t": 1, "i": "3", "n": [], "l": {}, "o": "x"})
 
 
-def test_what_is_not_taken_from_inside_stays_in_the_rest():
-    """An opened member keeps its place among the other members with its remaining contents, and is dropped if it is
-    empty.
-    """
+def test_untaken_inner_members_stay_in_the_rest():
+    """An opened member stays at its place with its remaining contents, and is dropped if it is empty."""
     members = Members({"half": {"a": 1, "b": 2}, "whole": {"a": 1}, "text": "x"})
     taken = [members.nested(key).integer("a") for key in ("half", "whole", "text", "absent")]
     assert (taken, members.rest()) == ([1, 1, None, None], {"half": {"b": 2}, "text": "x"})
 
 
-def test_a_number_inside_is_taken_from_the_first_object_that_has_it():
-    """The other members stay, without nulls, and an object without other members goes."""
+def test_an_inner_number_is_taken_from_the_first_object_that_has_it():
+    """The other members stay without nulls, and an object without other members is dropped."""
     first, second = {"n": None, "a": 1}, {"n": 0, "b": None}
     members = Members({"first": first, "second": second, "third": {"n": 2}, "text": "x"})
     taken = members.integers_inside(("n", ("absent", "first", "second", "third")), ("m", ("text",)))
@@ -71,14 +69,14 @@ def test_a_number_inside_is_taken_from_the_first_object_that_has_it():
     assert (first, second) == ({"n": None, "a": 1}, {"n": 0, "b": None})
 
 
-def test_nulls_are_no_rest_but_parameters():
-    """The rest is without nulls; `all` has them, since of a request's parameters they were sent on purpose."""
+def test_nulls_are_dropped_except_in_parameters():
+    """`rest` drops nulls. `all` keeps them, because a client sends a null parameter on purpose."""
     members = Members({"stop": None, "n": 2})
     assert (members.rest(), members.all()) == ({"n": 2}, {"stop": None, "n": 2})
 
 
 @pytest.mark.parametrize("value", [None, 3, "text", [{"a": 1}]])
-def test_a_value_that_is_no_object_has_no_members(value):
+def test_a_value_that_is_not_an_object_has_no_members(value):
     """A value that is not an object has no members."""
     members = Members(value)
     assert (members.take("a"), members.rest()) == (None, {})
@@ -98,8 +96,8 @@ def test_a_value_that_is_no_object_has_no_members(value):
         (7, 7),
     ],
 )
-def test_arguments_are_an_object_or_what_came(raw, expected):
-    """Arguments that are a JSON object are parsed, and absent arguments are {}. All others stay as they came."""
+def test_arguments_are_an_object_or_unchanged(raw, expected):
+    """Arguments that are a JSON object are parsed, and absent arguments are {}. All others stay unchanged."""
     assert json_access.arguments_of(raw) == expected
 
 
@@ -118,8 +116,8 @@ def test_arguments_are_an_object_or_what_came(raw, expected):
         (7, [7]),
     ],
 )
-def test_content_is_one_text_or_its_parts(parts, expected):
-    """One plain text part becomes its text, no part becomes None, and anything else becomes the list of parts."""
+def test_content_is_a_text_or_a_list_of_parts(parts, expected):
+    """A single plain text part becomes its text, no part becomes None, and anything else becomes the list of parts."""
     assert json_access.content_of(parts) == expected
 
 
@@ -128,11 +126,11 @@ def test_content_is_one_text_or_its_parts(parts, expected):
     [("model", "assistant"), ("function", "tool"), ("developer", "developer"), (None, "user"), (3, "user")],
 )
 def test_roles_are_in_the_common_words(value, expected):
-    """Providers' words for roles become the common ones, and no role is the user's."""
+    """Providers' words for roles become the common words. A missing role is the user's."""
     assert json_access.role_of(value) == expected
 
 
 @pytest.mark.parametrize(("texts", "expected"), [([], None), ([None], None), (["", None], ""), (["a", "b"], "ab")])
-def test_no_text_joins_to_none(texts, expected):
+def test_no_texts_are_joined_to_none(texts, expected):
     """Texts are joined. If there is no text, None is returned."""
     assert json_access.join_texts(texts) == expected

@@ -1,4 +1,4 @@
-"""Streams of a hundred thousand events are put together whole, in every dialect: each text is joined once."""
+"""Streams of a hundred thousand events are joined completely, in every dialect: each text is joined once."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ EVENTS: dict[str, str] = {
     "ollama-chat": '{"message":{"role":"assistant","content":"wort "},"done":false}',
     "ollama-generate": '{"response":"wort ","done":false}',
 }
-"""An event of each kind that is put together with those before it; `%d` is its number."""
+"""An event of each kind that is joined with the events before it. `%d` is its number."""
 
 
 @pytest.mark.parametrize("kind", EVENTS)
-def test_a_long_stream_is_put_together(kind: str) -> None:
-    """No event of 100,000 is lost. A reader that adds their texts up one by one would never end."""
+def test_a_long_stream_is_joined(kind: str) -> None:
+    """No event of 100,000 is lost. A reader that joined each text to all texts before it would take hours."""
     code = """
         import json, sys
         from trace_recorder.dialects.dialect import join_stream, dialect_of

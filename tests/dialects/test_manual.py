@@ -19,6 +19,6 @@ from trace_recorder.values.messages import Payload, Usage
         ({"total_tokens": 3}, Usage(extra={"total_tokens": 3})),
     ],
 )
-def test_no_tokens_is_a_count_and_no_number_is_none(given: dict[str, Payload], expected: Usage) -> None:
-    """A stated 0 is 0 under each of its names; a count that is not stated is unknown."""
+def test_a_zero_is_a_count_and_a_missing_number_is_unknown(given: dict[str, Payload], expected: Usage) -> None:
+    """A stated 0 is 0 under each of its names. A count that is not stated is None."""
     assert read_usage(given) == expected

@@ -1,4 +1,4 @@
-"""Ollama's chat dialect: messages and calls without ids, lines that become the answer, nothing is lost."""
+"""Ollama's chat dialect: messages and calls without ids, lines that become the answer, and no content is lost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DATA = Path(__file__).parent / "data"
 
 
 def test_a_request_is_read():
-    """Calls without ids get them, results are paired with them by name, and the rest are parameters."""
+    """Calls without ids get ids, results are paired with them by name, and other members are parameters."""
     declared = {"type": "function", "function": {"name": "f", "description": "does f", "parameters": {}}}
     called = [{"function": {"name": "f", "arguments": {"a": 1}}}, {"function": {"name": "g", "arguments": {}}}]
     body = {
@@ -49,7 +49,7 @@ def test_a_request_is_read():
     )
 
 
-def test_ids_that_are_there_are_kept():
+def test_stated_ids_are_kept():
     """Newer servers give calls ids, and results name them."""
     call = {"id": "x", "type": "function", "function": {"index": 0, "name": "f", "arguments": '{"a": 1}'}}
     assert [
@@ -62,7 +62,9 @@ def test_ids_that_are_there_are_kept():
 
 
 def test_a_response_is_read():
-    """Counts are usage, durations are extra, log-probabilities are the choice's, and ids go on counting."""
+    """Counts are the usage, durations are in `extra`, the choice has its log-probabilities, and made-up ids are counted
+    on.
+    """
     message = {"role": "assistant", "content": "", "thinking": "Hm.", "tool_calls": [{"function": {"name": "f"}}]}
     body = {"model": "qwen", "message": message, "done": True, "done_reason": "stop", "eval_duration": 5}
     logprobs = [{"token": "a", "logprob": -0.5}]
@@ -79,19 +81,19 @@ def test_a_response_is_read():
     )
 
 
-def test_a_count_that_is_not_there_is_unknown():
-    """A prompt that was cached whole has no count, and of an answer without any nothing is known."""
+def test_a_missing_count_is_unknown():
+    """A completely cached prompt has no count. An answer without counts has an empty usage."""
     usages = [read_response({"message": {}, **counts}).usage for counts in ({"eval_count": 2}, {})]
     assert usages == [Usage(output_tokens=2), Usage()]
 
 
 def test_an_error_has_no_choices():
-    """An error body is no answer: it is in the extra."""
+    """An error body is not an answer. The error is in `extra`."""
     assert read_response({"error": "no such model"}) == LLMResponse(extra={"error": "no such model"})
 
 
-def test_a_stream_is_the_answer():
-    """Texts and thinking are joined, calls and log-probabilities collected, the last counts are used."""
+def test_a_stream_is_joined_to_the_answer():
+    """Texts and thinking are joined, calls and log-probabilities are collected, and the last counts are used."""
     assert join_stream((DATA / "ollama_chat.ndjson").read_text(encoding="utf-8")) == JoinedStream(
         {
             "model": "qwen",
@@ -117,8 +119,8 @@ def test_a_stream_is_the_answer():
     )
 
 
-def test_an_error_midway_is_the_streams_error():
-    """The text before an error line is kept, next to the error."""
+def test_an_error_in_a_stream_is_the_stream_s_error():
+    """The text before an error line is kept beside the error."""
     joined = join_stream('{"message":{"content":"He"},"done":false}\n{"error":"out of memory"}\n')
     assert (joined.error, joined.ended, read_response(joined.body).content) == ("out of memory", False, "He")
 
@@ -132,7 +134,7 @@ def test_an_error_in_place_of_a_stream_is_read(indent):
     )
 
 
-def test_broken_lines_are_passed_over_and_counted():
-    """A line that is no JSON changes nothing but the count; lines may end with CRLF, and the last with nothing."""
+def test_broken_lines_are_skipped_and_counted():
+    """A line that is not JSON changes only the count. Lines may end with CRLF, and the last line with nothing."""
     joined = join_stream('{"message":{"content":"a"}}\r\n{"mess\r\n[]\r\n{"message":{"content":"b"},"done":true}')
     assert joined == JoinedStream({"done": True, "message": {"content": "ab"}}, ended=True, events=4)

@@ -1,4 +1,4 @@
-"""Ollama's generate dialect: a prompt in, a text out, read like a chat."""
+"""Ollama's generate dialect: a prompt and its text are read like a chat."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def test_a_request_is_read():
     )
 
 
-def test_what_is_empty_says_nothing():
-    """The SDK sends empty texts and lists for missing values. These make no message."""
+def test_empty_members_make_no_message():
+    """The SDK sends empty texts and lists for missing values."""
     body = {"model": "m", "prompt": "Hi", "system": "", "suffix": "", "images": [], "context": [1, 2], "template": ""}
     reading = read_request(body)
     assert (reading.messages, reading.parameters) == (
@@ -33,12 +33,12 @@ def test_what_is_empty_says_nothing():
 
 
 def test_a_request_without_a_prompt_has_no_messages():
-    """Loading a model asks nothing."""
+    """A request without a prompt, which only loads a model, has no messages."""
     assert read_request({"model": "m"}) == RequestReading([], [], {"model": "m"}, "m")
 
 
 def test_a_response_is_read():
-    """The response is the content, and the tokens of the conversation are in the extra."""
+    """The response is the content. The token ids of the conversation are in `extra`."""
     body = {"model": "m", "response": "Ho", "thinking": "Hm.", "done": True, "done_reason": "stop", "context": [1]}
     assert read_response({**body, "prompt_eval_count": 3, "eval_count": 4}) == LLMResponse(
         content="Ho",
@@ -52,12 +52,12 @@ def test_a_response_is_read():
 
 
 def test_an_error_has_no_choices():
-    """An error body is no answer: it is in the extra."""
+    """An error body is not an answer. The error is in `extra`."""
     assert read_response({"error": "no such model"}) == LLMResponse(extra={"error": "no such model"})
 
 
-def test_a_stream_is_the_answer():
-    """Texts and thinking are joined, and of everything else the last is used."""
+def test_a_stream_is_joined_to_the_answer():
+    """Texts and thinking are joined. Of every other member the last value is used."""
     lines = [{"response": "", "thinking": "Hm."}, {"response": "H"}, {"response": "o", "done": True, "eval_count": 2}]
     assert join_stream("\n".join(map(json.dumps, lines))) == JoinedStream(
         {"done": True, "eval_count": 2, "response": "Ho", "thinking": "Hm."}, ended=True, events=3

@@ -1,4 +1,4 @@
-"""The OpenAI chat dialect: requests and responses become values, and nothing is lost."""
+"""The OpenAI chat dialect: requests and responses become values, and no content is lost."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}
 THINKING = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm"}, {"type": "text", "text": "m."}]}
 
 
-def test_a_request():
-    """Messages, tools and parameters of a request come apart; the parameters stay as they were sent, nulls too."""
+def test_a_request_is_read():
+    """Messages, tools and parameters are separated. Parameters stay as they were sent, including nulls."""
     function = {"name": "weather", "description": "Look outside", "parameters": SCHEMA, "strict": True}
     tool = {"type": "function", "function": function}
     body = {
@@ -72,8 +72,8 @@ def test_a_request():
         ({"role": 7, "content": 7, "tool_calls": "x"}, Message("user", [7], extra={"role": 7, "tool_calls": "x"})),
     ],
 )
-def test_a_message(element, expected):
-    """An element of `messages` is one message, in the common form, with the rest of it in `extra`."""
+def test_a_message_is_read(element, expected):
+    """An element of `messages` is one message in the common form, whose `extra` has the other members."""
     assert openai_chat.read_message(element) == [expected]
 
 
@@ -93,14 +93,16 @@ def test_a_message(element, expected):
         (None, ToolCall("", "", {})),
     ],
 )
-def test_a_tool_call(element, expected):
-    """A call has its id, its name and its parsed arguments, or their text as it came; the rest is in `extra`."""
+def test_a_tool_call_is_read(element, expected):
+    """A call has its id, its name and its parsed arguments, or their text if it is not JSON. Other members are in
+    `extra`.
+    """
     expected = expected or ToolCall("c1", "weather", {"city": "Oslo"}, extra={"extra_content": {"x": 1}})
     assert openai_chat.read_message({"role": "assistant", "tool_calls": [element]})[0].tool_calls == (expected,)
 
 
-def test_the_time_before_tools():
-    """Functions are tools, a function call is a tool call with a made-up id, and its result is paired with it."""
+def test_old_function_calls_are_read():
+    """Old functions are read as tools. A function call gets a made-up id, and its result is paired with it."""
     function = {"name": "f", "description": "d", "parameters": SCHEMA}
     messages: list[Payload] = [
         {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}},
@@ -119,7 +121,7 @@ def test_the_time_before_tools():
     )
 
 
-def test_a_response():
+def test_a_response_is_read():
     """Each known member has its place. Other members are in `extra`, those of a choice in the `extra` of the choice."""
     body = {
         "id": "chatcmpl-1",
@@ -150,7 +152,7 @@ def test_a_response():
     )
 
 
-def test_several_choices():
+def test_several_choices_are_read():
     """The first choice is the response's content. Made-up ids continue those of the request, through all choices."""
     message = {"function_call": {"name": "f"}, "reasoning": "Hm.", "audio": {"id": "a"}}
     choices = [{"message": message}, {"message": message, "token_ids": [1]}]
@@ -166,7 +168,7 @@ def test_several_choices():
     )
 
 
-def test_content_that_is_a_list():
+def test_content_that_is_a_list_is_read():
     """In a list of parts, texts are the content, thinking is the reasoning, and other parts are kept."""
     reference = {"type": "reference", "reference_ids": [1]}
     content = [THINKING, {"type": "text", "text": "A"}, reference, {"type": "text", "text": "B"}]
@@ -195,13 +197,13 @@ def test_content_that_is_a_list():
         ({"prompt_tokens": "9"}, Usage(extra={"prompt_tokens": "9"})),
     ],
 )
-def test_usage(usage, expected):
-    """Numbers are the provider's, details may be null, and unknown counts are None, never 0."""
+def test_usage_is_read(usage, expected):
+    """The counts are the provider's. Details may be null, and unknown counts are None, never 0."""
     assert openai_chat.read_usage(usage) == expected
 
 
-def test_usage_of_a_groq_stream():
-    """Groq's usage in a stream's last chunk is in x_groq, and is read from there."""
+def test_usage_of_a_groq_stream_is_read():
+    """Groq states the usage in `x_groq` of a stream's last chunk."""
     response = openai_chat.read_response({"x_groq": {"id": "r", "usage": {"prompt_tokens": 3}}})
     assert (response.usage, response.extra) == (Usage(3), {"x_groq": {"id": "r"}})
 
@@ -216,13 +218,13 @@ def test_usage_of_a_groq_stream():
         ({"choices": "x", "id": 7}, LLMResponse(extra={"choices": "x", "id": 7})),
     ],
 )
-def test_a_response_that_is_none(body, expected):
-    """An error, or a body of another shape, gives the best reading of it, and no choice where there was no answer."""
+def test_a_body_that_is_not_a_response_is_read(body, expected):
+    """An error, or a body of an unknown form, is read as far as possible, without a choice if it has no answer."""
     assert openai_chat.read_response(body) == expected
 
 
-def test_a_stream_reads_as_an_answer():
-    """A joined stream reads like the answer that it is: here with thinking, costs and a finish reason."""
+def test_a_stream_is_read_like_an_answer():
+    """A joined stream is read like a whole answer: here with thinking, costs and a finish reason."""
     joined = openai_chat.join_stream((DATA / "openai_chat_openrouter.sse").read_text())
     response = openai_chat.read_response(joined.body)
     usage = response.usage

@@ -1,4 +1,4 @@
-"""The OpenAI completions dialect: prompts are the user's, and texts are the content."""
+"""The OpenAI completions dialect: prompts are the user's messages, and texts are the content."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ data: [DONE]
         (None, RequestReading()),
     ],
 )
-def test_a_request(body, expected):
-    """Texts of a prompt are the user's messages; token ids and stored prompts stay parameters."""
+def test_a_request_is_read(body, expected):
+    """Texts of a prompt are the user's messages. Token ids and stored prompts stay parameters."""
     assert openai_completions.read_request(body) == expected
 
 
-def test_a_response():
-    """Each text is a choice's content, with its log-probabilities next to it."""
+def test_a_response_is_read():
+    """Each text is a choice's content, with its log-probabilities beside it."""
     body = {
         "id": "cmpl-1",
         "model": "m",
@@ -81,6 +81,6 @@ def test_a_response():
         ),
     ],
 )
-def test_a_stream(text, expected):
-    """The pieces of a text are joined, also where an event is nothing but a value."""
+def test_a_stream_is_joined(text, expected):
+    """The pieces of a text are joined, even if an event is only a JSON value."""
     assert openai_completions.join_stream(text) == expected

@@ -1,4 +1,6 @@
-"""Real exchanges of the OpenAI dialects read as the SDK reads them, wholly, and wherever a stream is cut off."""
+"""The corpus's exchanges of the OpenAI dialects: read as the SDK reads them, completely, and for streams that are cut
+anywhere.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from trace_recorder.values.messages import Payload
 pytestmark = pytest.mark.skipif(not load(), reason=f"no corpus of real exchanges in {DIRECTORY}")
 
 CUTS = 50
-# Words that only say what kind of thing something is, which the values say by their own kind.
+# Words that only name the kind of a thing, which the values express by their type.
 KINDS = {
     "function",
     "text",
@@ -32,14 +34,14 @@ KINDS = {
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_we_read_what_the_sdk_reads(dialect):
+def test_we_read_the_same_as_the_sdk(dialect):
     """Content, reasoning, calls, finish reason, usage, id and model equal the SDK's, with named exceptions."""
     assert differences(dialect).keys() - EXCEPTIONS.keys() == set()
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_nothing_is_lost(dialect):
-    """Every text and number of a request or a response is in its reading, except for the vectors of embeddings."""
+def test_no_text_or_number_is_lost(dialect):
+    """Every text and number of a request or a response is in its reading, except the vectors of embeddings."""
     reader = dialect_of(dialect)
     lost: Counter[Payload] = Counter()
     for exchange in exchanges(dialect):
@@ -54,8 +56,8 @@ def test_nothing_is_lost(dialect):
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_stream_that_is_cut_off_joins(dialect):
-    """Cut at any of many random places, a stream joins, and its content is a beginning of the whole one."""
+def test_an_incomplete_stream_can_be_joined(dialect):
+    """A stream is cut at many random places. Its content is a beginning of the whole content."""
     reader, chance = dialect_of(dialect), random.Random(8)
     for exchange in (exchange for exchange in exchanges(dialect) if exchange.stream):
         text = exchange.response_text
@@ -70,7 +72,9 @@ def content_of(reader: Payload, text: str) -> str:
 
 
 def leaves(value: Payload) -> Iterator[Payload]:
-    """Give the texts and numbers in a JSON value; a text that is a JSON object, as arguments are, counts as one."""
+    """Return the texts and numbers in a JSON value. A text that is a JSON object, such as arguments, counts as one
+    text.
+    """
     if isinstance(value, str) and value.startswith("{"):
         try:
             value = json.loads(value)

@@ -1,4 +1,4 @@
-"""The OpenAI Responses dialect: items become turns, and what came in events reads as what came whole."""
+"""The OpenAI Responses dialect: items become turns, and a stream is read like a whole response."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ SAID = {
 }
 
 
-def test_a_request():
-    """Instructions are the system's message, of this request alone; a text is the user's, and tools are flat."""
+def test_a_request_is_read():
+    """Instructions are the system's message, for this request only. A text is the user's, and tools are flat."""
     tools = [{"type": "function", "name": "f", "description": "d", "parameters": {}}, {"type": "web_search"}]
     body = {"model": "m", "instructions": "Be brief.", "input": "Rain?", "tools": tools, "store": False}
     assert openai_responses.read_request(body) == RequestReading(
@@ -48,8 +48,8 @@ def test_a_request():
     )
 
 
-def test_a_turn_of_many_items():
-    """The thinking, text and calls of one turn are one message; the next turn's are another."""
+def test_a_turn_of_several_items_is_one_message():
+    """The thinking, text and calls of a turn are one message, and the next turn's are a second one."""
     second = {"type": "function_call", "call_id": "call_b", "name": "f", "arguments": ""}
     output = {"type": "function_call_output", "call_id": "call_a", "output": "rain"}
     items = [{"role": "user", "content": "Rain?"}, REASONING, SAID, CALL, second, output, REASONING, SAID]
@@ -75,7 +75,7 @@ def test_a_turn_of_many_items():
     ],
 )
 def test_items_keep_their_order(items, expected):
-    """Neighbours become one message only in the order thinking, text, calls, in which it is read."""
+    """Consecutive items become one message only in the order thinking, text, calls, in which a message is read."""
     assert len(openai_responses.read_request({"input": items}).messages) == expected
 
 
@@ -131,13 +131,13 @@ def test_items_keep_their_order(items, expected):
         ("hi", Message("user", "hi")),
     ],
 )
-def test_an_item(item, expected):
-    """Calls for the caller and their outputs are calls and tool messages. A server's own acts stay parts."""
+def test_items_become_calls_messages_and_parts(item, expected):
+    """Calls of the caller's tools and their outputs are calls and tool messages. A server's own tools stay parts."""
     assert openai_responses.read_message(item) == [expected]
 
 
-def test_calls_without_ids():
-    """A call whose id is null gets one that is made up, and the result without an id is paired with it."""
+def test_calls_without_ids_get_ids():
+    """A call whose id is null gets a made-up id, and the result without an id is paired with it."""
     items = [{**CALL, "call_id": None}, {"type": "function_call_output", "output": "rain"}]
     assert openai_responses.read_request({"input": items}).messages == [
         Message("assistant", tool_calls=(replace(WEATHER, call_id="call_0", call_id_made_up=True),)),
@@ -145,8 +145,8 @@ def test_calls_without_ids():
     ]
 
 
-def test_a_response():
-    """Output items are read into one choice. Items with further members are kept as they came."""
+def test_a_response_is_read():
+    """Output items are read into one choice. Items with other members are kept unchanged."""
     weather = replace(WEATHER, extra={"id": "fc_1", "status": "completed"})
     usage = Usage(9, 8, None, 0, 4, extra={"total_tokens": 17})
     logprobs = {"logprobs": [{"token": "Let me ", "logprob": -0.1}, {"token": "see.", "logprob": -0.2}]}
@@ -187,32 +187,32 @@ def test_a_response():
         ([], LLMResponse()),
     ],
 )
-def test_a_response_that_is_not_whole(body, expected):
-    """The reason of an incomplete response is its finish reason. A status that is not final, or an error, is not."""
+def test_the_reason_of_an_incomplete_response_is_read(body, expected):
+    """The reason of an incomplete response is its finish reason. An unfinished status or an error is not."""
     assert openai_responses.read_response(body) == expected
 
 
-def test_a_stream():
-    """The last event's response is the body of a stream that ended."""
+def test_the_last_event_has_the_response_of_a_stream():
+    """If the stream ended, the response in its last event is the body."""
     assert openai_responses.join_stream(STREAM) == JoinedStream(FINAL, ended=True, events=16)
 
 
-def test_a_stream_without_its_last_event():
-    """The items of a stream that was cut off are built from deltas: thinking, text with its marks, arguments."""
+def test_a_stream_without_its_last_event_is_joined():
+    """Items are built from deltas: thinking, text with its annotations, and arguments."""
     joined = openai_responses.join_stream(STREAM[: STREAM.index("event: response.completed")])
     output: Payload = json.loads(json.dumps(FINAL["output"]).replace('"completed"', '"in_progress"'))
     assert (joined.ended, joined.events, joined.body["output"]) == (False, 15, output)
 
 
 @pytest.mark.parametrize(("end", "ended"), [("", False), ("data: [DONE]\n\n", True), ("data: [DONE] \n\n", True)])
-def test_a_gateway_may_end_a_stream_as_a_chat_ends(end, ended):
-    """Without `response.completed`, the last event of a chat stream is the end too."""
+def test_a_gateway_may_end_a_stream_like_a_chat_stream(end, ended):
+    """Without `response.completed`, the `[DONE]` of a chat stream ends the stream too."""
     text = 'data: {"type":"response.output_text.delta","output_index":0,"content_index":0,"delta":"a"}\n\n'
 
     assert openai_responses.join_stream(text + end).ended is ended
 
 
-def test_a_completed_event_without_output():
+def test_a_completed_event_without_output_is_completed():
     """If the last event lacks the items, as from some gateways, the items of earlier events are used."""
     last = 'data: {"type":"response.completed","response":{"id":"r","output":[]}}\n\n'
     joined = openai_responses.join_stream(
@@ -230,8 +230,8 @@ def test_a_completed_event_without_output():
         ('data: {"type":"response.failed","response":{"error":{"code":"x"}}}', True, {"code": "x"}),
     ],
 )
-def test_an_error_midway(event, ended, error):
-    """An error event, or a failed response, is the stream's error and is in the body."""
+def test_an_error_in_a_stream_is_the_stream_s_error(event, ended, error):
+    """An error event, or a failed response, is the stream's error, and is in the body."""
     assert openai_responses.join_stream(event) == JoinedStream({"error": error}, ended, 1, error)
 
 
@@ -256,15 +256,15 @@ def test_an_error_midway(event, ended, error):
         ),
     ],
 )
-def test_what_a_delta_adds_to(event, item):
-    """The last word of an event's name is the member that it adds to, of the item or of a part."""
+def test_a_delta_is_added_to_the_member_that_its_event_names(event, item):
+    """The last word of an event's name is the member of the item or part."""
     added = {"type": "response.output_item.added", "output_index": 0, "item": {"type": "x"}}
     text = "".join(f"data: {json.dumps(e)}\n\n" for e in (added, {"output_index": 0} | event))
     assert openai_responses.join_stream(text).body == {"output": [item]}
 
 
-def test_every_prefix_joins():
-    """Cut off at any character, a stream joins, and its content is a beginning of the whole."""
+def test_every_prefix_of_a_stream_can_be_joined():
+    """A stream can be cut off at any character. Its content is a beginning of the whole content."""
     contents = {
         openai_responses.read_response(openai_responses.join_stream(STREAM[:n]).body).content
         for n in range(len(STREAM))

@@ -1,4 +1,4 @@
-"""Recorded exchanges of Anthropic, Google and Ollama: their SDKs read in them what we read."""
+"""Recorded exchanges of Anthropic, Google and Ollama: their SDKs read the same as we do."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ pytestmark = pytest.mark.skipif(not CORPUS, reason="the corpus is absent: set TR
 
 
 @pytest.mark.parametrize("exchange", CORPUS, ids=lambda exchange: f"{exchange.dialect}-{exchange.source}")
-def test_the_sdk_reads_the_same(exchange: Exchange) -> None:
-    """The SDK reads every exchange as we do, and our reading has each of its texts."""
+def test_the_sdk_reads_the_same_as_we_do(exchange: Exchange) -> None:
+    """The SDK reads every exchange as we do, and our reading has each text of the exchange."""
     assert (_without_ids(exchange, our_reading(exchange)), lost(exchange)) == (sdk_reading(exchange), set())
 
 
 def _without_ids(exchange: Exchange, reading: Payload) -> Payload:
-    """Take the ids of tool calls out of a reading for Ollama's SDK, which does not know them."""
+    """Remove the ids of tool calls from a reading, because Ollama's SDK does not know them."""
     if exchange.dialect == "ollama-chat" and exchange.status == 200:
         for choice in reading["choices"]:
             choice["tool_calls"] = [(None, name, arguments) for _, name, arguments in choice["tool_calls"]]
@@ -35,5 +35,5 @@ def _without_ids(exchange: Exchange, reading: Payload) -> Payload:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_recorded_stream_may_be_cut_anywhere(dialect: str) -> None:
-    """The reading of a stream that is cut off is the beginning of the whole reading."""
+    """The reading of a cut stream is a beginning of the whole reading."""
     assert cut_wrongly(dialect) == []

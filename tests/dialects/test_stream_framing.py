@@ -1,4 +1,4 @@
-"""Framing: events, lines and AWS's frames are read from a stream, wherever it ends."""
+"""Framing: events, lines and AWS's frames are read from a stream, wherever the stream ends."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from trace_recorder.values.messages import JoinedStream
         ('{"error": {}}', []),
     ],
 )
-def test_events(text, expected):
-    """Lines become events: line ends of all kinds, comments, several data lines, an end without an empty line."""
+def test_events_are_read_from_lines(text, expected):
+    """Line ends of all kinds, comments, several data lines, and an end without an empty line are read."""
     assert list(events(text)) == expected
 
 
-def test_json_lines():
-    """Lines that are not blank are given as they are, cut at line ends only."""
+def test_json_lines_are_read():
+    """Lines that are not blank are returned unchanged, cut at line ends only."""
     assert list(json_lines('\ufeff{"a": 1}\r\n\n \n{"b": "\u2028"}\n{"c"')) == ['{"a": 1}', '{"b": "\u2028"}', '{"c"']
 
 
@@ -53,8 +53,8 @@ def test_json_lines():
         ("<html>", JoinedStream({}, ended=False, events=0)),
     ],
 )
-def test_a_body_where_a_stream_was_due(text, expected):
-    """One JSON body instead of a stream, such as an error, is read as that body. Any other text is nothing."""
+def test_a_body_in_place_of_a_stream_is_read(text, expected):
+    """A JSON body, such as an error, in place of a stream is read as that body. Any other text is an empty body."""
     assert unstreamed(text) == expected
 
 
@@ -70,8 +70,8 @@ FRAMES = some.lists(some.builds(frame, NAMES, JSON) | some.builds(wrapped, JSON)
 
 
 @given(frames=FRAMES, size=some.integers(1, 99))
-def test_the_frames_of_the_lines_are_the_frames(frames: list[bytes], size: int) -> None:
-    """The lines make the same bytes, whatever the frames contain and wherever they are cut."""
+def test_frames_survive_as_lines(frames: list[bytes], size: int) -> None:
+    """The lines give the same bytes again, whatever the frames contain and wherever they are cut."""
     decode, data = FrameDecoder(), b"".join(frames)
     lines = b"".join(decode(data[at : at + size]) for at in range(0, len(data), size)).decode()
 
@@ -80,15 +80,15 @@ def test_the_frames_of_the_lines_are_the_frames(frames: list[bytes], size: int) 
 
 
 @pytest.mark.parametrize("frames", [CONVERSE, CLAUDE], ids=["Converse", "InvokeModel"])
-def test_a_frame_that_is_not_whole_waits(frames: list[bytes]) -> None:
-    """The line of a frame comes with its last byte."""
+def test_an_incomplete_frame_waits(frames: list[bytes]) -> None:
+    """The line of a frame is returned with the frame's last byte."""
     decode = FrameDecoder()
 
     assert (decode(frames[0][:-1]), decode(frames[0][-1:]).count(b"\n")) == (b"", 1)
 
 
-def test_frames_before_a_damaged_one_are_kept() -> None:
-    """The frames are returned, and the next bytes raise."""
+def test_frames_before_a_damaged_frame_are_kept() -> None:
+    """The intact frames are returned, and the next bytes raise."""
     decode = FrameDecoder()
 
     assert decode(CONVERSE[0] + b"x" * 40).count(b"\n") == 1
@@ -98,7 +98,7 @@ def test_frames_before_a_damaged_one_are_kept() -> None:
 
 @pytest.mark.parametrize("place", [0, 5, 9, 14, 40, -1])
 def test_a_damaged_frame_is_refused(place: int) -> None:
-    """A wrong length or CRC is an error, and nothing is made up."""
+    """A wrong length or CRC raises an error, and no content is made up."""
     data = bytearray(CONVERSE[0])
     data[place] ^= 0x55
 

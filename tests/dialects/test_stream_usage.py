@@ -1,4 +1,4 @@
-"""Streams whose provider states tokens only where it is asked for them: readers and the log say what to set."""
+"""Streams whose provider states tokens only on request: readers and the log say what to set."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ASKED = {"model": "m", "stream": True, "messages": [{"role": "user", "content": 
 
 
 def usage_chunk(**members: Payload) -> bytes:
-    """The last chunk of a stream, which has no choice."""
+    """Return the last chunk of a stream, which has no choice."""
     return b"data: " + json.dumps({"id": "chatcmpl-2", "choices": [], **members}).encode() + b"\n\n"
 
 
@@ -54,7 +54,7 @@ LEFT_OUT: Mapping[str, tuple[str, Payload, Answer]] = {
         stream(*CHAT_STREAM[:-1], usage_chunk(usage=None), CHAT_STREAM[-1]),
     ),
 }
-"""Streams that lack usage, as nobody asked for it: where to, what is sent, what comes."""
+"""Streams without a usage, because no client requested it: the URL, the request, and the response."""
 TOLD: Mapping[str, tuple[str, Payload, Answer]] = {
     "asked for": (
         "/v1/chat/completions",
@@ -81,11 +81,13 @@ TOLD: Mapping[str, tuple[str, Payload, Answer]] = {
     "refused": ("/v1/chat/completions", ASKED, Answer([b'{"error": {"message": "no"}}'], status=400)),
     "another dialect": ("/v1/responses", {"model": "m", "input": "h", "stream": True}, stream(RESPONSES)),
 }
-"""Calls of which this would be wrong to say."""
+"""Calls for which the advice would be wrong."""
 
 
 def recorded(path: Path, case: tuple[str, Payload, Answer], times: int = 1, *level: str) -> tuple[str, list[object]]:
-    """Return the stderr of a program that records calls, and the bodies that it sent. `level` turns its log on."""
+    """Return the stderr of a program that records calls, and the bodies that it sent. `level` is the level of
+    its log.
+    """
     where, sent, answer = case
     with serving(answer) as server:
         code = subprocess.run(
@@ -100,8 +102,8 @@ def recorded(path: Path, case: tuple[str, Payload, Answer], times: int = 1, *lev
 
 @pytest.mark.parametrize("case", LEFT_OUT)
 @pytest.mark.parametrize("kind", ["journal", "document"])
-def test_tokens_that_nobody_asked_for_are_said_to_be_missing(case: str, kind: str, tmp_path: Path) -> None:
-    """`show` says so for the call and for the run, and `stats` says so too, with either file of the run."""
+def test_missing_tokens_that_nobody_requested_are_explained(case: str, kind: str, tmp_path: Path) -> None:
+    """`show` explains them for the call and for the run, and so does `stats`, with either file of the run."""
     path = tmp_path / "run.json"
     _, sent = recorded(path, LEFT_OUT[case], times=2)
     if kind == "document":
@@ -121,8 +123,8 @@ def test_tokens_that_nobody_asked_for_are_said_to_be_missing(case: str, kind: st
 
 
 @pytest.mark.parametrize("case", TOLD)
-def test_of_no_other_call_is_that_said(case: str, tmp_path: Path) -> None:
-    """If tokens are stated or were asked for, or if the option would not help, there is no advice."""
+def test_no_other_call_gets_the_advice(case: str, tmp_path: Path) -> None:
+    """If tokens are stated or were requested, or if the option would not help, there is no advice."""
     path = tmp_path / "run.json"
     said, _ = recorded(path, TOLD[case])
 
@@ -133,7 +135,7 @@ def test_of_no_other_call_is_that_said(case: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("case", ["chat", "completions"])
-def test_the_log_says_so_once_a_process(case: str, tmp_path: Path) -> None:
+def test_the_log_has_the_advice_once_a_process(case: str, tmp_path: Path) -> None:
     """The message is logged once at INFO, for any number of streams."""
     printed, _ = recorded(tmp_path / "run.json", LEFT_OUT[case], 3, "INFO")
 
@@ -143,8 +145,8 @@ def test_the_log_says_so_once_a_process(case: str, tmp_path: Path) -> None:
     ]
 
 
-def test_an_agent_without_a_log_has_nothing_on_its_stderr(tmp_path: Path) -> None:
-    """The advice is not a warning."""
+def test_an_agent_without_a_log_has_an_empty_stderr(tmp_path: Path) -> None:
+    """The advice is not a warning, so Python prints it only if the agent configures a log."""
     printed, _ = recorded(tmp_path / "run.json", LEFT_OUT["chat"], 3)
 
     assert printed == ""

@@ -1,4 +1,4 @@
-"""A long stream that a background thread assembles yields to other threads between any two chunks."""
+"""While a background thread joins a long stream, it yields to other threads between any two chunks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CHUNKS = {
 
 
 def longest_between_yields(api: str, text: str) -> int:
-    """Return the largest number of function calls between two yields, before the first and after the last."""
+    """Return the largest number of function calls between two yields, before the first yield and after the last."""
     calls = [0]
 
     def count(frame: FrameType, what: str, _: object) -> None:
@@ -61,8 +61,8 @@ def longest_between_yields(api: str, text: str) -> int:
 
 
 @pytest.mark.parametrize("api", CHUNKS)
-def test_between_two_yields_there_is_one_chunk(api: str) -> None:
+def test_at_most_one_chunk_is_joined_between_two_yields(api: str) -> None:
     """The work between two yields does not grow with the number of chunks."""
-    join_stream(api, CHUNKS[api].encode())  # what is imported and cached is
+    join_stream(api, CHUNKS[api].encode())  # imports and caches
 
     assert longest_between_yields(api, CHUNKS[api] * 400) <= longest_between_yields(api, CHUNKS[api] * 40)

@@ -1,4 +1,4 @@
-"""Shared by all tests of replays."""
+"""Fixtures of all tests of replays."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ def _closed_clients() -> Iterator[None]:
 
 @pytest.fixture
 def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """A project that has tests of an agent."""
+    """A project with tests of an agent."""
     return Project(pytester, monkeypatch)

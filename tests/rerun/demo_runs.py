@@ -1,6 +1,6 @@
-"""The demo's agent in five dialects, with its tools marked, in a directory that is compared afterwards.
+"""The demo's agent in five dialects, with its tools decorated, in a directory whose files are compared afterwards.
 
-As a program (`python -m tests.rerun.demo_runs SDK FORM URL DIRECTORY FILE`) it makes a recorded run, to be killed.
+As a program (`python -m tests.rerun.demo_runs SDK FORM URL DIRECTORY FILE`) it records a run, so that it can be killed.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ FORMS: dict[str, Form] = {
     "google": "sync",
     "ollama": "async",
 }
-"""The dialects, each in one form."""
+"""The dialects, each with one form of client."""
 _SECONDS = re.compile(r"in \d+\.\d+s")
 
 
 class MarkedToolbox(Toolbox):
-    """The demo's tools with the decorator. `ran` names the tools that ran."""
+    """The demo's tools with the decorator. `ran` names the tools that were run."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
@@ -49,7 +49,7 @@ class MarkedToolbox(Toolbox):
 
 @dataclass(frozen=True)
 class Done:
-    """An agent's final answer, the tools that it ran, and its files."""
+    """The result of an agent: its final answer, the tools that it ran, and its files."""
 
     answer: str
     ran: list[str]
@@ -57,7 +57,7 @@ class Done:
 
 
 def work(sdk: str, url: str, root: Path, wrap: Any, ran: list[str] | None = None) -> Done:
-    """Let the agent mend a new project in a directory. `ran` is called with each tool, also if the agent fails."""
+    """Let the agent repair a new project in a directory. `ran` is called with each tool, also if the agent fails."""
     root.mkdir()
     project.create(root)
     toolbox = MarkedToolbox(root)
@@ -82,12 +82,12 @@ async def _awaited(loop: Any, job: Job, wrap: Any, toolbox: Toolbox) -> str:
 
 
 def files(root: Path) -> dict[str, str]:
-    """The files of a project, by their names."""
+    """Return the files of a project by their names."""
     return {path.name: path.read_text(encoding="utf-8") for path in root.iterdir() if path.is_file()}
 
 
 def but_for_seconds(live: Any, recorded: Any) -> bool:
-    """Return whether two requests differ only in the time that the project's tests took."""
+    """Return whether two requests differ only in the seconds that the project's tests took."""
     return _SECONDS.sub("", json.dumps(live)) == _SECONDS.sub("", json.dumps(recorded))
 
 

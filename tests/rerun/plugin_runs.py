@@ -1,4 +1,4 @@
-"""Test files that use the plugin, run by a pytest of their own in this process, with an agent and its provider."""
+"""Test files that use the plugin, run by pytest within this process, with an agent and its provider."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
-# A pytester run in this process takes away the modules that it imported first, and what holds on to their classes then
-# meets other ones: these are imported before.
+# A pytester run in this process removes the modules that it imported first. Code that still refers to their classes
+# would then meet new classes, so these modules are imported before.
 import httpcore  # noqa: F401
 import httpcore2  # noqa: F401
 import httpx  # noqa: F401
@@ -45,7 +45,7 @@ def run(*questions, **more):
 
 
 def answered(text: str) -> Answer:
-    """A chat completion."""
+    """Return a chat completion."""
     choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
     usage = {"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4}
     body = {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice], "usage": usage}
@@ -63,20 +63,20 @@ class Project:
 
     @property
     def journals(self) -> dict[str, bytes]:
-        """The files in the project's folder for journals, by their paths in it."""
+        """Return the files in the project's folder for journals by their paths in it."""
         folder = self.pytester.path / "trajectories"
         return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
     @property
     def ran(self) -> int:
-        """How often the tool was run."""
+        """Return how often the tool was run."""
         file = Path(self.pytester.path / "ran")
         return len(file.read_text()) if file.exists() else 0
 
     def run(
         self, tests: str, *arguments: str, answers: tuple[str, ...] = ("hi",), subprocess: bool = False
     ) -> pytest.RunResult:
-        """Run tests; the provider gives these answers, the last of them again and again."""
+        """Run tests. The provider gives these answers, and repeats the last one."""
         self.pytester.makepyfile(agent=AGENT, test_it=f"import pytest\nfrom agent import run\n\n{tests}")
         with serving(*map(answered, answers)) as server:
             self._point_to(server)

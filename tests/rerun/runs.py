@@ -1,4 +1,4 @@
-"""Runs to replay: an OpenAI client, a server's answers, and a recording of both."""
+"""Helpers for runs to replay: an OpenAI client, a server's answers, and recordings of both."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tests.provider import Answer, serving
 from trace_recorder import TrajectoryRecorder
 
 NOWHERE = "http://127.0.0.1:9/v1"
-"""No server is here: whoever asks for it fails at once."""
+"""An address where no server listens: each request fails at once."""
 KEY = "sk-live-4f9a8b7c6d5e4f3a2b1c0d9e8f7a6b5c"
 
 
 def said(text: str, identity: str = "c1") -> Answer:
-    """A chat completion."""
+    """Return a chat completion."""
     message = {"role": "assistant", "content": text}
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
     body = {"id": identity, "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}

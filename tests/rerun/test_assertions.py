@@ -1,4 +1,4 @@
-"""Questions of a test to a run, and the plugin's output for a failed test."""
+"""The questions that a test may ask a run, and the plugin's output for a failed test."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def answer(content: str | None, *calls: dict[str, object], tokens: int = 10, cos
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Return a run of two calls, the first of which asks for a tool that works and a tool that fails."""
+    """Return a run of two calls, the first of which asks for a tool that succeeds and a tool that fails."""
     with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
         calls = call("search", "1", query="tea"), call("fetch", "2", url="u")
         recorder.record_llm_interaction(MESSAGES, answer(None, *calls), "openai", "m")
@@ -37,8 +37,8 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "run.jsonl"
 
 
-def test_what_a_run_is_asked_most(path: Path) -> None:
-    """Tools by name and order, arguments, results, tokens, costs, the last text, failures."""
+def test_a_run_answers_common_questions(path: Path) -> None:
+    """A run has its tools by name and order, arguments, results, tokens, costs, last text and failures."""
     run = TrajectoryAssertions(path)
 
     assert run.tools_called == ["search", "fetch"]
@@ -49,8 +49,8 @@ def test_what_a_run_is_asked_most(path: Path) -> None:
     assert run.trajectory.status == "completed"
 
 
-def test_a_failure_says_what_was_there(path: Path) -> None:
-    """Both lists of tools; every error."""
+def test_a_failed_assertion_shows_the_recorded_values(path: Path) -> None:
+    """The message has both lists of tools, and every error."""
     run = TrajectoryAssertions(path)
 
     run.assert_tools_called("search", "fetch")
@@ -63,7 +63,7 @@ def test_a_failure_says_what_was_there(path: Path) -> None:
     assert str(errors.value) == "the run has errors:\n  fetch: OSError: gone"
 
 
-def test_a_run_may_be_asked_while_it_goes_on(tmp_path: Path) -> None:
+def test_a_running_run_may_be_asked(tmp_path: Path) -> None:
     """The newest records are visible. Unknown values are None, never 0."""
     with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
         run = TrajectoryAssertions(tmp_path / "run.jsonl")
@@ -85,11 +85,8 @@ def test_one(trajectory):
 """
 
 
-def test_a_test_that_failed_shows_the_last_steps(project: Project) -> None:
-    """They are printed as by `trace-recorder show`, with the path of the file.
-
-    The test's own line has the expectation.
-    """
+def test_a_failed_test_shows_the_last_steps(project: Project) -> None:
+    """The steps are printed as by `trace-recorder show`, with the path of the file."""
     result = project.run(FAILING)
 
     result.assert_outcomes(failed=1)
@@ -109,8 +106,8 @@ def test_a_test_that_failed_shows_the_last_steps(project: Project) -> None:
     ])  # fmt: skip
 
 
-def test_the_fixture_alone_is_a_marker_without_arguments(project: Project) -> None:
-    """The test is recorded, and replayed. A test without marker and fixture has no section."""
+def test_the_fixture_acts_as_a_marker(project: Project) -> None:
+    """A test with only the fixture is recorded and replayed. A test without marker and fixture has no section."""
     tests = "def test_one(trajectory):\n    run('a')\n    assert trajectory.steps\n\ndef test_two():\n    assert 0\n"
     for _ in range(2):
         result = project.run(tests)
@@ -120,7 +117,7 @@ def test_the_fixture_alone_is_a_marker_without_arguments(project: Project) -> No
     assert project.requests == [1, 0]
 
 
-def test_a_recorded_error_is_in_the_replay(project: Project) -> None:
+def test_a_recorded_error_is_raised_in_the_replay(project: Project) -> None:
     """A tool that raised raises again without being run, and is among the errors."""
     tests = """
 @pytest.mark.trajectory

@@ -1,4 +1,6 @@
-"""A replay with other things: recorders inside and outside of it, threads, other replays, and what it leaves."""
+"""A replay together with recorders inside and outside of it, threads, and other replays, and the state that it
+leaves.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +25,12 @@ TEXTS = [f"question {number}" for number in range(20)]
 
 @tool
 def lookup(name: str) -> str:
-    """A tool whose result says that it ran."""
+    """A tool whose result shows that it was run."""
     return f"{name} was run"
 
 
 def recorded_run(path: Path, answer: str, result: str = "") -> Path:
-    """A run with one LLM call, and one tool call whose recorded result is `result`."""
+    """Return a run with an LLM call, and a tool call whose recorded result is `result`."""
 
     @tool(name="lookup")
     def look(name: str) -> str:
@@ -45,8 +47,8 @@ def recorded_run(path: Path, answer: str, result: str = "") -> Path:
 
 @pytest.mark.parametrize("recorder_outside", [True, False])
 @pytest.mark.parametrize("recorder_wraps_first", [True, False])
-def test_what_is_replayed_can_be_recorded(tmp_path: Path, recorder_outside: bool, recorder_wraps_first: bool) -> None:
-    """The call is answered and on file, in whatever order the blocks are entered and the client is wrapped."""
+def test_a_replay_can_be_recorded(tmp_path: Path, recorder_outside: bool, recorder_wraps_first: bool) -> None:
+    """The call is answered and recorded, in whatever order the blocks are entered and the client is wrapped."""
     path, again = recorded_run(tmp_path / "run.json", "one"), tmp_path / "again.json"
     made = client()
 
@@ -67,8 +69,8 @@ def test_what_is_replayed_can_be_recorded(tmp_path: Path, recorder_outside: bool
 
 
 @pytest.mark.parametrize("recorder_wraps_first", [True, False])
-def test_a_recorder_goes_on_behind_a_replay(tmp_path: Path, recorder_wraps_first: bool) -> None:
-    """A client that is recorded when the replay ends is still recorded, and speaks to its server again."""
+def test_a_recorder_goes_on_after_a_replay(tmp_path: Path, recorder_wraps_first: bool) -> None:
+    """A client that is recorded when the replay ends is still recorded, and sends requests to its server again."""
     path = recorded_run(tmp_path / "run.json", "one")
     with serving(said("from the server")) as server:
         made = client(f"{server.url}/v1")
@@ -83,7 +85,7 @@ def test_a_recorder_goes_on_behind_a_replay(tmp_path: Path, recorder_wraps_first
     assert answers == ["one", "from the server"]
 
 
-def test_wrapping_twice_answers_once_and_leaves_nothing(tmp_path: Path) -> None:
+def test_wrapping_twice_answers_once(tmp_path: Path) -> None:
     """A client that is wrapped twice is answered once, and has its own transport and retries after the block."""
     path = recorded_run(tmp_path / "run.json", "one")
     made = client()
@@ -96,8 +98,8 @@ def test_wrapping_twice_answers_once_and_leaves_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("first_ends_first", [True, False])
-def test_two_replays_of_one_client_end_in_any_order(tmp_path: Path, first_ends_first: bool) -> None:
-    """The one that wrapped last answers; when both have ended the client is as it was."""
+def test_two_replays_of_one_client_may_end_in_any_order(tmp_path: Path, first_ends_first: bool) -> None:
+    """The replay that wrapped last answers. When both have ended the client is unchanged."""
     first, second = (replay(recorded_run(tmp_path / f"{name}.json", name), strict=False) for name in ("one", "two"))
     made = client()
     before = made._client._transport
@@ -111,8 +113,8 @@ def test_two_replays_of_one_client_end_in_any_order(tmp_path: Path, first_ends_f
     assert (answer, made._client._transport) == ("two", before)
 
 
-def test_threads_are_answered_side_by_side(tmp_path: Path) -> None:
-    """Many threads ask one client at once, and each gets its own answer."""
+def test_threads_get_their_own_answers(tmp_path: Path) -> None:
+    """Many threads use one client at once, and each gets its own answer."""
     path = tmp_path / "run.json"
     record(path, [said(f"to {text}") for text in TEXTS], lambda made: [ask(made, text) for text in TEXTS])
 
@@ -123,8 +125,8 @@ def test_threads_are_answered_side_by_side(tmp_path: Path) -> None:
     assert answers == [f"to {text}" for text in reversed(TEXTS)]
 
 
-def test_two_replays_at_once_keep_their_runs_apart(tmp_path: Path) -> None:
-    """Two tasks have a replay of their own. Their clients and tools get the answers of their own run."""
+def test_two_simultaneous_replays_are_separate(tmp_path: Path) -> None:
+    """Two tasks each have a replay. Their clients and tools get the answers of their own run."""
     paths = [recorded_run(tmp_path / f"{name}.json", name, f"result {name}") for name in ("one", "two")]
     met = asyncio.Barrier(2)
 
@@ -143,8 +145,8 @@ def test_two_replays_at_once_keep_their_runs_apart(tmp_path: Path) -> None:
     assert asyncio.run(both()) == [("one", "result one"), ("two", "result two")]
 
 
-def test_a_replay_whose_tools_run_is_not_answered_by_another(tmp_path: Path) -> None:
-    """With `tools="live"`, the tools of a task run while another task replays."""
+def test_a_replay_with_live_tools_is_not_answered_by_a_second(tmp_path: Path) -> None:
+    """With `tools="live"`, the tools of a task are run while a second task replays."""
     paths = [recorded_run(tmp_path / f"{name}.json", name, f"result {name}") for name in ("one", "two")]
 
     async def other() -> str:
@@ -174,8 +176,10 @@ def in_a_thread(act: Callable[[], str]) -> list[str]:
     return results
 
 
-def test_a_thread_of_its_own_is_given_the_only_replay(tmp_path: Path) -> None:
-    """A tool in a thread without a context is answered by the only open replay; of two, by neither, and is not run."""
+def test_a_thread_without_a_context_uses_the_only_replay(tmp_path: Path) -> None:
+    """A tool in such a thread is answered by the only open replay. If two are open, neither answers, and it is
+    not run.
+    """
     paths = [recorded_run(tmp_path / f"{name}.json", name, f"result {name}") for name in ("one", "two")]
 
     with replay(paths[0], strict=False):
@@ -187,8 +191,10 @@ def test_a_thread_of_its_own_is_given_the_only_replay(tmp_path: Path) -> None:
     assert "belongs to none of the 2 replays" in between
 
 
-def test_a_request_that_is_hidden_is_named_whatever_hid_it(tmp_path: Path) -> None:
-    """An HTTP client of the replay alone refuses other requests, and the replay names them at its end."""
+def test_a_hidden_request_is_named_at_the_end(tmp_path: Path) -> None:
+    """An HTTP client of the replay refuses other requests. The replay names them at its end, even if the agent hides
+    the error.
+    """
     path = recorded_run(tmp_path / "run.json", "one")
 
     def post() -> None:

@@ -1,4 +1,6 @@
-"""The demo's agent in five dialects: recorded, replayed with no server, killed and replayed to there, forked."""
+"""The demo's agent in five dialects: recorded, replayed without a server, killed and replayed up to the kill,
+forked.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +23,11 @@ from trace_recorder import ReplayMismatchError, TrajectoryRecorder, diff, fork, 
 MENDED = "All tests pass. I mended basket.py and discount.py."
 CALLS = 9
 FINISHED = 5
-"""So many calls are answered before the agent is killed: it has mended one of two files then."""
+"""How many calls are answered before the agent is killed. By then it has repaired one of two files."""
 MISMATCHES = (openai.APIConnectionError, anthropic.APIConnectionError, ReplayMismatchError, ConnectionError)
-"""The exception of each SDK if a replay has no answer."""
+"""The exception that each SDK raises if a replay has no answer."""
 TIMES_OF_TESTS: Any = ("ids", "times", "prompt", "tool_result")
-"""The part that differs between two runs: the project's tests print their seconds."""
+"""The part that differs between two runs, because the project's tests print their seconds."""
 
 
 @pytest.fixture
@@ -55,8 +57,8 @@ def said(path: Path) -> list[tuple[Any, ...]]:
     ]
 
 
-def test_it_is_replayed_with_no_server(sdk: str, tmp_path: Path) -> None:
-    """With `tools="live"` its tools write the same files, and otherwise they do not run.
+def test_the_demo_is_replayed_without_a_server(sdk: str, tmp_path: Path) -> None:
+    """With `tools="live"` its tools write the same files, and otherwise they are not run.
 
     Both replays are recorded alike.
     """
@@ -76,7 +78,7 @@ def test_it_is_replayed_with_no_server(sdk: str, tmp_path: Path) -> None:
     assert (len(runs[0]), runs[1:]) == (CALLS, [runs[0]] * 2)
 
 
-def test_one_that_was_killed_is_replayed_to_there(sdk: str, provider: LocalProvider, tmp_path: Path) -> None:
+def test_a_killed_demo_is_replayed_up_to_the_kill(sdk: str, provider: LocalProvider, tmp_path: Path) -> None:
     """SIGKILL came in the middle of a call. The tools write the same files as before, and then the recording ends."""
     provider.stall_at(FINISHED + 1)
     command = ["-m", "tests.rerun.demo_runs", sdk, provider.url, str(tmp_path / "killed"), str(tmp_path / "run.json")]
@@ -95,8 +97,8 @@ def test_one_that_was_killed_is_replayed_to_there(sdk: str, provider: LocalProvi
     assert (ran.count("write_file"), files(tmp_path / "again")) == (1, files(tmp_path / "killed"))
 
 
-def test_it_is_forked_at_step_4_to_another_model(sdk: str, provider: LocalProvider, tmp_path: Path) -> None:
-    """Three steps are given, their tools too; from the fourth on another model is asked, and ends as the first did."""
+def test_the_demo_is_forked_at_step_4_with_a_new_model(sdk: str, provider: LocalProvider, tmp_path: Path) -> None:
+    """Three steps and their tools are replayed. From the fourth on the new model is called, and the end is the same."""
     first = recorded(sdk, provider, tmp_path)
     asked = provider.hits
 

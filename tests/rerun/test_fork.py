@@ -1,4 +1,4 @@
-"""Fork: a run is repeated up to one of its calls, and goes on live from there, in a run of its own."""
+"""Fork: a run is repeated up to one of its calls, and then calls the provider, as a run of its own."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ran: list[str] = []
 
 @tool
 def write(name: str) -> str:
-    """A tool that changes the world."""
+    """A tool with an effect."""
     ran.append(name)
     return f"wrote {name}"
 
@@ -69,8 +69,10 @@ def texts(path: Path) -> list[str | None]:
 
 
 @pytest.mark.parametrize("point", [{"at": "llm_2"}, {"at_step": 2}])
-def test_a_run_goes_on_live_from_a_call(point: dict[str, Any], path: Path, server: Server) -> None:
-    """Earlier calls and tools are answered from the run. The call and the later ones are made, and their tools run."""
+def test_a_fork_calls_the_provider_from_a_call_on(point: dict[str, Any], path: Path, server: Server) -> None:
+    """Earlier calls and tools are answered from the run. The forked call and later calls are sent, and their tools are
+    run.
+    """
     with fork(path, **point) as branch:
         done = work(branch.wrap(client(f"{server.url}/v1")))
 
@@ -79,8 +81,8 @@ def test_a_run_goes_on_live_from_a_call(point: dict[str, Any], path: Path, serve
     assert texts(branch.recorder.trajectory_path) == ["one", "four", "five"]
 
 
-def test_the_child_names_its_parent(path: Path, server: Server) -> None:
-    """The first record of its journal and its metadata name the parent. Its file is next to the parent's."""
+def test_a_fork_names_its_parent(path: Path, server: Server) -> None:
+    """The first record of the fork's journal and its metadata name the parent. Its file is next to the parent's."""
     with fork(path, at="llm_2") as branch:
         work(branch.wrap(client(f"{server.url}/v1")))
 
@@ -93,8 +95,8 @@ def test_the_child_names_its_parent(path: Path, server: Server) -> None:
     assert (load(child).task, load(child).status) == ("count", "completed")
 
 
-def test_live_requests_are_edited_and_recorded_as_they_were_sent(path: Path, server: Server) -> None:
-    """The model changes from that call on. Recorded calls keep theirs."""
+def test_edited_requests_are_recorded_as_sent(path: Path, server: Server) -> None:
+    """The model changes from the forked call on. Recorded calls keep their model."""
     with fork(path, at="llm_2", edit=lambda body: {**body, "model": "better"}) as branch:
         work(branch.wrap(client(f"{server.url}/v1")))
 
@@ -103,8 +105,8 @@ def test_live_requests_are_edited_and_recorded_as_they_were_sent(path: Path, ser
     assert (sent, recorded) == (["better", "better"], ["m", "better", "better"])
 
 
-def test_an_answer_by_hand_is_given_for_that_call(path: Path, server: Server) -> None:
-    """That call is not made, but the next one is."""
+def test_an_answer_by_hand_replaces_the_call(path: Path, server: Server) -> None:
+    """The forked call gets the answer and is not sent. The next call is sent."""
     by_hand = json.loads(b"".join(said("by hand").chunks))  # type: ignore[arg-type]
     with fork(path, at="llm_2", answer=by_hand) as branch:
         done = work(branch.wrap(client(f"{server.url}/v1")))
@@ -118,8 +120,8 @@ def streamed(made: openai.OpenAI) -> str:
     return "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
 
 
-def test_a_stream_is_answered_by_the_text_of_one(tmp_path: Path) -> None:
-    """A text is required for a stream, and JSON for any other call."""
+def test_a_stream_is_answered_by_the_text_of_a_stream(tmp_path: Path) -> None:
+    """For a streamed call, the answer must be the text of a stream, and for any other call JSON."""
     path = record(tmp_path, [stream(*CHAT_STREAM)], streamed)
     by_hand = (chat_chunk("by ") + chat_chunk("hand") + b"data: [DONE]\n\n").decode()
 
@@ -129,8 +131,8 @@ def test_a_stream_is_answered_by_the_text_of_one(tmp_path: Path) -> None:
         fork(path, at="llm_1", answer={})
 
 
-def test_a_program_that_was_changed_forks_where_the_recording_ends(path: Path, server: Server) -> None:
-    """The call itself may be another one than was recorded, if all before it was asked for."""
+def test_a_changed_program_forks_after_its_earlier_calls(path: Path, server: Server) -> None:
+    """The forked call may differ from the recorded call if all calls before it were made."""
     with fork(path, at="llm_3") as branch:
         made = branch.wrap(client(f"{server.url}/v1"))
         done = [ask(made, "first"), write("first"), ask(made, "second"), write("second"), ask(made, "something else")]
@@ -138,8 +140,8 @@ def test_a_program_that_was_changed_forks_where_the_recording_ends(path: Path, s
     assert done == ["one", "wrote first", "two", "wrote second", "four"]
 
 
-def test_a_call_before_the_fork_that_differs_is_refused(path: Path, server: Server) -> None:
-    """The call is not made, and the block raises, even if the agent hides the error."""
+def test_a_different_call_before_the_fork_is_refused(path: Path, server: Server) -> None:
+    """The call is not sent, and the block raises, even if the agent hides the error."""
 
     def hide() -> None:
         with fork(path, at="llm_3") as branch:
@@ -151,8 +153,8 @@ def test_a_call_before_the_fork_that_differs_is_refused(path: Path, server: Serv
     assert server.requests == []
 
 
-def test_a_tool_before_the_fork_that_differs_is_refused(path: Path, server: Server) -> None:
-    """The tool does not run."""
+def test_a_different_tool_before_the_fork_is_refused(path: Path, server: Server) -> None:
+    """The tool is not run."""
     ran.clear()
 
     def differ() -> None:
@@ -166,15 +168,15 @@ def test_a_tool_before_the_fork_that_differs_is_refused(path: Path, server: Serv
 
 
 def test_a_block_that_ends_before_the_fork_is_refused(path: Path) -> None:
-    """No call went live, so nothing was tried."""
+    """The block raises, because no call was sent to the provider."""
     with pytest.raises(ReplayMismatchError, match="ended before llm_3"), fork(path, at="llm_3") as branch:
         ask(branch.wrap(client()), "first")
 
     assert load(branch.recorder.trajectory_path).status == "failed"
 
 
-def test_a_tool_in_which_the_run_forks_is_run(tmp_path: Path, server: Server) -> None:
-    """A sub-agent's call is reached through the tool in which the sub-agent runs."""
+def test_a_tool_that_contains_the_fork_point_is_run(tmp_path: Path, server: Server) -> None:
+    """The forked call is a sub-agent's, so the tool that runs the sub-agent must be run."""
 
     def act(made: openai.OpenAI) -> list[str]:
         @tool
@@ -192,7 +194,7 @@ def test_a_tool_in_which_the_run_forks_is_run(tmp_path: Path, server: Server) ->
 
 
 def test_async_clients_fork_too(tmp_path: Path, server: Server) -> None:
-    """The async transport forks too."""
+    """The transport of an async client is replaced too."""
 
     async def act(made: openai.AsyncOpenAI) -> list[str | None]:
         done = []
@@ -212,8 +214,8 @@ def test_async_clients_fork_too(tmp_path: Path, server: Server) -> None:
     assert texts(branch.recorder.trajectory_path) == ["one", "four"]
 
 
-def test_the_whole_process_forks(path: Path, server: Server, tmp_path: Path) -> None:
-    """With `instrument`, clients that are not wrapped fork too. The recorder may be the caller's."""
+def test_instrument_forks_all_clients(path: Path, server: Server, tmp_path: Path) -> None:
+    """With `instrument`, clients that are not wrapped are forked too. The caller may give a recorder."""
     recorder = TrajectoryRecorder(tmp_path / "child.json")
     with fork(path, at="llm_3", instrument=True, recorder=recorder):
         done = work(client(f"{server.url}/v1"))
@@ -221,16 +223,16 @@ def test_the_whole_process_forks(path: Path, server: Server, tmp_path: Path) -> 
     assert (done[::2], texts(tmp_path / "child.json")) == (["one", "two", "four"], ["one", "two", "four"])
 
 
-def test_http_clients_fork(path: Path, server: Server) -> None:
-    """For an SDK that takes one."""
+def test_a_fork_gives_an_http_client(path: Path, server: Server) -> None:
+    """An SDK may take the fork's HTTP client."""
     with fork(path, at="llm_2") as branch, branch.http_client() as http_client:
         done = work(client(f"{server.url}/v1", http_client=http_client))
 
     assert done[::2] == ["one", "four", "five"]
 
 
-def test_what_cannot_be_forked_is_refused(path: Path, tmp_path: Path) -> None:
-    """A call that does not exist, no call or two of them, and a recorder whose run has begun."""
+def test_invalid_forks_are_refused(path: Path, tmp_path: Path) -> None:
+    """`fork` refuses an unknown call, no call, two calls, and a recorder whose run has begun."""
     for wrong in ({}, {"at": "llm_1", "at_step": 1}, {"at": "llm_9"}, {"at_step": 9}):
         with pytest.raises(ValueError, match=r"at=|has no call"):
             fork(path, **wrong)  # type: ignore[arg-type]
@@ -239,14 +241,16 @@ def test_what_cannot_be_forked_is_refused(path: Path, tmp_path: Path) -> None:
             pass
 
 
-def test_an_edit_returns_the_body(path: Path) -> None:
+def test_an_edit_must_return_the_body(path: Path) -> None:
     """The error names the type of the returned value."""
     with pytest.raises(TypeError, match="edit= returned NoneType"), fork(path, at="llm_1", edit=print) as branch:
         work(branch.wrap(client(NOWHERE)))
 
 
-def test_what_was_put_around_a_fork_stays(path: Path, server: Server, tmp_path: Path) -> None:
-    """A recorder that wraps the client inside the block goes on to record it; wrapped twice, it is forked once."""
+def test_wrappers_around_a_fork_stay(path: Path, server: Server, tmp_path: Path) -> None:
+    """A recorder that wraps the client within the block still records it afterwards. A client that is wrapped twice is
+    forked once.
+    """
     made = client(f"{server.url}/v1")
     before = made._client._transport
     with TrajectoryRecorder(tmp_path / "other.json", strict=True) as recorder:

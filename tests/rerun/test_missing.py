@@ -1,4 +1,4 @@
-"""Replay with missing="live": requests that were not recorded are sent, and their tools run."""
+"""Replay with missing="live": requests that were not recorded are sent, and their tools are run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def ask(made: openai.OpenAI, text: str) -> str | None:
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    """A provider that answers "old" once, and "new" from then on."""
+    """A provider that answers "old" once, and then "new"."""
     with serving(answered("old"), answered("new")) as server:
         yield server
 
@@ -41,7 +41,7 @@ def client(server: Server) -> openai.OpenAI:
     return openai.OpenAI(api_key=KEY, base_url=f"{server.url}/v1", max_retries=0)
 
 
-def test_a_call_that_is_not_recorded_is_sent(server: Server, path: Path) -> None:
+def test_an_unrecorded_call_is_sent(server: Server, path: Path) -> None:
     """The other calls are answered from the recording, each once. There is no mismatch."""
     with client(server) as made, replay(path, missing="live") as run:
         run.wrap(made)
@@ -50,7 +50,7 @@ def test_a_call_that_is_not_recorded_is_sent(server: Server, path: Path) -> None
     assert (said, run.live_calls, run.mismatch, len(server.requests)) == (["new", "old", "new"], 2, None, 3)
 
 
-def test_async_calls_are_sent_too(server: Server, path: Path) -> None:
+def test_unrecorded_async_calls_are_sent(server: Server, path: Path) -> None:
     """An async client works in the same way."""
 
     async def both() -> list[str | None]:
@@ -64,8 +64,8 @@ def test_async_calls_are_sent_too(server: Server, path: Path) -> None:
         assert asyncio.run(both()) == ["new", "old"]
 
 
-def test_an_http_client_of_the_replay_has_a_network_then(server: Server, path: Path) -> None:
-    """The HTTP client of a replay that answers everything has no network."""
+def test_an_http_client_of_the_replay_has_a_network(server: Server, path: Path) -> None:
+    """With missing="live" it has a network. The HTTP client of a replay without missing="live" has none."""
     with replay(path, missing="live", strict=False) as run, run.http_client("httpx") as made:
         answer = made.post(f"{server.url}/v1/chat/completions", json={"model": "m", "messages": []})
     with pytest.raises(ReplayMismatchError), replay(path) as run, run.http_client("httpx") as made:
@@ -74,8 +74,8 @@ def test_an_http_client_of_the_replay_has_a_network_then(server: Server, path: P
     assert answer.json()["choices"][0]["message"]["content"] == "new"
 
 
-def test_a_call_whose_end_is_not_recorded_is_sent(server: Server, path: Path) -> None:
-    """The process was killed while it waited: the recording ends with the request."""
+def test_a_call_without_a_recorded_end_is_sent(server: Server, path: Path) -> None:
+    """The process was killed while it waited, so the recording ends with the request."""
     journal = path.with_suffix(".jsonl")
     lines = journal.read_bytes().splitlines(keepends=True)
     [request] = [at for at, line in enumerate(lines) if b'"kind":"llm_request"' in line]
@@ -94,15 +94,15 @@ ran: list[str] = []
 
 @tool
 def search(query: str) -> str:
-    """A tool that notes that it was run."""
+    """A tool that notes its runs."""
     ran.append(query)
     if query == "nothing":
         raise OwnError("nothing was found")
     return query.upper()
 
 
-def test_a_tool_that_was_not_called_so_is_run(tmp_path: Path) -> None:
-    """The tool's recorded call is not used."""
+def test_an_unrecorded_tool_call_is_run(tmp_path: Path) -> None:
+    """A tool call with new arguments is run. The recorded call with other arguments is not used for it."""
     ran.clear()
     with TrajectoryRecorder(tmp_path / "run.json", strict=True):
         search("a")
@@ -113,8 +113,8 @@ def test_a_tool_that_was_not_called_so_is_run(tmp_path: Path) -> None:
     assert (given, ran, run.live_calls) == (("B", "A"), ["a", "b"], 1)
 
 
-def test_a_replay_that_is_recorded_names_the_same_exception(tmp_path: Path) -> None:
-    """A tool's exception of a class that is not Python's own has that class's name in both recordings."""
+def test_a_recorded_replay_names_the_same_exception(tmp_path: Path) -> None:
+    """If a tool's exception has a class of its own, both recordings have the name of that class."""
     ran.clear()
     names = []
     for number in range(2):
@@ -132,8 +132,8 @@ def test_a_replay_that_is_recorded_names_the_same_exception(tmp_path: Path) -> N
     assert (names, ran) == (["OwnError", "OwnError"], ["nothing"])
 
 
-def test_other_traffic_is_sent_as_ever(server: Server, path: Path) -> None:
-    """Other requests are not part of the replay."""
+def test_other_requests_are_sent_as_usual(server: Server, path: Path) -> None:
+    """A request that is not an LLM call is not part of the replay."""
     with serving(plain({"fine": True})) as other, replay(path, missing="live", strict=False) as run:
         with httpx.Client(trust_env=False) as made:
             assert run.wrap(made).post(f"{other.url}/weather", content=b"?").json() == {"fine": True}

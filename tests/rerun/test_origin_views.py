@@ -1,4 +1,4 @@
-"""Figures, commands and the viewer show which calls were not made, and which runs are replays and forks."""
+"""Figures, commands and the viewer show which calls were replayed, and which runs are replays and forks."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def work(made: openai.OpenAI) -> None:
 
 @dataclass(frozen=True)
 class Runs:
-    """A run of two calls, its replay, its fork at the second call, and one whose second answer a person wrote."""
+    """A run of two calls, its replay, its fork at the second call, and a fork whose second answer a person wrote."""
 
     directory: Path
 
@@ -50,7 +50,7 @@ class Runs:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    """Runs that belong together, in one directory."""
+    """Record these runs in one directory."""
     made = Runs(tmp_path_factory.mktemp("origins"))
     with serving(*map(billed, ("1", "2", "3"))) as server:
         url = f"{server.url}/v1"
@@ -72,8 +72,8 @@ REPLAYED = {"first": 0, "again": 2, "branch": 1, "hand": 2}
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_no_figure_counts_a_call_that_was_not_made(name: str, runs: Runs) -> None:
-    """Calls, tokens and costs count only the calls that were made, in every view."""
+def test_no_figure_counts_replayed_calls(name: str, runs: Runs) -> None:
+    """In every view, calls, tokens and costs count only the calls that were made."""
     run, made, replayed = runs.loaded(name), MADE[name], REPLAYED[name]
     stats = Stats()
     stats.add(run)
@@ -108,8 +108,8 @@ def figures_in(found: Any, calls: str, replayed: str, *tokens: str) -> tuple[obj
     return (found[calls], found.get(replayed) or 0, *(found.get(name) for name in (*tokens, "cost")))
 
 
-def test_an_assertion_about_tokens_is_about_the_answers(runs: Runs) -> None:
-    """The assertion includes the tokens of answers that a recording gave."""
+def test_an_assertion_about_tokens_includes_replayed_answers(runs: Runs) -> None:
+    """The tokens are those of all answers, including answers from a recording."""
     again = TrajectoryAssertions(runs["again"].with_suffix(".jsonl"))
 
     assert (again.total_tokens, again.cost) == (26, 1.0)
@@ -135,8 +135,8 @@ SHOWN = {
 
 
 @pytest.mark.parametrize("name", SHOWN)
-def test_show_says_where_answers_are_from(name: str, runs: Runs) -> None:
-    """The head names the other run, once. Each call that was not made names the recorded call."""
+def test_show_names_the_source_of_answers(name: str, runs: Runs) -> None:
+    """The header names the source run once. Each replayed call names the recorded call."""
     output = invoke("show", runs[name]).output
     origin, calls, sources = SHOWN[name]
 
@@ -149,21 +149,23 @@ def test_show_says_where_answers_are_from(name: str, runs: Runs) -> None:
 
 
 def labelled(said: str, label: str) -> list[str]:
-    """The texts of the entries with a label."""
+    """Return the texts of the entries with a label."""
     rows = [line.split(maxsplit=1) for line in said.splitlines()]
     return [row[1] for row in rows if len(row) == 2 and row[0] == label]
 
 
-def test_tail_says_it_too(runs: Runs) -> None:
-    """The first line names the other run. The steps are those of `show`."""
+def test_tail_names_the_source_of_answers(runs: Runs) -> None:
+    """The first line names the source run. The steps are those of `show`."""
     said = invoke("tail", runs["again"]).output
 
     assert said.splitlines()[0] == f"{runs['again'].with_suffix('.jsonl')}: replay of first.jsonl, 2 steps so far"
     assert labelled(said, "replayed") == ["from llm_1 of first.jsonl", "from llm_2 of first.jsonl"]
 
 
-def test_diff_says_which_calls_were_replayed(runs: Runs) -> None:
-    """A replay equals its run; of a fork, the call before the fork point is marked where steps differ in it."""
+def test_diff_marks_replayed_calls(runs: Runs) -> None:
+    """A replay equals its run. In a comparison with a fork, differing steps before the fork point are marked as
+    replayed.
+    """
     same = invoke("diff", runs["first"], runs["again"])
     other = invoke("diff", runs["again"], runs["branch"])
     equal, again = diff(load(runs["first"]), load(runs["again"])), same.output.splitlines()[1]
@@ -175,7 +177,7 @@ def test_diff_says_which_calls_were_replayed(runs: Runs) -> None:
     assert equal.to_dict()["steps"][0]["b"]["replayed_from"]["interaction_id"] == "llm_1"
 
 
-def test_list_draws_replays_and_forks_below_their_run(runs: Runs) -> None:
+def test_list_shows_replays_and_forks_below_their_run(runs: Runs) -> None:
     """A replay has a column of its own, and `stats` counts it among the runs."""
     table = invoke("list", runs.directory).output.splitlines()
     counted = invoke("stats", runs.directory).output.splitlines()
@@ -188,8 +190,8 @@ def test_list_draws_replays_and_forks_below_their_run(runs: Runs) -> None:
     assert counted[1] == "calls   3 LLM calls, 5 replayed"
 
 
-def test_the_viewer_links_a_run_and_its_calls_to_their_source(runs: Runs) -> None:
-    """The list names the other run. The page has the ids of the runs to which its links lead."""
+def test_the_viewer_links_runs_and_calls_to_their_source(runs: Runs) -> None:
+    """The list names the source run. The page has the ids of the runs to which its links lead."""
     with serving_viewer(runs.directory) as viewer:
         rows = {row["id"]: row for row in viewer.get("/api/runs").json()["runs"]}
         again, first, hand = (viewer.get(f"/api/runs/{name}.json").json() for name in ("again", "first", "hand"))
@@ -210,8 +212,8 @@ def test_the_viewer_links_a_run_and_its_calls_to_their_source(runs: Runs) -> Non
     assert first["relations"] == nothing | {"replays": ["again.json"], "forks": forks}
 
 
-def test_the_one_file_has_the_sources(runs: Runs) -> None:
-    """The one file has no other run, so it shows only names."""
+def test_an_exported_page_names_the_sources(runs: Runs) -> None:
+    """A page of a single run has no other run to link to, so it shows only names."""
     again = run_data(load(runs["again"]), "again")["run"]
 
     assert again["run"]["replay_of"]["file"] == "first.jsonl"

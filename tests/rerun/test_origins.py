@@ -41,7 +41,7 @@ def used(text: str) -> Answer:
 
 
 def work(made: openai.OpenAI) -> None:
-    """A plain call, a stream, and two calls that fail: with an error of HTTP, and without a response."""
+    """Make a plain call, a streamed call, and two calls that fail: with an HTTP error, and without a response."""
     ask(made, "one")
     list(made.chat.completions.create(model="m", messages=[{"role": "user", "content": "two"}], stream=True))
     for broken, text in ((made, "three"), (made.with_options(base_url=NOWHERE), "four")):
@@ -51,7 +51,7 @@ def work(made: openai.OpenAI) -> None:
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """The run of such an agent."""
+    """Record a run of such an agent."""
     answers = [used("1"), stream(*CHAT_STREAM), plain({"error": {"message": "no"}}, 400)]
     with serving(*answers) as server, TrajectoryRecorder(tmp_path / "source.json", strict=True) as recorder:
         work(recorder.wrap(client(f"{server.url}/v1", max_retries=0)))
@@ -59,12 +59,12 @@ def source(tmp_path: Path) -> Path:
 
 
 def origins(path: Path) -> list[tuple[str, ReplayedFrom | None]]:
-    """The calls of a run, each with the recorded one that gave its answer."""
+    """Return the calls of a run, each with the recorded call that gave its answer."""
     return [(call.interaction_id, call.replayed_from) for call in load(path).llm_interactions]
 
 
-def test_a_replay_names_its_run_and_each_call_its_source(source: Path, tmp_path: Path) -> None:
-    """Both files name them in every record of an answer, and no figure counts the replayed calls."""
+def test_a_replay_names_its_run_and_the_source_of_each_call(source: Path, tmp_path: Path) -> None:
+    """Both files name the recorded call in every record of an answer. No figure counts the replayed calls."""
     path = tmp_path / "again.json"
     with replay(source) as run, TrajectoryRecorder(path, strict=True) as recorder:
         work(recorder.wrap(run.wrap(client(max_retries=0))))
@@ -86,8 +86,8 @@ def test_a_replay_names_its_run_and_each_call_its_source(source: Path, tmp_path:
     assert again.metrics.keys().isdisjoint({"input_tokens", "total_input_tokens", "llm_seconds"})
 
 
-def test_an_async_replay_names_its_sources_too(source: Path, tmp_path: Path) -> None:
-    """A plain call, a stream, a refused call, and one without a response."""
+def test_an_async_replay_names_the_sources(source: Path, tmp_path: Path) -> None:
+    """The calls are a plain call, a stream, a refused call, and a call without a response."""
     path = tmp_path / "again.json"
 
     async def act(made: openai.AsyncOpenAI) -> None:
@@ -107,8 +107,8 @@ def test_an_async_replay_names_its_sources_too(source: Path, tmp_path: Path) -> 
     assert origins(path) == [(f"llm_{number}", ReplayedFrom(identity, f"llm_{number}")) for number in (1, 2, 3, 4)]
 
 
-def test_a_fork_tells_what_it_was_given_from_what_it_made(source: Path) -> None:
-    """The calls before the fork name those of the parent. An answer by hand is neither made nor the model's."""
+def test_a_fork_distinguishes_replayed_and_made_calls(source: Path) -> None:
+    """Calls before the fork name those of the parent. An answer by hand counts neither as made nor as the model's."""
     identity = load(source).trajectory_id
     with serving(used("a"), used("b"), used("c")) as server:
         with fork(source, at="llm_2") as branch:
@@ -123,8 +123,10 @@ def test_a_fork_tells_what_it_was_given_from_what_it_made(source: Path) -> None:
     assert origins(by_hand.recorder.trajectory_path) == [("llm_1", ReplayedFrom(identity, "llm_1", by_hand=True))]
 
 
-def test_a_call_that_a_replay_sends_is_made(source: Path, tmp_path: Path) -> None:
-    """With `missing="live"`, a request that equals no recorded call is made, and gets no other call's mark."""
+def test_a_call_that_a_replay_sends_is_a_made_call(source: Path, tmp_path: Path) -> None:
+    """With `missing="live"`, a request that equals no recorded request is sent, and its call is not marked as
+    replayed.
+    """
     path = tmp_path / "again.json"
     with serving(used("new")) as server, replay(source, missing="live", strict=False) as run:
         with TrajectoryRecorder(path, strict=True) as recorder:
@@ -171,7 +173,7 @@ async def wait(word: str) -> str:
 
 
 def use_tools() -> None:
-    """Run a tool of each kind, and one in a block that announces it."""
+    """Run a tool of each kind, and a tool in a block that announces it."""
     count("one")
     list(letters("two"))
     asyncio.run(wait("three"))
@@ -179,8 +181,8 @@ def use_tools() -> None:
         count("four")
 
 
-def test_a_tool_that_did_not_run_is_marked(tmp_path: Path) -> None:
-    """The journal and the document have the mark, `stats` counts the executions, and `show` prints it."""
+def test_a_tool_that_was_not_run_is_marked(tmp_path: Path) -> None:
+    """The journal and the document have the mark, `stats` counts executions without it, and `show` prints it."""
     first, again = tmp_path / "first.json", tmp_path / "again.json"
     with TrajectoryRecorder(first, strict=True):
         use_tools()
@@ -214,10 +216,8 @@ with TrajectoryRecorder("again.json") as recorder:
 
 
 @pytest.mark.parametrize("tools", ["recorded", "live"])
-def test_a_program_that_is_replayed_names_its_source(
-    tools: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The recorder of a program under `trace-recorder replay` knows the source, even if the program's tools run."""
+def test_a_replayed_program_names_its_source(tools: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A recorder under `trace-recorder replay` knows the source, even if the program's tools are run."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "agent.py").write_text(AGENT)
     recording = tmp_path / "one.json"
@@ -230,7 +230,7 @@ def test_a_program_that_is_replayed_names_its_source(
     assert load(tmp_path / "again.json").metadata["replay_of"] == {"trajectory_id": identity, "file": "one.jsonl"}
 
 
-def test_a_cassette_says_what_was_replayed(source: Path, tmp_path: Path) -> None:
+def test_a_cassette_marks_replayed_calls(source: Path, tmp_path: Path) -> None:
     """The run of a test that is replayed from its journal has the marks too."""
     with RecordOrReplay(source.with_suffix(".jsonl"), tmp_path / "scratch", mode="once") as block:
         work(client(max_retries=0))
@@ -239,13 +239,13 @@ def test_a_cassette_says_what_was_replayed(source: Path, tmp_path: Path) -> None
 
 
 def test_a_journal_without_marks_is_read_as_before(source: Path) -> None:
-    """Its calls count as made."""
+    """All of its calls count as made."""
     assert [one for _, one in origins(source)] == [None] * 4
     assert load(source).metrics["llm_calls"] == 4
 
 
-def test_a_caller_of_a_replay_sees_the_recorded_headers_alone(source: Path) -> None:
-    """The origin of an answer is for recording alone."""
+def test_a_caller_of_a_replay_sees_only_recorded_headers(source: Path) -> None:
+    """The header that names an answer's source reaches only the recorder."""
     with replay(source, strict=False) as run:
         raw = run.wrap(client(max_retries=0)).chat.completions.with_raw_response
         headers = raw.create(model="m", messages=[{"role": "user", "content": "one"}]).headers
@@ -262,8 +262,8 @@ def test_a_caller_of_a_replay_sees_the_recorded_headers_alone(source: Path) -> N
         ("http://127.0.0.1.evil.example/v1/messages", False),
     ],
 )
-def test_only_servers_of_this_machine_are_believed(url: str, believed: bool) -> None:
-    """The calls to a provider that sends the header still count as made."""
+def test_only_servers_of_this_machine_can_mark_calls(url: str, believed: bool) -> None:
+    """If a provider elsewhere sends the header, its calls still count as made."""
     assert (ReplayedFrom.of_server(url, '{"interaction_id": "llm_1"}') is not None) is believed
 
 
@@ -277,6 +277,6 @@ def test_only_servers_of_this_machine_are_believed(url: str, believed: bool) -> 
         ({"replay_of": {"trajectory_id": "t"}}, ReplayOf(trajectory_id="t")),
     ],
 )
-def test_metadata_of_the_agents_own_is_no_origin(metadata: Payload, origin: object) -> None:
-    """An agent may have members of the same names."""
+def test_metadata_of_the_agent_is_no_origin(metadata: Payload, origin: object) -> None:
+    """The agent's own metadata with the same names does not make its run a replay."""
     assert run_origin_of(metadata) == origin

@@ -1,4 +1,4 @@
-"""The live requests of a fork: each dialect's model and system prompt."""
+"""The edited requests of a fork: each dialect's model and system prompt."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ PROMPTS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 
 @pytest.mark.parametrize(("api", "before", "after"), PROMPTS.values(), ids=PROMPTS)
 def test_the_system_prompt_of_each_dialect_is_replaced(api: str, before: dict[str, Any], after: dict[str, Any]) -> None:
-    """The prompt is replaced in the place of its dialect; a dialect without a system prompt is unchanged."""
+    """The prompt is replaced where the dialect has it. A request of a dialect without a system prompt is unchanged."""
     sent = Changes(system="Be brief.").applied(Endpoint(api, "", None, streams=False), json.dumps(before).encode())
 
     assert json.loads(sent.body) == after
 
 
-def test_a_model_is_replaced_where_it_was_asked_for() -> None:
-    """The model is replaced in the body or in the address. Another model is kept."""
+def test_the_recorded_model_is_replaced() -> None:
+    """The model is replaced in the body or in the URL. A different model is kept."""
     changes = Changes(model="new")
     changes.replace_model_of(Endpoint("google-generate", "", "old", streams=False), {})
     in_body, in_address = (Endpoint("", "", name, streams=False) for name in (None, "old"))
@@ -73,6 +73,6 @@ def test_a_model_is_replaced_where_it_was_asked_for() -> None:
         ("/v1/chat/completions?x=/models/", "/v1/chat/completions?x=/models/"),
     ],
 )
-def test_an_address_names_another_model(before: str, after: str) -> None:
-    """Addresses of Gemini and Azure name the model. Any other address stays."""
+def test_a_model_in_a_url_is_replaced(before: str, after: str) -> None:
+    """The URLs of Gemini and Azure name the model. Any other URL is unchanged."""
     assert with_model(before, "a/b") == after

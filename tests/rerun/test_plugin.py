@@ -17,8 +17,8 @@ def test_one():
 TWO = ONE.replace('run("first") == ["hi"]', 'run("first", "second")[0] == "hi"')
 
 
-def test_a_marked_test_is_recorded_once_and_replayed_from_then_on(project: Project) -> None:
-    """The second run asks no provider and runs no tool; there is one file, and nothing keeps it out of git."""
+def test_a_marked_test_is_recorded_once_and_then_replayed(project: Project) -> None:
+    """The second run calls no provider and runs no tool. There is one file, which git does not ignore."""
     project.run(ONE).assert_outcomes(passed=1)
     before = project.journals
     project.run(ONE).assert_outcomes(passed=1)
@@ -28,8 +28,8 @@ def test_a_marked_test_is_recorded_once_and_replayed_from_then_on(project: Proje
     assert project.journals == before
 
 
-def test_a_run_of_its_own_is_on_file_in_a_replay_too(project: Project) -> None:
-    """The answers of a replay are recorded as in any run: the fixture shows this run, and not the journal."""
+def test_a_replayed_test_records_a_run_of_its_own(project: Project) -> None:
+    """The replayed answers are recorded as in any run. The fixture has this run, and not the journal."""
     asking = ONE.replace("test_one()", "test_one(trajectory)") + "    print(trajectory.path, trajectory.tools_called)\n"
     project.run(asking).assert_outcomes(passed=1)
 
@@ -39,7 +39,7 @@ def test_a_run_of_its_own_is_on_file_in_a_replay_too(project: Project) -> None:
     result.stdout.fnmatch_lines(["*trajectory0/test_one.jsonl [[]'search'[]]"])
 
 
-def test_a_prompt_that_has_changed_fails_the_test(project: Project) -> None:
+def test_a_changed_prompt_fails_the_test(project: Project) -> None:
     """The failure shows the changed word, names both files, and says how to accept the change."""
     project.run(ONE)
 
@@ -55,7 +55,7 @@ def test_a_prompt_that_has_changed_fails_the_test(project: Project) -> None:
     assert project.requests == [1, 0]
 
 
-def test_a_mismatch_that_the_agent_hides_fails_the_test(project: Project) -> None:
+def test_a_hidden_mismatch_fails_the_test(project: Project) -> None:
     """Recorded calls that were not made fail the test too."""
     hiding = """
 @pytest.mark.trajectory
@@ -73,8 +73,8 @@ def test_one():
         result.stdout.fnmatch_lines([said])
 
 
-def test_without_a_journal_none_says_what_to_do(project: Project) -> None:
-    """Nothing is sent, nothing is run; with a journal it replays."""
+def test_mode_none_without_a_journal_says_what_to_do(project: Project) -> None:
+    """No request is sent, and no tool is run. With a journal the mode replays."""
     result = project.run(ONE, "--trajectory-mode=none")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*there is no journal */test_one.jsonl. Record it with mode 'once' (pytest --traj*"])
@@ -85,8 +85,8 @@ def test_without_a_journal_none_says_what_to_do(project: Project) -> None:
     assert project.requests == [0, 1, 0]
 
 
-def test_new_episodes_are_added(project: Project) -> None:
-    """Recorded calls are replayed; a new call and a new tool are made, and added to the journal."""
+def test_mode_new_episodes_adds_new_calls(project: Project) -> None:
+    """Recorded calls are replayed. A new call and a new tool are made, and added to the journal."""
     project.run(ONE)
     added = project.run(TWO, "--trajectory-mode=new_episodes", answers=("new",))
     replayed = project.run(TWO, "--trajectory-mode=none")
@@ -98,7 +98,7 @@ def test_new_episodes_are_added(project: Project) -> None:
     assert [call.response.content for call in run.llm_interactions] == ["hi", "new"]
 
 
-def test_a_journal_stays_as_it_is_where_nothing_is_new(project: Project) -> None:
+def test_a_journal_without_new_calls_is_unchanged(project: Project) -> None:
     """The journal is also unchanged if the test failed."""
     project.run(ONE)
     before = project.journals
@@ -111,7 +111,7 @@ def test_a_journal_stays_as_it_is_where_nothing_is_new(project: Project) -> None
     assert project.journals == before
 
 
-def test_all_records_anew(project: Project) -> None:
+def test_mode_all_records_again(project: Project) -> None:
     """The provider is called again, and the journal is that of the new run."""
     project.run(ONE)
     project.run(ONE.replace('"hi"', '"ho"'), "--trajectory-mode=all", answers=("ho",)).assert_outcomes(passed=1)
@@ -121,16 +121,16 @@ def test_all_records_anew(project: Project) -> None:
     assert list(project.journals) == ["test_it/test_one.jsonl"]
 
 
-def test_a_test_that_fails_leaves_no_journal(project: Project) -> None:
-    """A test that skips in the middle leaves no journal either."""
+def test_a_failed_test_leaves_no_journal(project: Project) -> None:
+    """A test that skips itself in the middle leaves no journal either."""
     project.run(ONE + "    assert 0\n").assert_outcomes(failed=1)
     project.run(ONE + "    pytest.skip('no')\n").assert_outcomes(skipped=1)
 
     assert project.journals == {}
 
 
-def test_the_option_is_for_markers_that_name_no_mode(project: Project) -> None:
-    """A marker's own mode is used unchanged."""
+def test_a_marker_s_mode_overrides_the_option(project: Project) -> None:
+    """The option sets the mode only for markers that name no mode."""
     named = ONE.replace("trajectory", 'trajectory(mode="all")')
     project.run(named)
     project.run(named, "--trajectory-mode=none").assert_outcomes(passed=1)
@@ -138,13 +138,13 @@ def test_the_option_is_for_markers_that_name_no_mode(project: Project) -> None:
     assert project.requests == [1, 1]
 
 
-def test_the_modes_of_the_option_are_those_that_there_are() -> None:
-    """The plugin repeats their names, so as to import nothing for them."""
+def test_the_option_has_every_mode() -> None:
+    """The plugin repeats the names of the modes, so that it need not import the package for them."""
     assert pytest_trace_recorder.MODES == MODES
 
 
-def test_what_may_differ_is_named_by_the_marker(project: Project) -> None:
-    """`ignore` as in replay(); `tools="live"` runs tools in a replay."""
+def test_a_marker_s_arguments_are_those_of_replay(project: Project) -> None:
+    """`ignore` acts as in replay(). `tools="live"` runs tools in a replay."""
     marked = ONE.replace("trajectory", 'trajectory(ignore=["temperature"], tools="live")')
     project.run(marked)
     project.run(marked.replace('run("first")', 'run("first", temperature=0)')).assert_outcomes(passed=1)
@@ -162,8 +162,8 @@ def test_what_may_differ_is_named_by_the_marker(project: Project) -> None:
         ('tools="no"', "*tools is 'no'*"),
     ],
 )
-def test_a_marker_that_cannot_be_read_says_why(project: Project, arguments: str, message: str) -> None:
-    """The test of such a marker is an error, before anything is sent."""
+def test_an_invalid_marker_is_an_error(project: Project, arguments: str, message: str) -> None:
+    """The test with such a marker is an error, before any request is sent."""
     result = project.run(ONE.replace("trajectory", f"trajectory({arguments})"))
 
     result.assert_outcomes(errors=1)
@@ -171,8 +171,8 @@ def test_a_marker_that_cannot_be_read_says_why(project: Project, arguments: str,
     assert project.requests == [0]
 
 
-def test_secrets_are_masked(project: Project) -> None:
-    """The provider's key, and one in a prompt; the prompt is found again."""
+def test_secrets_are_masked_in_journals(project: Project) -> None:
+    """The provider's key and a secret in a prompt are masked. The prompt is still matched in the replay."""
     secret = ONE.replace('"first"', f'"the key is {KEY}"')
     project.run(secret)
     project.run(secret).assert_outcomes(passed=1)
@@ -181,8 +181,8 @@ def test_secrets_are_masked(project: Project) -> None:
     assert [name for name, data in project.journals.items() if KEY.encode() in data] == []
 
 
-def test_a_test_without_calls_is_warned_of(project: Project) -> None:
-    """A test whose calls do not use httpx, or that has no calls, would never be replayed."""
+def test_a_test_without_recorded_calls_gets_a_warning(project: Project) -> None:
+    """A test whose calls do not use httpx, or that makes no call, would never be replayed."""
     result = project.run("@pytest.mark.trajectory\ndef test_one():\n    pass\n", "-Wdefault")
 
     result.assert_outcomes(passed=1, warnings=1)
@@ -190,8 +190,8 @@ def test_a_test_without_calls_is_warned_of(project: Project) -> None:
     assert project.journals == {}
 
 
-def test_where_recording_is_disabled_a_marked_test_says_so(project: Project) -> None:
-    """A marker has no effect then."""
+def test_a_marked_test_warns_if_recording_is_disabled(project: Project) -> None:
+    """If recording is disabled, a marker has no effect."""
     project.monkeypatch.setenv("TRACE_RECORDER_DISABLED", "1")
     result = project.run(ONE)
 
@@ -199,7 +199,7 @@ def test_where_recording_is_disabled_a_marked_test_says_so(project: Project) -> 
     result.stdout.fnmatch_lines(["TRACE_RECORDER_DISABLED is set*"])
 
 
-def test_an_agent_that_records_itself_goes_on_to_do_so(project: Project) -> None:
+def test_an_agent_s_own_recorder_still_records(project: Project) -> None:
     """The agent's own recorder has the call, while recording and in the replay. The test's journal has it too."""
     own = """
 import openai

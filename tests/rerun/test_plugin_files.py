@@ -1,4 +1,6 @@
-"""The plugin: which file is whose, many tests at once, and what it costs those who do not use it."""
+"""The plugin's files: the name of each test's journal, many tests at once, and the cost for projects that do not use
+it.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,8 @@ class TestClass:
 """
 
 
-def test_each_test_has_a_file_of_its_own(project: Project) -> None:
-    """The name has the parameters and the class. It is safe, even if upper and lower case are the same."""
+def test_each_test_has_its_own_file(project: Project) -> None:
+    """The file's name has the parameters and the class. It is unique even if upper and lower case count as the same."""
     project.run(MANY).assert_outcomes(passed=7)
     project.run(MANY, "--trajectory-mode=none").assert_outcomes(passed=7)
 
@@ -45,8 +47,8 @@ def test_many_workers_record_and_replay(project: Project) -> None:
     assert (project.requests, len(project.journals)) == ([7, 0], 7)
 
 
-def test_a_name_or_a_path_may_be_given(project: Project) -> None:
-    """A name is a file's in the folder of the module, a path begins in the directory of the test."""
+def test_a_marker_may_give_a_name_or_a_path(project: Project) -> None:
+    """A name belongs to a file in the module's folder. A path begins in the directory of the test."""
     tests = """
 @pytest.mark.trajectory("greeting")
 def test_name():
@@ -64,7 +66,7 @@ def test_path():
 
 @given(st.lists(st.text(alphabet="aAbB_.-/[]é\ud800", max_size=5), unique=True, min_size=2))
 def test_names_never_collide(names: list[str]) -> None:
-    """Two names are two files, even on file systems that ignore case."""
+    """Two names give two files, even on file systems that ignore case."""
     safe = [safe_name(name) for name in names]
 
     assert len({one.casefold() for one in safe}) == len(names)
@@ -79,7 +81,7 @@ def pytest_sessionfinish():
 """
 
 
-def test_who_does_not_use_it_imports_nothing_of_ours(project: Project) -> None:
+def test_a_project_that_does_not_use_the_plugin_imports_only_its_module(project: Project) -> None:
     """Only the plugin's module is loaded, by its entry point."""
     project.pytester.makeconftest(SESSION)
     project.pytester.makepyfile("def test_plain():\n    pass\n")
@@ -90,8 +92,8 @@ def test_who_does_not_use_it_imports_nothing_of_ours(project: Project) -> None:
     result.stdout.fnmatch_lines(["*OURS [[][]] True"])
 
 
-def test_the_module_imports_nothing_of_ours_when_it_is_loaded() -> None:
-    """Imports of the package are in its functions, and under TYPE_CHECKING."""
+def test_the_plugin_s_module_imports_nothing_of_ours() -> None:
+    """Imports of the package are within its functions, and under TYPE_CHECKING."""
     tree = ast.parse((ROOT / "pytest_trace_recorder.py").read_text(encoding="utf-8"))
     imported = {node.module for node in tree.body if isinstance(node, ast.ImportFrom)}
     imported |= {name.name for node in tree.body if isinstance(node, ast.Import) for name in node.names}
@@ -101,7 +103,7 @@ def test_the_module_imports_nothing_of_ours_when_it_is_loaded() -> None:
 
 
 def test_the_package_may_be_imported_before_pytest() -> None:
-    """pytest rewrites the assertions of a plugin's package, and warns of one that it comes too late for."""
+    """pytest rewrites the assertions of a plugin's package, and would warn if the package was imported before."""
     code = """
         import pytest, trace_recorder, warnings
         from _pytest.assertion.rewrite import AssertionRewriter

@@ -1,4 +1,4 @@
-"""The input of a replay: refused and damaged journals, and how the nearest request is found."""
+"""The input of a replay: refused and damaged journals, and the search for the most similar request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trace_recorder.rerun.matching import Live
 from trace_recorder.rerun.recorded import RecordedExchange, Recording
 
 
-def test_what_cannot_be_replayed_is_refused(tmp_path: Path) -> None:
+def test_invalid_recordings_are_refused(tmp_path: Path) -> None:
     """Refused are a document without its journal, a journal of a newer version, and a file that is not a journal."""
     path = tmp_path / "run.json"
     record(path, [said("one")], ask)
@@ -42,7 +42,7 @@ def test_what_cannot_be_replayed_is_refused(tmp_path: Path) -> None:
             replay(tmp_path / wrong)
 
 
-def test_a_damaged_line_costs_the_call_that_needs_it(tmp_path: Path) -> None:
+def test_a_damaged_line_affects_only_the_call_that_needs_it(tmp_path: Path) -> None:
     """The other calls are answered. The error for that call says that lines are damaged."""
     path = tmp_path / "run.json"
     record(path, [said("one"), said("two")], lambda made: (ask(made, "first"), ask(made, "second")))
@@ -69,7 +69,7 @@ def _of_version(version: int) -> bytes:
 
 
 class CountingRecording(Recording):
-    """Counts the requests that are put together."""
+    """A recording that counts the requests which it builds from their items."""
 
     expanded = 0
 
@@ -78,8 +78,8 @@ class CountingRecording(Recording):
         return super().request(exchange)
 
 
-def test_the_nearest_request_is_found_without_putting_all_together(tmp_path: Path) -> None:
-    """A history that is repeated with each call is read once; only the nearest request is put together."""
+def test_the_most_similar_request_is_found_without_building_all(tmp_path: Path) -> None:
+    """A history that is repeated with each call is read once. Only the most similar request is built."""
     path = tmp_path / "run.json"
     history: list[Any] = []
 

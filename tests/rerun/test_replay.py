@@ -1,4 +1,4 @@
-"""Replay: a run is answered from its journal, and any other request is refused with the differences."""
+"""Replay: a run is answered from its journal, and any other request is refused with its differences."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from trace_recorder import (
 )
 
 
-def test_a_run_is_given_again_without_its_server(tmp_path: Path) -> None:
-    """Each call gets the answer that it got, in whichever order calls that differ are made."""
+def test_a_run_is_replayed_without_its_server(tmp_path: Path) -> None:
+    """Each call gets its recorded answer, in whichever order different calls are made."""
     path = tmp_path / "run.json"
     record(path, [said("one"), said("two")], lambda made: (ask(made, "first"), ask(made, "second")))
 
@@ -36,8 +36,8 @@ def test_a_run_is_given_again_without_its_server(tmp_path: Path) -> None:
     assert answers == ("two", "one")
 
 
-def test_equal_calls_are_answered_in_the_order_in_which_they_were_recorded(tmp_path: Path) -> None:
-    """A request that was made twice is answered twice, and not a third time."""
+def test_equal_calls_are_answered_in_their_recorded_order(tmp_path: Path) -> None:
+    """A request that was recorded twice is answered twice, and not a third time."""
     path = tmp_path / "run.json"
     record(path, [said("one"), said("two")], lambda made: (ask(made), ask(made)))
 
@@ -52,7 +52,7 @@ def test_equal_calls_are_answered_in_the_order_in_which_they_were_recorded(tmp_p
     assert "all recorded calls have been used" in str(raised.value.__cause__)
 
 
-def test_a_stream_comes_in_the_chunks_in_which_it_came(tmp_path: Path) -> None:
+def test_a_stream_has_its_recorded_chunks(tmp_path: Path) -> None:
     """The chunks have the recorded boundaries, whatever the events are."""
     path = tmp_path / "run.json"
     pieces = [
@@ -75,10 +75,10 @@ def test_a_stream_comes_in_the_chunks_in_which_it_came(tmp_path: Path) -> None:
     assert again == came
 
 
-def test_speed_gives_chunks_at_their_times(tmp_path: Path) -> None:
+def test_speed_delays_chunks(tmp_path: Path) -> None:
     """At speed 1 a stream takes as long as it took.
 
-    By default it comes at once. The replay's own clock measures this.
+    By default it takes no time. The replay's own clock measures this.
     """
     path = tmp_path / "run.json"
     record(path, [stream(chat_chunk("a"), 0.3, chat_chunk("b"), b"data: [DONE]\n\n")], _streamed)
@@ -99,8 +99,8 @@ def _streamed(made: openai.OpenAI) -> str:
     return "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
 
 
-def test_an_error_is_the_same_exception_again(tmp_path: Path) -> None:
-    """The provider's own error is raised by the SDK as it was, with status and message."""
+def test_an_error_is_raised_as_the_same_exception(tmp_path: Path) -> None:
+    """The SDK raises the provider's error with the recorded status and message."""
     path = tmp_path / "run.json"
 
     def failing(made: openai.OpenAI) -> tuple[type, int, str]:
@@ -115,8 +115,8 @@ def test_an_error_is_the_same_exception_again(tmp_path: Path) -> None:
     assert again == came
 
 
-def test_a_stream_that_broke_breaks_at_the_same_place(tmp_path: Path) -> None:
-    """The received part comes, and then an exception of the same class."""
+def test_a_broken_stream_breaks_at_the_same_place(tmp_path: Path) -> None:
+    """The received part is given, and then an exception of the same class is raised."""
     path = tmp_path / "run.json"
 
     def broken(made: openai.OpenAI) -> tuple[list[str], str]:
@@ -146,8 +146,8 @@ def httpx_error() -> tuple[type[Exception], ...]:
     return httpx.TransportError, httpx2.TransportError, openai.APIConnectionError
 
 
-def test_a_prompt_that_was_changed_by_a_word_is_shown_by_word(tmp_path: Path) -> None:
-    """The SDK's own error has the mismatch as its cause; it names the message, and shows the word."""
+def test_a_changed_prompt_is_shown_by_word(tmp_path: Path) -> None:
+    """The mismatch is the cause of the SDK's error. It names the message, and shows the changed word."""
     path = tmp_path / "run.json"
     record(path, [said("one")], ask)
 
@@ -175,8 +175,8 @@ def _described(how: str) -> list[dict[str, Any]]:
         ),
     ],
 )
-def test_what_the_user_names_may_differ(tmp_path: Path, ignored: str, change: dict[str, Any]) -> None:
-    """Paths name the members and elements that are left out of the comparison."""
+def test_ignored_members_may_differ(tmp_path: Path, ignored: str, change: dict[str, Any]) -> None:
+    """Paths name the members and elements that the comparison ignores."""
     path = tmp_path / "run.json"
     before: dict[str, Any] = {"temperature": 0.2} if "temperature" in change else {}
     if "tools" in change:
@@ -191,16 +191,16 @@ def test_what_the_user_names_may_differ(tmp_path: Path, ignored: str, change: di
 
 
 @pytest.mark.parametrize("path", ["", "[0]", "messages[x]", "a b"])
-def test_a_path_that_is_none_is_refused(tmp_path: Path, path: str) -> None:
-    """A path that leads nowhere would ignore nothing, silently."""
+def test_an_invalid_path_is_refused(tmp_path: Path, path: str) -> None:
+    """A path that names no member would silently ignore nothing."""
     record(tmp_path / "run.json", [said("one")], ask)
 
     with pytest.raises(ValueError, match="ignore="):
         replay(tmp_path / "run.json", ignore=[path])
 
 
-def test_a_function_may_decide(tmp_path: Path) -> None:
-    """`match` is given both requests as JSON values."""
+def test_a_function_may_compare_requests(tmp_path: Path) -> None:
+    """`match` gets both requests as JSON values."""
     path = tmp_path / "run.json"
     record(path, [said("one")], ask)
 
@@ -208,8 +208,8 @@ def test_a_function_may_decide(tmp_path: Path) -> None:
         assert ask(run.wrap(client()), "something else") == "one"
 
 
-def test_calls_that_nobody_asked_for_are_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """At the end of the block they are raised if it is strict, or else logged.
+def test_calls_that_nobody_made_are_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """At the end of a strict block they are raised, and otherwise logged.
 
     They never replace the agent's own exception.
     """
@@ -225,8 +225,8 @@ def test_calls_that_nobody_asked_for_are_reported(tmp_path: Path, caplog: pytest
         raise KeyError
 
 
-def test_what_was_masked_comes_back_masked_and_matches(tmp_path: Path) -> None:
-    """A prompt with a secret is found again, though its recording has a mask in its place."""
+def test_a_masked_prompt_is_matched(tmp_path: Path) -> None:
+    """A prompt with a secret equals its recording, in which a mask replaces the secret."""
     path = tmp_path / "run.json"
     secret = f"the key is {KEY}, use it"
     record(path, [said(f"I use {KEY}")], lambda made: ask(made, secret))
@@ -238,8 +238,8 @@ def test_what_was_masked_comes_back_masked_and_matches(tmp_path: Path) -> None:
     assert "[REDACTED:" in answer
 
 
-def test_async_calls_at_once_get_their_own_answers(tmp_path: Path) -> None:
-    """Fifty calls at once, some of them equal, in an order of their own."""
+def test_simultaneous_async_calls_get_their_own_answers(tmp_path: Path) -> None:
+    """Fifty calls are made at once, some of them equal, in a different order."""
     path = tmp_path / "run.json"
     texts = [f"question {number % 40}" for number in range(50)]
 
@@ -261,7 +261,7 @@ def test_async_calls_at_once_get_their_own_answers(tmp_path: Path) -> None:
     assert sorted(again) == sorted(came)
 
 
-def test_the_whole_process_can_be_answered(tmp_path: Path) -> None:
+def test_instrument_answers_all_clients(tmp_path: Path) -> None:
     """With `instrument`, clients that are not wrapped are answered. After the block they use their network again."""
     path = tmp_path / "run.json"
     record(path, [said("one")], ask)
@@ -275,8 +275,8 @@ def test_the_whole_process_can_be_answered(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("library", ["httpx", "httpx2"])
-def test_http_clients_of_both_libraries_are_made(tmp_path: Path, library: Any) -> None:
-    """For an SDK, or a program that posts by itself."""
+def test_a_replay_gives_http_clients_of_both_libraries(tmp_path: Path, library: Any) -> None:
+    """The HTTP clients are for an SDK, or for a program that posts by itself."""
     path = tmp_path / "run.json"
     record(path, [said("one")], ask)
     body = load(path).llm_interactions[0].raw_request
@@ -285,8 +285,8 @@ def test_http_clients_of_both_libraries_are_made(tmp_path: Path, library: Any) -
         assert made.post(f"{NOWHERE}/chat/completions", json=body).json()["choices"][0]["message"]["content"] == "one"
 
 
-def test_other_traffic_of_a_wrapped_client_goes_on(tmp_path: Path) -> None:
-    """A client's requests that are not LLM calls are sent."""
+def test_other_requests_of_a_wrapped_client_are_sent(tmp_path: Path) -> None:
+    """A wrapped client sends its requests that are not LLM calls."""
     path = tmp_path / "run.json"
     record(path, [said("one")], ask)
 
@@ -295,8 +295,8 @@ def test_other_traffic_of_a_wrapped_client_goes_on(tmp_path: Path) -> None:
             assert run.wrap(made).post(f"{server.url}/weather", content=b"?").text == "fine"
 
 
-def test_a_mismatch_that_the_agent_hides_is_raised_at_the_end(tmp_path: Path) -> None:
-    """An agent that catches everything, as many do, does not make a test pass."""
+def test_a_hidden_mismatch_is_raised_at_the_end(tmp_path: Path) -> None:
+    """An agent that catches all exceptions, as many do, does not make a test pass."""
     path = tmp_path / "run.json"
     record(path, [said("one")], ask)
 

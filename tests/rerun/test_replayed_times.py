@@ -1,4 +1,4 @@
-"""Calls whose answers a replay gave, and tools that it did not run, take no time."""
+"""Replayed calls, and tools that were not run, take no time in any figure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trace_recorder.views.otlp.spans import to_spans
 from trace_recorder.views.stats import Stats
 
 LONG = "word " * 30_000
-"""A text of more bytes than recording keeps in memory: the stream is on file in parts."""
+"""A text of more bytes than recording keeps in memory, so that the stream is recorded in parts."""
 
 
 @trace_recorder.tool
@@ -27,7 +27,7 @@ def count(word: str) -> int:
 
 
 def work(made: openai.OpenAI) -> None:
-    """A stream and a tool."""
+    """Make a streamed call, and run a tool."""
     question = {"role": "user", "content": "one"}
     list(made.chat.completions.create(model="m", messages=[question], stream=True))  # type: ignore[call-overload]
     count("one")
@@ -35,7 +35,7 @@ def work(made: openai.OpenAI) -> None:
 
 @pytest.fixture
 def again(tmp_path: Path) -> Path:
-    """A replay of such a run."""
+    """Record a replay of such a run."""
     first, again = tmp_path / "first.json", tmp_path / "again.json"
     chunks = [chat_chunk("hi"), chat_chunk(LONG), chat_chunk("you"), chat_chunk(None, "stop"), b"data: [DONE]\n\n"]
     with serving(stream(*chunks)) as server, TrajectoryRecorder(first, strict=True) as recorder:
@@ -45,8 +45,8 @@ def again(tmp_path: Path) -> Path:
     return again
 
 
-def test_what_was_replayed_takes_no_time(again: Path) -> None:
-    """No figure and no row has a time or an attempt of it, though the records do."""
+def test_replayed_calls_and_tools_take_no_time(again: Path) -> None:
+    """No figure and no row has a time or an attempt of them, although the records do."""
     run, stats = load(again), Stats()
     stats.add(run)
     [call] = to_dataframe(run, library="polars").to_dicts()
@@ -63,8 +63,8 @@ def test_what_was_replayed_takes_no_time(again: Path) -> None:
     assert (times["env_time"], times["llm_time"]) == (None, None)
 
 
-def test_spans_and_logs_mark_the_tool_and_give_it_no_time(again: Path) -> None:
-    """Readers of both formats add up times."""
+def test_spans_and_logs_give_replayed_tools_no_time(again: Path) -> None:
+    """The tools are marked and get no time, because readers of both formats add up times."""
     run = load(again)
     [span] = [span for span in to_spans(run) if span.name == "execute_tool count"]
     [event] = [event for event in to_inspect(run)["samples"][0]["events"] if event["event"] == "tool"]
@@ -77,8 +77,8 @@ def test_spans_and_logs_mark_the_tool_and_give_it_no_time(again: Path) -> None:
     )
 
 
-def test_a_replayed_stream_that_was_cut_off_keeps_its_source(again: Path) -> None:
-    """A process that is killed in the middle of the answer leaves its first parts, which name the recorded call."""
+def test_an_incomplete_replayed_stream_keeps_its_source(again: Path) -> None:
+    """A process that is killed during the answer leaves its first parts, which name the recorded call."""
     journal = again.with_suffix(".jsonl")
     lines = journal.read_text().splitlines(keepends=True)
     end = next(number for number, line in enumerate(lines) if '"llm_response"' in line)

@@ -1,4 +1,4 @@
-"""Requests in a replay: redirects, cancellation, bodies that are no JSON, and what matching a long history costs."""
+"""Requests in a replay: redirects, cancellation, bodies that are not JSON, and the cost of matching a long history."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ADDRESS = "/v1/chat/completions"
 
 @pytest.mark.parametrize("status", [307, 308])
 def test_a_redirect_is_followed_again(tmp_path: Path, status: int) -> None:
-    """The target of a redirect is not kept; it is where the next attempt went."""
+    """The target of a redirect is not recorded. The replay takes it from the next attempt."""
     path, again = tmp_path / "run.json", tmp_path / "again.json"
     with serving(said("from elsewhere")) as other:
         moved = Answer([b"{}"], status, {"content-type": "application/json", "location": f"{other.url}{ADDRESS}"})
@@ -39,7 +39,7 @@ def test_a_redirect_is_followed_again(tmp_path: Path, status: int) -> None:
 
 
 class Agent:
-    """An agent that asks for a stream or an answer by an async client. `came` is what it has received so far."""
+    """An agent that asks for a stream or an answer by an async client. `came` is the part received so far."""
 
     def __init__(self, url: str, wrap: Any, *, streams: bool) -> None:
         self._made = openai.AsyncOpenAI(api_key=KEY, base_url=url, max_retries=0)
@@ -48,7 +48,7 @@ class Agent:
         self.came: list[str] = []
 
     async def call(self) -> None:
-        """Ask."""
+        """Call the model."""
         async with self._made as made:
             answer: Any = await self._wrap(made).chat.completions.create(
                 model="m", messages=ASKED, stream=self._streams
@@ -76,8 +76,8 @@ def cancelled_run(path: Path, *, streams: bool) -> list[str]:
 
 
 @pytest.mark.parametrize("streams", [False, True])
-def test_a_call_that_was_cancelled_waits_to_be_cancelled_again(tmp_path: Path, streams: bool) -> None:
-    """The agent's own timeout ends it, before the answer or in the middle of it."""
+def test_a_cancelled_call_waits_for_its_cancellation(tmp_path: Path, streams: bool) -> None:
+    """The agent's own timeout ends the call again, before the answer or in the middle of it."""
     path = tmp_path / "run.json"
     came = cancelled_run(path, streams=streams)
 
@@ -89,8 +89,8 @@ def test_a_call_that_was_cancelled_waits_to_be_cancelled_again(tmp_path: Path, s
     assert agent.came == came == (["a"] if streams else [])
 
 
-def test_a_call_that_was_cancelled_is_a_mismatch_where_nobody_cancels(tmp_path: Path) -> None:
-    """An agent that waits longer than the recorded agent soon gets an error, because nothing more is on file."""
+def test_a_cancelled_call_is_a_mismatch_if_it_is_not_cancelled(tmp_path: Path) -> None:
+    """An agent that waits longer than the recorded agent gets an error, because no more is recorded."""
     path = tmp_path / "run.json"
     cancelled_run(path, streams=False)
 
@@ -115,8 +115,8 @@ BODIES = {
 
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
-def test_odd_bodies_are_found_again(tmp_path: Path, body: bytes) -> None:
-    """A request with any bytes is found, even if strict readers refuse its JSON."""
+def test_bodies_of_any_bytes_are_matched(tmp_path: Path, body: bytes) -> None:
+    """A request with any bytes is matched, even if strict readers refuse its JSON."""
     path = tmp_path / "run.json"
     headers = {"authorization": f"Bearer {KEY}"}
     with serving(plain(CHAT)) as server, TrajectoryRecorder(path, strict=True) as recorder:
@@ -133,7 +133,7 @@ TURNS = 1000
 
 
 def conversation(turns: int) -> bytes:
-    """The request of a turn, of whose history each turn has 400 bytes."""
+    """Return the request of a turn, whose history has 400 bytes for each turn."""
     texts = (f"turn {number} ".encode() + b"x" * 400 for number in range(turns))
     messages = b",".join(b'{"role":"user","content":"%b"}' % text for text in texts)
     return b'{"model":"m","messages":[' + messages + b"]}"
@@ -141,7 +141,7 @@ def conversation(turns: int) -> bytes:
 
 @pytest.fixture(scope="module")
 def long_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of a thousand turns of 400 bytes, each request with all of the history."""
+    """A run of a thousand turns of 400 bytes. Each request has the whole history."""
     path = tmp_path_factory.mktemp("long") / "run.json"
     whole = conversation(TURNS)
     ends = [whole.index(b"turn %d " % number) for number in range(1, TURNS)]
@@ -154,8 +154,8 @@ def long_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_the_cost_of_a_call_follows_its_request(long_run: Path) -> None:
-    """Ten times the history takes ten times the work at most: calls of functions, and digested elements."""
+def test_the_cost_of_a_call_is_linear_in_its_request(long_run: Path) -> None:
+    """Ten times the history takes at most ten times the function calls and digests."""
     with replay(long_run, strict=False) as run, run.http_client("httpx") as made:
 
         def post(turns: int) -> Any:
@@ -166,18 +166,18 @@ def test_the_cost_of_a_call_follows_its_request(long_run: Path) -> None:
         digested = [len(arguments_of(post(turns), matching._digest, lambda _: 1)) for turns in (100, 1000)]
 
     assert taken[990] <= 10 * taken[99]
-    assert digested == [101, 1001]  # each message, and the model
+    assert digested == [101, 1001]  # a digest of each message, and of the model
 
 
 def test_opening_a_run_digests_each_message_once(long_run: Path) -> None:
     """A message that a thousand requests repeat is digested when it is first met."""
     digested = arguments_of(lambda: replay(long_run), matching._digest, lambda _: 1)
 
-    assert len(digested) == 2 * TURNS  # each message, and the model of each request
+    assert len(digested) == 2 * TURNS  # a digest of each message, and of the model of each request
 
 
-def test_equal_requests_are_given_without_a_search(tmp_path: Path) -> None:
-    """The last of many equal calls takes no longer than the first, because given calls are not searched again."""
+def test_equal_requests_are_answered_without_a_search(tmp_path: Path) -> None:
+    """The last of many equal calls costs no more than the first, because answered calls are not searched again."""
     path = tmp_path / "run.json"
     body = json.dumps({"model": "m", "messages": ASKED}).encode()
     transport = httpx.MockTransport(lambda _: httpx.Response(200, json=CHAT))

@@ -1,4 +1,4 @@
-"""Replays in which the results of tools that ran at once come in another order."""
+"""Replays in which the results of simultaneous tools come in a different order."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_results_of_a_turn_may_come_in_any_order(tmp_path: Path, kind: str) -> N
 
 
 @pytest.mark.parametrize("kind", BODIES)
-def test_other_differences_stay_differences(kind: str) -> None:
+def test_other_differences_are_still_mismatches(kind: str) -> None:
     make = BODIES[kind]
     assert results_in_any_order(make("a", "b"), make("b", "a"))
     assert not results_in_any_order(make("a", "b"), make("a", "c"))
@@ -99,7 +99,7 @@ def test_other_differences_stay_differences(kind: str) -> None:
 
 
 def test_messages_between_results_keep_their_places() -> None:
-    """Only consecutive results belong to one turn."""
+    """Only consecutive results may change their order."""
     user = {"role": "user", "content": "q"}
     one, other = as_list(_chat("a", "b")["messages"])[2:]
     assert not results_in_any_order({"messages": [one, user, other]}, {"messages": [other, user, one]})
@@ -116,7 +116,7 @@ def test_masked_results_may_come_in_any_order(tmp_path: Path) -> None:
         assert client.post(ADDRESSES["chat"], json=body).status_code == 200
 
 
-def test_requests_of_agents_that_run_at_once_may_come_in_any_order(tmp_path: Path) -> None:
+def test_requests_of_simultaneous_agents_may_come_in_any_order(tmp_path: Path) -> None:
     bodies = [{"model": "m", "messages": [{"role": "user", "content": text}]} for text in ("one", "two", "one")]
     path = _recorded(tmp_path / "run.json", "chat", *bodies)
     with replay(path, match=results_in_any_order) as run, run.wrap(httpx.Client()) as client:
@@ -124,5 +124,5 @@ def test_requests_of_agents_that_run_at_once_may_come_in_any_order(tmp_path: Pat
 
 
 @pytest.mark.parametrize("command", ["replay", "fork", "serve"])
-def test_the_commands_have_it_as_an_option(command: str) -> None:
+def test_the_commands_have_an_option_for_any_order(command: str) -> None:
     assert "results-in-any-order" in invoke(command, "--help").output

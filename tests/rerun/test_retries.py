@@ -1,4 +1,4 @@
-"""Retries in a replay: they happen as they happened, and wait for nothing."""
+"""Retries in a replay: they happen as recorded, without waiting."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.rerun.runs import ask, client, record, said
 from trace_recorder import TrajectoryRecorder, load, replay
 
 
-def test_retries_happen_as_they_happened_and_wait_for_nothing(tmp_path: Path) -> None:
+def test_recorded_retries_happen_without_waiting(tmp_path: Path) -> None:
     """A failed attempt fails again, and the SDK's own retry gets the recorded answer."""
     path = tmp_path / "run.json"
     refused = Answer([b'{"error": {"message": "busy"}}'], status=429, headers={"retry-after": "30"})
@@ -44,7 +44,7 @@ def _as_it_is(_: Any, made: Any) -> Any:
 
 @pytest.mark.parametrize("instrument", [False, True])
 @pytest.mark.parametrize("use", [_wrapped, _copied, _as_it_is])
-def test_retries_wait_for_nothing_whoever_makes_them(use: Callable[..., Any], instrument: bool, tmp_path: Path) -> None:
+def test_no_replayed_client_waits_before_a_retry(use: Callable[..., Any], instrument: bool, tmp_path: Path) -> None:
     """Wrapped clients, their copies, and every client with `instrument` do not wait. Other clients still wait."""
     path = tmp_path / "run.json"
     record(path, [Answer([b"{}"], 429, {"retry-after": "0.001"}), said("at last")], ask)
@@ -60,12 +60,12 @@ def test_retries_wait_for_nothing_whoever_makes_them(use: Callable[..., Any], in
 
 
 class RetryTimes:
-    """Asks a client how long it would wait before it sends a refused request again."""
+    """How long a client would wait before it sends a refused request again."""
 
     def __init__(self, made: openai.OpenAI) -> None:
         self.made = made
 
     def seconds(self) -> float:
-        """For a response that asks for 30 seconds."""
+        """Return the seconds for a response that asks for 30 seconds."""
         options = FinalRequestOptions(method="post", url="/")
         return self.made._calculate_retry_timeout(2, options, httpx2.Headers({"retry-after": "30"}))

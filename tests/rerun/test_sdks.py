@@ -1,4 +1,4 @@
-"""Replay with the client of each SDK: the answer that it got, with no server, sync and async."""
+"""Replay with the client of each SDK: the recorded answer without a server, sync and async."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from trace_recorder import ReplayMismatchError, TrajectoryRecorder, load, replay
 
 DEAD = Server([])
 DEAD.server_close()
-"""No server is here."""
+"""An address where no server listens."""
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_call_of_each_client_is_answered_without_its_server(tmp_path: Path, name: str) -> None:
+def test_each_client_is_answered_without_its_server(tmp_path: Path, name: str) -> None:
     """Each SDK's client returns the same as when it was recorded, and is unchanged after the block."""
     call, body, *_ = CALLS[name]
     path = tmp_path / "run.json"
@@ -37,8 +37,8 @@ def test_a_call_of_each_client_is_answered_without_its_server(tmp_path: Path, na
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_call_of_each_client_is_answered_in_the_whole_process(tmp_path: Path, name: str) -> None:
-    """With `instrument` this is true for clients that are not wrapped."""
+def test_instrument_answers_each_client(tmp_path: Path, name: str) -> None:
+    """With `instrument`, clients that are not wrapped return the same as when they were recorded."""
     call, body, *_ = CALLS[name]
     path = tmp_path / "run.json"
     with serving(plain(body)) as server, TrajectoryRecorder(path, strict=True) as recorder:
@@ -64,7 +64,7 @@ def generated(made: Any, text: str) -> Any:
     return asyncio.run(call())
 
 
-def test_a_google_client_is_answered_in_loops_that_come_later(tmp_path: Path) -> None:
+def test_a_google_client_is_answered_in_later_loops(tmp_path: Path) -> None:
     """Google's async client makes an HTTP client for each event loop. Each of them is answered."""
     path = tmp_path / "run.json"
     with serving(plain(GENERATED)) as server, TrajectoryRecorder(path, strict=True) as recorder:
@@ -82,7 +82,7 @@ def test_a_google_client_is_answered_in_loops_that_come_later(tmp_path: Path) ->
 
 @pytest.mark.parametrize("recorder_first", [True, False])
 def test_a_google_client_is_recorded_and_replayed_in_each_loop(tmp_path: Path, recorder_first: bool) -> None:
-    """Recorder and replay may wrap the client in any order; after the replay it is still recorded."""
+    """Recorder and replay may wrap the client in any order. After the replay the client is still recorded."""
     path = tmp_path / "run.json"
     with serving(plain(GENERATED)) as server:
         with TrajectoryRecorder(path, strict=True) as recorder:
@@ -101,8 +101,8 @@ def test_a_google_client_is_recorded_and_replayed_in_each_loop(tmp_path: Path, r
     assert (texts, asked) == (["one", "two"], 2)
 
 
-def test_a_deployment_at_azure_is_part_of_the_request(tmp_path: Path) -> None:
-    """Azure names the model in its address: another deployment is another request, and the report names it."""
+def test_an_azure_deployment_is_part_of_the_request(tmp_path: Path) -> None:
+    """Azure names the model in its URL, so a different deployment is a mismatch, and the report names it."""
     path = tmp_path / "run.json"
 
     def azure(url: str) -> openai.AzureOpenAI:
@@ -124,8 +124,8 @@ def test_a_deployment_at_azure_is_part_of_the_request(tmp_path: Path) -> None:
     assert "openai-chat, large" in str(raised.value.__cause__)
 
 
-def test_the_module_openai_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The module's own functions are answered; after the block the module has no additional HTTP client."""
+def test_functions_of_the_openai_module_are_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the block the module has no additional HTTP client."""
     path = tmp_path / "run.json"
     monkeypatch.setattr(openai, "api_key", KEY)
     monkeypatch.setattr(openai, "base_url", f"{DEAD.url}/v1/")
@@ -142,8 +142,8 @@ def test_the_module_openai_is_answered(tmp_path: Path, monkeypatch: pytest.Monke
     assert answer.choices[0].message.content == "hi"
 
 
-def test_an_error_and_its_retry_come_back_through_each_sdk(tmp_path: Path) -> None:
-    """Google's own retries wait for nothing either."""
+def test_an_error_and_its_retry_are_replayed_through_each_sdk(tmp_path: Path) -> None:
+    """No SDK waits before its retry, and neither does Google's."""
     path = tmp_path / "run.json"
     retried = {"attempts": 2, "initial_delay": 0.01, "max_delay": 0.01, "http_status_codes": [503]}
 

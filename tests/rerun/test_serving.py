@@ -1,4 +1,4 @@
-"""A local provider from a recording: the real SDKs and plain HTTP, answered over a socket."""
+"""A local provider that answers from a recording: the real SDKs and plain HTTP over a socket."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ CASES: dict[str, tuple[Answer, Made, Callable[[Any], Any]]] = {
 
 @contextmanager
 def local_provider(path: Path, **options: Any) -> Iterator[ReplayServer]:
-    """A local provider from a run, for the time of a test; `missed` has its mismatches."""
+    """Run a local provider from a run during a test. `missed` has its mismatches."""
     missed: list[str] = []
     server = ReplayServer(replay(path, **options), on_mismatch=missed.append)
     server.missed = missed  # type: ignore[attr-defined]
@@ -112,7 +112,7 @@ def local_provider(path: Path, **options: Any) -> Iterator[ReplayServer]:
 
 @contextmanager
 def closing(made: Any) -> Iterator[Any]:
-    """A client of any SDK, closed at the end."""
+    """Close a client of any SDK at the end of the block."""
     try:
         yield made
     finally:
@@ -125,8 +125,10 @@ def recorded(path: Path, answer: Answer, make: Made, act: Callable[[Any], Any]) 
 
 
 @pytest.mark.parametrize(("answer", "make", "act"), CASES.values(), ids=CASES)
-def test_an_sdk_gets_what_it_got(answer: Answer, make: Made, act: Callable[[Any], Any], tmp_path: Path) -> None:
-    """The objects, chunks and exceptions are the same, and all calls are given."""
+def test_an_sdk_gets_its_recorded_answers(
+    answer: Answer, make: Made, act: Callable[[Any], Any], tmp_path: Path
+) -> None:
+    """The objects, chunks and exceptions are the same, and all recorded calls are used."""
     before = recorded(tmp_path / "run.json", answer, make, act)
 
     with local_provider(tmp_path / "run.json") as server, closing(make(server.url)) as made:
@@ -142,10 +144,10 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "run.json"
 
 
-def test_what_was_not_recorded_is_not_found(path: Path) -> None:
-    """The SDK raises its own exception with the difference as its message, and does not try again.
+def test_an_unrecorded_request_is_not_found(path: Path) -> None:
+    """The SDK raises its own exception with the difference as its message, and does not retry.
 
-    Then all calls are given.
+    Recorded calls are still answered.
     """
     with local_provider(path) as server:
         made = client(f"{server.url}/v1")
@@ -169,7 +171,7 @@ REFUSALS: dict[str, tuple[Made, Callable[[Any], Any], type[Exception]]] = {
 def test_each_dialect_is_refused_in_its_own_form(
     make: Made, act: Callable[[Any], Any], kind: type[Exception], path: Path
 ) -> None:
-    """Each SDK finds the message where its provider states it."""
+    """Each SDK finds the message where its provider states errors."""
     with local_provider(path) as server, closing(make(server.url)) as made:
         with pytest.raises(kind, match="no recorded call is of this dialect"):
             act(made)
@@ -182,7 +184,7 @@ def post(server: ReplayServer, text: str = "Please list the files", **headers: s
 
 
 def test_any_http_client_is_answered(path: Path) -> None:
-    """Any client is answered, without a key and under any prefix.
+    """A client needs no key, and may use any prefix.
 
     The answer states its length and the recorded call.
     """
@@ -198,8 +200,8 @@ def test_any_http_client_is_answered(path: Path) -> None:
     }
 
 
-def test_chunks_come_as_they_came(tmp_path: Path) -> None:
-    """Each chunk is one chunk of HTTP, at its own time if that is asked for."""
+def test_chunks_are_sent_as_recorded(tmp_path: Path) -> None:
+    """Each recorded chunk is one chunk of HTTP, and is delayed as recorded if the user asks for it."""
     paused = stream(CHAT_STREAM[0], 0.3, *CHAT_STREAM[1:])
     recorded(tmp_path / "run.json", paused, made_openai, streamed)
     body = {"model": "m", "messages": ASKED, "stream": True, "stream_options": {"include_usage": True}}
@@ -212,8 +214,8 @@ def test_chunks_come_as_they_came(tmp_path: Path) -> None:
     assert answers == [(list(CHAT_STREAM), False), (list(CHAT_STREAM), True)]
 
 
-def test_what_ended_without_an_answer_ends_so(tmp_path: Path) -> None:
-    """A connection that was cut before an answer is cut again."""
+def test_a_call_without_an_answer_has_none_again(tmp_path: Path) -> None:
+    """If a connection was cut before the answer, it is cut again."""
 
     def cut(made: Any) -> None:
         with pytest.raises(openai.APIConnectionError):
@@ -231,7 +233,7 @@ def test_what_ended_without_an_answer_ends_so(tmp_path: Path) -> None:
 
 
 def raw(server: ReplayServer, request: bytes) -> http.client.HTTPResponse:
-    """Return the answer to some bytes."""
+    """Return the answer to raw bytes."""
     with socket.create_connection(("127.0.0.1", server.server_port)) as connection:
         connection.sendall(request)
         answer = http.client.HTTPResponse(connection)
@@ -263,7 +265,7 @@ FOREIGN = {
 
 
 @pytest.mark.parametrize(("request_", "status"), REQUESTS.values(), ids=REQUESTS)
-def test_requests_are_read_as_http_says(request_: bytes, status: int, path: Path) -> None:
+def test_requests_are_read_by_the_rules_of_http(request_: bytes, status: int, path: Path) -> None:
     """A request that is not an LLM call is refused."""
     with local_provider(path) as server:
         assert raw(server, request_.replace(b"PORT", b"%d" % server.server_port)).status == status
@@ -278,20 +280,20 @@ def test_a_web_page_uses_up_no_answer(request_: bytes, path: Path) -> None:
         assert (status, len(server.replay.unused), server.missed) == (403, 1, [])  # type: ignore[attr-defined]
 
 
-def test_it_listens_on_this_machine_alone(path: Path) -> None:
-    """Its address is one of the loopback interface."""
+def test_the_server_listens_only_on_this_machine(path: Path) -> None:
+    """Its address belongs to the loopback interface."""
     with local_provider(path) as server:
         assert (server.server_address[0], server.url) == ("127.0.0.1", f"http://127.0.0.1:{server.server_port}")
 
 
-def test_the_variables_are_those_of_the_dialects_that_were_spoken(path: Path, tmp_path: Path) -> None:
-    """Each SDK is led by its own; of several dialects, by several."""
+def test_the_variables_belong_to_the_recorded_dialects(path: Path, tmp_path: Path) -> None:
+    """The server names the base URL's variable for the SDK of each dialect in the recording."""
     recorded(tmp_path / "other.json", plain(MESSAGE), made_anthropic, message)
     found = [base_urls(replay(one).recording, "http://h") for one in (path, tmp_path / "other.json")]
 
     assert found == [{"OPENAI_BASE_URL": "http://h/v1"}, {"ANTHROPIC_BASE_URL": "http://h"}]
 
 
-def test_an_error_of_an_unknown_dialect_is_stated_as_openai_s() -> None:
-    """Most clients read that form."""
+def test_an_error_of_an_unknown_dialect_has_openai_s_form() -> None:
+    """Most clients can read that form."""
     assert error_body("", "why") == error_body("openai-chat", "why")

@@ -1,4 +1,4 @@
-"""Replayed responses: old journals, large bodies, streams that did not come to their end, encoded answers."""
+"""Replayed responses: old journals, large bodies, incomplete streams, and encoded answers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DONE = [chat_chunk(None, "stop"), b"data: [DONE]\n\n"]
 
 
 def chunks_of(made: openai.OpenAI) -> list[bytes]:
-    """The chunks of a stream, as the HTTP library gives them."""
+    """Return the chunks of a stream as the HTTP library gives them."""
     asked = made.chat.completions.with_streaming_response.create(model="m", messages=ASKED, stream=True)
     with asked as response:
         return list(response.iter_bytes())
@@ -44,7 +44,7 @@ def lines_of(path: Path) -> list[dict[str, Any]]:
 
 
 def rewritten(path: Path, change: Callable[[dict[str, Any]], object], lines: int | None = None) -> None:
-    """Write the journal again, with each record changed, or only so many of its lines."""
+    """Write the journal again, with each record changed. `lines` limits how many lines are written."""
     written = []
     for record_ in lines_of(path)[:lines]:
         del record_["crc"]
@@ -54,7 +54,7 @@ def rewritten(path: Path, change: Callable[[dict[str, Any]], object], lines: int
     path.with_suffix(".jsonl").write_bytes(b"".join(written))
 
 
-def test_a_stream_of_an_older_journal_comes_event_by_event(tmp_path: Path) -> None:
+def test_a_stream_of_an_older_journal_is_given_event_by_event(tmp_path: Path) -> None:
     """If the journal does not state the chunks, each event is a chunk."""
     path = tmp_path / "run.json"
     record(path, [stream(b"".join(THREE), *DONE)], chunks_of)
@@ -64,8 +64,8 @@ def test_a_stream_of_an_older_journal_comes_event_by_event(tmp_path: Path) -> No
         assert chunks_of(run.wrap(client())) == [*THREE, *DONE]
 
 
-def test_a_plain_body_that_was_written_in_parts_comes_whole(tmp_path: Path) -> None:
-    """A large answer is written while it comes; it is given as the JSON that it is."""
+def test_a_plain_body_that_was_recorded_in_parts_is_whole(tmp_path: Path) -> None:
+    """A large answer is recorded while it arrives. The replay gives it as one JSON body."""
     path = tmp_path / "run.json"
     text = "".join(f"line {number}\n" for number in range(20_000))
 
@@ -76,7 +76,7 @@ def test_a_plain_body_that_was_written_in_parts_comes_whole(tmp_path: Path) -> N
         assert ask(run.wrap(client())) == came == text
 
 
-def test_a_run_that_ended_in_mid_stream_says_where(tmp_path: Path) -> None:
+def test_a_run_that_ended_in_a_stream_says_where(tmp_path: Path) -> None:
     """The received part is given. Then an error says that the recording ends."""
     path = tmp_path / "run.json"
     record(path, [stream(*THREE, *DONE)], chunks_of)
@@ -104,7 +104,7 @@ def _shorten(part: dict[str, Any]) -> None:
     data["chunk_ends"], data["chunk_times"] = "2*3", data["chunk_times"][:3]
 
 
-def test_a_call_that_was_not_answered_says_so(tmp_path: Path) -> None:
+def test_an_unanswered_call_says_so(tmp_path: Path) -> None:
     """A run that was killed while it waited has no answer to give, and no retry hides that."""
     path = tmp_path / "run.json"
     record(path, [said("one")], ask)
@@ -120,10 +120,12 @@ def test_a_call_that_was_not_answered_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("leave", [first_of, lambda made: next(_dropped(made))])
-def test_a_stream_that_was_left_early_is_given_as_far_as_it_came(
+def test_a_stream_that_was_closed_early_is_given_so_far(
     tmp_path: Path, leave: Callable[[openai.OpenAI], object]
 ) -> None:
-    """Closed or abandoned: who leaves it at the same place notices nothing; who reads on gets an error."""
+    """A caller that closes or abandons the stream at the same place notices nothing. A caller that reads on gets an
+    error.
+    """
     path = tmp_path / "run.json"
     came = record(path, [stream(THREE[0], 0.05, *THREE[1:], 0.2, *DONE)], leave)
     gc.collect()
@@ -142,8 +144,8 @@ def _dropped(made: openai.OpenAI) -> Any:
 
 @pytest.mark.parametrize("how", ["gzip", "deflate"])
 @pytest.mark.parametrize("streams", [True, False])
-def test_encoded_answers_come_decoded(tmp_path: Path, how: str, streams: bool) -> None:
-    """The body is given without its encoding, and no header speaks of one."""
+def test_encoded_answers_are_given_decoded(tmp_path: Path, how: str, streams: bool) -> None:
+    """The body is given without its encoding, and no header names an encoding."""
     path = tmp_path / "run.json"
     encode = gzip.compress if how == "gzip" else zlib.compress
     body = encode(b"".join(CHAT_STREAM) if streams else json.dumps(CHAT).encode())
@@ -164,8 +166,8 @@ def test_encoded_answers_come_decoded(tmp_path: Path, how: str, streams: bool) -
     assert (came, again) == ((text, True), (text, False))
 
 
-def test_bytes_in_an_encoding_that_nobody_undid_come_as_they_came(tmp_path: Path) -> None:
-    """For an unknown encoding the bytes themselves are recorded."""
+def test_bytes_in_an_unknown_encoding_are_unchanged(tmp_path: Path) -> None:
+    """For an unknown encoding the bytes themselves are recorded and given."""
     path = tmp_path / "run.json"
     answer = Answer([b"\xff\xfe\x00raw"], headers={"content-type": "application/json", "content-encoding": "x-own"})
 
@@ -177,8 +179,8 @@ def test_bytes_in_an_encoding_that_nobody_undid_come_as_they_came(tmp_path: Path
         assert raw(run.wrap(client())) == came == b"\xff\xfe\x00raw"
 
 
-def test_a_stream_that_its_server_ended_too_early_ends_so_again(tmp_path: Path) -> None:
-    """HTTP ended cleanly without the last event: that is all that came, and no mismatch."""
+def test_a_stream_that_its_server_ended_early_ends_early_again(tmp_path: Path) -> None:
+    """HTTP ended cleanly without the last event. The replay gives the same, and this is not a mismatch."""
     path = tmp_path / "run.json"
     came = record(path, [stream(*THREE)], chunks_of)
 
@@ -187,7 +189,7 @@ def test_a_stream_that_its_server_ended_too_early_ends_so_again(tmp_path: Path) 
     assert load(path).llm_interactions[0].complete is False
 
 
-def test_a_stream_that_is_iterated_twice_goes_on(tmp_path: Path) -> None:
+def test_a_stream_that_is_iterated_twice_continues(tmp_path: Path) -> None:
     """After the last event an SDK reads the rest, and not the stream from its beginning."""
     path = tmp_path / "run.json"
 
@@ -211,7 +213,7 @@ def test_a_stream_that_is_iterated_twice_goes_on(tmp_path: Path) -> None:
     assert found == [len(THREE[0]), len(THREE[1]), len(b"data: [DONE]\n\n")]
 
 
-def test_a_body_without_bytes_has_none_again(tmp_path: Path) -> None:
+def test_a_body_without_bytes_is_empty_again(tmp_path: Path) -> None:
     """A stream that ended before its first byte gives no chunk."""
     path = tmp_path / "run.json"
     assert record(path, [stream()], chunks_of) == []
@@ -220,8 +222,8 @@ def test_a_body_without_bytes_has_none_again(tmp_path: Path) -> None:
         assert chunks_of(run.wrap(recorder.wrap(client()))) == []
 
 
-def test_other_answers_than_json_come_as_they_came(tmp_path: Path) -> None:
-    """A proxy's page of HTML in place of an answer, with its status."""
+def test_answers_other_than_json_are_unchanged(tmp_path: Path) -> None:
+    """A proxy's HTML page in place of an answer is given with its status."""
     path = tmp_path / "run.json"
     page = Answer([b"<html>\n<h1>Bad Gateway</h1>\r\n</html>"], 502, {"content-type": "text/html"})
 
@@ -235,8 +237,8 @@ def test_other_answers_than_json_come_as_they_came(tmp_path: Path) -> None:
         assert failed(run.wrap(client())) == came == (502, b"<html>\n<h1>Bad Gateway</h1>\r\n</html>")
 
 
-def test_a_server_may_be_asked_for_what_is_no_call(tmp_path: Path) -> None:
-    """A list of models is no LLM call: it goes to the server, in a replay too."""
+def test_a_request_that_is_no_call_reaches_the_server(tmp_path: Path) -> None:
+    """A request for a list of models is not an LLM call, so a replay sends it to the server."""
     path = tmp_path / "run.json"
     record(path, [said("one")], ask)
 

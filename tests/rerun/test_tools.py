@@ -13,7 +13,7 @@ from trace_recorder import ReplayMismatchError, TrajectoryRecorder, replay, tool
 
 @tool
 def delete(name: str) -> str:
-    """A tool that changes the world."""
+    """A tool with an effect."""
     ran.append(name)
     if name == "nothing":
         raise FileNotFoundError(name)
@@ -37,8 +37,8 @@ def lines(count: int) -> Iterator[int]:
 ran: list[str] = []
 
 
-def test_tools_give_what_they_gave_without_being_run(tmp_path: Path) -> None:
-    """Functions, coroutines, generators and exceptions; with tools="live" they run."""
+def test_tools_return_recorded_results_without_being_run(tmp_path: Path) -> None:
+    """The tools are functions, coroutines, generators and functions that raise. With tools="live" they are run."""
     path = tmp_path / "run.json"
 
     def use() -> list[object]:
@@ -58,7 +58,7 @@ def test_tools_give_what_they_gave_without_being_run(tmp_path: Path) -> None:
     assert (again, during, before, ran) == (came, [], ["a.py", "u", "3", "nothing"], ["a.py", "u", "3", "nothing"])
 
 
-def test_a_tool_that_is_called_otherwise_is_a_mismatch(tmp_path: Path) -> None:
+def test_a_tool_call_with_other_arguments_is_a_mismatch(tmp_path: Path) -> None:
     """The tool is not run, and the error shows the difference."""
     path = tmp_path / "run.json"
     ran.clear()
