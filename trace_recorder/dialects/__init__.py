@@ -1,4 +1,4 @@
 """Readers, one file for each wire dialect: a provider's raw JSON → values.
 
-They are pure functions of plain dicts; no SDK is imported.
+The readers are pure functions of plain dicts, and import no SDK.
 """

@@ -1,10 +1,10 @@
 """The Anthropic Messages dialect (https://docs.anthropic.com/en/api/messages), which Vertex and Bedrock serve too.
 
-A message is a list of blocks. Text becomes content, `tool_use` a tool call, `thinking` reasoning, and `tool_result` a
-separate tool message. Blocks that `Message` and `LLMResponse` cannot express without loss (signed thinking, cited text,
-work of the server's tools) are kept unchanged in `extra["content"]`. `input_tokens` does not include cached tokens. A
-stream begins with `message_start`, which has the members of the message. Blocks grow by deltas. `message_delta` ends
-the message and has the usage.
+A message is a list of blocks. Text becomes content, `tool_use` becomes a tool call, `thinking` becomes reasoning, and
+`tool_result` becomes a separate tool message. Blocks that `Message` and `LLMResponse` cannot express without loss
+(signed thinking, cited text, work of the server's tools) are kept unchanged in `extra["content"]`. `input_tokens` does
+not include cached tokens. A stream begins with `message_start`, which has the members of the message. Blocks grow by
+deltas. `message_delta` ends the message and has the usage.
 """
 
 from __future__ import annotations
@@ -118,15 +118,15 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
 
 def join_stream(text: str) -> JoinedStream:
     """Join the events of a stream into the body that the same answer has without streaming."""
-    joined, runs = _JoinedMessage(), MergedRuns(_only_grows)
+    joined, runs = _JoinedMessage(), MergedRuns(_can_join)
     number = 0
     for number, (name, data) in enumerate(events(text, runs), start=1):  # noqa: B007 read after the loop
         joined.add(name, data)
     return joined.stream(number + runs.merged) if number else unstreamed(text)
 
 
-def _only_grows(event: Payload) -> bool:
-    """Whether events that differ only in one text can be joined. They cannot if another member is collected too."""
+def _can_join(event: Payload) -> bool:
+    """Whether events that differ from `event` only in its piece of text can be joined to one event."""
     members = as_dict(event)
     delta = as_dict(members.get("delta"))
     texts = [value for name, value in delta.items() if name in _PIECEWISE]
@@ -149,7 +149,7 @@ def _with_blocks(extra: dict[str, Payload], blocks: list[Payload]) -> dict[str, 
 def _blocks(blocks: list[Payload], text: str | None = None) -> Blocks:
     """Collect blocks.
 
-    A block other than text, thinking and calls is added with its index in the list that `extra` keeps.
+    A block that is neither text, thinking nor a call is added with its index in the list that `extra` keeps.
     """
     gathered, kept = Blocks(), 0
     gathered.add_text(text)
@@ -215,7 +215,7 @@ class _GrowingBlock:
     def grow(self, delta: dict[str, Payload]) -> None:
         """Add a delta: texts are concatenated and citations are collected.
 
-        For any other member, the last value is kept.
+        For every other member of the deltas, the last value is kept.
         """
         for name, value in delta.items():
             if name in _PIECEWISE and isinstance(value, str):
@@ -227,7 +227,7 @@ class _GrowingBlock:
                 self._members[name] = value
 
     def assembled(self) -> dict[str, Payload]:
-        """Return the block in its form without streaming. Arguments that were cut off stay text."""
+        """Return the block as an unstreamed answer has it. Arguments that were cut off stay a text."""
         for name, pieces in self._pieces.items():
             joined = "".join(pieces)
             if name != "partial_json":
@@ -260,9 +260,9 @@ class _JoinedMessage:
             self._error = self._message["error"] = event.take("error") or event.rest() or data
         elif kind in ("message_start", "message_delta", "message_stop"):
             self._ended |= kind == "message_stop"
-            self._frame({**event.object("message"), **event.object("delta"), **event.rest()})
+            self._set_members({**event.object("message"), **event.object("delta"), **event.rest()})
 
-    def _frame(self, members: dict[str, Payload]) -> None:
+    def _set_members(self, members: dict[str, Payload]) -> None:
         """Set members of the message. Counts are cumulative, and a null never replaces a value."""
         for position, block in enumerate(as_list(members.get("content"))):
             self._start(position, block)

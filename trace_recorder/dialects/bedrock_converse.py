@@ -1,11 +1,11 @@
 """Bedrock's Converse dialect (https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html).
 
 A message is a list of blocks. Each block is an object with one member, which names the block. Text becomes content,
-`toolUse` a tool call, `reasoningContent` reasoning, and `toolResult` a separate tool message. Other blocks are kept
-unchanged. Blocks of an answer that `Message` and `LLMResponse` cannot express without loss (signed reasoning,
-citations, media) are kept in `extra["content"]`. `inputTokens` does not include cached tokens. In a stream,
-`contentBlockStart` and `contentBlockDelta` build the blocks. `messageStop` has the finish reason, and `metadata`, which
-comes last, the usage.
+`toolUse` becomes a tool call, `reasoningContent` becomes reasoning, and `toolResult` becomes a separate tool message. A
+block of any other kind becomes a content part, unchanged. Blocks of an answer that `Message` and `LLMResponse` cannot
+express without loss (signed reasoning, citations, media) are kept in `extra["content"]`. `inputTokens` does not include
+cached tokens. In a stream, `contentBlockStart` and `contentBlockDelta` build the blocks. `messageStop` has the finish
+reason. `metadata` comes last and has the usage.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def join_stream(text: str) -> JoinedStream:
 
 
 def join_events(typed_events: Sequence[tuple[str, Payload]]) -> JoinedStream:
-    """Join events. Each event is a type and its data."""
+    """Join events to one body. Each event is a pair of its type and its data."""
     joined = _JoinedAnswer()
     for name, event in typed_events:
         joined.add(name, as_dict(event))
@@ -131,7 +131,7 @@ def _message(role: str, blocks: list[Payload], extra: dict[str, Payload]) -> Mes
 def _blocks(blocks: list[Payload]) -> Blocks:
     """Collect blocks.
 
-    A block other than text, reasoning and calls is added with its index in the list that `extra` keeps.
+    A block that is neither text, reasoning nor a call is added with its index in the list that `extra` keeps.
     """
     gathered, kept = Blocks(), 0
     for members in map(as_dict, blocks):
@@ -215,7 +215,7 @@ class _JoinedAnswer:
             self._grow(as_int(event.get("contentBlockIndex")) or 0, as_dict(event.get("delta")))
         elif name in ("messageStop", "metadata"):
             self._ended |= name == "messageStop"
-            self._body.update({key: value for key, value in event.items() if key != "p"})  # random filler
+            self._body.update({key: value for key, value in event.items() if key != "p"})  # "p" is random filler
         elif name == "error":
             self._error = self._body["error"] = event.get("error")
 
@@ -224,7 +224,10 @@ class _JoinedAnswer:
         self._blocks.setdefault(index, {}).update(as_dict(event.get("start")))
 
     def _grow(self, index: int, delta: dict[str, Payload]) -> None:
-        """Add a delta. Texts are concatenated. For any other member, the last value is kept."""
+        """Add a delta.
+
+        Texts are concatenated, and citations are collected. For every other member, the last value is kept.
+        """
         block = self._blocks.setdefault(index, {})
         for name, value in delta.items():
             if isinstance(value, str):
@@ -239,14 +242,14 @@ class _JoinedAnswer:
             else:
                 block[name] = value
 
-    def _add_piece(self, index: int, place: str, piece: str) -> None:
-        self._pieces.setdefault((index, place), []).append(piece)
+    def _add_piece(self, index: int, path: str, piece: str) -> None:
+        self._pieces.setdefault((index, path), []).append(piece)
 
     def _assembled(self) -> list[Payload]:
-        """Return the blocks in their form without streaming. Arguments that were cut off stay text."""
-        for (index, place), pieces in self._pieces.items():
+        """Return the blocks as an unstreamed answer has them. Arguments that were cut off stay a text."""
+        for (index, path), pieces in self._pieces.items():
             block, joined = self._blocks[index], "".join(pieces)
-            name, _, inner = place.partition(".")
+            name, _, inner = path.partition(".")
             if not inner:
                 block[name] = joined
             elif name == "toolUse":

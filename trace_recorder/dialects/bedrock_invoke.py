@@ -1,10 +1,10 @@
 """The bodies of Bedrock's InvokeModel for models other than Anthropic's: each maker has its own form.
 
 Bodies of Amazon Nova have the form of Converse. Chat bodies of Mistral, AI21 and OpenAI's open models have the form of
-OpenAI's chat. Bodies with `anthropic_version` have Anthropic's form, for models whose name is an ARN. The others are
-prompts and completions (Llama, Mistral, Titan, Cohere): `_PROMPTS` and `_TEXTS` list their members. Source: the pages
-"Inference request parameters and response fields" of the Bedrock User Guide, linked from
-https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters.html
+OpenAI's chat. Bodies with `anthropic_version` have Anthropic's form; this module gets them if the model's name is an
+ARN, which does not show the maker. All other bodies are prompts and completions (Llama, Mistral, Titan, Cohere):
+`_PROMPTS` and `_TEXTS` list their members. Source: the pages "Inference request parameters and response fields" of the
+Bedrock User Guide, linked from https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters.html
 
 Every member that is not read stays in `parameters` and `extra`.
 """
@@ -29,9 +29,9 @@ from trace_recorder.values.messages import (
 from trace_recorder.values.token_counts import CACHE_APART
 
 _PROMPTS = ("prompt", "inputText", "message")
-"""The members that have a prompt: of Llama and Mistral, of Titan, and of Cohere."""
+"""The members that have the prompt, in requests to Llama and Mistral, to Titan, and to Cohere."""
 _LISTS = ("results", "outputs", "generations", "completions")
-"""The members that have a list of completions: of Titan, Mistral, Cohere, and AI21."""
+"""The members that have a list of completions, in answers of Titan, Mistral, Cohere, and AI21."""
 _TEXTS = ("generation", "outputText", "completion", "text")
 """The members that have a completion, in the body or in an element of a list."""
 _REASONS = ("stop_reason", "completionReason", "finish_reason")
@@ -112,7 +112,7 @@ def _typed(body: dict[str, Payload]) -> tuple[str, Payload]:
 
 
 def _joined(bodies: list[dict[str, Payload]]) -> JoinedStream:
-    """Join the pieces of a completion. For other members, the last value is kept."""
+    """Join the pieces of a completion. For every other member, the last value is kept."""
     joined: dict[str, Payload] = {}
     pieces: list[str | None] = []
     error: Payload = None

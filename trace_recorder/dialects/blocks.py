@@ -15,9 +15,9 @@ from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_tex
 from trace_recorder.values.messages import Block, BlockType, Payload, ToolCall
 
 BLOCK_SEPARATOR = "\n\n"
-"""The separator of two texts with another block between them."""
+"""The separator of two texts with a block of another kind between them."""
 
-_USUAL: tuple[BlockType, ...] = ("reasoning", "text", "tool_call")
+_USUAL_ORDER: tuple[BlockType, ...] = ("reasoning", "text", "tool_call")
 
 
 def is_reference(part: Payload) -> bool:
@@ -42,7 +42,7 @@ class Blocks:
                 self._add("text", text)
 
     def add_reasoning(self, text: str | None) -> None:
-        """Add reasoning. It is a block even if its text is hidden."""
+        """Add reasoning, which is a block even if its text is hidden."""
         self._add("reasoning", text or "")
 
     def add_call(self) -> None:
@@ -50,7 +50,7 @@ class Blocks:
         self._gathered.append(("tool_call", [], None))
 
     def add_other(self, position: int | None = None) -> None:
-        """Add a block of any other kind. `position` is its position in the list that `extra` keeps."""
+        """Add a block that is not text, reasoning or a call. `position` is its index in the list that `extra` keeps."""
         self._gathered.append(("other", [], position))
 
     def _add(self, kind: BlockType, text: str) -> None:
@@ -70,15 +70,17 @@ class Blocks:
         return BLOCK_SEPARATOR.join(self._texts("reasoning")) or None
 
     def content(self, parts: list[Payload]) -> str | list[Payload] | None:
-        """Return the content of a message with these parts. Texts that other blocks separate become one text."""
+        """Return the content of a message. Plain texts that blocks of other kinds separate are joined to one text."""
         if len(self._texts("text")) > 1 and all(is_plain_text(as_dict(part)) for part in parts):
             return self.all_text()
         return content_of(parts)
 
     def interleaved(self, calls: Iterable[ToolCall]) -> tuple[Block, ...]:
-        """Return the blocks, with the ids of tool calls, if their order is unusual."""
+        """Return the blocks, with the ids of tool calls, if their order is unusual. Otherwise return no blocks."""
         kinds = [kind for kind, _, _ in self._gathered]
-        if "other" not in kinds and all(_USUAL.index(kind) <= _USUAL.index(after) for kind, after in pairwise(kinds)):
+        if "other" not in kinds and all(
+            _USUAL_ORDER.index(kind) <= _USUAL_ORDER.index(after) for kind, after in pairwise(kinds)
+        ):
             return ()
         return tuple(self._blocks(iter(calls)))
 
@@ -95,8 +97,8 @@ class Blocks:
 def read_blocks(listed: Payload, content: str | None, reasoning: str | None) -> tuple[Block, ...]:
     """Read the blocks of an answer in a document.
 
-    A block of text has only a length: its text is part of `content` or `reasoning`. Returns no blocks if one of them is
-    malformed.
+    A block of text has only a length: its text is part of `content` or `reasoning`. Returns no blocks if one of the
+    listed blocks is malformed.
     """
     texts = {"text": content or "", "reasoning": reasoning or ""}
     read: list[Block] = []

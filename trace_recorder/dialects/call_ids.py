@@ -1,4 +1,4 @@
-"""Ids for tool calls without an id. Gemini and Ollama may omit the id, other servers send null.
+"""Makes up ids for tool calls without an id. Gemini and Ollama may omit the id, and some other servers send null.
 
 Made-up ids are call_0, call_1 …, counted over the calls without an id in the order of the conversation. So a call has
 the same id in every longer request that repeats it. An id of the provider is never changed. A result without an id is
@@ -14,7 +14,7 @@ from trace_recorder.values.structs import replace
 
 
 def number_calls(calls: Iterable[ToolCall], made_up_ids: int = 0) -> tuple[ToolCall, ...]:
-    """Make up the missing ids, counting from `made_up_ids`."""
+    """Make up the missing ids of calls. The first made-up id has the number `made_up_ids`."""
     calls = tuple(calls)
     if all(call.call_id for call in calls):
         return calls
@@ -34,7 +34,7 @@ def count_made_up(calls: Iterable[ToolCall]) -> int:
 
 
 def number_messages(messages: Iterable[Message]) -> list[Message]:
-    """Make up the missing ids of a complete conversation, and match results without ids to their calls."""
+    """Make up the missing ids in a whole conversation, and match results without an id to their calls."""
     numbering = CallNumbering()
     return [numbering.number(message) for message in messages]
 
@@ -44,8 +44,8 @@ class CallNumbering:
 
     A result without an id answers the first open call of the same name in the latest turn. If the result has no name
     either, it answers the first open call. If there is no such call, the result gets no id. Adjacent messages with
-    calls are one turn. `made_up` is the number of made-up ids of calls. `has_added_ids` is True if any message got an
-    id.
+    calls are one turn. `made_up` is how many calls got a made-up id. `has_added_ids` is True if any call or result got
+    an id.
     """
 
     def __init__(self) -> None:

@@ -26,7 +26,7 @@ from trace_recorder.values.messages import JoinedStream, Payload
 # The members whose strings come in pieces. Every other string is sent whole.
 _PIECEWISE = frozenset({"content", "reasoning_content", "reasoning", "refusal", "text", "thinking", "summary"})
 _PIECEWISE |= {"arguments", "input", "data", "transcript"}
-# How deep deltas are merged: deeper than the JSON of any dialect, and far from the interpreter's recursion limit.
+# Deltas are merged down to this depth. No dialect's JSON is that deep, and the recursion limit is far away.
 _DEPTH = 8
 
 
@@ -113,7 +113,10 @@ def _with_parts(parts: list[Payload], more: list[Payload], depth: int) -> list[P
 
 
 def _is_fragment(part: Payload, before: Payload) -> bool:
-    """Whether a part continues the part before it. A signed part is closed, and another id means another part."""
+    """Whether a part continues the part before it.
+
+    A part with a signature, or with a different id, is not continued.
+    """
     if not isinstance(part, dict) or not isinstance(before, dict):
         return False
     if not part.get("type") or part["type"] != before.get("type"):
@@ -135,12 +138,14 @@ _PADDING = ("obfuscation", "p")
 
 
 def join_chunks(text: str, adapt: Callable[[dict[str, Payload]], Payload] | None = None) -> JoinedStream:
-    """Join the chunks of a stream. `adapt` converts an event's JSON to the form of a chunk, if it has another form.
+    """Join the chunks of a stream.
+
+    `adapt` converts the JSON of an event that has a different form to the form of a chunk.
 
     If every event was converted, it is unknown whether the stream is complete.
     """
     joined = _JoinedChunks()
-    runs = MergedRuns(_only_grows if adapt is None else lambda _: False)
+    runs = MergedRuns(_can_join if adapt is None else lambda _: False)
     for name, data in events(text, runs):
         joined.events += 1
         if data.strip() == "[DONE]":
@@ -157,8 +162,8 @@ def join_chunks(text: str, adapt: Callable[[dict[str, Payload]], Payload] | None
     return joined.stream() if joined.events else unstreamed(text)
 
 
-def _only_grows(chunk: Payload) -> bool:
-    """Whether chunks that differ only in one text can be joined. They cannot if another member is collected too."""
+def _can_join(chunk: Payload) -> bool:
+    """Whether chunks that differ from `chunk` only in its piece of text can be joined to one chunk."""
     choices = as_list(as_dict(chunk).get("choices"))
     return len(choices) == 1 and _repeats(choices[0], "", _DEPTH)
 
@@ -166,7 +171,7 @@ def _only_grows(chunk: Payload) -> bool:
 def _repeats(value: Payload, name: str, depth: int) -> bool:
     """Whether merging this value a second time changes only the text that is read in pieces.
 
-    A function's name may begin another call, so a value with a name is not safe to merge twice.
+    A function's name may begin a new call, so a value with a name is not safe to merge twice.
     """
     if isinstance(value, dict):
         return depth > 0 and all(_repeats(member, key, depth - 1) for key, member in value.items())
@@ -257,9 +262,9 @@ class _Choice:
 class _Calls:
     """Tool calls that grow by deltas.
 
-    A delta belongs to the call with its id, else to the latest call with its index. A delta without an index, or with
-    only arguments, belongs to the latest call. A delta begins a new call if there is no such call. A delta that names a
-    function also begins a new call if that call has another id or complete arguments.
+    A delta belongs to the call with its id, or else to the latest call with its index. A delta without an index, or
+    with only arguments, belongs to the latest call. If there is no such call, the delta begins a new call. A delta that
+    names a function also begins a new call if the existing call has a different id or complete arguments.
     """
 
     __slots__ = ("_by_id", "_by_index", "calls")
@@ -319,7 +324,7 @@ def _begins_another_call(delta: dict[str, Payload], candidate: dict[str, Payload
 def function_key(call: dict[str, Payload]) -> str:
     """Return the member of a call or a declared tool that has its function: "function" or "custom".
 
-    The type decides. Without a type, it is the member that is not empty.
+    The member `type` names it. If `type` does not name a function's member, the member that is not empty is taken.
     """
     names = [name for name in _FUNCTION_KEYS if isinstance(call.get(name), dict)]
     if call.get("type") in names:

@@ -4,8 +4,8 @@ Messages, tools and tool calls have OpenAI's form, so `openai_chat.py` reads the
 states before its tool calls, is reasoning. An answer has one `message`. Citations are kept in `extra`. `usage` has
 counts of all tokens, and smaller counts of the billed tokens. The counts of all tokens are read.
 
-In a stream, the `type` of an event tells whether something begins, continues or ends. `index` is the place of a content
-block or of a tool call. `message-end` comes last and has the finish reason and the usage.
+In a stream, the `type` of an event tells whether something begins, continues or ends. `index` is the position of a
+content block or of a tool call. `message-end` comes last and has the finish reason and the usage.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _with_reasoning(message: Payload) -> Payload:
 
 
 def _usage(usage: dict[str, Payload]) -> Usage:
-    """Read the counts of all tokens, or the counts of the billed tokens if there are no others."""
+    """Read the counts of all tokens. If a count is missing, read the count of the billed tokens instead."""
     members = Members(usage)
     tokens, billed = members.nested("tokens"), Members(usage.get("billed_units"))
     sent, answered = tokens.integer("input_tokens"), tokens.integer("output_tokens")
@@ -115,7 +115,7 @@ class _Answer:
                 self._members |= delta
 
     def body(self) -> dict[str, Payload]:
-        """Return the answer as it is without streaming."""
+        """Return the answer as it would be without streaming."""
         message = {
             "role": "assistant",
             "content": [*self._blocks.values()],
@@ -127,7 +127,7 @@ class _Answer:
 
 
 def _add_texts(block: dict[str, Payload], delta: dict[str, Payload]) -> None:
-    """Add a piece to a content block: texts are concatenated, other members are set."""
+    """Add a piece to a content block: texts are concatenated, and every other member is set."""
     for name, value in delta.items():
         before = block.get(name)
         grows = name in ("text", "thinking") and isinstance(before, str) and isinstance(value, str)
@@ -135,7 +135,7 @@ def _add_texts(block: dict[str, Payload], delta: dict[str, Payload]) -> None:
 
 
 def _add_call(call: dict[str, Payload], delta: Payload) -> None:
-    """Add a piece to a tool call: arguments are concatenated, other members are set."""
+    """Add a piece to a tool call: arguments are concatenated, and every other member is set."""
     members = as_dict(delta[0] if as_list(delta) else delta)
     function = as_dict(members.get("function"))
     before = as_dict(call.get("function"))

@@ -1,8 +1,8 @@
-"""`Dialect`: all that the package knows about one wire dialect. The module that reads the dialect has the record.
+"""`Dialect`: all that the package knows about one wire dialect. The module that reads a dialect has this record.
 
-The functions of a record turn a provider's raw JSON into values. They never raise, whatever the provider sends. A body
-that they do not understand is still on file, raw. The functions of this module serve all dialects. They tell whether a
-stream is complete, whether a background response is final, and which error a body has.
+The functions of a record turn a provider's raw JSON into values. These functions never raise, whatever the provider
+sends. A body that they do not understand is still on file, raw. The functions of this module serve all dialects. They
+tell whether a stream is complete, whether a background response is final, and which error a body has.
 
 Sources of background responses: OpenAI's guide "Background mode" (Responses), Google's reference of Interactions, and
 the requests of their SDKs.
@@ -70,7 +70,7 @@ class Dialect:
     name: str
     """The name of the dialect on file, `api`."""
     addresses: Mapping[str, str]
-    """The ends of paths, as patterns, with the provider to assume if the host is unknown."""
+    """Patterns for the ends of paths. Each comes with the provider that is assumed if the host is unknown."""
     sdks: tuple[str, ...]
     """The SDKs that use the dialect. For a call, the SDK of its provider is chosen, or else the first one."""
     headers: Mapping[str, str]
@@ -90,7 +90,7 @@ class Dialect:
     instructions_apart: bool
     """Whether a request has its instructions in a separate member. The reader makes system messages of them."""
     with_system: Callable[[dict[str, Payload], str], dict[str, Payload]] | None
-    """Returns a request with another system prompt. It is None if requests have no system prompt."""
+    """Returns a request with this text as its system prompt. None if requests have no system prompt."""
     counting: Counting
     """Which tokens the stated counts of input and output leave out."""
     usage_on_request: bool
@@ -128,7 +128,7 @@ USAGE_ADVICE = 'set stream_options={"include_usage": True} in the request'
 
 
 def may_omit_usage(api: str | None, include_usage: Payload) -> bool:
-    """Whether a stream may lack token counts because the request did not set the option."""
+    """Whether a stream may lack token counts because the request did not set `include_usage`."""
     dialect = dialect_of(api)
     return dialect is not None and dialect.usage_on_request and include_usage is not True
 
@@ -168,7 +168,7 @@ ENDED_BY_SERVER = frozenset({_NO_LAST_EVENT, _CARRIED_ERROR})
 def why_incomplete(joined: JoinedStream | None) -> str | None:
     """Return why a stream is incomplete although HTTP ended cleanly.
 
-    Return None if it is complete, or if that is unknown.
+    Return None if the stream is complete, or if it is unknown whether the stream is complete.
     """
     if joined is None or joined.ended is not False:
         return None
@@ -180,7 +180,7 @@ NOT_FINAL = ("in_progress", "queued")
 
 
 def background_id(body: Payload) -> str | None:
-    """Return the id by which a response is polled, or None if it is final or not a response."""
+    """Return the id by which a response is polled, or None if the body is a final response or no response."""
     if not isinstance(body, dict) or body.get("status") not in NOT_FINAL:
         return None
     identity = body.get("id")
@@ -218,13 +218,14 @@ def is_in_progress(response: LLMResponse) -> bool:
 
 
 def read_error(body: Payload) -> tuple[str | None, str | None]:
-    """Return the provider's name for the error in a body, and its message. Each is None if it is not stated.
+    """Return the provider's name for the error in a body, and the error's message. Each is None if it is not stated.
 
     All dialects share this reader, because their errors differ little:
 
     - `{"error": {"type" | "code" | "status": …, "message": …}}`: OpenAI, Anthropic, Google, OpenRouter
     - `[{"error": …}]`: Google, if a stream was requested
     - `{"error": "…"}`, `{"message": …}`, `{"detail": …}`: Ollama and many servers
+
     """
     if isinstance(body, list) and body:
         body = body[0]

@@ -1,4 +1,4 @@
-"""Which requests are LLM calls, with their dialect and their provider.
+"""Recognises LLM calls by their addresses, and finds their dialect and provider.
 
 The records of the dialects have the addresses. An address is recognised by the end of its path, so proxies, gateways
 and local servers are recognised too. A request to any other address is not an LLM call, and is not recorded. The body
@@ -63,7 +63,7 @@ _MODEL_LABEL = re.compile(
     r"|ollama|open|ark|codestral|generativelanguage|(?:[a-z0-9-]+-)?aiplatform|bedrock-[a-z-]+|dashscope(?:-[a-z]+)?|hunyuan"
     r"|aws-external-anthropic)\."
 )
-"""Parts of a provider's host name that tell its model servers from its websites, storage and mail."""
+"""Parts of a provider's host name that distinguish its model servers from its websites, storage and mail."""
 
 BASE_URL_VARIABLES: Mapping[str, tuple[str, str]] = {
     "openai": ("OPENAI_BASE_URL", "/v1"),
@@ -71,15 +71,15 @@ BASE_URL_VARIABLES: Mapping[str, tuple[str, str]] = {
     "google": ("GOOGLE_GEMINI_BASE_URL", ""),
     "ollama": ("OLLAMA_HOST", ""),
 }
-"""For each SDK: the environment variable that directs the SDK to another server, and the last part of its value."""
+"""For each SDK: the environment variable that sets the SDK's server, and the path at the end of its value."""
 _OTHER_BASE_URL_VARIABLES = ("OPENAI_API_BASE", "AZURE_OPENAI_ENDPOINT", "GOOGLE_VERTEX_BASE_URL")
 
-_AROUND_CALLS = re.compile(
+_OTHER_OPERATIONS = re.compile(
     r"/(?:files|uploads?|batches|vector_stores|fine[_-]tuning|fine[_-]tunes|cachedContents|containers|evals|traces"
     r"|telemetry|feedback|moderations|input_tokens|count[_-]tokens|tokenize|detokenize|cancel|client_secrets|operations"
     r"|api/(?:show|pull|push|create|copy|blobs))(?:/|$)|:(?:countTokens|computeTokens)$|openai\.com/v1/conversations"
 )
-"""Addresses of other operations of a provider, whose POSTs are not LLM calls."""
+"""Addresses of a provider's operations that are not LLM calls, although a client may send a POST to them."""
 
 _MODEL_IN_PATH = re.compile(r"/(?:models|deployments)/([^/:]+)|/model/(.+)/(?:converse|invoke)")
 _OLLAMA_PORT = 11434
@@ -96,7 +96,7 @@ STREAM_TYPES = (
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """What the address of an LLM call tells: the dialect, the provider, and the facts in the path.
+    """The facts that the address of an LLM call states: the dialect, the provider, and the facts in the path.
 
     `model` is the model or, at Azure, the deployment. `streams` is True if the path requests a stream.
     """
@@ -109,7 +109,7 @@ class Endpoint:
 
 @lru_cache(maxsize=256)
 def endpoint_of(method: str, host: str, path: str, port: int | None = None) -> Endpoint | None:
-    """Recognise an LLM call. Returns None for other traffic."""
+    """Return the endpoint of an LLM call, or None for any other request."""
     if method != "POST":
         return None
     for api, dialect in DIALECTS.items():
@@ -126,7 +126,10 @@ DIALECTS.on_change.append(endpoint_of.cache_clear)
 
 
 def polled_response(method: str, path: str) -> tuple[str, str] | None:
-    """Return the dialect and the id of the response that a request polls or cancels, or None for other requests."""
+    """Return the dialect and the id of the response that a request polls or cancels.
+
+    Return None for any other request.
+    """
     for api, dialect in DIALECTS.items():
         match = dialect.background.path.search(path) if dialect.background else None
         if match is not None and method == ("POST" if match[2] else "GET"):
@@ -154,7 +157,10 @@ def asks_for_stream(endpoint: Endpoint, request: bytes) -> bool:
 
 
 def with_model(path: str, model: str) -> str:
-    """Return the path with another model, or at Azure with another deployment. A path without a model is unchanged."""
+    """Return the path with this model, or at Azure this deployment, instead of its own.
+
+    A path without one is unchanged.
+    """
     match = _MODEL_IN_PATH.search(path)
     if match is None:
         return path
@@ -186,9 +192,9 @@ def is_model_server(host: str, port: int | None, environment: Mapping[str, str])
 def may_be_call(host: str, port: int | None, path: str, environment: Mapping[str, str]) -> bool:
     """Whether a POST that matches no dialect may still be an LLM call.
 
-    It may if the host serves models and the path is not another known operation.
+    It may be one if the host serves models, and the path is not that of a known operation, such as an upload of a file.
     """
-    return is_model_server(host, port, environment) and _AROUND_CALLS.search(host + path) is None
+    return is_model_server(host, port, environment) and _OTHER_OPERATIONS.search(host + path) is None
 
 
 def canonical_host(host: str) -> str:

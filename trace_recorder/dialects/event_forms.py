@@ -3,8 +3,8 @@
 Most events of a stream have the form of the event before them: the same characters before and after one string, which
 is a piece of the model's text. Only a counter before the piece, and a filler in the last string after the piece, may
 differ. `EventForm.read_run` reads all neighbouring events of a form together. Masking looks for secrets in the text
-that their pieces make together (`storage/redaction/split_secrets.py`), and a dialect joins them as one event
-(`MergedRuns`).
+that the pieces of a run make together (`storage/redaction/split_secrets.py`). A dialect joins most events of a run to
+one event (`MergedRuns`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PIECES = (
 TELLING = ("index", "output_index", "content_index", "summary_index", "item_id", "contentBlockIndex")
 """The members whose values distinguish several texts under the same names."""
 PIECE = "@piece"
-"""The text that replaces the piece in the event that `MergedRuns` passes to `grows`."""
+"""The text that replaces the piece in the event that `MergedRuns` passes to `can_join`."""
 _PIECE_BEGIN = re.compile(rf'"(?:{"|".join(PIECES)})": ?(?="[^"])')
 _COUNTER = re.compile(r'"(?:sequence_number": ?|created_at": ?"?)(?=\d)')
 _COUNTED = re.compile(r"\d[0-9A-Za-z:.+-]{0,40}")
@@ -41,11 +41,11 @@ _DATA = "data: "
 _MOST_LINES = 3
 """An event takes at most this many lines: its name, its data, and a blank line."""
 _FEW_EVENTS, _MOST_EVENTS = 16, 128
-"""At most this many events are read together: few at first, because most runs may be short."""
+"""At most this many events are read together: few at first, because a run may be short, and then more."""
 _MIN_EVENTS = 4
 """If fewer events follow, each is read by itself."""
 _MOST_MISSES = 63
-"""After an event that began no long run, at most this many events are skipped."""
+"""At most this many events are skipped after events that began no long run."""
 
 Segment = tuple[str, str, str]
 """The parts in which events of one form differ: the counter, the piece and the filler, as they are in the JSON."""
@@ -66,32 +66,35 @@ class EventRun(Struct, frozen=True, gc=False):
 class EventForm:
     """The form of an event with one piece of text, made from a line. The piece with its quotes is `line[start:end]`."""
 
-    __slots__ = ("_behind_counter", "_head", "_middle", "_tail")
+    __slots__ = ("_after_counter", "_head", "_middle", "_tail")
 
     def __init__(self, line: str, start: int, end: int) -> None:
-        head, behind = line[: start + 1], line[end - 1 :]
+        head, rest = line[: start + 1], line[end - 1 :]
         counter = _COUNTER.search(head)
         counted = _COUNTED.match(head, counter.end()) if counter else None
         self._head = head[: counter.end()] if counter else head
-        self._behind_counter = head[counted.end() :] if counted else ""
-        closing = behind.rfind('"')
-        opening = behind.rfind('"', 0, closing) + 1
-        name = _FILLER.search(behind[:opening])
+        self._after_counter = head[counted.end() :] if counted else ""
+        closing = rest.rfind('"')
+        opening = rest.rfind('"', 0, closing) + 1
+        name = _FILLER.search(rest[:opening])
         has_filler = name is not None and name[1] not in (*TELLING, *PIECES, "type")
-        self._middle, self._tail = (behind[:opening], behind[closing:]) if has_filler else ("", behind)
+        self._middle, self._tail = (rest[:opening], rest[closing:]) if has_filler else ("", rest)
 
     def line(self, segment: Segment) -> str:
         """Return the line of an event of this form."""
         counter, piece, filler = segment
-        return "".join((self._head, counter, self._behind_counter, piece, self._middle, filler, self._tail))
+        return "".join((self._head, counter, self._after_counter, piece, self._middle, filler, self._tail))
 
     @property
     def piece_start(self) -> int:
         """The position of the piece, after its opening quote, in a line of this form with an empty counter."""
-        return len(self._head) + len(self._behind_counter)
+        return len(self._head) + len(self._after_counter)
 
     def read_run(self, lines: list[str], number: int) -> EventRun | None:
-        """Read the event in this line and its successors. Return None if the line does not have this form."""
+        """Read the event in this line, and the events of this form after it.
+
+        Return None if the line has a different form.
+        """
         segment = self._segment(lines[number])
         if segment is None:
             return None
@@ -110,7 +113,7 @@ class EventForm:
         return EventRun(segments, between)
 
     def _between(self, lines: list[str], number: int) -> list[str] | None:
-        """Return the lines between an event and the next one, or None if the next event has another form."""
+        """Return the lines between an event and the next event, or None if the next event has a different form."""
         for begin in range(number + 1, min(number + 1 + _MOST_LINES, len(lines))):
             if lines[begin].startswith(self._head):
                 between = lines[number + 1 : begin]
@@ -118,7 +121,10 @@ class EventForm:
         return None
 
     def _segments(self, lines: list[str], between: list[str]) -> list[Segment]:
-        """Take apart lines, each event after the lines `between`, up to the first event that has another form."""
+        """Return the segments of events up to the first of a different form.
+
+        The lines `between` come before each event.
+        """
         step = len(between) + 1
         events = lines[step - 1 :: step]
         for number, event in enumerate(events):  # no function is called for each event, to be quick
@@ -127,11 +133,11 @@ class EventForm:
                 break
         if len(events) >= _MIN_EVENTS:
             begin, end = len(self._head), -len(self._tail)
-            spelled = [event[begin:end] for event in events]
+            varying = [event[begin:end] for event in events]
             lead = "\n".join([*between, self._head])
-            again = f"{self._tail}\n{lead}".join(spelled)
+            again = f"{self._tail}\n{lead}".join(varying)
             if f"{lead}{again}{self._tail}" == "\n".join(lines[: len(events) * step]):
-                segments = self._parts(spelled)
+                segments = self._parts(varying)
                 if segments is not None:
                     return segments
         segments = []
@@ -144,13 +150,13 @@ class EventForm:
         return segments
 
     def _segment(self, line: str) -> Segment | None:
-        """Return the segment of a line, or None if the line has another form."""
+        """Return the segment of a line, or None if the line has a different form."""
         begin, end = len(self._head), len(line) - len(self._tail)
         if begin > end or not line.startswith(self._head) or not line.endswith(self._tail):
             return None
         counter, piece, filler = "", line[begin:end], ""
-        if self._behind_counter:
-            counter, mark, piece = piece.partition(self._behind_counter)
+        if self._after_counter:
+            counter, mark, piece = piece.partition(self._after_counter)
             if not mark or not _COUNTED.fullmatch(counter):
                 return None
         if self._middle:
@@ -159,16 +165,16 @@ class EventForm:
                 return None
         return None if _NOT_PLAIN.search(piece) and not _INSIDE_STRING.fullmatch(piece) else (counter, piece, filler)
 
-    def _parts(self, spelled: Sequence[str]) -> list[Segment] | None:
-        """Do the work of `_segment` for many lines. Return None if one of them does not have this form.
+    def _parts(self, varying: Sequence[str]) -> list[Segment] | None:
+        """Return the segments of many lines, as `_segment` does of one. Return None if a line has a different form.
 
-        `spelled` has the lines without head and tail.
+        `varying` has the lines without their heads and tails.
         """
-        pieces: Sequence[str] = spelled
-        counters: Sequence[str] = [""] * len(spelled)
+        pieces: Sequence[str] = varying
+        counters: Sequence[str] = [""] * len(varying)
         fillers = counters
-        if self._behind_counter:
-            counters, marks, pieces = zip(*[text.partition(self._behind_counter) for text in spelled], strict=True)
+        if self._after_counter:
+            counters, marks, pieces = zip(*[text.partition(self._after_counter) for text in varying], strict=True)
             if not all(marks) or not all(map(_COUNTED.fullmatch, counters)):
                 return None
         if self._middle:
@@ -183,15 +189,15 @@ class EventForm:
 class MergedRuns:
     """Merges neighbouring events that only add to a text. `merged` is how many events have been merged into others.
 
-    `grows` gets the JSON of an event, with `PIECE` as its piece. It returns whether joining many such events has the
+    `can_join` gets the JSON of an event, with `PIECE` as its piece. It returns whether joining many such events has the
     same result as joining one event with all their pieces. The first and the last event of a run are never merged, so
     the merged events are known to be whole. A merged event has the last filler that is not empty, and the first and the
-    last event of the run keep their own. So any other member ends with the same value as without merging.
+    last event of the run keep their own. So every other member has the same last value as without merging.
     """
 
-    def __init__(self, grows: Callable[[Payload], bool]) -> None:
+    def __init__(self, can_join: Callable[[Payload], bool]) -> None:
         self.merged = 0
-        self._grows = grows
+        self._can_join = can_join
         self._passed = self._misses = 0
 
     def __call__(self, lines: list[str]) -> list[str]:
@@ -205,7 +211,7 @@ class MergedRuns:
                 continue
             first_to_merge, last = number + len(run.between) + 1, number + run.lines - 1
             merged = run.segments[1:-1]
-            if len(merged) > 1 and run.between and not run.between[0] and self._grows(json_value(event)):
+            if len(merged) > 1 and run.between and not run.between[0] and self._can_join(json_value(event)):
                 counter, _, filler = next((segment for segment in reversed(merged) if segment[2]), merged[-1])
                 whole = form.line((counter, "".join([piece for _, piece, _ in merged]), filler))
                 parts += (*lines[done:first_to_merge], whole, *run.between)
@@ -217,7 +223,7 @@ class MergedRuns:
     def _read(self, lines: list[str], number: int) -> tuple[EventForm | None, str, EventRun | None]:
         """Return the form of the event in a line, its JSON, and its run.
 
-        They are None, "" and None if no run is looked for.
+        Return None, "" and None if the line is skipped.
         """
         line = lines[number]
         if not line.startswith(_DATA) or len(line) > MAX_UNINTERRUPTED_CHARS:

@@ -50,7 +50,7 @@ def read_chunks(text: str) -> Iterator[Payload]:
 
 
 def join_chunks(chunks: Iterable[Payload]) -> JoinedStream:
-    """Join chunks: candidates by index. For every other member, the last value is kept."""
+    """Join chunks. Candidates with the same index are joined. For every other member, the last value is kept."""
     number = 0
     body: dict[str, Payload] = {}
     candidates: dict[int, _Candidate] = {}
@@ -108,7 +108,7 @@ class _Candidate:
             self._parts.append((kind, [text]))
 
     def assembled(self) -> dict[str, Payload]:
-        """Return the candidate in its form without streaming."""
+        """Return the candidate as an unstreamed answer has it."""
         parts = [{"text": "".join(pieces), **part} if pieces else part for part, pieces in self._parts]
         content = {**self._content, "parts": parts} if parts else self._content
         return {"content": content, **self._members} if content else self._members
@@ -153,5 +153,5 @@ def _with_lists(value: Payload) -> Payload:
     if not isinstance(value, dict):
         return value
     if value and all(isinstance(key, int) for key in value):
-        return [_with_lists(value[place]) for place in sorted(value)]
+        return [_with_lists(value[index]) for index in sorted(value)]
     return {str(key): _with_lists(inner) for key, inner in value.items()}

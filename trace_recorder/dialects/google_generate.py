@@ -1,9 +1,10 @@
 """Google's generateContent dialect (https://ai.google.dev/api/generate-content), which Vertex AI serves too.
 
-A content is a list of parts. Text becomes content, thoughts become reasoning, `functionCall` a tool call and
-`functionResponse` a separate tool message. Every other part is kept unchanged. Parts of an answer that `Message` and
-`LLMResponse` cannot express without loss (a text with a signature, executed code, media) are kept in `extra["parts"]`.
-Clients send camelCase and snake_case, and both are read. `google_chunks.py` joins the chunks of a stream.
+A content is a list of parts. Text becomes content, thoughts become reasoning, `functionCall` becomes a tool call, and
+`functionResponse` becomes a separate tool message. Every other part is kept unchanged. Parts of an answer that
+`Message` and `LLMResponse` cannot express without loss (a text with a signature, executed code, media) are kept in
+`extra["parts"]`. Clients send camelCase and snake_case, and both are read. `google_chunks.py` joins the chunks of a
+stream.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ _PLAIN_RESULTS = ("result", "output", "content", "error")
 
 
 def read_request(body: Payload) -> RequestReading:
-    """Read a request's JSON. Usually the model is in the URL and therefore None here."""
+    """Read a request's JSON. The returned model is usually None, because the model is in the URL."""
     members = _members(body)
     system = members.take("systemInstruction")
     messages = [] if system is None else [_message("system", _parts_of(system), {})]
@@ -138,7 +139,7 @@ def _several(value: Payload) -> list[Payload]:
 
 
 def _parts_of(content: Payload) -> list[Payload]:
-    """Return the parts of a content. A text in place of a content or a part is a text part."""
+    """Return the parts of a content. A string in place of a content or a part becomes a text part."""
     parts = _several(content.get("parts") if isinstance(content, dict) else content)
     return [{"text": part} if isinstance(part, str) else part for part in parts]
 
@@ -157,7 +158,7 @@ def _kind(part: Payload) -> str:
 def _is_text(members: dict[str, Payload]) -> bool:
     """Whether a part with an empty text is a text.
 
-    It is if the part has a signature. It is not if the part has an image.
+    A part with a signature is a text. A part with an image is not.
     """
     return not any(is_nonempty(value) for name, value in members.items() if name not in _BESIDE_TEXT)
 
@@ -171,7 +172,7 @@ def _is_lossless(part: Payload) -> bool:
 def _blocks(parts: list[Payload]) -> Blocks:
     """Collect parts.
 
-    A part other than text, thoughts and calls is added with its index in the list that `extra` keeps.
+    A part that is neither a text, a thought nor a call is added with its index in the list that `extra` keeps.
     """
     gathered, kept = Blocks(), 0
     for part in parts:
@@ -219,7 +220,7 @@ def _tool_calls(parts: list[Payload]) -> tuple[ToolCall, ...]:
 
 
 def _tool_call(part: Payload) -> ToolCall:
-    """Read a call. Other members of the part, such as `thoughtSignature`, go to its `extra`."""
+    """Read a call. All other members of the part, such as `thoughtSignature`, go into the call's `extra`."""
     members = _members(part)
     call = _members(members.take("functionCall"))
     call_id, name = call.text("id") or "", call.text("name") or ""

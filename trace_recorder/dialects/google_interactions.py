@@ -1,10 +1,10 @@
 """Google's Interactions dialect (https://ai.google.dev/api/interactions-api), in which turns are lists of steps.
 
 A turn consists of several steps: thoughts, outputs, function calls, and the work of the server's own tools. Adjacent
-steps of one side become one message. The result of a function is a tool message. The API's first form is read too:
+steps of one role become one message. The result of a function is a tool message. The API's first form is read too:
 turns with a role, and `outputs`, a flat list of contents, in place of `steps`. Steps that `Message` and `LLMResponse`
-cannot express without loss (signed thoughts, media, cited text, server tools) are kept in `extra` under the list's own
-name. `finish_reason` is the interaction's final status.
+cannot express without loss (signed thoughts, media, cited text, server tools) are kept in `extra["steps"]` or
+`extra["outputs"]`. `finish_reason` is the interaction's final status.
 
 In a stream, each step is started, grows by deltas and is stopped. Any event may have the token counts.
 """
@@ -105,7 +105,7 @@ def _several(value: Payload) -> list[Payload]:
 
 def _answering(steps: list[Payload]) -> list[Payload]:
     """Return the steps after the last input. Some interactions repeat their inputs."""
-    inputs = [place for place, step in enumerate(steps) if kind_of(step) == "user_input"]
+    inputs = [position for position, step in enumerate(steps) if kind_of(step) == "user_input"]
     return steps[inputs[-1] + 1 :] if inputs else steps
 
 
@@ -121,25 +121,25 @@ def _role(element: Payload) -> str:
 
 def _blocks(element: Payload) -> list[Payload]:
     """Split an output, an input or a turn into its contents. Any other value is one block."""
-    blocks = _several(as_dict(element).get("content")) if _is_frame(element) else [element]
+    blocks = _several(as_dict(element).get("content")) if _is_container(element) else [element]
     return [text_part(block) if isinstance(block, str) else block for block in blocks]
 
 
-def _is_frame(element: Payload) -> bool:
+def _is_container(element: Payload) -> bool:
     members = as_dict(element)
     return kind_of(element) in ("model_output", "user_input") or ("role" in members and "content" in members)
 
 
 def _beside(element: Payload) -> dict[str, Payload]:
     """Return the members of an output, an input or a turn other than its contents, such as the error that ended it."""
-    members = Members(element if _is_frame(element) else {})
+    members = Members(element if _is_container(element) else {})
     for name in ("type", "role", "content"):
         members.take(name)
     return members.rest()
 
 
 def _messages(role: str, elements: list[Payload]) -> list[Message]:
-    """Read adjacent elements of one side: a message for each function result, then a message with the other parts."""
+    """Read adjacent elements of one role: a message for each function result, then a message with the other parts."""
     blocks = [block for element in elements for block in _blocks(element)]
     results = [_tool_message(block) for block in blocks if kind_of(block) == "function_result"]
     rest = [block for block in blocks if kind_of(block) != "function_result"]
@@ -275,7 +275,7 @@ class _GrowingStep:
     def _merge(self, delta: dict[str, Payload]) -> None:
         """Concatenate texts and arguments, and collect annotations.
 
-        For other members, the last value that is not empty is kept.
+        For every other member, the last value that is not empty is kept.
         """
         for name, value in delta.items():
             if name in ("text", "arguments") and isinstance(value, str):
@@ -287,7 +287,7 @@ class _GrowingStep:
                 self._members[name] = value
 
     def assembled(self) -> dict[str, Payload]:
-        """Return the block in its form without streaming. Arguments that were cut off stay text."""
+        """Return the step as an unstreamed answer has it. Arguments that were cut off stay a text."""
         if self._parts:
             self._members["content"] = as_list(self._members.get("content")) + [
                 part.assembled() for part in self._parts
@@ -313,9 +313,9 @@ class _JoinedInteraction:
         event = Members(json_value(data))
         kind = event.text("event_type") or name or ""
         metadata = event.object("metadata")
-        self._frame({"usage": metadata.get("usage") or metadata.get("total_usage")})
+        self._set_members({"usage": metadata.get("usage") or metadata.get("total_usage")})
         if kind.startswith("interaction."):
-            self._frame({"id": event.text("interaction_id"), **event.object("interaction"), **event.rest()})
+            self._set_members({"id": event.text("interaction_id"), **event.object("interaction"), **event.rest()})
         elif kind == "error":
             self._body["error"] = event.take("error") or event.rest() or data
         elif kind.startswith(("step.", "content.")):
@@ -324,7 +324,7 @@ class _JoinedInteraction:
             self._block(as_int(event.take("index")), start, event.object("delta"))
         self._ended |= kind in ("interaction.completed", "interaction.complete", "done")
 
-    def _frame(self, members: dict[str, Payload]) -> None:
+    def _set_members(self, members: dict[str, Payload]) -> None:
         self._body.update({name: value for name, value in members.items() if value is not None})
 
     def _block(self, index: int | None, start: dict[str, Payload], delta: dict[str, Payload]) -> None:

@@ -1,9 +1,9 @@
 """Access to JSON of unknown shape, for all dialects.
 
 Nothing here raises. The `as_*` functions return a value of the requested type, or the empty value of that type.
-`Members` takes members out of an object one by one. A value of the right type is taken. `rest` returns all other
-values, so that they get into `extra`. A null means the same as an absent member, and `rest` leaves it out. The last
-functions have the rules for arguments, content and roles that all dialects share.
+`Members` takes members out of an object one by one. A value of the right type is taken. `rest` returns all values that
+were not taken, so that they get into `extra`. A null means the same as an absent member, and `rest` leaves it out. The
+last functions have the rules for arguments, content and roles that all dialects share.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def map_inside(function: Callable[[Payload], Payload], value: Payload) -> Payloa
 
 
 def is_nonempty(value: Payload) -> bool:
-    """Whether a value is neither empty, 0 nor false, and does not consist only of such values.
+    """Whether a value is, or contains, a string that is not empty, a number except 0, or true.
 
     Some servers send every member of a union, and leave members that do not apply empty.
     """
@@ -158,8 +158,8 @@ class Members(dict[str, Payload]):
     def integers_inside(self, *alternatives: tuple[str, Sequence[str]]) -> list[int | None]:
         """For each name, take the member of that name from the first object in which it is a whole number, even 0.
 
-        Each name comes with the names of the objects. The other members of an object stay in it, except nulls. An
-        object that becomes empty is removed.
+        Each name comes with the names of the objects. All other members of an object stay in the object, except nulls.
+        An object that becomes empty is removed.
         """
         numbers: list[int | None] = []
         for name, keys in alternatives:
@@ -200,7 +200,7 @@ class Members(dict[str, Payload]):
     def nested(self, key: str) -> Members:
         """Return the members of an inner object, to be taken out one by one.
 
-        `rest` includes those that are not taken.
+        `rest` of the outer object includes the members that were not taken.
         """
         opened = Members(value := self.get(key))
         if isinstance(value, dict):
@@ -208,7 +208,7 @@ class Members(dict[str, Payload]):
         return opened
 
     def rest(self) -> dict[str, Payload]:
-        """Return the members that were not taken, without nulls and without opened members that are empty now."""
+        """Return the members that were not taken, without nulls, and without inner objects that are empty now."""
         if not self:
             return {}
         members = dict(self)

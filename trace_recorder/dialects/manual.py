@@ -50,7 +50,7 @@ _RESPONSE_READERS: tuple[tuple[str, Callable[[Payload, int], LLMResponse]], ...]
 """The readers of SDK responses. Each comes with a member that only responses of its dialect have."""
 
 _SCHEMAS = ("parameters", "input_schema", "parametersJsonSchema", "parameters_json_schema")
-"""The names under which providers have the schema of a tool's arguments."""
+"""The members in which providers have the schema of a tool's arguments."""
 
 
 def read_request(body: Payload) -> RequestReading:
@@ -142,24 +142,24 @@ def read_tool_result(tool_result: Payload) -> ToolResult:
 
 
 def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
-    """Read a response: an SDK's own, or a flat one with content, tool_calls and usage."""
+    """Read a response: the response of an SDK, or an object with `content`, `tool_calls` and `usage`."""
     if not isinstance(body, dict):
         return LLMResponse(as_text(body), given={"content": body})
-    for sign, read in () if _is_of_document(body) else _RESPONSE_READERS:
+    for sign, read in () if _has_document_form(body) else _RESPONSE_READERS:
         if sign in body:
             return read(body, made_up_ids)
     return read_flat_response(body)
 
 
-def _is_of_document(body: Mapping[str, Payload]) -> bool:
+def _has_document_form(body: Mapping[str, Payload]) -> bool:
     """Whether a response has the form of the document.
 
-    It may also have the document's `choices`, which differ from an SDK's.
+    Such a response may have `choices` too, which differ from the `choices` of an SDK's response.
     """
-    return "content" in body and "stop_reason" not in body and _ELSEWHERE.isdisjoint(body)
+    return "content" in body and "stop_reason" not in body and _SDK_ONLY.isdisjoint(body)
 
 
-_ELSEWHERE = frozenset({"output", "candidates", "done"})
+_SDK_ONLY = frozenset({"output", "candidates", "done"})
 """Members of SDK responses. A response in the form of the document never has them."""
 
 
@@ -184,7 +184,7 @@ def read_flat_response(body: dict[str, Payload]) -> LLMResponse:
 
 
 def _read_choice(value: Mapping[str, Payload]) -> Choice:
-    """Read one of several answers, with the document's members."""
+    """Read one of several answers, in the form of the document."""
     content, reasoning = as_text(value.get("content")), as_text(value.get("reasoning"))
     return Choice(
         as_int(value.get("index")) or 0,

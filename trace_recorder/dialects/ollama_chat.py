@@ -1,9 +1,9 @@
 """Ollama's chat dialect, /api/chat (https://docs.ollama.com/api/chat).
 
 A message is flat: content, thinking, tool calls with objects as arguments, and images, which are kept in
-`extra["images"]`. Older servers send no id of a call, and a tool message may have only the name of its tool. Both ids
-are made up. There is no usage object: two token counts are members of the answer. The durations in an answer go to
-`extra`.
+`extra["images"]`. Older servers send no id of a call, and a tool message may have only the name of its tool. In both
+cases, this package makes up the id. There is no usage object: two token counts are members of the answer. The durations
+in an answer go to `extra`.
 
 A stream has one JSON object in each line. Texts come in pieces. Any line may have complete tool calls. The last line
 has the token counts. `ollama_generate.py` reads its answers and streams with the functions of this module.
@@ -107,7 +107,7 @@ def _tool_calls(members: Members) -> tuple[ToolCall, ...]:
 
 
 def _tool_call(call: Payload) -> ToolCall:
-    """Read a call. `index` only repeats its place, and its `type` is always "function"."""
+    """Read a call. Drop `index`, which only repeats the call's position, and `type`, which is always "function"."""
     members = Members(call)
     function = members.nested("function")
     function.integer("index")
@@ -130,7 +130,7 @@ class _GrowingObject:
         self._message: _GrowingObject | None = None
 
     def add(self, chunk: dict[str, Payload]) -> None:
-        """Add a line: strings are concatenated, lists grow, otherwise the last value that is not null is kept."""
+        """Add a line: strings are concatenated, and lists grow. Any other value replaces the earlier value, unless null."""
         for name, value in chunk.items():
             seen = self._members.get(name)
             if name in _PIECEWISE and isinstance(value, str):
@@ -144,7 +144,7 @@ class _GrowingObject:
                 self._members[name] = value
 
     def assembled(self) -> dict[str, Payload]:
-        """Return the object in its form without streaming."""
+        """Return the object as an unstreamed answer has it."""
         message = {"message": self._message.assembled()} if self._message else {}
         return self._members | {name: "".join(pieces) for name, pieces in self._pieces.items()} | message
 

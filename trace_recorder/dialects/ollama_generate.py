@@ -1,8 +1,9 @@
 """Ollama's generate dialect, /api/generate (https://docs.ollama.com/api/generate), which completes a prompt.
 
-The prompt is the user's message, with `suffix` and `images` in its extra. `system` comes before it. Other input of the
-model stays among the parameters: `context`, which has the tokens of earlier turns, `template`, and `raw`. An answer has
-its text outside of a message. `ollama_chat.py` reads it.
+The prompt becomes the user's message, with `suffix` and `images` in its `extra`. `system` becomes a message before it.
+The other inputs stay among the parameters: `context`, which has the tokens of earlier turns, `template`, and `raw`. An
+answer has its text outside of a message. This module moves the text into a message, and `ollama_chat.py` reads the
+answer.
 """
 
 from __future__ import annotations

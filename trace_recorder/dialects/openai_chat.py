@@ -3,7 +3,7 @@
 Azure, Groq, Mistral, Together, DeepSeek, OpenRouter, vLLM and others differ from OpenAI in members that they add.
 Members that `Message` and `LLMResponse` lack keep their names in `extra`. The response's `extra` has such members of
 the first choice's message. A choice's `extra` has the members of the choice (log-probabilities, token ids). From the
-second choice on, it has the members of the choice's message too. Reasoning is never part of the content.
+second choice on, the choice's `extra` also has the members of its message. Reasoning is never part of the content.
 `chat_chunks.py` joins the chunks of a stream.
 """
 
@@ -225,7 +225,7 @@ def _read_answer(raw: dict[str, Payload], calls: tuple[ToolCall, ...]) -> tuple[
 
 
 def _read_calls(members: Members) -> tuple[ToolCall, ...]:
-    """Take the tool calls of a message, and its `function_call`, which is how the older API calls a function."""
+    """Take the tool calls of a message, and its `function_call`, the form of a tool call in the older API."""
     calls = [_read_call(call) for call in members.array("tool_calls") if _is_call(call)]
     members.drop_empty("function_call")
     if function := members.object("function_call"):
@@ -276,10 +276,11 @@ def _read_any_call(element: Payload) -> ToolCall:
 def _blocks(members: Members, content: Payload) -> Blocks:
     """Collect the blocks of a message except its calls. Take its reasoning, whatever the member's name.
 
-    Reasoning outside of the content comes first. A block other than text and reasoning is added with its index in the
-    content without reasoning. A reference between two texts, as in Mistral's citations, does not separate them.
+    Reasoning outside of the content comes first. A block that is neither text nor reasoning is added with its index in
+    the content without reasoning. A reference between two texts, as in Mistral's citations, does not separate the
+    texts.
     """
-    gathered, place = Blocks(), 0
+    gathered, position = Blocks(), 0
     parts = content if isinstance(content, list) else [] if content is None else [content]
     if not members.keys().isdisjoint(_THINKING) and (beside := _reasoning_beside(members, parts)):
         gathered.add_reasoning(beside)
@@ -291,13 +292,16 @@ def _blocks(members: Members, content: Payload) -> Blocks:
         if kind == "text":
             gathered.add_text(part if isinstance(part, str) else as_text(part.get("text")))
         elif not is_reference(part):
-            gathered.add_other(place)
-        place += 1
+            gathered.add_other(position)
+        position += 1
     return gathered
 
 
 def _reasoning_beside(members: Members, parts: list[Payload]) -> str | None:
-    """Take the reasoning next to the content, unless it only repeats the reasoning inside the content."""
+    """Take the reasoning from the members beside the content.
+
+    Ignore it if it repeats the reasoning inside the content.
+    """
     inside = join_texts(_thought(part) for part in parts if _is_thinking(part))
     named = dict.fromkeys((members.text("reasoning_content"), members.text("reasoning")))
     beside = "".join(text for text in named if text and text != inside)
@@ -328,7 +332,7 @@ def with_system_message(body: dict[str, Payload], text: str, name: str = "messag
 
 
 def not_found(message: str) -> Payload:
-    """Return the body of a "not found" error in OpenAI's form, which serves other dialects too."""
+    """Return the body of a "not found" error in OpenAI's form, which several other dialects use too."""
     return {"error": {"message": message, "type": "replay_mismatch", "param": None, "code": "replay_mismatch"}}
 
 

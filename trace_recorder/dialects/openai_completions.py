@@ -1,7 +1,7 @@
 """The OpenAI completions dialect (/completions), which completes a prompt. It is older than chat messages.
 
-A prompt that is a text, or a list of texts, is read as the user's messages. A prompt of token ids stays a parameter.
-Responses are as in the chat dialect, with a `text` in place of the message, so `openai_chat.py` reads them.
+A prompt that is a text, or a list of texts, is read as the user's messages. A prompt of token ids stays a parameter. A
+response is like one of the chat dialect, but has a `text` in place of the message. So `openai_chat.py` reads it.
 """
 
 from __future__ import annotations

@@ -3,12 +3,12 @@
 An assistant's turn consists of several items: reasoning, text and calls. `read_request` merges adjacent items to one
 message if their order stays clear. An item of a server's own tool becomes a part of the assistant's content. Calls are
 read without loss. All other items of a response are kept in `extra["output"]`, because they have annotations, encrypted
-reasoning, and the work of a server's own tools. `finish_reason` is why a response is incomplete, or else its final
-status.
+reasoning, and the work of a server's own tools. `finish_reason` is the reason why a response is incomplete, or else the
+response's final status.
 
-The last event of a stream has the whole response, which is the body. Without this event, items are built from the other
-events. The last word of an event's name decides which member grows: `…function_call_arguments.delta` adds to
-`arguments`. So unknown events are handled too.
+The last event of a stream has the whole response, which is the body. If the stream was cut off before this event, the
+items are built from the earlier events. The last word of an event's name decides which member grows:
+`…function_call_arguments.delta` adds to `arguments`. By this rule, unknown events are read too.
 """
 
 from __future__ import annotations
@@ -118,13 +118,13 @@ def continues(before: Message, message: Message) -> bool:
 
 def merge(_: Sequence[Payload], messages: Sequence[Message]) -> Message:
     """Make one message from the items of one turn."""
-    return reduce(_both, messages)
+    return reduce(_merge_two, messages)
 
 
 MERGE_RULE = MergeRule(continues, merge)
 
 
-def _both(before: Message, message: Message) -> Message:
+def _merge_two(before: Message, message: Message) -> Message:
     thinking = as_list(before.extra.get("reasoning")) + as_list(message.extra.get("reasoning"))
     return Message(
         "assistant",
@@ -225,7 +225,7 @@ _LAST = frozenset(f"response.{state}" for state in ("completed", "incomplete", "
 
 def join_stream(text: str) -> JoinedStream:
     """Join the events of a stream, which may be cut off anywhere."""
-    joined, runs = _JoinedResponse(), MergedRuns(_only_grows)
+    joined, runs = _JoinedResponse(), MergedRuns(_can_join)
     for name, data in events(text, runs):
         joined.events += 1
         joined.ended = joined.ended or data.strip() == "[DONE]"
@@ -237,8 +237,8 @@ def join_stream(text: str) -> JoinedStream:
     return joined.stream() if joined.events else unstreamed(text)
 
 
-def _only_grows(event: Payload) -> bool:
-    """Whether events that differ only in one text can be joined. They cannot if another member is collected too."""
+def _can_join(event: Payload) -> bool:
+    """Whether events that differ from `event` only in its piece of text can be joined to one event."""
     members = as_dict(event)
     return members.get("delta") == PIECE and not members.get("annotation") and not members.get("logprobs")
 
@@ -263,7 +263,7 @@ class _JoinedResponse:
         elif (index := as_int(event.get("output_index"))) is not None:
             item = as_dict(event.get("item")) or self._items.get(index, {})
             self._items[index] = item
-            _build(_place(item, kind, event), kind, event)
+            _build(_target_of(item, kind, event), kind, event)
 
     def stream(self) -> JoinedStream:
         body = dict(self._response)
@@ -275,7 +275,7 @@ class _JoinedResponse:
         return JoinedStream(body, self.ended, self.events, self.error)
 
 
-def _place(item: dict[str, Payload], kind: str, event: dict[str, Payload]) -> dict[str, Payload]:
+def _target_of(item: dict[str, Payload], kind: str, event: dict[str, Payload]) -> dict[str, Payload]:
     """Return the target of an event: a part of the item, or the item itself. A missing part is created."""
     for key, index in (("content", "content_index"), ("summary", "summary_index")):
         if (position := as_int(event.get(index))) is None:
@@ -288,23 +288,23 @@ def _place(item: dict[str, Payload], kind: str, event: dict[str, Payload]) -> di
     return item
 
 
-def _build(place: dict[str, Payload], kind: str, event: dict[str, Payload]) -> None:
+def _build(target: dict[str, Payload], kind: str, event: dict[str, Payload]) -> None:
     """Add the content of an event: a whole part, a piece of a text, or the complete text at its end."""
-    place.update(as_dict(event.get("part")))
+    target.update(as_dict(event.get("part")))
     word = kind.rpartition(".")[0].rpartition(".")[2].rpartition("_")[2]
     delta = event.get("delta")
     if isinstance(delta, str):
-        place[word] = append_text(place.get(word), delta)
-        _extend(place, "logprobs", as_list(event.get("logprobs")))
+        target[word] = append_text(target.get(word), delta)
+        _extend(target, "logprobs", as_list(event.get("logprobs")))
     elif isinstance(event.get(word), str):
-        place[word] = event[word]
-    _extend(place, "annotations", [event["annotation"]] if event.get("annotation") else [])
+        target[word] = event[word]
+    _extend(target, "annotations", [event["annotation"]] if event.get("annotation") else [])
 
 
-def _extend(place: dict[str, Payload], key: str, more: list[Payload]) -> None:
+def _extend(target: dict[str, Payload], key: str, more: list[Payload]) -> None:
     if more:
-        place[key] = as_list(place.get(key))
-        place[key] += more
+        target[key] = as_list(target.get(key))
+        target[key] += more
 
 
 DIALECT = Dialect(

@@ -26,7 +26,7 @@ class MergeRule:
 
 @dataclass(slots=True)
 class MessageGroup:
-    """Elements that were read together: their number and their messages.
+    """Elements that were read together: how many they are, and their messages.
 
     `first` and `last` are the separate readings of the first and the last element with a message. They are None if no
     element has a message.
@@ -43,7 +43,7 @@ def read_groups(
 ) -> Iterator[MessageGroup]:
     """Read elements in order.
 
-    Elements of one message are read together. Without a rule, each element is read separately.
+    The elements of one message are read together. If `merge_rule` is None, each element is read separately.
     """
     if merge_rule is None:
         yield from (MessageGroup(1, read(element)) for element in elements)
@@ -66,18 +66,18 @@ class _OpenGroup:
         self._elements: list[Payload] = []
         self._messages: list[Message] = []
         self._size = 0
-        self._behind = 0
+        self._trailing = 0
 
     def take(self, element: Payload, messages: list[Message]) -> bool:
         """Add an element. Returns False if it does not belong to this group."""
         if not messages:
-            self._behind += 1
+            self._trailing += 1
             return True
         if self._size and not self._continues_with(messages):
             return False
         self._elements.append(element)
         self._messages += messages
-        self._size, self._behind = self._size + self._behind + 1, 0
+        self._size, self._trailing = self._size + self._trailing + 1, 0
         return True
 
     def _continues_with(self, messages: list[Message]) -> bool:
@@ -90,5 +90,5 @@ class _OpenGroup:
             several = len(self._elements) > 1
             messages = [self._merge_rule.merge(self._elements, self._messages)] if several else self._messages
             yield MessageGroup(self._size, messages, self._messages[0], self._messages[-1])
-        if self._behind:
-            yield MessageGroup(self._behind)
+        if self._trailing:
+            yield MessageGroup(self._trailing)

@@ -91,7 +91,7 @@ def _line(frame: bytes, length_of_headers: int) -> str:
 def _headers_as_json(data: bytes) -> str:
     """Return the headers of a frame as JSON.
 
-    They are cached, because the frames of a stream have few different headers.
+    The result is cached, because the frames of a stream have few different headers.
     """
     return json.dumps(dict(_headers(data)), separators=_SEPARATORS)
 
@@ -190,7 +190,7 @@ def frame_events(text: str) -> Iterator[tuple[str | None, str]]:
 
 
 SPLIT_AT_ONCE = 64 * 1024
-"""About how many characters are split into lines at once."""
+"""About this many characters are split into lines at once."""
 
 
 def events(
