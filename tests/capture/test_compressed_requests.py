@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import zlib
+from collections.abc import Iterator
 from functools import reduce
 from pathlib import Path
 
@@ -42,6 +44,49 @@ def test_a_compressed_request_is_on_file_as_text_and_is_replayed(
         answer = ask(client, "http://nowhere", body, encoding)
     assert (call.raw_request, answer) == (json.loads(BODY), CHAT)
     assert [sent for _, _, sent in server.requests] == [body]
+
+
+def test_deflate_without_its_zlib_header_is_on_file_as_text(tmp_path: Path) -> None:
+    """Some programs send raw deflate, which the RFC does not allow."""
+    packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    body = packer.compress(BODY) + packer.flush()
+    with serving(plain(CHAT)) as server, TrajectoryRecorder(tmp_path / "run.json") as recorder:
+        with recorder.wrap(httpx.Client()) as client:
+            ask(client, server.url, body, "deflate")
+    (call,) = load(tmp_path / "run.json").llm_interactions
+    assert call.raw_request == json.loads(BODY)
+
+
+class _Chunks(httpx.BaseTransport):
+    """A transport of the user's, whose response has these chunks."""
+
+    def __init__(self, *chunks: bytes) -> None:
+        self._chunks = chunks
+
+    def handle_request(self, _: httpx.Request) -> httpx.Response:
+        headers = {"content-type": "application/json", "content-encoding": "deflate"}
+        return httpx.Response(200, headers=headers, stream=_Stream(self._chunks))
+
+
+class _Stream(httpx.SyncByteStream):
+    def __init__(self, chunks: tuple[bytes, ...]) -> None:
+        self._chunks = chunks
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield from self._chunks
+
+
+@pytest.mark.parametrize(("wbits", "before"), [(zlib.MAX_WBITS, b""), (-zlib.MAX_WBITS, None)])
+def test_a_deflated_response_may_come_in_chunks(wbits: int, before: bytes | None, tmp_path: Path) -> None:
+    """An empty chunk may be anywhere; httpx itself reads no raw deflate after an empty chunk."""
+    packer = zlib.compressobj(wbits=wbits)
+    body = packer.compress(json.dumps(CHAT).encode()) + packer.flush()
+    chunks = [chunk for chunk in (before, body[:9], b"", body[9:]) if chunk is not None]
+    with TrajectoryRecorder(tmp_path / "run.json") as recorder:
+        with recorder.wrap(httpx.Client(transport=_Chunks(*chunks))) as client:
+            assert ask(client, "http://here", BODY, "identity") == CHAT
+    (call,) = load(tmp_path / "run.json").llm_interactions
+    assert (call.raw_response, call.complete) == (CHAT, True)
 
 
 @pytest.mark.parametrize(("encoding", "body"), [("gzip", b"no gzip"), ("unheard-of", b"\x01\x02"), ("gzip", b"")])

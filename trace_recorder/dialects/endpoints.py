@@ -96,7 +96,7 @@ STREAM_TYPES = (
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """The facts that the address of an LLM call states: the dialect, the provider, and the facts in the path.
+    """The facts in the address of an LLM call: the dialect, the provider, the model, and whether it streams.
 
     `model` is the model or, at Azure, the deployment. `streams` is True if the path requests a stream.
     """

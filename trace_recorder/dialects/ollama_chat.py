@@ -130,7 +130,7 @@ class _GrowingObject:
         self._message: _GrowingObject | None = None
 
     def add(self, chunk: dict[str, Payload]) -> None:
-        """Add a line: strings are concatenated, and lists grow. Any other value replaces the earlier value, unless null."""
+        """Add a line: strings are concatenated, lists grow, and any other value but null replaces the earlier value."""
         for name, value in chunk.items():
             seen = self._members.get(name)
             if name in _PIECEWISE and isinstance(value, str):
