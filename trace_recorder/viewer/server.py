@@ -108,7 +108,7 @@ class ViewerServer:
     # ── one run ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _of_run(self, answer: Callable[[OpenRun, Request], Json]) -> Handler:
-        """Return a handler that opens the run that the address names, and answers from it."""
+        """Return a handler that opens the run that the address names, and answers from that run."""
 
         def handle(request: Request) -> Json:
             run = self._opened(request)

@@ -3,8 +3,8 @@
 The facts are token ids and log-probabilities, the origin of a replayed answer, and the reason why a call is incomplete.
 A replayed answer is an answer that a replay or a fork gave, so no model was asked. The original run paid for the tokens
 of that answer. So an export writes the answer's token counts and cost into a member that marks the call as replayed.
-Readers that sum tokens and costs do not read that member. `docs/views/replayed-calls.md` names the marking member of
-each format. `values/token_counts.py` counts tokens.
+Readers that sum tokens and costs do not read that member. `docs/views/replayed-calls.md` names that member for each
+format. `values/token_counts.py` counts tokens.
 """
 
 from __future__ import annotations

@@ -190,7 +190,7 @@ class NormalizedPrompt:
     `new`. `before` is None if there is no such prompt. `CallChains` also sets it to None after the turn of this prompt
     was added, so that earlier prompts do not stay in memory.
 
-    `AgentMessages` sets the other fields. `turn` is the turn of this prompt. `unasked` are the positions of tool
+    `AgentMessages` sets the last three fields. `turn` is the turn of this prompt. `unasked` are the positions of tool
     results whose calls are in no recorded answer of the prompt. `claim` is the value that the counter
     `AgentMessages._claims` had when all messages of this prompt were assigned to its chain. `claim` is 0 if not all
     messages were assigned.

@@ -72,13 +72,13 @@ def to_turns(  # noqa: PLR0913 - each keyword is an independent option
     """Return a run as a ToolBrain trace.
 
     `chat_template` is the Jinja source of the model's template, or any object with `apply_chat_template`, such as the
-    model's Hugging Face tokenizer. Prompts are then the exact strings. Without a template, a prompt is everything that
-    was sent, in a plain form. `agent` selects the turns of one agent, by its name or its id. The member `action_output`
-    of a turn is the object that a tool returned. For several tool calls it is a list of objects. If the agent recorded
-    no result, it is None. If the argument `action_output` is "text", the member is a text, as toolbrain's own type
-    requires. Calls whose answers a replay or a fork gave are only in the prompts of later turns. Side calls are in no
-    prompt. If `include_replayed` is True, these two kinds of calls are turns too. Raises RenderingError if the template
-    refuses the messages.
+    model's Hugging Face tokenizer. Prompts are then the exact strings. If there is no template, a prompt is everything
+    that was sent, in a plain form. `agent` selects the turns of one agent, by its name or its id. The member
+    `action_output` of a turn is the object that a tool returned. For several tool calls it is a list of objects. If the
+    agent recorded no result, it is None. If the argument `action_output` is "text", the member is a text, as
+    toolbrain's own type requires. Calls whose answers a replay or a fork gave are only in the prompts of later turns.
+    Side calls are in no prompt. If `include_replayed` is True, these two kinds of calls are turns too. Raises
+    RenderingError if the template refuses the messages.
     """
     selection = _TurnSelection(agent, include_replayed=include_replayed)
     turns = _turns(left_out, trajectory, parser, chat_template, selection, template_variables)
