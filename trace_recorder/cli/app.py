@@ -37,7 +37,7 @@ class RecorderCommand(TyperCommand):
         return [self.options_metavar or "", *(name for name, _ in self._argument_records(ctx))]
 
     def format_options(self, ctx: ClickObject, formatter: ClickObject) -> None:
-        """Write a section of arguments and one of options."""
+        """Write a section of arguments and a section of options."""
         options = [
             record
             for param in self.get_params(ctx)

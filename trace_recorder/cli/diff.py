@@ -59,7 +59,7 @@ def diff(  # noqa: PLR0913, PLR0917 - one argument an option
 ) -> None:
     """Compare two runs: where they first differ, and what each cost.
 
-    Exits with 0 if no step differs, 1 if one does, 2 if a run cannot be read.
+    Exits with 0 if no step differs, 1 if a step differs, 2 if a run cannot be read.
     """
     check_names(sorted(ignore or ()), NAMES, "--ignore")
     ignored = {*(ignore or ())} | (set() if strict else {"ids", "times"})

@@ -10,6 +10,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -71,7 +72,7 @@ class ExportOutcome:
         self.counts["not_succeeded"] += trajectory.success is False
 
     def add(self, outcome: ExportOutcome) -> None:
-        """Add the outcome of other runs. Their rows are only counted."""
+        """Add the outcome of other runs. The rows of these runs are counted, but not kept."""
         self.counts.update(outcome.counts)
         self.counts["rows"] += len(outcome.rows)
         self.failed += outcome.failed
@@ -144,8 +145,7 @@ def _outputs(conversion: Conversion, run: Path, place: OutputPlace, outcome: Exp
     try:
         trajectory = read(run)
         pieces, left_out = try_call(
-            lambda: _make_outputs(conversion, trajectory, place),
-            lambda error: _raise_unreadable(run, error),
+            partial(_make_outputs, conversion, trajectory, place), partial(_raise_unreadable, run)
         )
     except UnreadableError as error:
         empty = isinstance(error.__cause__, EmptyTrajectoryError)

@@ -88,7 +88,7 @@ def grep(  # noqa: PLR0913, PLR0917 - one argument an option
     searched: frozenset[Place] = frozenset(place for place in PLACES if place in (places or PLACES))
     is_plain = (fixed or re.escape(pattern).replace("\\ ", " ") == pattern) and not ignore_case
     condition = (
-        condition_of([Term("text", pattern)])  # SQLite itself looks for a plain text
+        condition_of([Term("text", pattern)])  # for a plain text, SQLite itself does the search
         if is_plain
         else condition_of_texts(lambda text: any(map(expression.search, text.split("\n"))), searched)
     )

@@ -132,9 +132,9 @@ def _service(name: str, project: str) -> TraceService:
 class Importing:
     """Imports files and traces, and remembers what it has imported.
 
-    A file is read again only if its size or its modification time has changed. `counts` has the number of runs and
-    files for each outcome, such as "written". An unchanged run is counted once, even if its file is read several times.
-    A message about a service that equals the last message about it is not printed again.
+    A file is read again only if its size or its modification time has changed. `counts` says how many runs and files
+    had each outcome, such as "written". An unchanged run is counted once, even if its file is read several times. A
+    message about a service that equals the last message about it is not printed again.
     """
 
     def __init__(self, directory: Path, progress: Callable[[int | None], Progress] = Progress) -> None:
@@ -151,7 +151,7 @@ class Importing:
         """Import the files that are new or have changed since the last call.
 
         Other processes only read files. This process decides which runs are imported, and writes them. Therefore the
-        runs are the same with each engine, even if one file is read along with another.
+        imported runs do not depend on the engine.
         """
         files = [file for file in _files(sources) if self._has_changed(file[0])]
         read = engine.in_order(_read_whole, files) if engine.repeats_tasks else map(_read_lazily, files)

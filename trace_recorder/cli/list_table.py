@@ -156,7 +156,7 @@ def _model(row: Row) -> str:
 
 
 def _rewards(row: Row) -> str:
-    rewards: Mapping[str, Payload] = row.rewards  # files may have any value here
+    rewards: Mapping[str, Payload] = row.rewards  # a file may have a value of any type here
     texts = {
         name: f"{value:g}" if isinstance(value, int | float) else text_of(value) for name, value in rewards.items()
     }

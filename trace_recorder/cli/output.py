@@ -97,8 +97,8 @@ def json_parts(value: Payload, *, ascii_only: bool = False) -> Iterator[str]:
 class _JsonWriter:
     """Makes the JSON text of a value in small pieces.
 
-    The texts of shared objects are kept for their next occurrence. The objects are kept too, so that no new object gets
-    the `id` of a shared object.
+    The text of a shared object is kept, and used again where the object occurs again. The object is kept too, so that
+    no new object gets its `id`.
     """
 
     def __init__(self, *, ascii_only: bool) -> None:

@@ -41,8 +41,8 @@ def planned_runs(
 ) -> PlannedRuns:
     """Return the runs at these paths that may match the condition.
 
-    `Plan` selects the runs of a directory. A path of a file is always a candidate. `what` is the part of a run that is
-    taken from an index. Raises UnreadableError.
+    `Plan` selects the runs of a directory. A run whose own path is given is always a candidate. `what` is the part of a
+    run that is taken from an index. Raises UnreadableError.
     """
     plans: list[Plan] = []
 

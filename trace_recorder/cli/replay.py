@@ -148,9 +148,9 @@ def refusing_paths() -> Iterator[None]:
 
 
 def report(mismatches: Sequence[str], problem: str | None) -> None:
-    """Print the mismatches, and the problem if there is one.
+    """Print the mismatches, and then the message `problem` if it is not None.
 
-    The first line of a mismatch is a sentence of this package. The other lines are indented below it.
+    The first line of a mismatch is a sentence of this package. The other lines are indented below the first line.
     """
     for text in mismatches[:_MAX_MISMATCHES]:
         first, *lines = text.splitlines()

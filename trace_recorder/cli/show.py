@@ -246,7 +246,7 @@ def _unread(call: LLMInteraction) -> str:
 
 
 def _attempt(attempt: Attempt, before: Attempt | None) -> str:
-    """Describe one HTTP exchange: its number from 1 on, the pause before it, its duration, and how it ended."""
+    """Return an attempt as text: its number (from 1), the pause before it, its duration, and its status or error."""
     status = f"HTTP {attempt.status}" if attempt.status else "no answer"
     pause = before and pause_between(before, attempt)
     words = [str(attempt.number + 1), f"after a pause of {seconds(pause)}" if pause else ""]

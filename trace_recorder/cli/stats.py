@@ -1,4 +1,4 @@
-"""The command `stats`: figures over runs, as JSON or as a summary and tables of models, tools and rewards.
+"""The command `stats`: prints figures about runs, as JSON, or as a summary with tables of models, tools and rewards.
 
 The summary is wrapped at the width of the terminal. If the table of models is too wide, each model becomes a column of
 figures, and as many columns as fit are side by side. In a pipe nothing is wrapped.

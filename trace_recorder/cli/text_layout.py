@@ -1,4 +1,4 @@
-"""Texts of a run for people: literal, with control characters made visible, and shortened.
+"""Formats the texts of a run for people: makes control characters visible, and shortens long texts.
 
 `EntryWriter` writes labelled texts. On a terminal, it wraps long lines; in a pipe, it does not. No text is interpreted
 as markup. The package's own words are ASCII, so that they can be read in any locale.

@@ -34,7 +34,7 @@ from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.trajectory import Trajectory
 
 JOINED_FROM = "joined_from"
-"""The key of the annotation about a joined session.
+"""The key of the annotation about the session file whose contents were added to the run.
 
 The annotation has the session's file, format and id, how many calls were matched, and how many tools were added.
 """
@@ -117,7 +117,7 @@ class Joined:
         return len(self._pairs) > len(self._unknown)
 
     def annotation(self) -> Members:
-        """Return the annotation of the run about the session."""
+        """Return the value of the annotation `joined_from`."""
         counts: Members = {"calls": len(self._pairs), "tools": self._tools}
         source = {name: value for name, value in self._session.source.items() if isinstance(value, str)}
         return {"format": self._session.format, "session_id": self._session.identity, **counts, **source}
@@ -240,7 +240,10 @@ def _tool_call_pairs(pair: _Pair) -> Iterator[tuple[Members, Members]]:
 
 
 def _append_execution(run: Run, execution: ToolRun, interaction: LLMInteraction, call: Members) -> None:
-    """Write the records of a tool that ran for this tool call of an interaction: the beginning and the end."""
+    """Write the records of one execution of a tool, `tool_call` and `tool_result`.
+
+    `call` is the tool call that it answers.
+    """
     agent = without_none(
         agent=interaction.agent, agent_id=interaction.agent_id, parent_agent_id=interaction.parent_agent_id
     )

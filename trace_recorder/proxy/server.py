@@ -100,7 +100,8 @@ class Proxy:
             "limits": httpx.Limits(max_connections=None, max_keepalive_connections=100),
             # Cookies are between the program and its provider, so the proxy keeps none.
             "cookies": CookieJar(DefaultCookiePolicy(allowed_domains=[])),
-            "verify": httpx.create_ssl_context(),  # shared, because reading the certificates takes 0.1 s
+            # Both clients share the context, because reading the certificates takes 0.1 s.
+            "verify": httpx.create_ssl_context(),
         }
         async with (
             async_http_client(library="httpx", **settings) as self._client,

@@ -69,7 +69,7 @@ def _in_environment(known: Upstream, environment: Mapping[str, str]) -> Upstream
     url = next(filter(None, (environment.get(variable) for variable in known.variables)), None)
     try:
         return known if url is None else _upstream_at(known, url)
-    except UpstreamError:  # the program may not use this upstream, and gets the variable unchanged
+    except UpstreamError:  # perhaps the program does not use this upstream: it gets the variable unchanged
         return replace(known, url="")
 
 

@@ -52,7 +52,10 @@ class RetryPauses:
                 self._patch(kind)
 
     def restore(self) -> None:
-        """Restore the original method. If another replay has replaced our method, our method stays and does nothing."""
+        """Restore the original method.
+
+        If a later replay has replaced the method again, the method of this replay stays and has no effect.
+        """
         self._active = False
         for kind, (original, ours) in self._patched.items():
             if vars(kind).get(METHOD) is ours:

@@ -5,9 +5,8 @@
 
 The calls before that call are answered as in a replay. That call and all later calls are "live": they are sent to their
 providers. The fork is recorded as a run of its own, whose first record names the earlier run, the parent run. `Changes`
-has the changes that a fork makes to live requests: another model, another system prompt, an edit. `fork_clients.py`,
-and `…_answers.py` of the other HTTP libraries, put the changed body, and the model in the address, into a request of
-the library.
+has the changes that a fork makes to live requests: another model, another system prompt, an edit. `fork_clients.py`
+makes the changed request for httpx and httpx2, `urllib3_answers.py` for urllib3, and `aiohttp_answers.py` for aiohttp.
 """
 
 from __future__ import annotations
@@ -99,11 +98,12 @@ def _steps_of(run: Trajectory) -> dict[str, int]:
 class Fork(Replay):
     """A fork: repeats a run up to a call, sends that call and all later calls, and records all calls in `recorder`.
 
-    `at="llm_7"` names the first live call. `at_step=3` stands for the first call of step 3. Live calls may be changed.
-    `model` replaces the model of the first live call, also in later calls that ask for the same model. `system`
-    replaces the system prompt. `edit` is a function that takes the JSON body and returns the body to send. `answer` is
-    the answer to the first live call, which is then not sent: the JSON of a response, or the text of a stream if the
-    call streams. Tools that ended before the first live call give their recorded results. Later tools run.
+    `at="llm_7"` names the first live call. `at_step=3` stands for the first call of step 3. `model`, `system` and
+    `edit` change live calls. `model` replaces the model of the first live call, also in later calls that ask for the
+    same model. `system` replaces the system prompt. `edit` is a function that takes the JSON body and returns the body
+    to send. `answer` is the answer to the first live call, which is then not sent: the JSON of a response, or the text
+    of a stream if the call streams. Tools that ended before the first live call give their recorded results. Later
+    tools run.
 
     `recorder` is a recorder that has not been started. Without a recorder, the new file is next to the file of the
     parent run. `ignore`, `match`, `speed`, `instrument` and `redact` have the same meaning as for `replay`. Before the
@@ -256,7 +256,8 @@ def report_not_reached(name: str, point: object) -> str:
 def answer_by_hand(answer: Mapping[str, Any] | str, point: ForkPoint) -> Answer:
     """Return the answer that the user gave.
 
-    Raises ValueError if a call that streams gets no text, or if any other call gets a text.
+    Raises ValueError if it has the wrong type: a call that streams needs a text, and any other call needs a JSON
+    object.
     """
     if isinstance(answer, str) != point.exchange.streams:
         needed = "the text of a stream" if point.exchange.streams else "the JSON of a response"

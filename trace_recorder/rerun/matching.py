@@ -29,7 +29,7 @@ _ID_NAMES = ("tool_call_id", "call_id", "tool_use_id", "id", "name", "tool_name"
 def results_in_any_order(live: Payload, recorded: Payload) -> bool:
     """Return whether two requests are equal, except for the order of the tool results of each turn.
 
-    For `replay(match=results_in_any_order)`: tools that run at once may end in any order.
+    Use it as `replay(match=results_in_any_order)` if tools run at once, because such tools may end in any order.
     """
     return bool(in_one_order(live) == in_one_order(recorded))
 
@@ -90,7 +90,10 @@ def _key(members: dict[str, Payload]) -> str:
 Match: TypeAlias = Callable[[Payload, Payload], bool]
 """A function that says whether a live request (the first argument) equals a recorded request (the second)."""
 Claim: TypeAlias = Callable[[int], bool]
-"""A function that says whether the record with this number may be used. Another process may have used it already."""
+"""A function that says whether the record with this number may be used.
+
+Another process of the same program may have used the record already.
+"""
 Step: TypeAlias = str | int
 Path: TypeAlias = tuple[Step, ...]
 Digest: TypeAlias = bytes

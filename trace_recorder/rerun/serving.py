@@ -130,7 +130,10 @@ class _ReplayHandler(BaseHTTPRequestHandler):
         return data
 
     def _is_refused(self) -> bool:
-        """Refuse a request for another address or from a web page. Return whether it was refused."""
+        """Refuse a request from a web page, or with a host that is not this server.
+
+        Return whether the request was refused.
+        """
         why = why_refused(self.server.server_port, self.command, self.headers.get)
         if why is not None:
             self.send_error(403, why)

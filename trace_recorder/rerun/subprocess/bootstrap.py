@@ -88,7 +88,7 @@ class ProcessAnswers(ABC, Generic[Made]):
     def watch_connections(self) -> None:
         """From now on, refuse connections to models that the recording cannot answer, unless they are allowed.
 
-        Once calls are live, as after the first live call of a fork, report the connections instead of refusing them.
+        After the first live call of a fork, such connections are reported and not refused.
         """
         if not self._reports.allow_live:
             audit_connections(self._connecting)
@@ -165,7 +165,7 @@ class _SharedReplay(Replay):
 
 
 class _ProcessReplay(ProcessAnswers[_SharedReplay]):
-    """The replay of this process."""
+    """The answers of a replay for this process."""
 
     def __init__(self, handoff: ReplayHandoff) -> None:
         super().__init__(handoff)

@@ -85,7 +85,10 @@ class _ProcessFork(ProcessAnswers[_SharedFork]):
         return _SharedFork(self._handoff, self._recording.recorder())
 
     def install(self) -> None:
-        """Answer or record the calls of every HTTP client in this process from now on, and answer its tools."""
+        """From now on, answer or send the calls of every HTTP client in this process, and record the calls.
+
+        Answer tool calls too.
+        """
         InstalledFork(self, lambda: Binding(RecorderTarget(self._recording.recorder()), None)).everywhere()
         self._stand_in_for_tools()
         self._recording.end_with_process()

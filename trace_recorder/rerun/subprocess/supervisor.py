@@ -24,7 +24,9 @@ PLACEHOLDER_KEYS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """How a replayed program ended, and the mismatches. `code` is its exit code, or -n if signal n ended it.
+    """How a replayed program ended, and the mismatches.
+
+    `code` is the program's exit code, or -n if signal n ended the program.
 
     `mismatches` are messages about the program's calls that were not recorded. `unused` is a message that lists the
     recorded calls that the program did not make, or None.
