@@ -13,7 +13,7 @@ from tests.rerun.runs import ask, client, record, said
 from trace_recorder import TrajectoryFormatError, TrajectoryRecorder, replay
 from trace_recorder.dialects.endpoints import Endpoint
 from trace_recorder.rerun.differences import nearest
-from trace_recorder.rerun.matching import Live
+from trace_recorder.rerun.matching import LiveRequest
 from trace_recorder.rerun.recorded import RecordedExchange, Recording
 
 
@@ -91,7 +91,7 @@ def test_the_most_similar_request_is_found_without_building_all(tmp_path: Path) 
     record(path, [said("fine")], act)
     recording = CountingRecording(path)
     body = {"model": "m", "messages": [*history[:19], {"role": "user", "content": "another"}]}
-    live = Live(Endpoint("openai-chat", "openai", None, streams=False), body)
+    live = LiveRequest(Endpoint("openai-chat", "openai", None, streams=False), body)
 
     found = nearest(live, recording, recording.exchanges)
 

@@ -59,7 +59,7 @@ def join(recorder: TrajectoryRecorder, session: str | None) -> None:
         joined
         for path in session_files(os.environ, session, since)
         for foreign_run in _read_runs(path)
-        if (joined := Joined(run, recorded, foreign_run, since)).belongs(session)
+        if (joined := JoinedSession(run, recorded, foreign_run, since)).belongs(session)
     ]
     if len(fitting) == 1 or (fitting and session is not None):
         fitting[0].write()
@@ -77,7 +77,7 @@ def _read_runs(path: Path) -> Iterator[ForeignRun]:
 
 
 @dataclass(slots=True)
-class _Pair:
+class _CallPair:
     """A call that the session and the run both have, with the response in the session and the response in the run."""
 
     of_session: Members
@@ -85,7 +85,7 @@ class _Pair:
     of_run: Members
 
 
-class Joined:
+class JoinedSession:
     """A session and the run that it belongs to: the calls that both have, and the tools that the run lacks."""
 
     def __init__(self, run: Run, recorded: Trajectory, session: ForeignRun, since: float) -> None:
@@ -154,10 +154,10 @@ def _is_after(event: Call | ToolRun, since: float) -> bool:
 # ── which calls are the same ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _pair_calls(calls: list[Call], recorded: Iterable[LLMInteraction]) -> tuple[list[_Pair], list[Call]]:
+def _pair_calls(calls: list[Call], recorded: Iterable[LLMInteraction]) -> tuple[list[_CallPair], list[Call]]:
     """Pair calls of a session with calls of a run. Return the pairs, and the calls of the session without a partner."""
     answered = [(call, call.response.to_document()) for call in recorded if call.answered]
-    pairs: list[_Pair] = []
+    pairs: list[_CallPair] = []
     for keys in (_response_id, _call_ids, _texts):
         waiting: dict[str, list[tuple[LLMInteraction, Members]]] = {}
         for candidate in answered:
@@ -173,7 +173,7 @@ def _pair_calls(calls: list[Call], recorded: Iterable[LLMInteraction]) -> tuple[
             nearest = min(candidates, key=lambda candidate: _seconds_apart(candidate[0].timestamp, call.time))
             candidates.remove(nearest)
             answered.remove(nearest)
-            pairs.append(_Pair(response, *nearest))
+            pairs.append(_CallPair(response, *nearest))
         calls = unknown
         if pairs and keys is _response_id:
             break  # the file has ids of responses, so a call whose id is not in the run is not a call of the run
@@ -226,7 +226,7 @@ def _differences(of_session: Members, of_run: Members) -> Iterator[str]:
 # ── records ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _tool_call_pairs(pair: _Pair) -> Iterator[tuple[Members, Members]]:
+def _tool_call_pairs(pair: _CallPair) -> Iterator[tuple[Members, Members]]:
     """Yield each tool call of the session with the same tool call of the run.
 
     It is found by its id, or by its position and name.

@@ -89,7 +89,7 @@ async def _ending(answer: Answer, answers: Answers, pace: Pace) -> Exception:
     return errors().ending(answer, answers)
 
 
-class ReplayTransport(asyncio.Transport):
+class RecordedConnection(asyncio.Transport):
     """A connection that gives a recorded answer to aiohttp. Sent bytes are dropped."""
 
     def __init__(self, protocol: Any, answer: Answer, answers: Answers, pace: Pace) -> None:
@@ -175,7 +175,7 @@ def _connector_class() -> type:
                 why = f"a replay does not follow the redirect of aiohttp to {request.url.host}"
                 raise errors().refusal(self._answers.refused(why))
             protocol = self._factory()
-            protocol.connection_made(ReplayTransport(protocol, answer, self._answers, self._pace))
+            protocol.connection_made(RecordedConnection(protocol, answer, self._answers, self._pace))
             return protocol
 
     return ReplayConnector

@@ -36,7 +36,7 @@ class RetryPauses:
 
     The SDKs of openai and anthropic compute a pause in one method of a class that clients and their `with_options()`
     copies share. That method is replaced. The new method calls `is_answered` for each HTTP client, so clients that the
-    replay does not answer still pause. google-genai has its pauses in each client (`Installed.skip_pauses`).
+    replay does not answer still pause. google-genai has its pauses in each client (`ReplayTransports.skip_pauses`).
     """
 
     def __init__(self, is_answered: Callable[[Any], bool]) -> None:
@@ -79,7 +79,7 @@ ANSWERING: dict[str, Any] = {"aiohttp": aiohttp_answers, "urllib3": urllib3_answ
 """The module that turns answers into responses, for each library in which a method is replaced and not a transport."""
 
 
-class Installed:
+class ReplayTransports:
     """The transports that a replay has replaced. `remove` restores the original transports."""
 
     def __init__(self, answers: Answers) -> None:

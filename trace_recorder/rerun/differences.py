@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
-from trace_recorder.rerun.matching import Live, fits
+from trace_recorder.rerun.matching import LiveRequest, fits
 from trace_recorder.rerun.recorded import RecordedExchange, Recording
 from trace_recorder.signal_handlers import ours
 from trace_recorder.values.messages import Payload
@@ -17,7 +17,7 @@ MAX_COMPARED = 200
 """At most this many recorded requests are compared to find the most similar request."""
 
 
-def nearest(live: Live, recording: Recording, unused: Sequence[RecordedExchange]) -> RecordedExchange | None:
+def nearest(live: LiveRequest, recording: Recording, unused: Sequence[RecordedExchange]) -> RecordedExchange | None:
     """Return the recorded call of the same dialect whose request has most in common with this request, or None.
 
     Only unused calls are compared. If all calls have been used, all calls are compared. An item that several requests
@@ -105,7 +105,7 @@ def _short(value: Payload) -> str:
     return shortened(json.dumps(value, ensure_ascii=False))
 
 
-def explain_mismatch(live: Live, recording: Recording, unused: Sequence[RecordedExchange]) -> str:
+def explain_mismatch(live: LiveRequest, recording: Recording, unused: Sequence[RecordedExchange]) -> str:
     """Return a message that a request has no recorded answer.
 
     The message lists the differences from the nearest recorded request.

@@ -20,7 +20,7 @@ from trace_recorder.capture.transport import RecordingTransport, recording_class
 from trace_recorder.dialects.endpoints import Endpoint, with_model
 from trace_recorder.errors import ReplayMismatchError
 from trace_recorder.rerun.answers import Answer, Errors, Outgoing, endpoint_of_request
-from trace_recorder.rerun.clients import ANSWERING, Installed, take_out
+from trace_recorder.rerun.clients import ANSWERING, ReplayTransports, take_out
 from trace_recorder.rerun.transport import httpx_errors, replaying_class, transport_class
 
 
@@ -157,7 +157,7 @@ def forking_class(library: str, *, asynchronous: bool) -> type:
     return transport_class("ForkingTransport", library, AsyncForking if asynchronous else SyncForking)
 
 
-class InstalledFork(Installed):
+class ForkTransports(ReplayTransports):
     """The transports that a fork has replaced. `remove` restores the original transports."""
 
     def __init__(self, fork: Any, binding: Callable[[], Binding]) -> None:

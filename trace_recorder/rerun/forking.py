@@ -28,8 +28,8 @@ from trace_recorder.imports.loader import load
 from trace_recorder.recording.stand_ins import Outcome
 from trace_recorder.rerun.answers import Answer, Outgoing
 from trace_recorder.rerun.differences import explain_mismatch
-from trace_recorder.rerun.fork_clients import InstalledFork
-from trace_recorder.rerun.matching import Live, Match
+from trace_recorder.rerun.fork_clients import ForkTransports
+from trace_recorder.rerun.matching import LiveRequest, Match
 from trace_recorder.rerun.recorded import RecordedExchange, RecordedTool, Recording
 from trace_recorder.rerun.replayer import Replay, calls_outside_tools, report_unused
 from trace_recorder.signal_handlers import ours
@@ -139,7 +139,7 @@ class Fork(Replay):
         self.recorder = recorder or TrajectoryRecorder(
             task=self.point.task, directory=self.recording.path.parent, redact=redact
         )
-        self._installed = InstalledFork(self, lambda: Binding(RecorderTarget(self.recorder), None))
+        self._installed = ForkTransports(self, lambda: Binding(RecorderTarget(self.recorder), None))
 
     @property
     def origin(self) -> None:
@@ -187,14 +187,14 @@ class Fork(Replay):
         """
         with self._lock:
             self._redaction.learn(secrets(headers)[0])
-            live = Live(endpoint, self._read(body))
-            exchange = self._requests.take(live, self._is_answered)
+            live = LiveRequest(endpoint, self._read(body))
+            exchange = self._calls.take(live, self._is_answered)
             by_hand = self._go_live(live) if exchange is None else None
         if exchange is not None:
             return self._recorded(exchange)
         return by_hand or self._changes.applied(endpoint, body)
 
-    def _go_live(self, live: Live) -> Answer | None:
+    def _go_live(self, live: LiveRequest) -> Answer | None:
         """Make the fork live at the first request that is not answered.
 
         Return the user's answer to the first live call, or None to send the request. Raises ReplayMismatchError if the
@@ -202,7 +202,7 @@ class Fork(Replay):
         """
         if not self.is_live:
             missing = self._missing()
-            if missing and not self._requests.knows(live):
+            if missing and not self._calls.knows(live):
                 raise self.refused(explain_mismatch(live, self.recording, missing))
             self._changes.replace_model_of(live.endpoint, live.body)
             self.is_live = True
@@ -214,7 +214,7 @@ class Fork(Replay):
 
         Calls inside tools whose recorded results were used are left out.
         """
-        before = [exchange for exchange in self._requests.unused if self.point.is_after(exchange)]
+        before = [exchange for exchange in self._calls.unused if self.point.is_after(exchange)]
         return calls_outside_tools(before, self.tools.used)
 
     def _is_answered(self, exchange: RecordedExchange) -> bool:

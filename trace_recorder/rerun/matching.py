@@ -140,14 +140,14 @@ def _below(paths: Iterable[Path], *names: Step) -> list[Path]:
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
+class LiveRequest:
     """A request to answer: its endpoint and its body."""
 
     endpoint: Endpoint
     body: Payload
 
 
-class Requests:
+class UnusedCalls:
     """The unused recorded calls of a replay. `take` finds the call whose recorded request equals a live request."""
 
     def __init__(
@@ -174,7 +174,9 @@ class Requests:
         """Return the recorded calls that were not used yet, in the order in which they began."""
         return [*self._unused.values()]
 
-    def take(self, live: Live, accepts: Callable[[RecordedExchange], bool] = lambda _: True) -> RecordedExchange | None:
+    def take(
+        self, live: LiveRequest, accepts: Callable[[RecordedExchange], bool] = lambda _: True
+    ) -> RecordedExchange | None:
         """Mark a recorded call as used, and return it.
 
         The call is the first unused call whose request equals this request, and that `accepts` accepts. Return None if
@@ -187,11 +189,11 @@ class Requests:
                     return exchange
         return None
 
-    def knows(self, live: Live) -> bool:
+    def knows(self, live: LiveRequest) -> bool:
         """Return whether the request of an unused recorded call equals this request."""
         return next(self._candidates(live), None) is not None
 
-    def _candidates(self, live: Live) -> Iterator[RecordedExchange]:
+    def _candidates(self, live: LiveRequest) -> Iterator[RecordedExchange]:
         if self._match is not None:
             unused = self.unused
             yield from (call for call in unused if self._match(live.body, self._recording.request(call)))
@@ -199,13 +201,13 @@ class Requests:
         yield from self._equal(live)
         yield from (call for call in self.unused if call.is_masked and self._fits(live, call))
 
-    def _equal(self, live: Live) -> Iterator[RecordedExchange]:
+    def _equal(self, live: LiveRequest) -> Iterator[RecordedExchange]:
         same = self._by_key.get(self._key(live.endpoint, self._digests(live.body)), deque())
         while same and id(same[0]) not in self._unused:
             same.popleft()
         return (exchange for exchange in same if id(exchange) in self._unused)
 
-    def _fits(self, live: Live, exchange: RecordedExchange) -> bool:
+    def _fits(self, live: LiveRequest, exchange: RecordedExchange) -> bool:
         if _address(live.endpoint) != _address(exchange.endpoint):
             return False
         recorded, body = (without(request, self._ignored) for request in (self._recording.request(exchange), live.body))

@@ -25,9 +25,9 @@ from trace_recorder.dialects.endpoints import Endpoint, polled_response
 from trace_recorder.errors import ReplayMismatchError
 from trace_recorder.recording.stand_ins import Outcome, let_tool_run, stand_in_for_tools
 from trace_recorder.rerun.answers import Answer, Missing
-from trace_recorder.rerun.clients import Installed
+from trace_recorder.rerun.clients import ReplayTransports
 from trace_recorder.rerun.differences import explain_mismatch
-from trace_recorder.rerun.matching import Live, Match, Requests
+from trace_recorder.rerun.matching import LiveRequest, Match, UnusedCalls
 from trace_recorder.rerun.recorded import RecordedExchange, RecordedTool, Recording
 from trace_recorder.rerun.tools import RecordedTools
 from trace_recorder.signal_handlers import ours
@@ -81,10 +81,10 @@ class Replay:
         self.missing = missing
         self.live_calls = 0
         self.recording = Recording(path)
-        self._requests = Requests(self.recording, ignore, match, self._claim)
+        self._calls = UnusedCalls(self.recording, ignore, match, self._claim)
         self._redaction = Redaction(redact)
         self._lock = threading.Lock()
-        self._installed = Installed(self)
+        self._installed = ReplayTransports(self)
         self._instruments = instrument
         self.tools = RecordedTools(self.recording.tools, self.recording.path.name, self._masked, self._claim)
         self._stands_in = tools == "recorded"
@@ -104,7 +104,7 @@ class Replay:
         Calls that were made inside a tool are left out if the tool's recorded result was used, because the tool did not
         run.
         """
-        return [call.interaction_id for call in calls_outside_tools(self._requests.unused, self.tools.used)]
+        return [call.interaction_id for call in calls_outside_tools(self._calls.unused, self.tools.used)]
 
     def __enter__(self) -> Self:
         if self._instruments:
@@ -156,14 +156,14 @@ class Replay:
         """Return the recorded answer to a request, or None if the request is to be sent. Raises ReplayMismatchError."""
         with self._lock:
             self._redaction.learn(secrets(headers)[0])
-            live = Live(endpoint, self._read(plain_request(headers, body)))
-            exchange = self._requests.take(live)
+            live = LiveRequest(endpoint, self._read(plain_request(headers, body)))
+            exchange = self._calls.take(live)
             if self.missing == "live" and (exchange is None or exchange.ending is None):
                 self.live_calls += 1
                 return None
             if exchange is None:
                 damaged = self.recording.damaged
-                message = explain_mismatch(live, self.recording, self._requests.unused)
+                message = explain_mismatch(live, self.recording, self._calls.unused)
                 raise self.refused(message + (f"\n  {damaged} lines of the journal are damaged." if damaged else ""))
         return self._recorded(exchange)
 

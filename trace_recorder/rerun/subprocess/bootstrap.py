@@ -21,7 +21,7 @@ from trace_recorder.errors import ReplayMismatchError, TraceRecorderError
 from trace_recorder.recording import process
 from trace_recorder.recording.stand_ins import Outcome, let_tool_run, stand_in_for_tools
 from trace_recorder.rerun.answers import Answer, Missing, refused_connection
-from trace_recorder.rerun.clients import Installed
+from trace_recorder.rerun.clients import ReplayTransports
 from trace_recorder.rerun.replayer import Replay
 from trace_recorder.rerun.subprocess.handoff import ReplayHandoff, SharedRecording
 from trace_recorder.signal_handlers import ours
@@ -177,7 +177,7 @@ class _ProcessReplay(ProcessAnswers[_SharedReplay]):
 
     def install(self) -> None:
         """Answer the requests of every HTTP client in this process, and its tool calls, from now on."""
-        Installed(self).everywhere()
+        ReplayTransports(self).everywhere()
         origin = ReplayOf(self._handoff.trajectory_id, Path(self._handoff.journal).name)
         self._stand_in_for_tools(origin, run=self._handoff.tools == "live")
 

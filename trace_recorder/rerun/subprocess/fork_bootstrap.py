@@ -16,7 +16,7 @@ from trace_recorder.attach.subprocess.bootstrap import ProcessRecorder
 from trace_recorder.capture.seam import Binding
 from trace_recorder.dialects.endpoints import Endpoint
 from trace_recorder.rerun.answers import Answer, Outgoing
-from trace_recorder.rerun.fork_clients import InstalledFork
+from trace_recorder.rerun.fork_clients import ForkTransports
 from trace_recorder.rerun.forking import Fork
 from trace_recorder.rerun.recorded import RecordedExchange, RecordedTool
 from trace_recorder.rerun.replayer import calls_outside_tools
@@ -89,7 +89,7 @@ class _ProcessFork(ProcessAnswers[_SharedFork]):
 
         Answer tool calls too.
         """
-        InstalledFork(self, lambda: Binding(RecorderTarget(self._recording.recorder()), None)).everywhere()
+        ForkTransports(self, lambda: Binding(RecorderTarget(self._recording.recorder()), None)).everywhere()
         self._stand_in_for_tools()
         self._recording.end_with_process()
 
