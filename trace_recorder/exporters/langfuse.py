@@ -62,7 +62,8 @@ def langfuse(host: str | None = None, *, content: bool = True) -> LangfuseTarget
     """Return an exporter to Langfuse.
 
     The default host is the environment's LANGFUSE_HOST or LANGFUSE_BASE_URL, or otherwise Langfuse's public service.
-    Raises MissingExtraError if Langfuse's client is not installed, and PushError if there are no keys.
+    Raises MissingExtraError if Langfuse's client is not installed, PushError if there are no keys, and ValueError if
+    the host is not an address.
     """
     address = host or os.environ.get("LANGFUSE_HOST") or os.environ.get("LANGFUSE_BASE_URL") or _PUBLIC
     _client_module()

@@ -207,8 +207,8 @@ def langsmith(endpoint: str | None = None, *, project: str | None = None, conten
     """Return an exporter to a project of LangSmith.
 
     The defaults are the environment's LANGSMITH_ENDPOINT and LANGSMITH_PROJECT, or otherwise LangSmith's public service
-    and its project "default". Raises MissingExtraError if LangSmith's client is not installed, and PushError if there
-    is no key.
+    and its project "default". Raises MissingExtraError if LangSmith's client is not installed, PushError if there is no
+    key, and ValueError if the endpoint is not an address.
     """
     key = os.environ.get("LANGSMITH_API_KEY", "").strip()
     if not key:

@@ -103,7 +103,7 @@ def otlp(  # noqa: PLR0913 - one keyword for each setting
     "both". If `content` is False, prompts, answers, arguments and results are left out. If `new_messages` is True, each
     call has only the new messages of its prompt. A request may take at most `timeout_seconds`. The end of a run waits
     at most `flush_seconds` for the export. Raises MissingExtraError if OpenTelemetry's SDK is not installed, and
-    ValueError if the endpoint is not an address.
+    ValueError if the endpoint is not an address or the conventions are unknown.
     """
     target = OtlpTarget(
         endpoint_of(endpoint or _endpoint_of_environment()),

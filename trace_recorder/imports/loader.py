@@ -143,7 +143,9 @@ def _imported(trajectory: Trajectory, format_name: str, path: Path) -> Trajector
 
 
 def foreign_format(path: Path) -> str | None:
-    """Return the name of the format of another tool's file. Return None for our own files and for unknown formats.
+    """Return the name of the format of another tool's file.
+
+    Return None for our own files, for ATIF and Trae Agent's documents, which `load_own` reads, and for unknown formats.
 
     Raises OSError.
     """

@@ -258,7 +258,8 @@ def _scores(reward: Members, step_numbers: Payload = None) -> Iterator[Score | K
     """Yield the components of a reward.
 
     `step_numbers` are the numbers of the agent's steps in one step of the tree. If there are several numbers, the tree
-    does not say to which step a component belongs. The component is then kept unchanged.
+    does not say to which step a component belongs. The component is then kept unchanged, like a component without a
+    value.
     """
     numbers = as_list(step_numbers)
     for component in map(as_dict, as_list(reward.get("components"))):

@@ -207,7 +207,7 @@ class _OpenHandsV0Reader:
 
     def _action(self, event: Members, answer: Members, time: str) -> Iterator[Event]:
         action, arguments = event["action"], _arguments(event)
-        if action == "message" and not self._is_agents(event):
+        if action == "message" and not self._is_from_agent(event):
             self.task = self.task or as_text(arguments.get("content"))
             self.views[-1].add(event.get("id"), {"role": "user", "content": _content(arguments)})
         elif action == "system":
@@ -216,12 +216,12 @@ class _OpenHandsV0Reader:
         elif action == "condensation":
             yield Kept(what="condensation", value=event, time=time)
             self._condense(arguments)
-        elif action in _NO_CALLS or not self._is_agents(event):
+        elif action in _NO_CALLS or not self._is_from_agent(event):
             yield Kept(what=f"action {action}", value=event, time=time)
         else:
             yield from self._decision(event, answer, time)
 
-    def _is_agents(self, event: Members) -> bool:
+    def _is_from_agent(self, event: Members) -> bool:
         """Return whether an event is the agent's.
 
         The oldest files do not state the source of an event. In these files, the first message is the user's.

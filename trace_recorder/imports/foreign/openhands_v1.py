@@ -241,7 +241,7 @@ class _OpenHandsV1Reader:
 def _response_id(event: Members) -> str:
     """Return the id of the response that asked for an action.
 
-    Several actions may have the same response. If the response has no id, return the action's id.
+    Several actions may have the same response. If the response has no id, return a key that contains the action's id.
     """
     return as_text(event.get("llm_response_id")) or f"event {as_text(event.get('id'))}"
 

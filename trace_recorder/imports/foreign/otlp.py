@@ -121,7 +121,7 @@ def read_console(source: Source) -> Iterator[ForeignRun]:
 
 
 def _values(source: Source, missing: list[Missing]) -> Iterator[Payload]:
-    """Yield the objects of a file. Append a gap to `missing` for each part that is not an object."""
+    """Yield the objects of a file. Append gaps to `missing` for parts that cannot be read."""
     is_array = source.head.lstrip().startswith(b"[")
     if is_array or not any(_is_span(line.value) for line in source.first_lines):
         yield from _objects(source, missing)

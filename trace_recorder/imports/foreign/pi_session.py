@@ -311,7 +311,7 @@ _OF_A_LINE = {"timestamp", "model", _INTERACTION, ORIGIN}
 def recognizes_session_traces(source: Source) -> bool:
     """Return whether the first line is the header of a session trace, and no line is a line of pi.
 
-    Lines of pi have ids, or content in parts.
+    Lines of pi have a `parentId`, or content in parts.
     """
     lines = [as_dict(line.value) for line in source.first_lines]
     header, messages = lines[:1], [line for line in lines if line.get("type") == "message"]

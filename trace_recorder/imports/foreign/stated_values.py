@@ -84,7 +84,7 @@ def counts_at(members: Members, names: CountNames) -> dict[str, Payload]:
 def usage_at(remaining: Remaining, names: CountNames, extra: Members | None = None, **more: Payload) -> Usage:
     """Return a usage with the counts in `names`, and with the members `more`.
 
-    The usage's `extra` gets all other members of `remaining`.
+    The usage's `extra` gets all other members of `remaining`, and the members of the argument `extra`.
     """
     counts: dict[str, Payload] = {name: remaining.integer(member) for name, member in names.items()}
     return Usage(**counts, **more, extra=remaining.rest() | (extra or {}))

@@ -273,8 +273,8 @@ def read_traces(
 ) -> Iterator[ForeignRun]:
     """Yield the run of each trace.
 
-    A part of the file that is not a readable trace becomes a gap of the run before it. Raises TrajectoryFormatError if
-    no trace can be read.
+    A part of the file that is not a readable trace becomes a gap of the next run, or of the last run if no run follows.
+    Raises TrajectoryFormatError if no trace can be read.
     """
     missing: list[Missing] = []
     last: ForeignRun | None = None

@@ -324,7 +324,7 @@ def _task(tree: Tree, first: Node | None) -> str | None:
 
 
 def task_of(value: Payload) -> str | None:
-    """Return the input of a run as a text: its first message of the user, or its JSON if it has no messages."""
+    """Return the input of a run as a text: a text itself, the first message of the user, or the input's JSON."""
     messages = None if isinstance(value, str) else read_input(value).messages
     if messages:
         return next((_text(message.content) for message in messages if message.role == "user"), None)
