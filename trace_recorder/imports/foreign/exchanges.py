@@ -164,7 +164,10 @@ def other_requests(count: int) -> list[Event]:
 
 
 def with_gap(exchange: HttpExchange, name: str, why: str | None = None) -> list[Event]:
-    """Return an exchange, and a gap if the response has no status or no body, or if `why` says why the response is incomplete. `name` names the exchange in the gap."""
+    """Return an exchange, and a gap if the response lacks a status or a body, or is incomplete.
+
+    `name` names the exchange in the gap, and `why` says why the response is incomplete.
+    """
     has_body = exchange.response is not None or exchange.answer is not None
     if has_body and exchange.status is None:
         why = "it has no status"
