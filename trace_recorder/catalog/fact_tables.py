@@ -1,7 +1,7 @@
-"""The facts of runs as tables of SQLite: in the file of an index, or in memory for a run that no index has.
+"""Stores the facts of runs in tables of SQLite: in the file of an index, or in memory for a run that no index has.
 
-The tables have each distinct text once, however many runs have it. The table `words` has the tokens of the texts. If no
-run has a text any more, the text and its tokens are deleted.
+The table `texts` has each distinct text once, however many runs have the text. The table `words` has the tokens of the
+texts. If no run has a text any more, the text and its tokens are deleted.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ CREATE TABLE kept (run INTEGER PRIMARY KEY, row TEXT NOT NULL, stats TEXT NOT NU
 KnownFiles = tuple[bytes, int, int, int, int, int]
 """The name and the id of a run, and the state of its files when the indexer read them."""
 Kept = Literal["row", "stats", "summary", "counted"]
-"""The parts of a run that are kept as JSON: the row of `list`, figures, the row in the viewer's list, search counts."""
+"""The parts of a run that an index stores as JSON:
+
+`list`'s row, statistics, the viewer's row, and the counted values.
+"""
 _PLACES = ", ".join("?" for _ in ("id", *SINGLE))
 _ADD_RUN = f"REPLACE INTO runs VALUES ({_PLACES})"  # noqa: S608 - question marks
 
@@ -50,7 +53,7 @@ class FactTables:
 
     @classmethod
     def in_memory(cls) -> FactTables:
-        """Return tables in memory."""
+        """Return new tables in memory."""
         tables = cls(sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False))
         tables.create()
         return tables
@@ -60,7 +63,7 @@ class FactTables:
         self.connection.executescript(_SCHEMA)
 
     def add(self, facts: Facts) -> int:
-        """Add a run, and return its id."""
+        """Add a run, and return its id in the tables."""
         execute = self.connection.execute
         run = execute(_ADD_RUN, (None, *facts.single)).lastrowid or 0
         self._add_names(run, facts)
@@ -88,7 +91,7 @@ class FactTables:
         return self._delete_unused(before)
 
     def matching(self, condition: Condition) -> Iterator[int]:
-        """Yield the ids of the runs that match."""
+        """Yield the ids of the runs for which the condition is true."""
         sql = f"SELECT r.id FROM runs r WHERE {condition.sql}"  # noqa: S608 - parameters are apart
         return (run for (run,) in self._ask(sql, condition))
 
@@ -98,9 +101,9 @@ class FactTables:
         return dict(self._ask(sql, condition))
 
     def files(self, *, with_host: bool = True) -> list[KnownFiles]:
-        """Return the runs with the states of their files.
+        """Return the names and ids of the runs, and the states of their files.
 
-        If `with_host` is False, leave out runs whose status depends on the host.
+        If `with_host` is False, leave out the runs whose status depends on the host where the index was written.
         """
         sql = "SELECT path, run, document_changed, document_size, journal_changed, journal_size FROM files"
         return self.connection.execute(sql if with_host else f"{sql} WHERE NOT is_of_host").fetchall()
@@ -146,7 +149,7 @@ class FactTables:
         return number
 
     def _delete_unused(self, texts: Iterable[int]) -> bool:
-        """Delete each of these texts that no run has. Return whether a text was deleted."""
+        """Delete those of these texts that no run has any more. Return whether a text was deleted."""
         execute, deleted = self.connection.execute, False
         for number in texts:
             if execute("SELECT 1 FROM uses WHERE text = ? LIMIT 1", (number,)).fetchone() is None:

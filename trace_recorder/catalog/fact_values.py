@@ -1,4 +1,7 @@
-"""The facts of a run, as values that SQLite can store. `facts.py` makes them from a run."""
+"""The classes for the facts of a run.
+
+All their values can be stored in SQLite. `facts.py` reads the facts from a run.
+"""
 
 from __future__ import annotations
 
@@ -9,24 +12,28 @@ Place = Literal["prompts", "answers", "tools"]
 PLACES: tuple[Place, ...] = get_args(Place)
 
 MAX_INTEGER = 2**62
-"""SQLite can store integers below this limit."""
+"""Integers with this absolute value or more are not stored. SQLite's integers have 64 bits."""
 TextInRun = tuple[int | None, Place, str, str]
-"""The number of the step, the place, the kind of text in that place, and the text."""
+"""A text of a run: the number of its step, its place, its kind (such as "result" or "thought"), and the text itself."""
 NUMBERS = (
     *("steps", "calls", "failed_calls", "tool_calls", "failed_tool_calls"),
     *("tokens", "input_tokens", "output_tokens", "cost", "seconds"),
 )
-"""The numbers of a run: counts, tokens, US dollars, and the seconds that it took."""
+"""The names of a run's figures: counts, tokens, the cost in US dollars, and the duration in seconds."""
 SINGLE = ("trajectory_id", "task", "status", "success", "began", "ended", "error", *NUMBERS)
-"""Facts with one value for each run. `began` and `ended` are seconds since 1970; `success` is 1, 0 or None."""
+"""The names of the facts that have one value for each run.
+
+`began` and `ended` are seconds since 1970, and `success` is 1, 0 or None.
+"""
 Single = str | int | float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A name that a run has, such as a model, a tool or a key of its metadata.
+    """A fact of one of several kinds, with a name: "model", "provider", "agent", "tool", "reward", "meta", …
 
-    `number` is the count of a tool's uses, or the value of a reward. `failed` is the count of a tool's failures.
+    `text` is the value of a member or an annotation. `number` is how often a tool was used, or the value of a reward.
+    `failed` is how often a tool failed.
     """
 
     kind: str
@@ -40,8 +47,8 @@ class Named:
 class Facts:
     """The facts of one run.
 
-    `single` has the values of `SINGLE`, in that order. `is_exact` is True if no text was changed to be stored, and the
-    times are the same in every time zone.
+    `single` has the values of the facts in `SINGLE`, in that order. `is_exact` is True if every text could be stored
+    unchanged, and if the start time has a time zone.
     """
 
     single: tuple[Single, ...]
@@ -51,10 +58,10 @@ class Facts:
 
 
 def storable(text: str) -> str:
-    """Return a text that SQLite can store: a lone surrogate becomes a question mark."""
+    """Return a text that SQLite can store, with a question mark in place of each lone surrogate."""
     return text if is_storable(text) else text.encode("utf-8", "replace").decode()
 
 
 def is_storable(text: str) -> bool:
-    """Return whether a text has no lone surrogate."""
+    """Return whether SQLite can store a text, which is so if the text has no lone surrogate."""
     return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in set(text))

@@ -1,7 +1,7 @@
 """Reads the facts of a run for queries and statistics: single values, names such as models and tools, and texts.
 
-A file may contain values of any type. A number that SQLite cannot store becomes None. A lone surrogate in a text
-becomes a question mark.
+A file may have values of any type. A number that SQLite cannot store becomes None. A lone surrogate in a text becomes a
+question mark.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ from trace_recorder.views.rewards import rewards_of
 
 
 def facts_of(run: Trajectory, *, with_texts: bool = True) -> Facts:
-    """Return the facts of a run. This reads all calls and steps of the run."""
+    """Return the facts of a run.
+
+    All calls and steps of the run are read. If `with_texts` is False, the facts have no texts.
+    """
     metrics = run.metrics or metrics_of(run.llm_interactions, run.agent_steps)
     began, exact_time = seconds_of(run.start_time)
     ended, _ = seconds_of(run.end_time)
@@ -88,7 +91,7 @@ def _named(run: Trajectory) -> Iterator[Named]:
 
 
 def _tools(run: Trajectory) -> Iterator[Named]:
-    """Yield each tool that the run used, with the counts of its uses and of its failures."""
+    """Yield a fact for each tool that the run used: how often it was used, and how often it failed."""
     uses: Counter[str] = Counter()
     failed: Counter[str] = Counter()
     for _, use in tool_uses_of(run):
@@ -104,14 +107,17 @@ def _error_text(error: ErrorInfo | None) -> str | None:
 
 
 def number_of_value(value: Payload) -> float | None:
-    """Return a number that SQLite can store, or None."""
+    """Return the value if it is a number that SQLite can store, and None otherwise."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return value if math.isfinite(value) and abs(value) < MAX_INTEGER else None
 
 
 def seconds_of(timestamp: Payload) -> tuple[float | None, bool]:
-    """Return a timestamp as seconds since 1970, and whether it is the same moment in every time zone."""
+    """Return a timestamp as seconds since 1970, and whether the timestamp has a time zone.
+
+    If it has none, it is local time.
+    """
     time = parse_time(timestamp)
     if time is None:
         return None, True
@@ -123,11 +129,11 @@ def seconds_of(timestamp: Payload) -> tuple[float | None, bool]:
 
 COUNTED = ("status", "success", "model", "tool", "reward")
 Counted = list[list[str]]
-"""Pairs of a kind in `COUNTED` and a value that the run has."""
+"""Pairs of a kind in `COUNTED` and a value of the run, such as ["tool", "bash"]."""
 
 
 def counted_of(run: Trajectory, facts: Facts | None = None) -> Counted:
-    """Return the values by which a search counts a run, such as its status and its models.
+    """Return the values by which a search counts runs, such as the run's status and its models.
 
     `facts` are the facts of the run, if the caller has them.
     """

@@ -1,11 +1,10 @@
-"""The index of a directory of runs: how it is updated and searched.
+"""Updates and searches the index of a directory of runs.
 
 The index is derived from the runs, so it may be deleted at any time. A reader compares the state of each file with the
 state in the index, and reads the runs that changed. So a search gives the same runs with an index and without one.
 
-The index keeps a run only if its facts cannot change while its files stay the same. Every search reads the other
-runs: runs that are still running, runs of other tools, which may consist of several files, and files that cannot be
-read.
+The index has a run only if its facts cannot change without a change of its files. Every search reads all other runs:
+runs that are still running, runs of other tools, which may consist of several files, and files that cannot be read.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ from trace_recorder.views.cost import costs_of_calls, may_have_price
 from trace_recorder.views.stats import Stats
 
 Task = tuple[Path, bytes, State]
-"""A run to read: its path, its name in the index, and the state of its files."""
+"""A run that must be read: its path, its name in the index, and the state of its files."""
 _TICK_NS = 100_000_000
-"""A file that changed within this time before it was read may change again and keep its modification time."""
+"""If a file was read within this time after a change, it may change again without a new modification time."""
 _OWN_BEGINNINGS = (b'{"seq":1,"time":"', b'{\n"task": ')
 
 
@@ -54,23 +53,23 @@ class NotKept(Enum):
 
 @dataclass(frozen=True, slots=True)
 class KeptRun:
-    """A run as the index keeps it.
+    """The entry of a run in an index.
 
-    `is_of_host` is True if the status depends on the host, because the run has no end on file.
+    `is_of_host` is True if the run has no end on file, so that its status depends on the host.
     """
 
     name: bytes
     state: State
     facts: Facts
     kept: tuple[str, ...]
-    """The parts of a run that the index keeps, each as JSON, in the order of the names in `Kept`."""
+    """The parts of the run that the index stores, each as JSON, in the order of the names in `Kept`."""
     is_of_host: bool
 
 
 def keep(tables: FactTables, kept: KeptRun, run: int | None) -> bool:
     """Put a run into an index.
 
-    `run` is the id of the earlier entry, which is replaced. Return whether a text was deleted.
+    `run` is the id of the entry to replace, or None for a new run. Return whether a text was deleted.
     """
     deleted = False
     if run is None:
@@ -84,7 +83,7 @@ def keep(tables: FactTables, kept: KeptRun, run: int | None) -> bool:
 
 
 def kept_run(task: Task) -> KeptRun | NotKept:
-    """Read a run for the index. Return the entry, or the reason why the index does not keep the run."""
+    """Read a run for the index. Return the entry, or the reason why the index cannot have the run."""
     path, name, state = task
     began = time.time_ns()
 
@@ -115,7 +114,7 @@ def _stats(run: Trajectory) -> str:
 
 
 def _summary(path: Path, run: Trajectory) -> tuple[Json, Json | None]:
-    """Return the row of a run in the viewer's list, and its costs if a call may have a price."""
+    """Return the row of a run in the viewer's list, and the costs of the run if a call may have a price."""
     summary = summary_of(path, "")
     may_cost = may_have_price(summary["status"], summary["total_input_tokens"], summary["output_tokens"])
     return summary, costs_json(costs_of_calls(run.llm_interactions)) if may_cost else None
@@ -137,7 +136,7 @@ def _is_own(path: Path) -> bool:
 
 
 def _document_agrees(path: Path, run: Trajectory) -> bool:
-    """Return whether the document, which `list` reads, agrees with the journal."""
+    """Return whether the document, which `list` reads, has the same facts as the journal."""
     summary = ended_summary(path)
     if summary is None:
         return True
@@ -153,9 +152,9 @@ _TRANSACTION_RUNS = 1000
 
 @dataclass(slots=True)
 class Update:
-    """The result of an update: how many runs the index has, and how many were read or removed.
+    """The result of an update: how many runs the index has now, and how many were read and removed.
 
-    `not_kept` counts the runs that every search has to read, by the reason.
+    `not_kept` is how many of the read runs are not in the index, by the reason. Every search has to read them.
     """
 
     runs: int = 0
@@ -175,11 +174,11 @@ class RunIndex:
         return f"RunIndex({str(self.directory)!r}, {str(self.path)!r})"
 
     def update(self, read_all: ReadAll = map, *, transaction_runs: int = _TRANSACTION_RUNS) -> Update:
-        """Read the runs that changed, and remove the runs that are gone, with their texts.
+        """Read the runs that are new or have changed, and remove the runs whose files are gone, with their texts.
 
-        Make the index if it is missing or damaged. Wait for another process that updates the same index. `read_all`
-        calls a function for each of many tasks, as `map` does. A transaction ends after `transaction_runs` runs, or
-        earlier if the texts are long. Raises OSError.
+        Create the index if it is missing or damaged. Wait while another process updates the same index. `read_all`
+        calls a function for each task and yields the results, as `map` does. A transaction ends after
+        `transaction_runs` runs, or earlier if the texts are long. Raises OSError if the index cannot be written.
         """
         with index_file.writing(self.path, self.directory) as writer:
             return _Updating(writer, transaction_runs).run(self.directory, read_all)
@@ -187,8 +186,8 @@ class RunIndex:
     def find(self, query: str) -> Iterator[Path]:
         """Yield the files of the runs that match a query, in the order of `load_all`.
 
-        Runs that changed since the last update are read. A file that cannot be read is left out. Raises QueryError at
-        once.
+        Runs that changed after the last update are read. A file that cannot be read is left out. Raises QueryError when
+        it is called.
         """
         terms = parse_query(query)
         return self._find(terms)
@@ -204,13 +203,14 @@ class RunIndex:
 def open_index(directory: str | Path, path: str | Path | None = None) -> RunIndex:
     """Return the index of the runs in and below a directory.
 
-    This neither reads nor writes a file. `path` is the path of the index, if the index is not in the directory.
+    This function neither reads nor writes a file. `path` is the path of the index, if the index is not in the
+    directory.
     """
     return RunIndex(directory, path)
 
 
 class _Updating:
-    """One update of an index, in one pass over a directory."""
+    """Updates an index in one pass over a directory."""
 
     def __init__(self, writer: IndexWriter, transaction_runs: int) -> None:
         self._writer = writer
@@ -227,7 +227,7 @@ class _Updating:
                 self._update.not_kept[kept] += 1
             else:
                 self._keep(kept)
-        for path in self._known.keys() - self._seen:  # their files are gone, or the index no longer keeps the runs
+        for path in self._known.keys() - self._seen:  # their files are gone, or the index cannot have the runs any more
             self._writer.has_deleted_words |= self._writer.tables.remove(self._known[path][0])
             self._update.removed += 1
         self._writer.forget_deleted_words()
@@ -236,7 +236,7 @@ class _Updating:
         return self._update
 
     def _tasks(self, directory: Path) -> Iterator[Task]:
-        """Yield the runs that are new, or changed since they were indexed."""
+        """Yield the runs that are new, or that changed after they were indexed."""
         for name, files, state in states_of(directory):
             known = self._known.get(name)
             if known is None or state != known[1]:

@@ -1,12 +1,12 @@
-"""The file of an index: when readers trust it, and how it is written.
+"""Reads and writes the file of an index. Readers trust the file only if its modification time shows that it is intact.
 
-SQLite notices only some damage. So the modification time of the file says whether the index is intact. In each
-transaction, the indexer writes a time into a table: a whole, even number of seconds. After the transaction, it sets the
-modification time to the time in the table. If another program writes to the file, or if an indexer is killed while it
-writes, the two times differ. Such a file is never read; the indexer makes it again.
+SQLite itself notices only some damage. So in each transaction, the indexer writes a time into a table: a whole, even
+number of seconds. After the transaction, the indexer sets the file's modification time to this time. If another program
+writes to the file, or if an indexer is killed while it writes, the two times differ. Readers then ignore the file, and
+the indexer makes it again.
 
 Only the indexer writes. It holds a lock on the directory of the file, so a second indexer waits. Readers hold SQLite's
-own shared lock while they read. If a reader cannot use the file, it works as if there were no index.
+own shared lock while they read. A reader that cannot use the file works as if there were no index.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from trace_recorder.version import __version__
 INDEX_NAME = ".trace-recorder.sqlite3"
 _SECOND = 1_000_000_000
 _FORM = 3
-"""The version of the tables and of the facts in the tables."""
+"""The version of the tables, and of the facts in the tables."""
 _SQLITE, _APPLICATION, _OURS = b"SQLite format 3\0", slice(68, 72), b"TRix"
-"""The first bytes of a SQLite file, the place of its application id, and the application id of an index."""
+"""The first bytes of an SQLite file, the byte range of its application id, and the application id of an index."""
 _NOT_WRITABLE = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN}
 _WAIT_SECONDS = 0.05
 _ATTEMPTS = 10
@@ -43,7 +43,7 @@ def index_path(directory: Path) -> Path:
 
 @contextmanager
 def reading(path: Path, directory: Path) -> Iterator[FactTables | None]:
-    """Yield the tables of an index as they are at this moment. Yield None if there is no intact index."""
+    """Yield the tables of an index. Nothing writes to them inside the block. Yield None if there is no intact index."""
     connection = _opened_intact(path, directory)
     if connection is None:
         yield None
@@ -55,7 +55,7 @@ def reading(path: Path, directory: Path) -> Iterator[FactTables | None]:
 def _opened_intact(path: Path, directory: Path) -> sqlite3.Connection | None:
     """Open an index and begin to read it.
 
-    While an indexer ends a transaction, the time of the file is wrong for a moment: try again. Do not try again if no
+    While an indexer ends a transaction, the modification time is wrong for a moment. So try again, but only if an
     indexer is at work.
     """
     for attempt in range(_ATTEMPTS):
@@ -70,7 +70,7 @@ def _opened_intact(path: Path, directory: Path) -> sqlite3.Connection | None:
             )
             connection.execute("PRAGMA trusted_schema=OFF")
             connection.execute("BEGIN")
-            about = _about(connection)  # takes the lock, so that nothing is written from here on
+            about = _about(connection)  # this takes SQLite's shared lock, so nothing is written from here on
             if about.get("time") == str(path.stat().st_mtime_ns):
                 if _is_expected(about, path, directory):
                     return connection
@@ -82,7 +82,7 @@ def _opened_intact(path: Path, directory: Path) -> sqlite3.Connection | None:
 
 
 def _has_writer(path: Path) -> bool:
-    """Return whether an indexer holds the lock. Return True if locks are not supported."""
+    """Return whether an indexer holds the lock of the directory. Return True if locks are not supported."""
     try:
         with directory_lock(path.parent, shared=True) as is_free:
             return not is_free
@@ -91,9 +91,9 @@ def _has_writer(path: Path) -> bool:
 
 
 class IndexWriter:
-    """The writer of an index. The function `writing` yields it.
+    """Writes an index. Use it by the function `writing`, which lets only one process write.
 
-    `has_deleted_words` is True while the file has tokens of deleted texts. The file states this too, for the next
+    `has_deleted_words` is True while the file has tokens of deleted texts. The file has this value too, for the next
     indexer.
     """
 
@@ -105,7 +105,7 @@ class IndexWriter:
             self._refuse_other_file()
             self._begin_again()
         else:
-            self._journal().unlink(missing_ok=True)  # its transaction wrote nothing to the file
+            self._journal().unlink(missing_ok=True)  # of an interrupted transaction that wrote nothing to the file
         self._connection = self._connected()
         self.tables = FactTables(self._connection)
         if self.is_new:
@@ -115,7 +115,7 @@ class IndexWriter:
         self._connection.execute("BEGIN IMMEDIATE")
 
     def commit(self) -> None:
-        """End a transaction, set the time of the file, and begin another one."""
+        """End the transaction, set the modification time of the file, and begin the next transaction."""
         stamp = int(time.time()) // 2 * 2 * _SECOND
         values = {**_expected(self._path, self._directory), "time": str(stamp), "host": socket.gethostname()}
         values["has_deleted_words"] = str(int(self.has_deleted_words))
@@ -125,7 +125,10 @@ class IndexWriter:
         self._connection.execute("BEGIN IMMEDIATE")
 
     def forget_deleted_words(self) -> None:
-        """Write the tokens again without the tokens of deleted texts. FTS5 alone would delete these tokens later."""
+        """Write all tokens again without those of deleted texts.
+
+        FTS5 itself would keep these in the file for some time.
+        """
         if self.has_deleted_words:
             self._connection.execute("INSERT INTO words (words) VALUES ('optimize')")
             self.has_deleted_words = False
@@ -135,9 +138,10 @@ class IndexWriter:
         self._connection.close()
 
     def _is_intact(self) -> bool:
-        """Return whether the indexer was the last program that wrote to the file.
+        """Return whether an indexer was the last program that wrote to the file.
 
-        If so, a journal of SQLite beside the file has no changes.
+        Then the transaction of an SQLite journal beside the file has written nothing to the file, so the journal may be
+        deleted.
         """
         try:
             state = self._path.stat()
@@ -155,9 +159,9 @@ class IndexWriter:
         return False
 
     def _refuse_other_file(self) -> None:
-        """Raise OSError if the file is not an index.
+        """Raise OSError if the file is not an index, because the writer would overwrite it.
 
-        A file at the default path counts as an index, unless it is a link.
+        A file at the default path is treated as an index, unless it is a link.
         """
         if self._path.name == INDEX_NAME and not self._path.is_symlink():
             return
@@ -168,7 +172,7 @@ class IndexWriter:
                 raise OSError(errno.EEXIST, reason, str(self._path))
 
     def _begin_again(self) -> None:
-        """Empty the file. Readers that have opened the file notice this."""
+        """Empty the file in place, so that readers that have opened the file notice this."""
         self._journal().unlink(missing_ok=True)
         os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
         self._path.chmod(0o600)
@@ -187,7 +191,10 @@ class IndexWriter:
 
 @contextmanager
 def writing(path: Path, directory: Path) -> Iterator[IndexWriter]:
-    """Yield the writer of an index. Wait for another process that writes the index. Raises OSError."""
+    """Yield the writer of an index.
+
+    Wait while another process writes the index. Raises OSError if the index cannot be written.
+    """
     try:
         with directory_lock(path.parent, wait=True), closing(IndexWriter(path, directory)) as writer:
             yield writer
@@ -197,9 +204,9 @@ def writing(path: Path, directory: Path) -> Iterator[IndexWriter]:
 
 
 def is_of_this_host(tables: FactTables) -> bool:
-    """Return whether an index was written on this host.
+    """Return whether the index was written on this host.
 
-    On another host, a run without an end may have another status.
+    The status of a run without an end depends on whether its writer is alive, which only its own host knows.
     """
     return _about(tables.connection).get("host") == socket.gethostname()
 
@@ -213,12 +220,12 @@ def _is_expected(values: dict[str, str], path: Path, directory: Path) -> bool:
 
 
 def _expected(path: Path, directory: Path) -> dict[str, str]:
-    """Return the values that a usable index has in its table `about`.
+    """Return the values that an index must have in its table `about` to be used.
 
-    The facts in an index depend on the code, the prices and the directory. An index inside its directory may be moved
-    together with the directory.
+    The facts in an index depend on the versions of this package and of its prices, and on the directory. If the index
+    is inside its directory, both may be moved together.
     """
-    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - a list without an index needs none
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - a list without an index does not need this module
 
     place = directory.resolve()
     try:

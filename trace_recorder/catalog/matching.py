@@ -1,7 +1,7 @@
-"""Compares runs with a query: one loaded run, all runs of a directory (`load_all`), or runs that change (`Search`).
+"""Finds the runs that match a query: loaded runs (`Matcher`), runs in files (`load_all`), or changing runs (`Search`).
 
 `Matcher` decides whether one loaded run matches. It puts the facts of the run into tables in memory, and runs the same
-SQL as an index.
+SQL there as on an index.
 """
 
 from __future__ import annotations
@@ -22,16 +22,19 @@ from trace_recorder.values.trajectory import Trajectory
 
 
 class Matcher:
-    """A comparison of runs with the terms of a query, one run after another."""
+    """Decides whether a run matches all terms of a query, for one run after another."""
 
     def __init__(self, terms: Iterable[Term]) -> None:
         self._condition = condition_of(terms)
         self._tables: FactTables | None = None
         self.needs_calls = self._condition.needs_calls
-        """Whether the calls of a run are needed. If not, a run read from the ends of its document is enough."""
+        """Whether the calls of a run are needed.
+
+        If False, a run that was read from the beginning and the end of its document is enough.
+        """
 
     def __call__(self, run: Trajectory) -> bool:
-        """Return whether a run matches all terms. Only the needed parts of the run are read."""
+        """Return whether a run matches all terms. Only the parts of the run that the terms need are read."""
         if self._tables is None:
             self._tables = FactTables.in_memory()
         facts = facts_of(run, with_texts=self._condition.needs_texts)
@@ -45,12 +48,13 @@ class Matcher:
 def load_all(path: str | Path, *, where: str | None = None, strict: bool = True) -> Runs:
     """Return an iterator over the runs in and below a directory. One run is in memory at a time.
 
-    The runs of each directory come in the order of their names, then the runs of its subdirectories. If a file has
-    several runs, such as a log or a database of another tool, all are returned (docs/import.md). A file that is not a
-    run does not stop the iteration. At the end, UnreadableRunsError names all such files. With `strict=False`, no such
-    error is raised, and the iterator's `failures` has the files. `where` is a query (docs/many-runs.md): only runs that
-    match it are returned. If the directory has an index, only runs that match or that changed after they were indexed
-    are read. Raises OSError if the directory cannot be read, and QueryError if the query is wrong.
+    The runs of each directory come in the order of their names, before the runs of its subdirectories. If a file has
+    several runs, such as a log or a database of another tool, all of them are returned (docs/import.md). A file that
+    cannot be read does not stop the iteration. At the end, UnreadableRunsError names all such files. With
+    `strict=False`, no such error is raised, and the iterator's `failures` has the files. `where` is a query
+    (docs/many-runs.md): only matching runs are returned. If the directory has an index, only the matching runs are
+    read, and those that changed after they were indexed. Raises OSError if the directory cannot be read, and QueryError
+    if the query is wrong.
     """
     path = Path(path)
     paths = iter([path]) if path.is_file() else runs_in_directory(path)
@@ -62,7 +66,10 @@ def load_all(path: str | Path, *, where: str | None = None, strict: bool = True)
 
 
 class _Selection:
-    """A selection of the runs that match a query. A run that matches according to the index is not compared again."""
+    """Selects the runs that match a query.
+
+    If a run matches according to the index, its facts are not compared again.
+    """
 
     def __init__(self, query: str) -> None:
         self.terms = parse_query(query)
@@ -80,19 +87,26 @@ class _Selection:
 
 
 RunState = tuple[State, Payload]
-"""The state of a run's files, and the status of the run. The status may change while the files stay the same."""
+"""The state of a run's files, and the status of the run. The status may change without a change of the files."""
 KnownRuns = Mapping[str, tuple[State, str | None]]
-"""The runs of an index by name: the state of the files, and the counted values of matching runs as JSON."""
+"""The runs of an index by name: the state of the files, and the counted values as JSON.
+
+A run that does not match has None.
+"""
 
 
 class Search:
-    """A search over runs that change: the matching runs, and how many have each status, model, tool and reward.
+    """A search over runs that change.
 
-    The caller lists the runs with the states of their files, again and again. If an index has a run with the same
-    state, the run is not read. The caller reads the other runs one at a time, so that the search can stop at any moment
-    and continue later. A file that cannot be read, or has several runs, does not match.
+    It has the matching runs, and how many of them have each status, model, tool and reward.
 
-    The caller chooses the names of the runs. `known` has the runs of an index. Not safe for several threads at once.
+    The caller calls `follow` again and again with the current runs and the states of their files. If an index has a run
+    with the same state, the run is not read. The caller reads each other run with `counted_in`, and passes the result
+    to `take`. So the search can stop after any run and continue later. A file that cannot be read or that has several
+    runs does not match.
+
+    The caller chooses the names of the runs. `known` has the runs of an index. Only one thread at a time may use a
+    search.
     """
 
     def __init__(self, terms: tuple[Term, ...], known: KnownRuns) -> None:
@@ -106,7 +120,10 @@ class Search:
         self._searched: dict[str, RunState] = {}
 
     def follow(self, states: Mapping[str, RunState]) -> bool:
-        """Take the current list of runs. Runs to read are then in `waiting`. Return whether the result changed."""
+        """Take the current runs.
+
+        Afterwards, `waiting` has the runs that must be read. Return whether `matches` changed.
+        """
         is_changed = False
         for name in self._searched.keys() - states.keys():
             is_changed |= self._set(name, None)
@@ -129,15 +146,15 @@ class Search:
         return json.dumps(counted_of(runs[0])) if len(runs) == 1 else None
 
     def take(self, name: str, counted: str | None) -> bool:
-        """Take the counted values of a run that was read, or None if it does not match.
+        """Take the counted values of a run that was read, or None if the run does not match.
 
-        Return whether the result changed.
+        Return whether `matches` changed.
         """
         self._searched[name] = self.waiting.pop(name)
         return self._set(name, counted)
 
     def counts_json(self) -> dict[str, Payload]:
-        """Return the counts by kind, the most frequent value first."""
+        """Return the counts of each kind as pairs of a value and its count, the most frequent value first."""
         counts = [(key, runs) for key, runs in self.counts.items() if runs]
         ordered = sorted(counts, key=lambda item: (-item[1], item[0]))
         return {kind: [[name, runs] for (of, name), runs in ordered if of == kind] for kind in COUNTED}

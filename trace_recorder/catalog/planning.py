@@ -1,4 +1,4 @@
-"""Decides by an index which runs of a directory match a query, and which runs have to be read.
+"""Decides with the help of an index which runs of a directory match a query, and which runs have to be read.
 
 A run has to be read if the state of its files differs from the state in the index.
 """
@@ -18,13 +18,13 @@ from trace_recorder.catalog.query import Condition, Term, condition_of
 from trace_recorder.storage.run_files import NO_FILE, RunFiles, run_files, runs_in_directory
 
 State = tuple[int, int, int, int]
-"""The state of a run's files: document and journal, each with its last change (ns) and its size (bytes)."""
+"""The state of a run's files: last change (in ns) and size (in bytes) of the document, and the same of the journal."""
 
 
 def states_of(directory: Path) -> Iterator[tuple[bytes, RunFiles, State]]:
-    """Yield each run in and below a directory: its name in the index, its files, and their state.
+    """Yield for each run in and below a directory its name in the index, its files, and the state of its files.
 
-    The name is the path from the directory, as bytes.
+    The name is the path relative to the directory, as bytes.
     """
     start = len(os.fsencode(directory / "_")) - 1
     place, prefix = None, b""
@@ -39,7 +39,7 @@ def states_of(directory: Path) -> Iterator[tuple[bytes, RunFiles, State]]:
             if run.journal is not None:
                 stat = run.journal.stat()
                 journal = stat.st_mtime_ns, stat.st_size
-        except OSError:  # a missing file has no state; when it is read, the reason is reported
+        except OSError:  # the file is gone; the error is reported when the run is read
             pass
         yield prefix + os.fsencode(run.name), run, (*document, *journal)
 
@@ -51,19 +51,19 @@ class Planned(NamedTuple):
     is_known: bool = False
     """Whether the run matches according to the index. Otherwise the run has to be read."""
     kept: str = ""
-    """The part of the run that the caller asked for, as JSON from the index."""
+    """The stored part of the run that the caller asked for, as JSON."""
 
 
 class Plan:
     """The runs in and below a directory that may match a query, in the order of `load_all`.
 
-    The state of each file is compared with the state in the index. The index is in the directory, or at `index`.
-    Iterating raises OSError at the first run if the directory cannot be read.
+    The state of each run's files is compared with the state in the index. The index is in the directory, or at `index`.
+    The iteration raises OSError at its start if the directory cannot be read.
     """
 
     def __init__(self, directory: Path, condition: Condition, index: Path | None = None, part: Kept = "row") -> None:
         self.others: Counter[Path] = Counter()
-        """How many runs of each directory do not match according to the index, among the runs iterated so far."""
+        """How many runs of each directory the iteration has left out so far, because they do not match the query."""
         self._directory = directory
         self._condition = condition
         self._index = index or index_file.index_path(directory)
@@ -87,7 +87,7 @@ class Plan:
 def known_runs(
     directory: Path, terms: Sequence[Term] = (), index: Path | None = None, part: Kept = "row"
 ) -> dict[bytes, tuple[State, str | None]]:
-    """Return the runs of an index by name: the states of a run's files, and a part of the run as JSON.
+    """Return the runs of an index by name: the state of a run's files, and the stored part `part` of the run as JSON.
 
     The part is None if the run does not match `terms`.
     """
@@ -98,7 +98,7 @@ def known_runs(
 def _known(
     directory: Path, condition: Condition, index: Path, part: Kept
 ) -> tuple[dict[bytes, KnownFiles], dict[int, str]]:
-    """Return the runs of an index by name, and the part of each matching run by the id of the run."""
+    """Return the runs of an index by name, and the stored part `part` of each matching run by the id of the run."""
     with index_file.reading(index, directory) as tables:
         if tables is None:
             return {}, {}
@@ -106,5 +106,5 @@ def _known(
             kept = tables.kept(condition, part)
             rows = tables.files(with_host=index_file.is_of_this_host(tables))
             return {row[0]: row for row in rows}, kept
-        except DatabaseError:  # SQLite found damage, although the modification time is right
+        except DatabaseError:  # SQLite found damage, although the file's modification time is right
             return {}, {}

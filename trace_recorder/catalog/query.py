@@ -1,12 +1,12 @@
-"""The query language for runs:
+"""Parses queries for runs, and makes SQL from them.
 
-`status:failed tool:bash>10 since:7d "exit code 1"`. A query is a list of terms, and a run has to match all terms.
-docs/many-runs.md describes the terms. This file parses a query, and makes SQL from its terms, over the tables of
-`fact_tables.py`.
+An example is `status:failed tool:bash>10 since:7d "exit code 1"`. A query is a list of terms, and a run has to match
+all terms. docs/many-runs.md describes the terms. This module parses a query, and makes an SQL condition from its terms,
+for the tables of `fact_tables.py`.
 
-This SQL alone decides whether a run matches. For a run in an index, the SQL runs on the index. For any other run, it
-runs on tables in memory with the facts of that run. So the same tokenizer (FTS5's `unicode61`) finds the words in both
-cases.
+This SQL alone decides whether a run matches. For a run in an index, SQLite runs it on the index. For any other run,
+SQLite runs it on tables in memory with the facts of that run. So the same tokenizer (FTS5's `unicode61`) finds the
+words in both cases.
 """
 
 from __future__ import annotations
@@ -35,29 +35,30 @@ _WITHOUT_VALUE = re.compile(r"([A-Za-z_]+)(:|~|[<>]=?|=)")
 
 RELATIONS = ("<", "<=", ">", ">=", "=")
 MAX_TERMS = 100
-"""A query may have at most this many terms. SQLite refuses 1,000."""
+"""A query with more terms than this is refused. SQLite itself refuses 1,000 terms."""
 JUDGEMENTS = ("success", "no-success")
 STATUSES: tuple[str, ...] = (*get_args(Status), *JUDGEMENTS)
-"""The statuses of a run, and the judgements of the caller."""
+"""The values that `status:` accepts: the statuses of a run, and whether the caller judged it a success."""
 CHOICES = {
     "success": ("yes", "no", "unknown"),
     "is": ("failed",),
     "has": ("error",),
 }
-"""Fields that take only these values."""
+"""Fields that accept only these values."""
 TEXTS = ("status", "task", "model", "provider", "agent", "error", "id", "text")
 """Fields whose values are texts."""
 NAMES = ("tool", "failed_tool", "reward", "meta", "annotation")
-"""Fields whose values are names. A comparison with a number or a text may follow the name."""
+"""Fields whose values are names. A comparison with a number or a text may follow the name, as in `tool:bash>10`."""
 TIMES = ("since", "until")
 FIELDS = (*TEXTS, *CHOICES, *NAMES, *TIMES, *NUMBERS)
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One condition. `value` is a word, a phrase, a text, a name, or a time in seconds since 1970.
+    """One term of a query. `value` is a word, a phrase, a text, a name, or a time in seconds since 1970.
 
-    `relation` compares a number with `number`. For a key of metadata, `=` compares a text with `text`.
+    `relation` is the comparison with `number`. For a member of the metadata or an annotation, it is `=`, and compares
+    with `text`.
     """
 
     field: str
@@ -69,7 +70,7 @@ class Term:
 
 
 def parse_query(query: str) -> tuple[Term, ...]:
-    """Return the terms of a query. Raises QueryError if a term cannot be understood."""
+    """Return the terms of a query. Raises QueryError if a term is wrong."""
     terms, place = [], 0
     while place < len(query):
         if query[place].isspace():
@@ -124,7 +125,10 @@ def _field_term(field: str, value: str, *, negated: bool) -> Term:
 
 
 def _name_term(field: str, value: str, *, negated: bool) -> Term:
-    """Return a term for a name, with the number or text that follows it. A quoted name may have any character."""
+    """Return the term for a name, and for the comparison that may follow the name.
+
+    A quoted name may have any character.
+    """
     match = _NAME.fullmatch(value)
     if match is None:
         raise QueryError(f"{field}:{value}: after a name in quotation marks, only {' '.join(RELATIONS)} may follow")
@@ -150,7 +154,7 @@ def _number_term(field: str, relation: str, value: str, *, negated: bool) -> Ter
 
 
 def number_of(text: str) -> float:
-    """Return a number of a query. Raises QueryError."""
+    """Parse a number in a query. Raises QueryError if the text is not a finite number."""
     try:
         number = float(text)
     except ValueError:
@@ -161,7 +165,10 @@ def number_of(text: str) -> float:
 
 
 def time_of(text: str) -> datetime:
-    """Parse a date, a time, or a duration before now. A time without a zone is local. Raises QueryError."""
+    """Parse a date, a time, or a duration before now such as "7d".
+
+    A time without a zone is local time. Raises QueryError if the text is none of these.
+    """
     try:
         if ago := _AGO.fullmatch(text):
             return datetime.now().astimezone() - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
@@ -171,7 +178,7 @@ def time_of(text: str) -> datetime:
 
 
 def _unquoted(value: str) -> str:
-    """Return a value without its quotation marks. Two quotation marks inside become one."""
+    """Return a value without its quotation marks. In a quoted part, two quotation marks become one."""
     parts: Iterable[tuple[str, str]] = _PART.findall(value)
     return "".join(quoted[1:-1].replace('""', '"') or plain for quoted, plain in parts)
 
@@ -194,19 +201,19 @@ _SUCCESS = {"yes": "r.success IS 1", "no": "r.success IS 0", "unknown": "r.succe
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """SQL that is true for each matching run `r`, and the parameters of the SQL."""
+    """An SQL condition for the run `r`, and the parameters of the SQL."""
 
     sql: str
     parameters: tuple[Parameter, ...] = ()
     needs_texts: bool = False
     needs_calls: bool = False
-    """Whether the calls of a run have to be read. If not, the ends of the document are enough."""
+    """Whether the calls of a run have to be read. If False, the beginning and the end of the document are enough."""
     is_wanted: Callable[[str], bool] | None = None
-    """The Python function that the SQL calls as `is_wanted` with a text."""
+    """The Python function that the SQL calls as `is_wanted(text)`."""
 
 
 EVERY_RUN = Condition("1")
-"""The condition that every run meets."""
+"""A condition that is true for every run."""
 
 
 def condition_of(terms: Iterable[Term]) -> Condition:
@@ -221,7 +228,7 @@ def condition_of(terms: Iterable[Term]) -> Condition:
 
 
 def condition_of_texts(is_wanted: Callable[[str], bool], places: Collection[Place]) -> Condition:
-    """Return the condition that is true if a function accepts a text of the run in one of these places."""
+    """Return the condition that `is_wanted` returns True for a text of the run in one of these places."""
     listed = ", ".join("?" * len(places))
     return Condition(
         _WITH_WANTED_TEXT.format(listed), tuple(places), needs_texts=True, needs_calls=True, is_wanted=is_wanted
@@ -244,24 +251,30 @@ def _words(term: Term) -> Condition:
 
 
 def _status(term: Term) -> Condition:
-    """Return the condition that a run has one of several statuses. The caller's judgement counts as a status."""
+    """Return the condition that a run has one of the statuses in the term.
+
+    `success` and `no-success` count as statuses.
+    """
     words = [*dict.fromkeys(_text(term).split(","))]
     sql = " OR ".join(_JUDGEMENTS.get(word, "r.status = ?") for word in words)
     return Condition(f"({sql})", tuple(word for word in words if word not in _JUDGEMENTS))
 
 
 def _in_column(column: str) -> Callable[[Term], Condition]:
-    """Return a function from a term to its condition: the column contains the text of the term. Case is ignored."""
+    """Return a function from a term to the condition that the column contains the term's text. Case is ignored."""
     return lambda term: Condition(f"instr(folded(r.{column}), ?) > 0", (_text(term).casefold(),))
 
 
 def _in_name(kind: str) -> Callable[[Term], Condition]:
-    """Return a function from a term to its condition: a name of this kind contains its text, in any case."""
+    """Return a function from a term to the condition that a name of this kind contains the term's text.
+
+    Case is ignored.
+    """
     return lambda term: _has_name(kind, "instr(folded(n.name), ?) > 0", _text(term).casefold())
 
 
 def _named(kind: str, number: str = "number") -> Callable[[Term], Condition]:
-    """Return a function from a term to its condition: the run has the term's name, as a name of this kind."""
+    """Return a function from a term to the condition that the run has the term's name as a name of this kind."""
 
     def condition(term: Term) -> Condition:
         if term.text is not None:

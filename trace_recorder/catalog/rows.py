@@ -1,8 +1,8 @@
-"""The row of one run in a list of runs: in the output of the command `list`, and in the viewer. The index keeps both.
+"""Makes the row of a run in the output of the command `list`, and in the viewer's list. The index stores both rows.
 
-The row in the viewer's list is read from the beginning and the end of the run's files. From a document, only the
-members before its calls and after its steps are read (`imports/document_ends.py`). A journal has the start of the run
-in its first line, and the end in its last lines. Documents of other tools are read whole.
+The row in the viewer's list is made from the beginning and the end of the run's file. Of a document, only the members
+before the calls and after the steps are read (`imports/document_ends.py`). Of a journal, the first line has the start
+of the run, and the last lines have its end. A document of another tool is read completely.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class Row:
     """The row of one run in the output of `list`. An unknown value is None."""
 
     file: str
-    """The path from the directory that the command was given.
+    """The path relative to the directory that the command was given.
 
     If the command was given several paths, this equals `path`.
     """
     path: str
-    """The path that can be opened from the working directory of the command."""
+    """The path with which the command can open the file from its working directory."""
     start_time: str | None
     task: str | None
     status: str
@@ -50,23 +50,23 @@ class Row:
     execution_time: float | None
     agent_steps: int | None
     cost: float | None
-    """The sum of the costs that providers stated. A list with costs adds estimates for the other calls."""
+    """The sum of the costs that providers stated. `row_with_costs` adds estimates for the other calls."""
     failed_llm_calls: int | None
     failed_tool_calls: int | None
     rewards: dict[str, float]
     forked_from: str | None
-    """The file of the run that this run continues, and the call where this run begins."""
+    """The file of the run that this fork continues, and the id of the call at which the fork begins."""
     replay_of: str | None
-    """The file of the run that this run repeats."""
+    """The file of the run that this run replays."""
     replayed_llm_calls: int | None
     cost_estimated: bool | None = None
-    """Whether a part of the cost is an estimate."""
+    """Whether a part of the cost is an estimate, or None if there is no cost."""
     calls_without_price: int | None = None
-    """The number of calls that the cost does not include. None if the calls were not read."""
+    """How many calls the cost does not include, because they have no price. None if the calls were not read."""
 
 
 def row_of(file: str, path: Path, run: Trajectory, metrics: Mapping[str, Payload]) -> Row:
-    """Return the row of a run that has these metrics. `file` is the name of the run in the list."""
+    """Return the row of a run with these metrics. `file` is the name of the run in the list."""
     origin = run_origin_of(run.metadata)
     return Row(
         file=file,
@@ -93,12 +93,15 @@ def row_of(file: str, path: Path, run: Trajectory, metrics: Mapping[str, Payload
 
 
 def row_of_json(text: str, file: str, path: Path) -> Row:
-    """Return the row that an index keeps as JSON, for a run with this name and path."""
+    """Return the row that an index stores as JSON, with this name and path of the run."""
     return Row(**{**json.loads(text), "file": file, "path": str(path)})
 
 
 def row_with_costs(row: Row, costs_of_run: Callable[[], RunCosts]) -> Row:
-    """Return a row with the costs of all calls. This calls `costs_of_run` only if a call may have a price."""
+    """Return a row with the costs of all calls.
+
+    `costs_of_run` computes them, and is called only if a call may have a price.
+    """
     if not may_have_price(row.status, row.input_tokens, row.output_tokens):
         return replace(row, cost_estimated=None if row.cost is None else False)
     costs = costs_of_run()
@@ -107,9 +110,10 @@ def row_with_costs(row: Row, costs_of_run: Callable[[], RunCosts]) -> Row:
 
 
 def ended_summary(path: Path) -> Trajectory | None:
-    """Read the document of an ended run without its calls, which is faster and enough for a row.
+    """Read the document of a run without its calls and steps. This is fast, and enough for a row.
 
-    Return None if the run has not ended, or if the document cannot be read or is of an older version.
+    Return None if the run is still running, if the document cannot be read, or if the document lacks the metrics of
+    this version.
     """
     try:
         ends = document_ends(path)
@@ -128,7 +132,10 @@ Json = dict[str, Payload]
 NO_COSTS: Json = {"cost": None, "cost_estimated": None, "calls_without_price": None}
 
 TAIL_BYTES = 8192
-"""This many bytes at the beginning and at the end of a journal are read first."""
+"""This many bytes at the beginning and at the end of a journal are read.
+
+If the first line is longer, the whole line is read.
+"""
 _FIGURES = (
     *("llm_calls", "failed_llm_calls", "replayed_llm_calls", "tool_calls", "failed_tool_calls"),
     *("total_input_tokens", "output_tokens", "cached_input_tokens"),
@@ -152,18 +159,21 @@ def summary_of(path: Path, name: str) -> Json:
 
 
 def stated_costs(cost: float | None) -> Json:
-    """Return the costs of a run whose calls were not read. `cost` is the sum that the providers stated."""
+    """Return the costs of a run whose calls were not read, as members of the run's row.
+
+    `cost` is the sum that the providers stated.
+    """
     return {**NO_COSTS, "cost": cost, "cost_estimated": None if cost is None else False}
 
 
 def costs_json(costs: RunCosts) -> Json:
-    """Return the costs of all calls of a run, as members of its row."""
+    """Return the costs of all calls of a run, as members of the run's row."""
     known = {"cost": costs.amount, "cost_estimated": costs.estimated}
     return {**known, "calls_without_price": costs.calls_without_price}
 
 
 def _journal_ends(path: Path) -> tuple[Json, Json]:
-    """Return the start of a run from the first record of its journal, and the end of the run from the last records."""
+    """Return the data of the start from a journal's first record, and the data of the end from its last records."""
     with path.open("rb", buffering=0) as file:
         head = file.read(TAIL_BYTES)
         while b"\n" not in head and (more := file.read(len(head))):
@@ -188,7 +198,7 @@ def _ended(path: Path, start: Record | None, end: Record | None) -> Json:
 
 
 def _from_whole_run(path: Path, name: str) -> Json:
-    from trace_recorder.imports.loader import load  # noqa: PLC0415 - a list of runs that have ended does not need it
+    from trace_recorder.imports.loader import load  # noqa: PLC0415 - a list of runs that have ended does not need `load`
 
     run = load(path)
     metrics = run.metrics or metrics_of(run.llm_interactions, run.agent_steps)
@@ -221,13 +231,13 @@ def _figures_of(document: Mapping[str, Payload]) -> Mapping[str, Payload]:
 
 
 def origin_members(metadata: Payload) -> Json:
-    """Return the origin of a run: the run and the call that it continues, or the run that it repeats."""
+    """Return the members of a row that state whether the run is a fork or a replay, and of which run."""
     origin = run_origin_of(metadata)
     return {"forked_from": None, "replay_of": None} | (origin.in_metadata() if origin else {})
 
 
 def _rewards(rewards: Payload) -> dict[str, Payload]:
-    """Return the last value of each reward of the whole run, by name."""
+    """Return the last value of each reward of the run as a whole, by name. Rewards of single steps are left out."""
     listed = rewards if isinstance(rewards, list) else []
     of_run = [reward for reward in listed if isinstance(reward, dict) and reward.get("step_number") is None]
     return {str(reward.get("name")): reward.get("value") for reward in of_run}

@@ -1,7 +1,8 @@
-"""The texts of a run: prompts, answers, tool calls and their results.
+"""Lists the texts of a run for searches: prompts, answers, tool calls, and results of tools.
 
-Each distinct text is listed once, at its first place. `grep` searches these texts, and the index has them. Their
-secrets are masked, as in the files. This module imports no prices, which a search for texts does not need.
+Each distinct text is listed once, where it occurs first. The command `grep` searches these texts, and the index stores
+them. Secrets in them are masked, as in the run's files. This module does not import prices, because a search for texts
+does not need them.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from trace_recorder.views.conversations.steps_and_calls import StepOrCall, steps
 
 
 def texts_of(trajectory: Trajectory) -> Iterator[TextInRun]:
-    """Yield the distinct texts of a run in the order of time."""
+    """Yield the distinct texts of a run in the order in which they came."""
     return _SeenTexts().of(trajectory)
 
 
 class _SeenTexts:
-    """The texts of one run, each once."""
+    """Lists the texts of one run, each once."""
 
     def __init__(self) -> None:
         self._seen: set[str] = set()
@@ -31,7 +32,7 @@ class _SeenTexts:
         self._once = MadeOnce.by(self._new.append)
 
     def of(self, trajectory: Trajectory) -> Iterator[TextInRun]:
-        """Yield the texts in the order of time."""
+        """Yield the texts in the order in which they came."""
         for part in steps_and_calls(trajectory):
             for place, where, text in self._part(part):
                 if text and text not in self._seen:
@@ -55,7 +56,7 @@ class _SeenTexts:
             yield "tools", "failed", plain_text(result.error)
 
     def _new_messages(self, part: StepOrCall) -> Sequence[Message]:
-        """Return the messages of a prompt that no earlier prompt has."""
+        """Return the messages of the prompt of `part` that no earlier prompt has."""
         self._new.clear()
         self._once.of((part.call.input_messages if part.call else part.step.llm_messages if part.step else None) or ())
         return [*self._new]

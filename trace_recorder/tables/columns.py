@@ -1,7 +1,7 @@
-"""The tables of runs and their columns: name, type and meaning, stated once for Arrow, data frames and docs.
+"""Declares the columns of all tables: name, type and meaning. Arrow tables, data frames and the documentation use them.
 
-A column has the same name and meaning in every table. Its type is a word of `CellType`, for
-which `frames.py` has the types of Arrow and of data frames. `cell` converts a value of a run to the type of its column.
+A column name has the same meaning in every table, with few exceptions that the meanings state. `frames.py` has the
+Arrow type and the data frame type for each `CellType`. `cell` converts a value of a run to the type of its column.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from trace_recorder.values.messages import Payload
 from trace_recorder.views.content.chat_form import utf8_text
 
 CellType = Literal["text", "json", "integer", "number", "boolean", "time", "rewards", "tool_calls", "ranges", "origin"]
-"""`json` is text too: a text is written unchanged, and any other value is written as JSON."""
+"""The types of cells. A `json` cell is a text: a text is unchanged, and any other value becomes JSON text."""
 Of = Literal["runs", "calls", "steps", "tool_calls", "messages", "rewards"]
 TableName = Literal["runs", "calls", "steps", "tool_calls", "messages", "rewards", "transcripts"]
 
@@ -167,15 +167,21 @@ TABLES: Mapping[TableName, tuple[Column, ...]] = {
         Column("status", "text", "the run's status: running, completed, failed, interrupted or unknown"),
     ),
 }
-"""The columns of each table, in their order. `transcripts` has the names and types that Inspect Scout asks for."""
+"""The columns of each table, in order.
+
+The columns of `transcripts` have the names and types that Inspect Scout expects.
+"""
 
 
 _MIN_YEAR, _MAX_YEAR = 1678, 2261
-"""A time between these years fits into 64 bits as nanoseconds, which older versions of pandas need."""
+"""A time that is not between these years becomes null.
+
+Older versions of pandas need times that fit into 64 bits as nanoseconds.
+"""
 
 
 def cell(type_: CellType, value: Payload) -> Payload:
-    """Return a value for a column of this type, or None if the value has another type."""
+    """Convert a value for a column of type `type_`. Return None if the value does not fit."""
     return None if value is None else _CELLS.get(type_, _same)(value)
 
 

@@ -1,9 +1,9 @@
-"""Runs as tables in memory: tables of Apache Arrow, and data frames of polars or pandas.
+"""Makes tables of runs in memory: Apache Arrow tables, and data frames of polars or pandas.
 
-`columns.py` has the columns. The names and types of columns are the same for every run, and an unknown value is null.
-Lists and structures with a fixed form have Arrow types in tables of Arrow, and are JSON texts in data frames. All other
-lists and objects are JSON texts in both kinds of tables. The libraries are not dependencies, so each is imported when
-it is used.
+`columns.py` declares the columns. The names and types of columns are the same for every run, and an unknown value is
+null. In Arrow tables, lists and objects with a fixed form have Arrow's list and struct types. In data frames, they are
+JSON texts. All other lists and objects are JSON texts in both. The libraries are not dependencies of the package, so
+each is imported when it is used.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def check_table(runs: Runs, of: str, function: str) -> None:
-    """Raise ValueError if there is no such table, and TypeError if the runs are a path."""
+    """Raise ValueError if there is no table named `of`, and TypeError if `runs` is a path."""
     if of not in get_args(Of):
         raise ValueError(f"of={of!r}: one of {', '.join(get_args(Of))}")
     if isinstance(runs, str | PathLike):
@@ -39,15 +39,15 @@ def check_table(runs: Runs, of: str, function: str) -> None:
 # ── tables of Arrow ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 MAX_BATCHES = 256
-"""This many batches in memory are joined into one batch, because each batch costs some kilobytes beside its values."""
+"""This many batches in memory are joined into one, because each batch costs some kilobytes besides its values."""
 
 
 def to_arrow(runs: Runs, of: Of = "calls") -> pyarrow.Table:
-    """Return a table of Arrow with a row for each run, call, step, tool call, message or reward of one run or several.
+    """Return an Arrow table of one run or several, with a row for each run, call, step, tool call, message or reward.
 
-    Every row has its run's file, id, task, status and success. The table of messages has each distinct message once,
-    with the calls whose prompts have the message. docs/tables.md has the columns. Raises MissingExtraError if pyarrow
-    is not installed, ValueError if `of` is not a table.
+    `of` chooses what the rows are. Every row has its run's file, id, task, status and success. The table of messages
+    has each distinct message once, with the calls whose prompts have the message. docs/tables.md describes the columns.
+    Raises MissingExtraError if pyarrow is not installed, and ValueError if there is no table `of`.
     """
     check_table(runs, of, "to_arrow")
     every = [runs] if isinstance(runs, Trajectory) else runs
@@ -59,7 +59,7 @@ def to_arrow(runs: Runs, of: Of = "calls") -> pyarrow.Table:
 
 
 def combine_batches(batches: Sequence[pyarrow.RecordBatch]) -> pyarrow.Table:
-    """Return a table with the rows of at least one batch."""
+    """Return a table with the rows of these batches. At least one batch is needed."""
     table: pyarrow.Table = load_pyarrow().Table.from_batches(batches).combine_chunks()
     return table
 
@@ -76,7 +76,7 @@ def batch_of(run: Trajectory, table: TableName) -> pyarrow.RecordBatch:
 
 @cache
 def schema_of(table: TableName) -> pyarrow.Schema:
-    """Return the schema of a table. The metadata have the meaning of each column, and the version of this package."""
+    """Return the schema of a table. Its metadata have the meaning of each column, and the version of this package."""
     types = _types()
     fields = [
         load_pyarrow().field(column.name, types[column.type], metadata={"description": column.meaning})
@@ -87,7 +87,7 @@ def schema_of(table: TableName) -> pyarrow.Schema:
 
 
 def load_pyarrow() -> Any:
-    """Import pyarrow. Raises MissingExtraError."""
+    """Import and return pyarrow. Raises MissingExtraError if it is not installed."""
     try:
         return import_module("pyarrow")
     except ImportError as error:
@@ -98,7 +98,7 @@ def load_pyarrow() -> Any:
 def _types() -> Mapping[CellType, Any]:
     """Return the Arrow type of each column type.
 
-    Texts are `large_string`, because all texts of a column together may have more than 2 GB.
+    Texts are `large_string`, because the texts of one column may together have more than 2 GB.
     """
     arrow = load_pyarrow()
     text = arrow.large_string()
@@ -143,7 +143,7 @@ _TYPES: dict[CellType, tuple[str, str]] = {
     "boolean": ("Boolean", "boolean"),
     "time": ("Datetime", "datetime64[us, UTC]"),
 }
-"""The types of polars and of pandas. All other columns are text."""
+"""The type of polars and the type of pandas for each cell type. Columns of all other cell types are texts."""
 
 
 @overload
@@ -153,12 +153,12 @@ def to_dataframe(runs: Runs, of: Of = "calls", *, library: Literal["pandas"]) ->
 @overload
 def to_dataframe(runs: Runs, of: Of = "calls", library: Library | None = None) -> Any: ...
 def to_dataframe(runs: Runs, of: Of = "calls", library: Library | None = None) -> Any:
-    """Return a data frame of one run or of several, with a row for each run, call, step, tool call, message or reward.
+    """Return a data frame of one run or several, with a row for each run, call, step, tool call, message or reward.
 
-    Every row has its run's file, id, task, status and success. A column has the same type in every frame: text, a
-    nullable integer, a float, a boolean, or a time in UTC. docs/tables.md has the columns. `library` chooses between
-    polars and pandas. By default it is polars if that is installed, or else pandas. Raises MissingExtraError if the
-    library is not installed, ValueError if `of` is not a table.
+    `of` chooses what the rows are. Every row has its run's file, id, task, status and success. A column has the same
+    type in every frame: text, a nullable integer, a float, a boolean, or a time in UTC. docs/tables.md describes the
+    columns. `library` is "polars" or "pandas". By default, polars is used if it is installed, and pandas otherwise.
+    Raises MissingExtraError if the library is not installed, and ValueError if there is no table `of`.
     """
     check_table(runs, of, "to_dataframe")
     module = _library(library)

@@ -1,11 +1,11 @@
-"""Tables of many runs as Parquet: a directory for each table, with files of about 100 MB, compressed with zstd.
+"""Writes tables of many runs as Parquet: a directory for each table, with files of about 100 MB, compressed with zstd.
 
     tables/runs/part-00000.parquet    tables/calls/part-00000.parquet    …
 
 A part is one file of each table. All files of a part have the same runs, and each run is in one part. Each file is
 written under a temporary name. The files of a part get their final names together, and the file of the first table gets
-its name last. So the files of the first table say which runs are complete, and an interrupted export can be continued.
-Memory does not grow with the number of runs.
+its name last. So the files of the first table show which runs are complete, and an interrupted export can be continued.
+The memory of an export does not grow with the number of runs.
 """
 
 from __future__ import annotations
@@ -40,20 +40,23 @@ FORMS: Mapping[str, tuple[TableName, ...]] = {
     "tables": ("runs", "calls", "steps", "tool_calls", "messages", "rewards"),
     "scout": ("transcripts",),
 }
-"""The tables of each form. The first table of a form has a row for each run."""
+"""The tables of each form of the export format `parquet`. The first table of a form has one row for each run."""
 PART_BYTES = 100_000_000
-"""A part ends when one of its files has this many bytes."""
+"""A part is complete when one of its files has this many bytes."""
 GROUP_BYTES = 32_000_000
-"""When a table has this many bytes in memory, they are written as one row group."""
+"""When a table has this many bytes of rows in memory, these are written as one row group."""
 _DIRECTORY = b"trace_recorder.directory_digest"
-"""The member of a file's metadata that identifies the working directory of the export without naming it."""
+"""The member of a file's metadata with a digest of the working directory of the export.
+
+The digest does not reveal the path.
+"""
 _PARENT = f"..{os.sep}"
 """The beginning of a path that leads out of the working directory."""
 
 
 @view
 def to_tables(_: LeftOut, run: Trajectory, form: str = "tables") -> Batches:
-    """Return the rows of a run in each table of a form."""
+    """Return the rows of a run for each table of a form."""
     return batches_of(run, FORMS[form])
 
 
@@ -61,17 +64,17 @@ FORMAT = ExportFormat(name="parquet", kind="tables", view=to_tables, forms={form
 
 
 def batches_of(run: Trajectory, tables: Iterable[TableName]) -> Batches:
-    """Return the rows of a run in some tables."""
+    """Return the rows of a run for these tables."""
     return {table: batch_of(run, table) for table in tables}
 
 
 class TableFiles:
-    """Writes the rows of runs into the files of tables in a directory.
+    """Writes the rows of runs into Parquet files in a directory. Use it in a `with` block.
 
-    If `resume` is True, existing files stay, and `has` returns whether they have a run. If `force` is True, existing
-    files are removed first. If both are False, entering the block raises FileExistsError if there are files. Entering
-    the block raises BlockingIOError if another process writes into the directory. Raises MissingExtraError if pyarrow
-    is not installed.
+    If `resume` is True, existing files stay, and `has` returns whether they have a run. If only `force` is True,
+    existing files are removed first. If both are False, and there are files, the `with` statement raises
+    FileExistsError. It raises BlockingIOError if another process writes into the directory. The constructor raises
+    MissingExtraError if pyarrow is not installed.
     """
 
     def __init__(
@@ -98,13 +101,13 @@ class TableFiles:
         self._part: dict[TableName, _PartFile] = {}
 
     def has(self, run: Path) -> bool:
-        """Whether the rows of a run were written before."""
+        """Return whether the rows of a run are in the files that were there before."""
         return self._written is not None and run in self._written
 
     def add(self, batches: Batches) -> None:
-        """Add the rows of a run. When the part ends, the rows are on file under the final names."""
+        """Add the rows of a run. When the part is complete, its files get their final names."""
         if not self._part:
-            for table in self._tables:  # one by one, so that the earlier files are removed if one fails
+            for table in self._tables:  # one by one: if a file cannot be opened, `discard` removes those before it
                 self._part[table] = _PartFile(self._path(table), table, self._group_bytes)
         for table, batch in batches.items():
             self._part[table].add(batch)
@@ -112,7 +115,7 @@ class TableFiles:
             self._end_part()
 
     def __enter__(self) -> Self:
-        locked = self._directory / self._tables[0]  # not the directory itself, because the indexer locks it
+        locked = self._directory / self._tables[0]  # not the directory itself, because the indexer of runs locks that
         locked.mkdir(parents=True, exist_ok=True)
         with self._lock:
             if self._lock.enter_context(directory_lock(locked)) is False:
@@ -122,10 +125,10 @@ class TableFiles:
         return self
 
     def _begin(self) -> None:
-        """Remove the remains of an interrupted export.
+        """Remove the files that an interrupted export left, and find the number of the next part.
 
-        If the export is forced and not resumed, remove all parts too. If the export is resumed, find out which runs the
-        other files have.
+        If the export is forced and not resumed, remove all parts too. If the export is resumed, read from the files
+        which runs they have. Raises FileExistsError if there are parts, and the export is neither.
         """
         directory, first = self._directory, self._tables[0]
         parts = [path for table in self._tables for path in part_files(directory, table)]
@@ -140,7 +143,7 @@ class TableFiles:
         self._written = WrittenRuns(directory, first) if self._is_resumed else None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        """End the last part, or remove its files after an error."""
+        """Complete the last part. After an error, remove the files of the last part."""
         with self._lock:
             try:
                 if error is None:
@@ -163,7 +166,7 @@ class TableFiles:
 
 
 class _PartFile:
-    """One file while it is written, under a temporary name."""
+    """A Parquet file that is being written, under a temporary name."""
 
     def __init__(self, path: Path, table: TableName, group_bytes: int) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -179,7 +182,7 @@ class _PartFile:
 
     @property
     def size(self) -> int:
-        """How many bytes were written."""
+        """How many bytes were written to the file."""
         return self._file.tell()
 
     def add(self, batch: pyarrow.RecordBatch) -> None:
@@ -207,7 +210,7 @@ class _PartFile:
 
     @contextmanager
     def _named_errors(self) -> Iterator[None]:
-        """Add the name of the file to an error of writing, such as a full disk, because pyarrow does not."""
+        """Add the file name to an error of writing, such as a full disk, because pyarrow's errors do not have it."""
         try:
             yield
         except OSError as error:
@@ -218,9 +221,9 @@ class _PartFile:
         self._temporary.replace(self._path)
 
     def discard(self) -> None:
-        with suppress(OSError):  # closing writes the rows in memory first, which fails on a full disk
+        with suppress(OSError):  # `close` first writes the rows that are in memory, which fails on a full disk
             self._writer.close()
-        self._writer.is_open = False  # otherwise pyarrow closes the writer again later, and prints the failure
+        self._writer.is_open = False  # otherwise pyarrow closes the writer again later, and prints the error
         with suppress(OSError):
             self._file.close()
         with suppress(FileNotFoundError):
@@ -228,16 +231,17 @@ class _PartFile:
 
 
 def part_files(directory: Path, table: TableName) -> list[Path]:
-    """Return the files of a table, in their order."""
+    """Return the Parquet files of a table, in the order of their parts."""
     return sorted((directory / table).glob("part-*.parquet"))
 
 
 class WrittenRuns:
-    """The runs that are in the files of the first table of a form.
+    """The runs whose rows are in the files of a form's first table.
 
-    A file has the paths of its runs as the user gave them. The file also has a digest of the working directory from
-    which relative paths start. So a run is recognised from any working directory. The exception is a path that begins
-    with `..`: if such a path was given in another working directory, the constructor raises FileExistsError.
+    A file has the paths of its runs as the user gave them, and a digest of the working directory from which relative
+    paths start. So a run is recognised if the export is resumed in another working directory. A path that begins with
+    `..` is not recognised there. If a file has such a path and another working directory, the constructor raises
+    FileExistsError.
     """
 
     def __init__(self, directory: Path, table: TableName) -> None:
@@ -257,7 +261,7 @@ class WrittenRuns:
     def __contains__(self, run: Path) -> bool:
         if not self._all:
             return False
-        url, path = url_of(run), Path(os.path.abspath(run))  # noqa: PTH100 - links are not followed
+        url, path = url_of(run), Path(os.path.abspath(run))  # noqa: PTH100 - `resolve` would follow links
         names = {utf8_text(url or str(path)), *([utf8_text(str(run))] if run.is_absolute() else [])}
         if not names.isdisjoint(self._all):
             return True
@@ -268,7 +272,7 @@ class WrittenRuns:
 
 
 def _without_parents(name: str) -> str:
-    """Return the path of a run without inner `..`."""
+    """Return the path of a run with `..` removed where possible."""
     return os.path.normpath(name) if _PARENT in name else name
 
 
@@ -278,15 +282,15 @@ def _digest_of(directory: Path) -> bytes:
 
 
 def _next_number(directory: Path, table: TableName) -> int:
-    """Return the number after the highest number of all parts. Lower numbers may be missing."""
+    """Return the number for the next part: one more than the highest number of a part."""
     numbers = [path.stem.removeprefix("part-") for path in part_files(directory, table)]
     return max((int(number) + 1 for number in numbers if number.isdecimal()), default=0)
 
 
 def _unfinished_files(directory: Path, tables: Sequence[TableName]) -> Iterator[Path]:
-    """Yield the files of an interrupted export.
+    """Yield the files that an interrupted export left.
 
-    They are temporary files, and the files of a part for which the first table has no file.
+    These are temporary files, and the files of a part for which the first table has no file.
     """
     whole = {path.name for path in part_files(directory, tables[0])}
     for table in tables:
@@ -295,7 +299,7 @@ def _unfinished_files(directory: Path, tables: Sequence[TableName]) -> Iterator[
 
 
 def _schema_of_file(table: TableName) -> pyarrow.Schema:
-    """Return the schema of a file. The metadata have the columns as JSON, for any reader of Parquet."""
+    """Return the schema of a Parquet file. Its metadata describe the columns in JSON, for readers without Arrow."""
     schema = schema_of(table)
     columns = [
         {"name": column.name, "type": str(field.type), "meaning": column.meaning}

@@ -1,11 +1,11 @@
-"""Ray Data: the same work on more than one machine.
+"""Uses Ray Data to do the work of commands, and to read runs, on more than one machine.
 
-`in_order` is the engine of commands. A process of Ray does each task, and the results come in the order of the tasks.
-So a command prints and writes the same with every engine. If a process or a machine is lost, Ray does its task again,
-so tasks must be repeatable. `read_runs` returns the rows of runs as a dataset.
+`in_order` does the tasks of a command with `--engine ray`. A process of Ray does each task, and the results come in the
+order of the tasks. So a command prints and writes the same with Ray as without it. If a process or a machine is lost,
+Ray does the task again, so a task must be repeatable. `read_runs` returns the rows of runs as a dataset.
 
-All machines need this package in the same version. A path must name the same file on each machine, as a path of a
-shared file system or an address does. Ray alone decides where a task is done.
+All machines need this package in the same version. A path must name the same file on each machine, such as a path of a
+shared file system, or an address of a store. Ray decides on which machine a task is done.
 """
 
 from __future__ import annotations
@@ -35,18 +35,19 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _TASKS_IN_BLOCK = 16
-"""A process gets this many tasks together, or more if there are very many tasks."""
+"""A process gets this many tasks together. It gets more if there would be more than `_MAX_BLOCKS` such groups."""
 _MAX_BLOCKS = 5000
 
 
 def read_runs(paths: str | Path | Iterable[str | Path], of: Of = "runs", *, strict: bool = True) -> ray.data.Dataset:
     """Return a dataset of Ray with the rows of runs in the table that `of` names.
 
-    `paths` are files, directories with runs in or below them, or addresses of fsspec, such as `s3://bucket/runs`. The
-    paths are listed at once. Processes of Ray read the runs when the dataset is used. docs/tables.md has the columns;
-    `file` is the path to load a run from. A file that cannot be read is an error of the dataset. With `strict=False`,
-    the file is skipped, and the process that read it logs the error. Ray is started if it is not running. Raises
-    MissingExtraError if Ray is not installed, OSError if a path cannot be listed, ValueError if `of` is not a table.
+    `paths` are files, directories with runs in or below them, or addresses of fsspec, such as `s3://bucket/runs`. This
+    function lists the runs, and processes of Ray read them when the dataset is used. docs/tables.md describes the
+    columns. The column `file` has the path from which `load` reads the run. If a file cannot be read, the dataset
+    raises an error. With `strict=False`, the file is skipped, and the process that tried to read it logs the error. Ray
+    is started if it is not running. Raises MissingExtraError if Ray is not installed, OSError if a path cannot be
+    listed, and ValueError if there is no table `of`.
     """
     check_table((), of, "read_runs")
     every = [paths] if isinstance(paths, str | Path) else [*paths]
@@ -65,9 +66,9 @@ def read_runs(paths: str | Path | Iterable[str | Path], of: Of = "runs", *, stri
 def in_order(work: Callable[[T], R], tasks: Sequence[T], address: str | None = None) -> Iterator[R]:
     """Yield the result of `work` for each task, in the order of the tasks. Processes of Ray do the tasks.
 
-    `address` is the address of a cluster. By default, the cluster of the environment is used, or else a cluster is
-    started on this machine. An exception of `work` is raised here. Raises MissingExtraError if Ray is not installed,
-    ConnectionError if there is no cluster at the address.
+    `address` is the address of a Ray cluster. By default, Ray uses the cluster that the environment names, or else
+    starts a cluster on this machine. If `work` raises an exception for a task, the iterator raises the exception.
+    Raises MissingExtraError if Ray is not installed, and ConnectionError if there is no cluster at the address.
     """
     with _connected(address) as data:
         rows = [{"task": pickle.dumps(task)} for task in tasks]
@@ -80,7 +81,7 @@ def in_order(work: Callable[[T], R], tasks: Sequence[T], address: str | None = N
 
 
 def _do_task(row: dict[str, bytes], work: bytes, directory: str) -> dict[str, bytes]:
-    """Do a task in a process of Ray. Return the result, or the error that it raised."""
+    """Do a task in a process of Ray. Return the result of `work`, or the exception that `work` raised."""
     _change_directory(directory)
     raised: list[Exception] = []
     result = try_call(lambda: _unpickled(work)(_unpickled(row["task"])), raised.append)
@@ -116,8 +117,8 @@ def _runs_at(path: Path) -> list[Path]:
 
 
 def _change_directory(directory: str) -> None:
-    """Change to the working directory of the process that made the task, because paths may be relative."""
-    with suppress(OSError):  # a machine without this directory can only use addresses and absolute paths
+    """Change to the working directory of the process that created the task, because its paths may be relative."""
+    with suppress(OSError):  # on a machine without this directory, only addresses and absolute paths can be used
         os.chdir(directory)
 
 
@@ -128,7 +129,7 @@ def _dataset(data: Any, rows: list[dict[str, Any]]) -> Any:
 
 @contextmanager
 def _connected(address: str | None) -> Iterator[Any]:
-    """Connect to Ray, or start it, and yield `ray.data`, which keeps the order of rows within the block."""
+    """Connect to Ray, or start it, and yield `ray.data`. Inside the block, `ray.data` keeps the order of rows."""
     ray = load_ray()
     if not ray.is_initialized():
         ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING, include_dashboard=None)
@@ -144,7 +145,7 @@ def _connected(address: str | None) -> Iterator[Any]:
 
 
 def load_ray() -> Any:
-    """Import Ray, and turn off its usage statistics. Raises MissingExtraError."""
+    """Import and return Ray, and turn off its usage statistics. Raises MissingExtraError if Ray is not installed."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         return import_module("ray")

@@ -1,8 +1,8 @@
-"""Runs at addresses of fsspec, such as `s3://bucket/runs` and `hf://…`: how they are listed and read.
+"""Lists and reads runs at addresses of fsspec, such as `s3://bucket/runs` and `hf://…`, and writes exports there.
 
-An address is passed around as a `Path`, which has one slash where the address has two. `url_of` returns the address.
-While a run is read, its files are in a temporary directory. A run in a store has no living writer, so a run without an
-end is interrupted.
+The package passes an address around as a `Path`, which has one slash where the address has two. `url_of` returns the
+address of such a path. A run is copied into a temporary directory, and read there. A copied journal has no living
+writer, so a run without an end is interrupted.
 """
 
 from __future__ import annotations
@@ -24,9 +24,12 @@ from trace_recorder.storage.run_files import run_names
 from trace_recorder.values.trajectory import Trajectory
 
 _ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+):/+(.*)", re.DOTALL)
-"""An address: its scheme and the rest. The scheme has at least two letters, because one letter is a Windows drive."""
+"""An address: the scheme, and the rest after the slashes.
+
+A scheme has at least two letters, because a single letter is a drive of Windows.
+"""
 _PARTS = "part-*.parquet"
-"""The names of the files of a table."""
+"""The names of the Parquet files of a table."""
 
 
 def url_of(path: str | Path) -> str | None:
@@ -39,9 +42,9 @@ def url_of(path: str | Path) -> str | None:
 
 
 def remote_runs(url: str) -> list[Path]:
-    """Return the runs at an address and below it, in the order of `run_files`.
+    """Return the paths of the runs at an address and below it, in the order of `run_files`.
 
-    If the address is a file, return only that file.
+    If the address is a file, return only the path of that file.
     """
     files, root = _file_system(url)
     if files.isfile(root):
@@ -56,9 +59,10 @@ def remote_runs(url: str) -> list[Path]:
 
 @contextmanager
 def local_files(url: str) -> Iterator[Path]:
-    """Yield the path of a copy of a run's file.
+    """Yield the path of a local copy of a run's file.
 
-    A copy of the run's other file is beside it. Raises FileNotFoundError.
+    If the run has a second file, a copy of it is in the same directory. Raises FileNotFoundError if there is no file at
+    the address.
     """
     files, place = _file_system(url)
     name, parent = PurePosixPath(place).name, PurePosixPath(place).parent
@@ -72,7 +76,7 @@ def local_files(url: str) -> Iterator[Path]:
 
 
 def load_remote(path: Path, url: str) -> Trajectory:
-    """Load the run at an address. Raises what `load` raises."""
+    """Load the run at an address. Raises the same exceptions as `load`."""
     with local_files(url) as local:
         try:
             return replace(load(local), path=path)
@@ -82,10 +86,10 @@ def load_remote(path: Path, url: str) -> Trajectory:
 
 @contextmanager
 def remote_output(url: str, *, force: bool) -> Iterator[Path]:
-    """Yield a path for a file or a directory.
+    """Yield a local path at which the caller creates a file or a directory.
 
-    When the block ends, each file is copied to the address as a whole. Raises FileExistsError if the address exists,
-    unless `force` is set.
+    When the block ends, each file is copied to the address, and is there only when it is complete. Raises
+    FileExistsError if the address exists and `force` is False.
     """
     files, root = _file_system(url)
     if files.exists(root) and not force:
@@ -102,7 +106,7 @@ def remote_output(url: str, *, force: bool) -> Iterator[Path]:
 
 
 def _remove_other_parts(files: Any, target: PurePosixPath, directory: Path) -> None:
-    """Remove the parts of a table that only an earlier export wrote, because their rows would count twice."""
+    """Remove the Parquet files that only an earlier export wrote, because readers would read their rows too."""
     for name in files.ls(str(target), detail=False):
         if PurePosixPath(name).match(_PARTS) and not (directory / PurePosixPath(name).name).exists():
             files.rm_file(name)

@@ -1,10 +1,12 @@
-"""The rows of each table, made from a run: dicts by the names of columns. `columns.py` has the meaning of each column.
+"""Makes the rows of each table from a run.
 
-The table of messages has each distinct message of a run once, with the calls whose prompts have it. The calls are
-numbered by conversation, so that the calls of a message are a few ranges of numbers. In a conversation that only grows,
-a message has one range, which ends with the last call. The prompts of such a conversation share one array of message
-numbers, so only their ends are compared. Therefore the time grows with the size of the arrays, and not with the number
-of calls times the length of the history.
+A row is a dict by the names of columns, and `columns.py` explains the columns.
+
+The table of messages has each distinct message of a run once, with the calls whose prompts have the message. The calls
+of one conversation have consecutive numbers, so that the calls of a message are a few ranges of numbers. If a
+conversation only grows, each message has one range, which ends with the last call. The prompts of such a conversation
+share one array of message numbers, so a prompt is given by its end in the array. Therefore the time grows with the size
+of the arrays, and not with the number of calls times the length of the history.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from trace_recorder.views.rewards import rewards_of
 class _CallPrompt(NamedTuple):
     """A call with its prompt.
 
-    `place` is the id of the array that has the prompt, and where the prompt begins and ends in the array.
+    `place` has the `id()` of the array of message numbers, and the beginning and the end of the prompt in the array.
     """
 
     call: LLMInteraction
@@ -43,9 +45,9 @@ class _CallPrompt(NamedTuple):
 
 
 class NumberedCalls:
-    """The calls of a run, numbered by conversation.
+    """The calls of a run with numbers: the calls of one conversation have consecutive numbers.
 
-    `numbers` has the number of each call, in the order of the calls.
+    `numbers` has the number of each call, in the order of `calls`.
     """
 
     def __init__(self, calls: Sequence[LLMInteraction]) -> None:
@@ -60,7 +62,7 @@ class NumberedCalls:
             self.numbers[index] = number
 
     def rows(self) -> Iterator[dict[str, Payload]]:
-        """Yield a row for each distinct message."""
+        """Yield a row of the table of messages for each distinct message."""
         equal = EqualMessages(json_key)
         ranges: list[list[list[int]]] = []
         first = 1
@@ -93,7 +95,10 @@ def _prompt(call: LLMInteraction) -> _CallPrompt:
 
 
 def _segments(prompts: Sequence[_CallPrompt]) -> Iterator[list[_CallPrompt]]:
-    """Divide prompts into groups. In a group, each prompt continues the previous prompt in the same array."""
+    """Divide prompts into groups.
+
+    In a group, all prompts begin at the same place of one array, and none is shorter than the previous prompt.
+    """
     for _, shared in groupby(prompts, key=lambda prompt: prompt.place[:2]):
         segment: list[_CallPrompt] = []
         for prompt in shared:
@@ -132,11 +137,11 @@ def _message_cells(message: Message) -> dict[str, Payload]:
 Row = dict[str, Payload]
 Runs = Trajectory | Iterable[Trajectory]
 Cells = dict[str, list[Payload]]
-"""The values of a table, column by column."""
+"""The values of each column of a table, by the column's name."""
 
 
 def cells_of(runs: Runs, table: TableName) -> Cells:
-    """Return the values of a table, for one run or several.
+    """Return the values of a table for one run or for several runs.
 
     A value that does not have the type of its column is None.
     """
@@ -151,7 +156,7 @@ def cells_of(runs: Runs, table: TableName) -> Cells:
 
 
 def _facts_of(run: Trajectory) -> Row:
-    """Return the columns that are the same in each row of a run."""
+    """Return the columns that have the same value in each row of a run."""
     return {
         "file": run.path and str(run.path),
         "trajectory_id": run.trajectory_id,
@@ -278,7 +283,7 @@ def _reward_rows(run: Trajectory) -> Iterator[Row]:
 
 
 def _transcript_rows(run: Trajectory) -> Iterator[Row]:
-    """Yield the single row of a run, under the names of Inspect Scout."""
+    """Yield the one row of a run, with the names and values that Inspect Scout expects."""
     origin = run.metadata.get(IMPORTED_FROM)
     origin = origin if isinstance(origin, dict) else {}
     figures, rewards = figures_of(run.llm_interactions), rewards_of(run)

@@ -1,8 +1,8 @@
-"""SQL over the tables of runs, by DuckDB.
+"""Runs SQL queries over the tables of runs with DuckDB.
 
-Each table is a view with its name. A view reads Parquet files: the files of an export, or temporary files that are made
-from the runs for one query. Only tables whose names occur in the query are made. So memory does not grow with the
-number of runs.
+For DuckDB, each table is a view with the table's name. A view reads Parquet files: the files of an export, or temporary
+files that are written from the runs for one query. So memory does not grow with the number of runs. Only tables whose
+names occur in the query are written.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _EXPORTED: tuple[Literal["runs"], Literal["transcripts"]] = ("runs", "transcripts")
 """A directory with files of one of these tables is an export."""
 _MEMORY = "400MB"
-"""DuckDB writes data beyond this amount of memory to a temporary file."""
+"""DuckDB uses at most about this much memory, and writes more data to a temporary file."""
 
 
 def is_export(directory: Path) -> bool:
@@ -37,7 +37,10 @@ def is_export(directory: Path) -> bool:
 
 @contextmanager
 def query_exports(query: str, directories: Sequence[Path]) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Run a query over exported tables. Yield the connection that has its result. Raises what DuckDB raises."""
+    """Run a query over exported tables.
+
+    Yield the connection with the query's result. Raises the exceptions of DuckDB.
+    """
     with tempfile.TemporaryDirectory() as temporary:
         connection = _connection(temporary)
         for table in TABLES:
@@ -49,7 +52,10 @@ def query_exports(query: str, directories: Sequence[Path]) -> Iterator[duckdb.Du
 def query_runs(
     query: str, rows_of: Callable[[tuple[TableName, ...]], Iterable[Batches]]
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Run a query over runs, as `query_exports` does. `rows_of` yields the rows of each run in some tables."""
+    """Run a query over runs, and yield the connection with the query's result.
+
+    `rows_of` yields the rows of each run for some tables.
+    """
     with tempfile.TemporaryDirectory() as temporary:
         connection = _connection(temporary)
         _check(query)
@@ -64,7 +70,7 @@ def query_runs(
 
 
 def _check(query: str) -> None:
-    """Have DuckDB explain a query over empty tables, so that a wrong query is refused before runs are read."""
+    """Let DuckDB explain a query over empty tables. So a wrong query raises an exception before runs are read."""
     connection: duckdb.DuckDBPyConnection = load_duckdb().connect()
     statements = connection.extract_statements(query)
     for table in TABLES:
@@ -75,8 +81,10 @@ def _check(query: str) -> None:
 
 def _add_view(connection: duckdb.DuckDBPyConnection, table: TableName, files: Sequence[Path]) -> None:
     if files:
-        names = [glob.escape(str(path)) for path in files]  # DuckDB treats paths as patterns
-        connection.read_parquet(names, union_by_name=True).create_view(table)  # older parts may lack a column
+        names = [glob.escape(str(path)) for path in files]  # DuckDB reads a path as a pattern
+        connection.read_parquet(names, union_by_name=True).create_view(
+            table
+        )  # files of an older version may lack a column
     else:
         connection.from_arrow(schema_of(table).empty_table()).create_view(table)
 
@@ -85,12 +93,14 @@ def _connection(directory: str) -> duckdb.DuckDBPyConnection:
     connected: duckdb.DuckDBPyConnection = load_duckdb().connect(
         config={"memory_limit": _MEMORY, "temp_directory": directory}
     )
-    connected.execute("set TimeZone = 'UTC'")  # otherwise the limits of a day would depend on the machine's time zone
+    connected.execute(
+        "set TimeZone = 'UTC'"
+    )  # otherwise the beginning of a day would depend on the machine's time zone
     return connected
 
 
 def load_duckdb() -> Any:
-    """Import DuckDB. Raises MissingExtraError."""
+    """Import and return DuckDB. Raises MissingExtraError if it is not installed."""
     try:
         return import_module("duckdb")
     except ImportError as error:
