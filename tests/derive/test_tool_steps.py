@@ -251,6 +251,29 @@ def test_a_damaged_beginning_of_a_tool_leaves_the_tool(tmp_path: Path) -> None:
     assert [(result.name, result.result) for result in step.tool_results] == [("retrieve", 3)]
 
 
+def test_a_failed_tool_that_states_its_interaction_has_no_gap(tmp_path: Path) -> None:
+    """A tool of a joined session file names the interaction, and the model's call of it stays the model's."""
+    asks = {"tool_calls": [{"call_id": "c1", "name": "bash", "arguments": {}}]}
+    manual = {"interaction_id": "llm_1", "provider": None, "model": None, "body": {}, "response": asks}
+    tool = {"execution_id": "tool_1", "name": "bash", "call_id": "c1"}
+    ended = {**tool, "success": False, "result": None, "error": {"type": "", "message": "no such file"}}
+    records = (
+        ("start", {}),
+        ("llm_interaction", manual),
+        ("tool_call", {**tool, "arguments": {}, "interaction_id": "llm_1"}),
+        ("tool_result", ended),
+    )
+    (tmp_path / "run.jsonl").write_bytes(journal_of(*records))
+
+    run = load(tmp_path / "run.jsonl")
+
+    [step] = run.agent_steps
+    assert run.gaps == ()
+    assert [(result.call_id, result.success, result.error) for result in step.tool_results] == [
+        ("c1", False, "no such file")
+    ]
+
+
 def test_a_document_has_the_tools_without_its_journal(recorder: TrajectoryRecorder) -> None:
     """The document has the same tools as the journal."""
     use(recorder, "retrieve")

@@ -102,6 +102,29 @@ def test_a_clock_in_the_first_message_and_a_new_one_at_the_end() -> None:
     assert changes([7, 1, 2, 3, 4], [8, 1, 2, 3, 4, 9]) == [(0, 1, [8]), (5, 0, [9])]
 
 
+def test_two_changes_with_two_messages_between_them_stay_apart() -> None:
+    """Two equal messages in a row show that the lists continue equally."""
+    assert changes([1, 2, 3, 4, 5, 6, 7], [8, 2, 3, 9, 5, 6, 7]) == [(0, 1, [8]), (3, 1, [9])]
+
+
+def test_one_message_inserted_or_removed_is_one_change() -> None:
+    """The messages around the change stay, even if a message among them occurs twice."""
+    assert changes([1, 2, 3], [9, 1, 2, 3]) == [(0, 0, [9])]
+    assert changes([9, 1, 2, 3], [1, 2, 3]) == [(0, 1, [])]
+    assert changes([1, 9, 2, 3, 2, 4, 5], [1, 2, 4, 5]) == [(1, 3, [])]
+
+
+def test_a_repeated_message_stays_behind_a_replaced_one() -> None:
+    """Each occurrence stays. A replacement is tried before changes of as many messages that only remove or insert."""
+    assert changes([1, 5, 2, 5, 3], [9, 5, 2, 5, 3]) == [(0, 1, [9])]
+    assert changes([1, 2, 9, 2, 9, 4], [9, 2, 9, 2, 9, 4]) == [(0, 1, [9])]
+
+
+def test_if_the_last_two_messages_change_places_one_stays() -> None:
+    """The lists do not continue equally at their ends, so the rest is aligned."""
+    assert changes([1, 2, 3], [1, 3, 2]) == [(1, 0, [3]), (2, 1, [])]
+
+
 def test_what_moved_far_is_removed_and_inserted() -> None:
     """If two stretches change places, the longer one stays."""
     assert changes([*range(20), *range(100, 140)], [*range(100, 140), *range(20)]) == [

@@ -90,7 +90,8 @@ def _small_change(old: Numbers, at_old: int, new: Numbers, at_new: int) -> tuple
     """
     for removed, inserted in _SMALL_CHANGES:
         in_old, in_new = at_old + removed, at_new + inserted
-        if in_old < len(old) and in_new < len(new) and old[in_old : in_old + 2] == new[in_new : in_new + 2]:
+        # At the end of a list, a slice is empty. Two empty slices are not a place where both lists continue.
+        if in_old < len(old) and old[in_old : in_old + 2] == new[in_new : in_new + 2]:
             return removed, inserted
     return None
 
