@@ -32,7 +32,7 @@ MAX_UNINTERRUPTED_CHARS = 32 * 1024
 """The longest text that is searched in one call. No other thread runs during such a call."""
 
 current_yield: ContextVar[Callable[[], None] | None] = ContextVar("trace_recorder_yield", default=None)
-"""The function that lets other threads run, or None if a thread waits for the result."""
+"""The function that lets other threads run, or None if the current thread is not a background thread."""
 
 
 def yield_to_others() -> None:
@@ -91,7 +91,7 @@ class Event:
         self._tokens.put(None)
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait for the event, for `seconds` at most. Return whether it has happened."""
+        """Wait for the event, for `seconds` at most. Return whether the event has happened."""
         if not self._is_set:
             try:
                 self._tokens.get(timeout=seconds)

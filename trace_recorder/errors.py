@@ -52,7 +52,7 @@ class UnsupportedClientError(TraceRecorderError, TypeError):
 
 
 class BoundClientError(TraceRecorderError, ValueError):
-    """An HTTP client cannot be bound to two recorders."""
+    """The HTTP client of a client is bound to another recorder, which still runs."""
 
 
 class ReplayMismatchError(TraceRecorderError):

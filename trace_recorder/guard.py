@@ -1,9 +1,9 @@
 """The guard: failures of recording stop here and never reach the agent.
 
 `try_call` has the package's only blind `except`. `Guard` is used wherever recording runs inside the agent's calls. The
-agent continues after a failure. The failure is counted, logged once for each kind, and kept until it can be written to
-the journal as a gap. KeyboardInterrupt, cancellation and other exits are not failures of recording, so they are raised
-in the agent. So are exceptions of the agent's own signal handlers, which may run during recording.
+agent continues after a failure. The failure is counted, logged if it is the first of its kind, and kept until it can be
+written to the journal as a gap. KeyboardInterrupt, cancellation and other exits are not failures of recording, so they
+are raised in the agent. So are exceptions of the agent's own signal handlers, which may run during recording.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Guard:
         self.failures.append(failure)
 
     def note_recovery(self, what: str | None = None) -> None:
-        """Stop counting the repetitions of a failure that costs no record, and queue their number for the journal.
+        """Stop counting the repetitions of a failure that costs no record, and queue their count for the journal.
 
         If `what` is given, do so only if `what` is the action that failed.
         """

@@ -2,7 +2,8 @@
 
 `ClientSession._request` sends a request, and follows redirects. `send` is called in its place, for a wrapped session or
 for the whole process. The class of the response is replaced by a subclass, which records how the response is closed.
-The response's `content` becomes a reader that records each piece as aiohttp decodes it. aiohttp 3 is supported.
+The response's `content` becomes a reader that records each piece of the body after aiohttp has decoded the piece.
+aiohttp 3 is supported.
 """
 
 from __future__ import annotations

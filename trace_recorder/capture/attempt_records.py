@@ -206,7 +206,7 @@ _advice_given: list[str] = []
 
 
 def advise_usage(api: str, request: bytes, assembled: Payload) -> None:
-    """Log at INFO, once in each process, that a streamed call has no token counts, and which option to set.
+    """Log at INFO, once in each process, that a streamed call states no token counts, and which option asks for them.
 
     A call whose request sets that option, to True or False, is not logged.
     """

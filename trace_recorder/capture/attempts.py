@@ -1,9 +1,9 @@
 """Recognises attempts: requests that a program sends again after they failed.
 
-If the last request of a context failed, and the next one has the same address and body, the next one is another attempt
-of the same call. A redirected request counts as failed. A context variable keeps the failure, so that a request of
-another task or thread is not taken for the next attempt. The variable has only a digest of the request, because
-contexts may live long.
+If the last request of a context failed, and its next request has the same address and body, that next request is the
+next attempt of the same call. A redirected request counts as failed. A context variable keeps the failure, so that a
+request of another task or thread is not taken for the next attempt. The variable has only a digest of the request,
+because contexts may live long.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def identify(run: Run, sent: SentRequest) -> tuple[str, int, bool]:
 
 
 def remember_failure(run: Run, interaction_id: str, attempt: int, sent: SentRequest) -> None:
-    """Remember a request that failed. If this context sends the same request again, that is the next attempt."""
+    """Remember a request that failed. If this context repeats the request, that is the next attempt of the call."""
     _failed.set(_FailedAttempt(run, interaction_id, attempt, _digest(sent.url, sent.body)))
 
 
@@ -81,7 +81,7 @@ def forget_failure(interaction_id: str) -> None:
 def remember_redirect(
     run: Run, interaction_id: str, attempt: int, sent: SentRequest, headers: Sequence[tuple[bytes, bytes]]
 ) -> None:
-    """Remember a request that was redirected. If this context sends it to the new address, that is the next attempt."""
+    """Remember a request that was redirected. If this context follows the redirect, that is the next attempt."""
     location = next((value for name, value in headers if name.lower() == b"location"), b"")
     url = urljoin(sent.url, location.decode("latin-1"))
     _failed.set(_FailedAttempt(run, interaction_id, attempt, _digest(url, sent.body), redirected=True))

@@ -4,7 +4,7 @@ This module remembers which responses are not final, for all runs of this proces
 response later, with further requests. A poll may come from another client, thread or recorder than the call, but it
 belongs to the call's run. No lock is taken: each change is one operation of a dict.
 
-The final response is written as another `llm_response` of the call that it answers. A poll that fails, or gets a
+The final response is written as a further `llm_response` of the call that it answers. A poll that fails, or gets a
 response that is not final, is not written: the next poll gets the whole answer.
 """
 
@@ -81,7 +81,10 @@ def remember(call: BackgroundCall) -> None:
 
 
 def response_id(text: str) -> str | None:
-    """Return the id of a response, or None if the response is final."""
+    """Return the id of a response, or None if the response is final.
+
+    `text` is the body of the response, or the members of its record as JSON without braces.
+    """
     if not any(f'"{status}"' in text for status in NOT_FINAL):
         return None
     try:

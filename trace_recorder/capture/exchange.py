@@ -262,7 +262,7 @@ class Exchange:
         If the response ended early, `why` is the reason. `error` is the exception that ended the response, if any.
         """
         response = self.response
-        if response.done or self.run.abandoned or sys.is_finalizing():  # before the lock is taken, as in `Run.append`
+        if response.done or self.run.abandoned or sys.is_finalizing():  # checked before the lock, as in `Run.append`
             return
         if why is not None and error is None and self.cancelled_read is not None:
             error = self.cancelled_read

@@ -33,10 +33,10 @@ It returns a method to call instead, which may answer the request itself.
 
 @dataclass(slots=True)
 class Bound:
-    """How the requests of one client, or of the whole process, are recorded and answered.
+    """The recorder for the requests of one client, or of the whole process, and the functions that may answer them.
 
-    `binding` has the recorder. Each of `arounds` may answer requests, as a replay does. The last of `arounds` is the
-    outermost, and the recording is around all of them.
+    Each of `arounds` wraps the library's method, and may answer a request itself, as a replay does. The last of
+    `arounds` is the outermost, and the recording is around all of them.
     """
 
     binding: Binding | None = None
@@ -133,7 +133,7 @@ class MethodPatch:
             setattr(kind, seam.method, ours)
 
             def restore() -> None:
-                if vars(kind).get(seam.method) is ours:  # if another patch is around this one, this one stays
+                if vars(kind).get(seam.method) is ours:  # if other code has replaced our method, it stays
                     setattr(kind, seam.method, original)
 
             self._restore[seam.library] = restore
@@ -222,7 +222,7 @@ class ImportHook:
         def executed(module: ModuleType) -> None:
             vars(loader).pop("exec_module", None)
             execute(module)
-            if module.__name__ in self._libraries:  # a loader may execute another module first, such as zipimport's
+            if module.__name__ in self._libraries:  # a loader, such as zipimport's, may execute other modules first
                 self._on_import(module)
 
         vars(loader)["exec_module"] = executed

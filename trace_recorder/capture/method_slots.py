@@ -172,7 +172,7 @@ def _bound_method(client: object, method: str, here: Bound, original: Any) -> An
     def send(*arguments: Any, **keywords: Any) -> Any:
         before = bound_here.get()
         try:
-            bound_here.set(here)  # inside the `try`, so that it is reset if a signal handler raises right after it
+            bound_here.set(here)  # inside the `try`, so that it is undone if a signal handler then raises
             return call(*arguments, **keywords)
         finally:
             bound_here.set(before)
@@ -180,14 +180,14 @@ def _bound_method(client: object, method: str, here: Bound, original: Any) -> An
     async def send_async(*arguments: Any, **keywords: Any) -> Any:
         before = bound_here.get()
         try:
-            bound_here.set(here)  # inside the `try`, so that it is reset if a signal handler raises right after it
+            bound_here.set(here)  # inside the `try`, so that it is undone if a signal handler then raises
             return await call(*arguments, **keywords)
         finally:
             bound_here.set(before)  # `reset` fails if a coroutine is closed in another context
 
     replaced = getattr(client, method) if original is None else original
     bound: Any = update_wrapper(send_async if iscoroutinefunction(getattr(type(client), method)) else send, replaced)
-    del bound.__wrapped__  # it would keep the client alive
+    del bound.__wrapped__  # this attribute would keep the client alive
     bound.__signature__ = signature(replaced)
     bound.trace_recorder_bound = here
     bound.trace_recorder_original = original

@@ -28,7 +28,7 @@ from trace_recorder.values.jsonable import dump_members
 from trace_recorder.values.messages import Payload, without_none
 
 MAX_PARTS = 64
-"""The buffered text of a stream is cut into at most this many parts at once."""
+"""The text of a stream in the buffer is cut into at most this many parts. The parts of a long text are longer."""
 LARGE_BODY_BYTES = 48 * 1024
 """A plain body of more bytes than this is written in parts, and a request of more bytes is written in a thread."""
 SHORT_BYTES = 8 * 1024
@@ -47,7 +47,7 @@ PACKED_LEVEL = 3
 """The compression level of zlib for parts. Level 6 makes recorded streams 6 % smaller, and takes 1.7 times as long."""
 
 PART = "record a part of a response"
-"""The action that could not be done, in the report of a part that could not be written."""
+"""The action that the guard names if a part cannot be written."""
 UNDECODED = "a part of it could not be decoded"
 
 
@@ -60,7 +60,7 @@ class ReceivedResponse:
     """
 
     done = False
-    """Whether the end is on file or is being written. After that, no more chunks are taken."""
+    """Whether the end is on file or is being written. If so, no more chunks are taken."""
     status = 0
     is_stream = False
     is_live_stream = False
@@ -139,7 +139,7 @@ class ReceivedResponse:
 
     def is_short(self) -> bool:
         """Whether the unwritten text is so short that an event loop may write it."""
-        return self._buffered <= SHORT_BYTES or self.run.guard.strict  # a strict run raises at once
+        return self._buffered <= SHORT_BYTES or self.run.guard.strict  # a strict run raises here, not in a thread
 
     def size(self) -> int:
         """Return how many bytes are in memory."""
@@ -180,7 +180,10 @@ class ReceivedResponse:
 
     @contextmanager
     def held(self) -> Iterator[bool]:
-        """Take the lock, with a time limit, because its holder may be waiting for an interrupted thread."""
+        """Hold the lock in the block.
+
+        Yield False if it is not free in time: its holder may wait for an interrupted thread.
+        """
         is_held = self.lock.acquire(timeout=self.run.limits.lock_timeout_seconds)
         try:
             yield is_held

@@ -114,7 +114,7 @@ the first request.
 
 @dataclass(frozen=True, slots=True)
 class MakerSlot:
-    """An attribute with a function that makes HTTP clients. While it is bound, new clients record."""
+    """An attribute with a function that makes HTTP clients. While the function is bound, new clients record."""
 
     owner: Any
     name: str
@@ -204,7 +204,7 @@ def unwrap(client: Client) -> Client:
 
 
 def _slots_in(client: object) -> list[Slot]:
-    """Return a slot for each method, transport and maker through which a client's calls go.
+    """Return the slots through which a client's calls go: methods, transports, and makers of HTTP clients.
 
     Raises UnsupportedClientError.
     """
@@ -279,7 +279,7 @@ def _candidates(client: object) -> Iterator[Any]:
 
 
 def _make_http_client(client: object) -> None:
-    """Set the HTTP client that the module `openai` would make at its first call, which may be before a key is set."""
+    """Make the HTTP client that the module `openai` would make at its first call. This needs no API key."""
     if isinstance(client, ModuleType) and vars(client).get("http_client", client) is None:
         make = vars(client).get("DefaultHttpxClient")
         if make is not None:

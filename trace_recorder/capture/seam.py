@@ -255,7 +255,10 @@ def _poll(binding: Binding, request: Any) -> Exchange | None:
 
 
 def _is_large(run: Run, body: bytes) -> bool:
-    """Whether writing a request would delay an event loop. False in a strict run, where it must raise at once."""
+    """Whether a thread must write a request, which would delay an event loop.
+
+    False in a strict run, which raises at once.
+    """
     return len(body) > LARGE_BODY_BYTES and not run.guard.strict and run.new_bytes(body) > LARGE_BODY_BYTES
 
 

@@ -77,7 +77,7 @@ class StreamFlusher:
                         return
                     self._thread = thread
             for stream in streams:
-                try_call(stream.write_pending, lambda _: None)  # a strict run raises; other runs must not suffer
+                try_call(stream.write_pending, lambda _: None)  # a strict run raises, which must not stop the thread
 
 
 process_flusher = StreamFlusher()

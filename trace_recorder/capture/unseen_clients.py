@@ -114,10 +114,11 @@ class UnseenClients:
             restore()
 
     def report(self, document: Path, has_calls_since: str | None = None) -> None:
-        """Warn, once in a process, that there were connections to models but a run has no call, or may lack some.
+        """Warn, once in a process, of connections to models if a run has no call, or may lack calls.
 
-        If the run has calls, `has_calls_since` is the name that the run passed to `watch`. Then connections that were
-        made before the run began are left out. If there are listeners, they report the connections of a run with calls.
+        If the run has calls, `has_calls_since` is the name that the run passed to `watch`. Connections that were made
+        before that call of `watch` are then left out. For a run with calls, nothing is logged if there are listeners,
+        because these report the connections.
         """
         if self._is_reported or (has_calls_since is not None and self.listeners):
             return
@@ -139,7 +140,7 @@ class UnseenClients:
             return original(*arguments, **keywords)
 
         def restore() -> None:
-            if socket.getaddrinfo is getaddrinfo:  # if another patch is around this one, this one stays
+            if socket.getaddrinfo is getaddrinfo:  # if other code has replaced our function, it stays
                 socket.getaddrinfo = original
 
         self._restore = restore

@@ -27,7 +27,7 @@ from trace_recorder.capture.seam import (
 
 
 def send(make_request: Any, binding: Binding, pool: Any, *arguments: Any, **keywords: Any) -> Any:
-    """Send one attempt by a pool, and record it if it is a call of a model."""
+    """Send one attempt with a pool, and record the attempt if it is a call to a model."""
     request: LibraryRequest | None = None
     with guard.protect("read a request of urllib3"):
         request = read_request(pool, *arguments, **keywords)

@@ -91,7 +91,7 @@ def _joined(key: str, seen: Payload, value: Payload, depth: int) -> Payload:
 
 
 def keeps_first(key: str, seen: Payload, value: Payload) -> bool:
-    """Whether the first value is kept: an id, or any value if the next value is null or an empty string."""
+    """Whether the earlier value is kept: if it is an id, or if the next value is null or an empty string."""
     return value is None or bool(seen and (value == "" or key == "id"))
 
 
@@ -322,9 +322,9 @@ def _begins_another_call(delta: dict[str, Payload], candidate: dict[str, Payload
 
 
 def function_key(call: dict[str, Payload]) -> str:
-    """Return the member of a call or a declared tool that has its function: "function" or "custom".
+    """Return which member of a call or a declared tool has the function: "function" or "custom".
 
-    The member `type` names it. If `type` does not name a function's member, the member that is not empty is taken.
+    The value of `type` decides. If `type` has another value, the member that is not empty is taken.
     """
     names = [name for name in _FUNCTION_KEYS if isinstance(call.get(name), dict)]
     if call.get("type") in names:

@@ -1,8 +1,8 @@
 """Cohere's chat dialect, /v2/chat (https://docs.cohere.com/reference/chat).
 
 Messages, tools and tool calls have OpenAI's form, so `openai_chat.py` reads them. `tool_plan`, the plan that a model
-states before its tool calls, is reasoning. An answer has one `message`. Citations are kept in `extra`. `usage` has
-counts of all tokens, and smaller counts of the billed tokens. The counts of all tokens are read.
+states before its tool calls, is read as reasoning. An answer has one `message`. Citations are kept in `extra`. `usage`
+has counts of all tokens, and smaller counts of the billed tokens. The counts of all tokens are read.
 
 In a stream, the `type` of an event tells whether something begins, continues or ends. `index` is the position of a
 content block or of a tool call. `message-end` comes last and has the finish reason and the usage.

@@ -84,7 +84,7 @@ class Dialect:
     not_found: Callable[[str], Payload]
     """Returns the body of a "not found" error that has this message."""
     history: History | None
-    """None if requests are read as a whole."""
+    """The list of messages in a request, or None if requests are read as a whole."""
     numbers_calls: bool
     """Whether tool calls without an id get a made-up id, numbered through the whole request (`call_ids.py`)."""
     instructions_apart: bool
@@ -99,7 +99,7 @@ class Dialect:
     Some servers state them anyway. The recorder never changes a request.
     """
     background: Background | None
-    """None if the dialect makes no responses in the background."""
+    """How responses are polled, or None if the provider makes no responses in the background."""
 
 
 DIALECTS: registry.Records[Dialect] = registry.DIALECTS
@@ -176,7 +176,7 @@ def why_incomplete(joined: JoinedStream | None) -> str | None:
 
 
 NOT_FINAL = ("in_progress", "queued")
-"""The values of `status` while the model works."""
+"""The values of `status` in a response that is not final."""
 
 
 def background_id(body: Payload) -> str | None:

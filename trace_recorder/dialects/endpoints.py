@@ -138,7 +138,7 @@ def polled_response(method: str, path: str) -> tuple[str, str] | None:
 
 
 def sdk_of(endpoint: Endpoint) -> str | None:
-    """Return the name of the SDK that calls an endpoint, or None."""
+    """Return the name of the SDK that calls an endpoint, or None if no SDK is known."""
     dialect = dialect_of(endpoint.api)
     sdks = dialect.sdks if dialect else ()
     return endpoint.provider if endpoint.provider in sdks else next(iter(sdks), None)
@@ -192,7 +192,7 @@ def is_model_server(host: str, port: int | None, environment: Mapping[str, str])
 def may_be_call(host: str, port: int | None, path: str, environment: Mapping[str, str]) -> bool:
     """Whether a POST that matches no dialect may still be an LLM call.
 
-    It may be one if the host serves models, and the path is not that of a known operation, such as an upload of a file.
+    It may be one if the host serves models, and the path is not in `_OTHER_OPERATIONS`, such as an upload of a file.
     """
     return is_model_server(host, port, environment) and _OTHER_OPERATIONS.search(host + path) is None
 

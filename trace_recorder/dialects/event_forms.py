@@ -25,7 +25,7 @@ PIECES = (
 )
 """The members that contain the model's text, piece by piece."""
 TELLING = ("index", "output_index", "content_index", "summary_index", "item_id", "contentBlockIndex")
-"""The members whose values distinguish several texts under the same names."""
+"""The members whose values distinguish texts that have the same member name."""
 PIECE = "@piece"
 """The text that replaces the piece in the event that `MergedRuns` passes to `can_join`."""
 _PIECE_BEGIN = re.compile(rf'"(?:{"|".join(PIECES)})": ?(?="[^"])')
@@ -43,7 +43,7 @@ _MOST_LINES = 3
 _FEW_EVENTS, _MOST_EVENTS = 16, 128
 """At most this many events are read together: few at first, because a run may be short, and then more."""
 _MIN_EVENTS = 4
-"""If fewer events follow, each is read by itself."""
+"""Fewer events than this are read one by one."""
 _MOST_MISSES = 63
 """At most this many events are skipped after events that began no long run."""
 
@@ -52,7 +52,7 @@ Segment = tuple[str, str, str]
 
 
 class EventRun(Struct, frozen=True, gc=False):
-    """Neighbouring events of one form: their segments, and the lines between two of them."""
+    """Neighbouring events of one form: their segments, and the lines between two events."""
 
     segments: list[Segment]
     between: list[str]

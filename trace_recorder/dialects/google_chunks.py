@@ -72,7 +72,7 @@ def _ended(body: dict[str, Payload], candidates: list[dict[str, Payload]]) -> bo
 
 
 class _Candidate:
-    """One candidate that grows by chunks. Adjacent texts of one kind are joined."""
+    """One candidate that grows by chunks. Adjacent texts are joined, and so are adjacent thoughts."""
 
     def __init__(self) -> None:
         self._members: dict[str, Payload] = {}

@@ -164,7 +164,7 @@ _SDK_ONLY = frozenset({"output", "candidates", "done"})
 
 
 def read_flat_response(body: dict[str, Payload]) -> LLMResponse:
-    """Read a response with members that have the document's names."""
+    """Read a response whose members have the names of the document."""
     calls = tuple([read_tool_call(call) for call in as_list(body.get("tool_calls"))])
     content = as_text(body.get("content"))
     reasoning = as_text(body.get("reasoning")) or as_text(body.get("reasoning_content"))

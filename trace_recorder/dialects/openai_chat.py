@@ -1,10 +1,10 @@
 """The OpenAI chat dialect (/chat/completions): requests, responses and streams of OpenAI and compatible servers.
 
 Azure, Groq, Mistral, Together, DeepSeek, OpenRouter, vLLM and others differ from OpenAI in members that they add.
-Members that `Message` and `LLMResponse` lack keep their names in `extra`. The response's `extra` has such members of
-the first choice's message. A choice's `extra` has the members of the choice (log-probabilities, token ids). From the
-second choice on, the choice's `extra` also has the members of its message. Reasoning is never part of the content.
-`chat_chunks.py` joins the chunks of a stream.
+Members that `Message`, `Choice` and `LLMResponse` lack keep their names in `extra`. Members of a choice
+(log-probabilities, token ids) go into the choice's `extra`. Members of a choice's message go into the response's
+`extra` for the first choice, and into the choice's `extra` for all later choices. Reasoning is never part of the
+content. `chat_chunks.py` joins the chunks of a stream.
 """
 
 from __future__ import annotations

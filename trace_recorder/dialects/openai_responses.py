@@ -289,7 +289,7 @@ def _target_of(item: dict[str, Payload], kind: str, event: dict[str, Payload]) -
 
 
 def _build(target: dict[str, Payload], kind: str, event: dict[str, Payload]) -> None:
-    """Add the content of an event: a whole part, a piece of a text, or the complete text at its end."""
+    """Add the content of an event: a whole part, a piece of a text, or the complete text after all pieces."""
     target.update(as_dict(event.get("part")))
     word = kind.rpartition(".")[0].rpartition(".")[2].rpartition("_")[2]
     delta = event.get("delta")

@@ -146,7 +146,7 @@ class ToolBody:
 
 
 def current_execution(run: Run) -> str | None:
-    """Return the id of the tool execution of this run in which the caller runs, or None if it runs outside of tools."""
+    """Return the id of the tool execution in which the caller runs, or None outside of the tools of this run."""
     owner, identity = _executions.innermost() or (None, None)
     return identity if owner is run else None
 

@@ -151,7 +151,7 @@ def _name(format_name: str, identity: str) -> str:
 
 
 def write_run(run: ReadRun, directory: Path) -> Imported:
-    """Write a run into a directory, unless it is already there. Raises TrajectoryPathError and OSError."""
+    """Write a run into a directory, unless it is already there. Raises TrajectoryPathError or OSError."""
     for candidate in _candidates(directory, run.format, str(run.source["file"]), run.identity):
         journal = journal_path_for(candidate)
         if not (os.path.lexists(journal) or os.path.lexists(candidate)):

@@ -139,7 +139,8 @@ class Run:
                     written()
             if kind in _RUN_TEXT_KINDS and text:
                 self._texts.keep(seq, text)
-            if self._journal.is_removed and kind not in CAPTURED_CALL_KINDS:  # for a call, its next request does it
+            # after a record of a captured call, the next request recreates the journal
+            if self._journal.is_removed and kind not in CAPTURED_CALL_KINDS:
                 self._recreate_journal()
         self._after_record(kind, at_once=at_once)
 
@@ -334,7 +335,7 @@ class Run:
         self._items, self._elements = ItemEncoder(), RepeatedElements()  # to free memory while the recorder lives
 
     def _write_late_gaps(self) -> None:
-        """Record the failures of closing the files, at which the system may report an error of an earlier write."""
+        """Record failures to close the files. Such a failure may be the error of an earlier write."""
         self._journal.reopen()
         try:
             self._write_gaps()
@@ -372,7 +373,9 @@ class Run:
     def _end(self, ending: FinalStatus, final_result: object = None) -> None:
         with self.guard.protect("record the end of the run"):
             self.guard.note_recovery()
-            is_interrupted = ending.status == "interrupted"  # then a directory that the agent removed stays removed
+            is_interrupted = (
+                ending.status == "interrupted"
+            )  # if so, a directory that the agent removed is not made again
             self._recreate_after = math.inf if is_interrupted else 0.0
             self._prepare()
             seconds = round(time.perf_counter() - self.began, 6)
