@@ -99,7 +99,7 @@ def find(api: str, identity: str, preferred: Callable[[], Run | None]) -> tuple[
 
     Return None if no open run has such a call.
 
-    If several runs have such a call, the call of the run that `preferred` returns is taken.
+    If several runs have a call with this id, the call of the run that `preferred` returns is taken.
     """
     calls = [call for call in list(_calls.values()) if (call.api, call.response_id) == (api, identity)]
     in_open_runs = [(run, call) for call in calls if (run := call.run()) is not None and not run.closed]

@@ -1,9 +1,9 @@
 """Wraps clients of aiohttp, urllib3, requests, boto3, aiobotocore and google-genai by replacing one method of each.
 
-All requests of such a client go through one method. While the client is bound to a recorder or a replay, a replacement
-of this method sets the context variable `bound_here` during each call. Its value, a `Bound`, has the client's recorder
-and replays. The seam of the HTTP library that sends the request reads the variable (`method_seams.py`).
-`sdk_clients.py` binds the transports of httpx.
+All requests of each of these clients go through one method. While the client is bound to a recorder or a replay, a
+replacement of this method sets the context variable `bound_here` during each call. Its value, a `Bound`, has the
+client's recorder and replays. The seam of the HTTP library that sends the request reads the variable
+(`method_seams.py`). `sdk_clients.py` binds the transports of httpx.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from trace_recorder.signal_handlers import WeakRegistry, suppress
 Library = Literal["httpx", "httpx2"]
 
 LIBRARIES = ("httpx", "httpx2")
-"""The HTTP libraries whose clients are known."""
+"""The HTTP libraries whose clients have transports that can be wrapped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class MakerSlot:
 
 
 def maker_slots(owner: object) -> Iterator[MakerSlot]:
-    """Yield the attributes of an object that make HTTP clients later."""
+    """Yield a slot for each attribute of an object that makes HTTP clients later."""
     yield from (MakerSlot(owner, name) for name in MAKERS if getattr(owner, name, None) is not None)
 
 
@@ -224,7 +224,7 @@ def _check_bindings(slots: Sequence[Slot], client: object, target: Target) -> No
     if moving:
         warnings.warn(
             f"this {type(client).__name__} was bound to another recorder, which still runs; from now on its calls are "
-            "recorded by the new one. trace_recorder.wrap(client) follows the context instead.",
+            "recorded by the new one. trace_recorder.wrap(client) lets the recorder that is active at a call record it.",
             stacklevel=4,
         )
 
@@ -233,7 +233,7 @@ def _shared_client_error(client: object, other: object) -> BoundClientError:
     return BoundClientError(
         f"This {type(client).__name__} shares its HTTP client with another {type(other).__name__}, which is bound to "
         "another recorder that still runs. Give each its own HTTP client, or let both follow the context: "
-        "trace_recorder.wrap(client) records each call to the recorder that is active where it is made."
+        "trace_recorder.wrap(client) lets the recorder that is active where a call is made record the call."
     )
 
 

@@ -119,7 +119,7 @@ class LibraryRequest:
 
 
 ORIGIN_ATTRIBUTE = "trace_recorder_origin"
-"""The attribute of a response in which a replay names the recorded call that gave the answer."""
+"""The attribute of a replay's response. Its value names the recorded call that gave the answer."""
 
 
 def prepare() -> None:
@@ -224,7 +224,7 @@ def _begin_poll_or_note(binding: Binding, request: Any) -> Exchange | None:
 
 
 def _note_unread(binding: Binding, request: Any) -> None:
-    """Note a request to a model at an unknown address. The open run gets a gap with its host, once for each host.
+    """Note a request to a model at an unknown address. The open run gets a gap that names the host, once for each host.
 
     Only the host is on file, because an address may contain private data. No run is begun for such a request.
     """

@@ -41,7 +41,7 @@ class StreamFlusher:
         self.after_fork()
 
     def after_fork(self) -> None:
-        """Start empty in a forked child: the thread does not exist there, and its lock may never be released."""
+        """Start empty in a forked child: the thread does not exist there, and the old lock may never be released."""
         self.watched.clear()
         self._lock = new_lock()
         self._thread: threading.Thread | None = None

@@ -130,7 +130,7 @@ class AsyncBody:
 
 
 ORIGIN_EXTENSION = "trace_recorder_origin"
-"""The extension of a response in which a replay names the recorded call that gave the answer."""
+"""The extension of a replay's response. Its value names the recorded call that gave the answer."""
 
 
 def send(transport: Any, request: Any) -> Any:

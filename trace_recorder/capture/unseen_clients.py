@@ -33,7 +33,7 @@ _HTTP_LIBRARIES = (
 _MAX_NOTED = 10
 WHAT_IS_SEEN = (
     "Clients of httpx, httpx2, aiohttp, requests and urllib3 are seen, if they are wrapped or the process is "
-    "instrumented. For others see docs/attach.md, What is not seen."
+    "instrumented. For all other clients, see What is not seen in docs/attach.md."
 )
 WHAT_IS_ANSWERED = (
     "Only clients of httpx, httpx2, aiohttp, requests and urllib3 2 are answered from a recording. Give the SDK such a "

@@ -2,7 +2,7 @@
 
 A chunk has choices and other members. Each choice grows by deltas. Some servers identify a tool call in a delta by an
 index, some by an id, and some not at all. `_Calls` has one rule for all of them. Chunks are modified in place, because
-only this module has them.
+no other module uses them.
 
 `merge` merges every delta by one rule, including unknown members. Strings are concatenated if the dialect streams them
 in pieces. Lists grow, objects are merged, the first id is kept, and null and the empty string change nothing. For any
@@ -31,7 +31,7 @@ _DEPTH = 8
 
 
 class GrowingText:
-    """A text whose pieces are still arriving. `finish_texts` joins them once."""
+    """A text whose pieces are still arriving. `finish_texts` joins the pieces once."""
 
     __slots__ = ("pieces",)
 
@@ -142,7 +142,7 @@ def join_chunks(text: str, adapt: Callable[[dict[str, Payload]], Payload] | None
 
     `adapt` converts the JSON of an event that has a different form to the form of a chunk.
 
-    If every event was converted, it is unknown whether the stream is complete.
+    If `adapt` has converted every event, it is unknown whether the stream is complete.
     """
     joined = _JoinedChunks()
     runs = MergedRuns(_can_join if adapt is None else lambda _: False)

@@ -92,7 +92,7 @@ class Dialect:
     with_system: Callable[[dict[str, Payload], str], dict[str, Payload]] | None
     """Returns a request with this text as its system prompt. None if requests have no system prompt."""
     counting: Counting
-    """Which tokens the stated counts of input and output leave out."""
+    """Which tokens are missing in the counts of input and output tokens that an answer states."""
     usage_on_request: bool
     """Whether a stream states token counts only if `stream_options={"include_usage": True}` asks for them.
 

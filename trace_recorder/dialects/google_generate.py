@@ -156,9 +156,9 @@ def _kind(part: Payload) -> str:
 
 
 def _is_text(members: dict[str, Payload]) -> bool:
-    """Whether a part with an empty text is a text.
+    """Whether a part with an empty text counts as a text.
 
-    A part with a signature is a text. A part with an image is not.
+    It does if all its other members are empty, or belong to a text, as a signature does. An image does not.
     """
     return not any(is_nonempty(value) for name, value in members.items() if name not in _BESIDE_TEXT)
 

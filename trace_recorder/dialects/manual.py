@@ -235,7 +235,7 @@ def join_stream(text: str) -> JoinedStream:
 
 
 def read_step(messages: Sequence[Message] | None, data: Mapping[str, Payload], time: str) -> AgentStep:
-    """Read an `agent_step` record with these messages."""
+    """Return the step that an `agent_step` record states. `messages` are the messages of the step's prompt."""
     response = data.get("llm_response")
     texts = texts_of_members(data, _STEP_TEXTS)
     duration = data.get("duration_seconds")

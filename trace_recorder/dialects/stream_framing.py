@@ -7,11 +7,11 @@ event counts even if the connection ended before its empty line, because some se
 nothing, even if the text was cut off.
 
 Bedrock's streams consist of binary frames (https://smithy.io/2.0/aws/amazon-eventstream.html). On file, each frame is
-one line, `{"headers":{…},"payload":…}`. So its text is masked and joined like the text of any other stream. A JSON
-payload is unchanged. InvokeModel wraps an event of the model in base64, `{"bytes":"…"}`. The line of such a frame has
-the event under `event`, and the other members under `beside`. A frame consists of its length, the length of the
-headers, the CRC of these two, the headers, the payload, and the CRC of everything before. A header is a name and a
-typed value.
+one line, `{"headers":{…},"payload":…}`. So the text of the frame is masked and joined like the text of any other
+stream. A JSON payload is unchanged. InvokeModel wraps an event of the model in base64, `{"bytes":"…"}`. The line of
+such a frame has the event under `event`, and the other members under `beside`. A frame consists of its length, the
+length of the headers, the CRC of these two, the headers, the payload, and the CRC of everything before. A header is a
+name and a typed value.
 
 The dialects read the data of an event.
 """
@@ -97,7 +97,7 @@ def _headers_as_json(data: bytes) -> str:
 
 
 def _headers(data: bytes) -> Iterator[tuple[str, Payload]]:
-    """Yield the headers of a frame. A value that is not a string becomes its type and its bytes."""
+    """Yield the headers of a frame. A value that is not a string becomes a list of its type and its bytes in base64."""
     position = 0
     while position < len(data):
         name_length = data[position]
@@ -154,7 +154,7 @@ def encode_line(line: str) -> bytes:
 
 
 def _header(name: str, value: Payload) -> bytes:
-    """Return a header as bytes. A value is a text, or a type and its bytes in base64."""
+    """Return a header as bytes. `value` is a string, or a list of the value's type and the value's bytes in base64."""
     kind, data = (_STRING, value.encode()) if isinstance(value, str) else (value[0], base64.b64decode(value[1]))
     length = b"" if kind in _FIXED_BYTES else len(data).to_bytes(2, "big")
     return bytes([len(name.encode())]) + name.encode() + bytes([kind]) + length + data

@@ -151,7 +151,8 @@ def _open_and_lock(path: Path) -> Iterator[tuple[Journal, Status]]:
     fd = os.open(path, os.O_RDWR | os.O_APPEND | BINARY)
     writer = Journal(fd, path)
     try:
-        _lock(fd, path)
+        if lock(fd) is False:  # on a file system without locks, `_status` decides whether the run has ended
+            raise RecorderStateError(f"{path} is still being written. Amend the run when it has ended.")
         status = _status(path)
         data = path.read_bytes()
         writer.next_seq = 1 + max((record.seq for record in read(data) if isinstance(record, Record)), default=0)
@@ -162,11 +163,6 @@ def _open_and_lock(path: Path) -> Iterator[tuple[Journal, Status]]:
         yield writer, status
     finally:
         writer.close()
-
-
-def _lock(fd: int, path: Path) -> None:
-    if lock(fd) is False:  # on a file system without locks, `_status` decides whether the run has ended
-        raise RecorderStateError(f"{path} is still being written. Amend the run when it has ended.")
 
 
 def _status(path: Path) -> Status:

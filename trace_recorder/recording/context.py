@@ -237,9 +237,9 @@ class Step(_ContextBlock):
     """One step of the agent, while its block is open: `with recorder.step() as step:`.
 
     The agent may set `state`, `reflection` and `error` inside the block. If `state` is not set, the fold derives it.
-    While the block is open, the state is "thinking". After the block, the state is "error" if an exception left the
-    block, "calling_tool" if a tool was requested or run, and otherwise "completed". A step has no other attributes, so
-    setting a misspelt attribute raises AttributeError.
+    While the block is open, the state is "thinking". After the block, the state is "error" if `error` was set or an
+    exception left the block, "calling_tool" if a tool was requested or run, and otherwise "completed". A step has no
+    other attributes, so setting a misspelt attribute raises AttributeError.
     """
 
     __slots__ = ("_began", "_held", "_open", "error", "reflection", "state", "step_number")
