@@ -224,7 +224,7 @@ def _check_bindings(slots: Sequence[Slot], client: object, target: Target) -> No
     if moving:
         warnings.warn(
             f"this {type(client).__name__} was bound to another recorder, which still runs; from now on its calls are "
-            "recorded by the new one. trace_recorder.wrap(client) lets the recorder that is active at a call record it.",
+            "recorded by the new one. trace_recorder.wrap(client) uses the recorder that is active at each call.",
             stacklevel=4,
         )
 
@@ -233,7 +233,7 @@ def _shared_client_error(client: object, other: object) -> BoundClientError:
     return BoundClientError(
         f"This {type(client).__name__} shares its HTTP client with another {type(other).__name__}, which is bound to "
         "another recorder that still runs. Give each its own HTTP client, or let both follow the context: "
-        "trace_recorder.wrap(client) lets the recorder that is active where a call is made record the call."
+        "trace_recorder.wrap(client) uses the recorder that is active at each call."
     )
 
 

@@ -184,7 +184,7 @@ def provider_of_host(host: str) -> str | None:
 
 
 def is_model_server(host: str, port: int | None, environment: Mapping[str, str]) -> bool:
-    """Whether a host and port serve models: a provider's host, or a server that a variable of the SDKs names."""
+    """Whether a host and port serve models: a provider's host, or a server that an SDK's environment variable names."""
     name = canonical_host(host)
     return _is_provider(name, port) or (name, port) in _base_url_addresses(environment)
 

@@ -258,7 +258,7 @@ class _GrowingStep:
         self._pieces: dict[str, list[str]] = {}
 
     def grow(self, delta: dict[str, Payload]) -> None:
-        """Add a delta. Contents become parts or extend the last part. Summaries and annotations are collected."""
+        """Add a delta. A text extends the last part if that is a text. Any other content becomes a new part."""
         kind = kind_of(delta)
         if kind in _CONTENTS and kind != kind_of(self._members):
             if kind != "text" or not self._parts or kind_of(self._parts[-1]._members) != kind:

@@ -105,7 +105,7 @@ def read_tool(value: Payload) -> Tool:
 
 
 def read_tool_call(tool_call: Payload) -> ToolCall:
-    """Read one tool call, flat or with OpenAI's `function`."""
+    """Read one tool call. Its name and arguments are members of the call or, as at OpenAI, of its `function`."""
     members = as_dict(tool_call)
     inner = as_dict(members.get(function_key(members))) or members
     identity = as_text(members.get("call_id")) or as_text(members.get("id")) or ""

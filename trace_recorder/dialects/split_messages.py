@@ -14,7 +14,7 @@ from trace_recorder.values.messages import Message, Payload
 
 @dataclass(frozen=True, slots=True)
 class MergeRule:
-    """How a dialect merges neighbours.
+    """How a dialect merges neighbouring elements.
 
     `continues` returns whether an element belongs to the same message as the element before it. `merge` makes one
     message from several elements. Its arguments are the elements and their separate readings.
