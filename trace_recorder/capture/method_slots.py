@@ -162,7 +162,7 @@ def _bound_method(client: object, method: str, here: Bound, original: Any) -> An
 
     `original` is the client's own attribute of that name, or None.
     """
-    owner = ref(client)  # the client holds the function, and must be freed when its last user drops the client
+    owner = ref(client)  # weak, because the client holds the function, and must be freed with its last user
 
     def call(*arguments: Any, **keywords: Any) -> Any:
         if original is not None:

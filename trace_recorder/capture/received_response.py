@@ -259,7 +259,7 @@ class ReceivedResponse:
             self._write_lines(parts, data[: data.rfind(b"\n", 0, size) + 1], last=False)
             if self._buffered < before:
                 return
-        parts = self.buffer[:]  # chunks may be added after these meanwhile
+        parts = self.buffer[:]  # meanwhile the reading thread may add chunks after these
         data = joined_bytes(parts)
         is_whole = last or len(data) >= MAX_LINE_BYTES
         self._write_lines(parts, data if is_whole else data[: data.rfind(b"\n") + 1], last=is_whole)

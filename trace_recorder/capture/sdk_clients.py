@@ -67,7 +67,7 @@ def newest_library() -> Library:
 
 
 def library_of(http_client: object) -> str | None:
-    """Return the HTTP library whose client an object is: "httpx", "httpx2", or None."""
+    """Return the library of an HTTP client: "httpx", "httpx2", or None for any other object."""
     for kind in type(http_client).__mro__:
         library = kind.__module__.partition(".")[0]
         if library in LIBRARIES and kind.__name__ in ("Client", "AsyncClient"):

@@ -65,7 +65,7 @@ class Background(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """The form of requests and responses at some addresses. Every member must be given."""
+    """The form of the requests and responses of some providers, and how to read them. Every member must be given."""
 
     name: str
     """The name of the dialect on file, `api`."""

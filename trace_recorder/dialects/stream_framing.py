@@ -35,7 +35,7 @@ MEDIA_TYPE = "application/vnd.amazon.eventstream"
 FRAMING = "aws-eventstream"
 EXCEPTION_HEADER = ":exception-type"
 LINE_BEGINS = '{"headers":{'
-"""How each line of a stream of frames begins."""
+"""The beginning of each line of a stream of frames."""
 
 _PRELUDE = struct.Struct(">III")
 _CRC = struct.Struct(">I")

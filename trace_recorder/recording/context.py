@@ -1,7 +1,7 @@
 """Steps and sub-agents: the current step and agent, kept in a context variable.
 
 A step context names the current step and agent. It applies until its `with` block is left. A task that was started in
-the block keeps the step context even after the block. So does a thread that runs in a copy of the context. So each of
+the block keeps the step context even after the block. So does a thread that runs in a copy of the context. Thus each of
 ten concurrent sub-agents has a step context of its own. A step context belongs to one run, and does not apply to
 records of another recorder. Each record of a step has the step's id, by which the fold collects these records. So a
 process that is killed during a step loses nothing.

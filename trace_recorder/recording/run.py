@@ -297,7 +297,7 @@ class Run:
 
     @property
     def is_long(self) -> bool:
-        """Whether writing the document takes too long for an event loop to wait."""
+        """Whether writing the document takes too long to be done in an event loop."""
         return self._journal.end > self.limits.document.at_once_bytes
 
     def save(self) -> None:
