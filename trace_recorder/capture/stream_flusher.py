@@ -71,7 +71,7 @@ class StreamFlusher:
             self.watched.difference_update(streams)
             if not streams:
                 with self._lock:
-                    # Unset the thread before the set is read. So a thread that adds a stream later starts a new flusher.
+                    # Before the set is read: so a thread that adds a stream after that starts a new flusher.
                     self._thread = None
                     if not self.watched:
                         return

@@ -26,7 +26,7 @@ def is_reference(part: Payload) -> bool:
 
 
 class Blocks:
-    """Collects the blocks of one answer, or of one message that is sent back."""
+    """Collects the blocks of one answer, or of one message of a request."""
 
     __slots__ = ("_gathered", "_has_text")
 

@@ -103,7 +103,7 @@ def _as_parts(value: Payload) -> list[Payload]:
 
 
 def _with_parts(parts: list[Payload], more: list[Payload], depth: int) -> list[Payload]:
-    """Append parts to a list. A fragment is merged into the part before it."""
+    """Append parts to a list. A part that continues the part before it is merged into that part."""
     for part in more:
         if parts and depth and _is_fragment(part, parts[-1]):
             merge(parts[-1], part, depth - 1)

@@ -121,7 +121,7 @@ class EventForm:
         return None
 
     def _segments(self, lines: list[str], between: list[str]) -> list[Segment]:
-        """Return the segments of events up to the first of a different form.
+        """Return the segments of the events before the first one that has a different form.
 
         The lines `between` come before each event.
         """

@@ -99,7 +99,7 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
 
 
 def _several(value: Payload) -> list[Payload]:
-    """Return a list unchanged, or a list of a single text or object."""
+    """Return a list unchanged, and a single text or object as a list with one element."""
     return value if isinstance(value, list) else [] if value is None else [value]
 
 

@@ -156,7 +156,7 @@ class Members(dict[str, Payload]):
         return numbers
 
     def integers_inside(self, *alternatives: tuple[str, Sequence[str]]) -> list[int | None]:
-        """For each name, take the member of that name from the first inner object that has it as a whole number, even 0.
+        """For each name, take the member from the first inner object in which it is a whole number, even 0.
 
         Each name comes with the names of the inner objects that may have the member. All other members of an object
         stay in the object, except nulls. An object that becomes empty is removed.
