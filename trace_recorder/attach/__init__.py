@@ -1,1 +1,1 @@
-"""The functions and classes that users call: the recorder, the current recorder, the whole process, other processes."""
+"""The functions and classes that users call to record a client, the whole process, or another program."""

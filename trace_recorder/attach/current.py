@@ -79,7 +79,7 @@ def tool(*, name: str | None = None) -> Callable[[tools.Tool], tools.Tool]: ...
 
 
 def tool(function: Callable[..., object] | None = None, /, *, name: str | None = None) -> object:
-    """Record the calls of a function as executions of a tool, to the recorder that is active where it is called.
+    """Record the calls of a function as executions of a tool, by the recorder that is active at each call.
 
     Use this as a decorator, with or without a name, as `TrajectoryRecorder.tool`.
     """

@@ -16,9 +16,10 @@ from trace_recorder.recording.run import Run
 
 
 class DefaultTarget:
-    """The target of captured calls that the current recorder records if its run is open.
+    """The target of calls by clients that are not wrapped.
 
-    Otherwise the recorder that `recorder` returns records them.
+    The current recorder records a call if its run is open. Otherwise the recorder that `recorder` returns records the
+    call.
     """
 
     def __init__(self, recorder: Callable[[], TrajectoryRecorder]) -> None:
@@ -27,7 +28,7 @@ class DefaultTarget:
     def open_run(self) -> Run | None:
         """Return the run of the current recorder if it is open.
 
-        Otherwise return the run of the other recorder, and begin it if necessary.
+        Otherwise return the run of the recorder that `recorder` returns, and begin it if necessary.
         """
         recorder: TrajectoryRecorder | None = None
         with guard.protect("find the run of a call"):

@@ -159,7 +159,7 @@ class Lifecycle:
             self._exporting.flush(self.run)
             self.run.finish(ending, final_result)
             self._exporting.end()
-            self._finalizer.detach()  # the finalizer would keep the run alive as long as this recorder
+            self._finalizer.detach()  # otherwise the finalizer would keep the run in memory as long as this recorder
 
     def end_locked(self, ending: FinalStatus) -> None:
         """Take the lock, and end the run. The calling thread does not hold the lock yet."""

@@ -210,7 +210,7 @@ class TrajectoryRecorder:
     def record_llm_interaction(
         self, messages: object, response: object, provider: str, model: str, tools: object = None
     ) -> None:
-        """Record a call to a model that is not captured: its prompt, its answer, and its tools.
+        """Record an LLM call that is not captured: its prompt, its answer, and its tools.
 
         Messages, response and tools may be dicts, objects with attributes, pydantic models, dataclasses, or an SDK's
         own objects. They are copied at once. If `response` is an exception, a failed call is recorded.
@@ -310,9 +310,10 @@ class TrajectoryRecorder:
     def step(self, step_number: int | None = None) -> steps.Step:
         """Begin a step, as a context manager, sync or async.
 
-        The LLM calls and tools in the `with` block belong to the step. Its number is `step_number`, or else the
-        number of the last step of any agent, plus one. The returned step's `state`, `reflection` and `error` may be
-        set. An exception in the block is not suppressed. Raises TypeError if `step_number` is not a number.
+        The LLM calls and tools in the `with` block belong to the step. Its number is `step_number`. The default is one
+        more than the number of the run's last step, whichever agent made that step. The returned step's `state`,
+        `reflection` and `error` may be set. An exception in the block is not suppressed. Raises TypeError if
+        `step_number` is not a number.
         """
         numbers = ArgumentReader("step()")
         number = None if step_number is None else numbers.integer("step_number", step_number)

@@ -30,7 +30,8 @@ def rename_exclusive(path: str | Path, name: str | Path) -> None:
     failed = _rename_with_flags(path, name, _NOREPLACE)
     if failed == 0:
         return
-    if failed not in (None, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM):  # EPERM: a sandbox
+    # a sandbox that forbids the call gives EPERM
+    if failed not in (None, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM):
         raise OSError(failed, os.strerror(failed), str(name))
     try:
         os.link(path, name)
@@ -125,9 +126,9 @@ def create_filled(
 ) -> tuple[int, Named]:
     """Create a file with mode 0600 at the path `temporary`.
 
-    `fill` writes its content. Then `take_name` renames it. Return the open descriptor, which appends, and the result of
-    `take_name`. A process that is killed leaves at most the temporary file. Raises OSError, and the exceptions of the
-    two functions. After an exception, no file is left.
+    `fill` writes its content. Then `take_name` renames it. Return the descriptor, which is open for appending, and the
+    result of `take_name`. A process that is killed leaves at most the temporary file. Raises OSError, and the
+    exceptions of the two functions. After an exception, no file is left.
     """
     fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | BINARY, 0o600)
     try:

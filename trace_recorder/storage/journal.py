@@ -30,12 +30,12 @@ from trace_recorder.storage.file_system import (
 from trace_recorder.storage.journal_lines import Data, lines_in_pieces
 
 _COPY_BYTES = 1 << 20
-"""A removed journal is copied in blocks of this many bytes."""
+"""The content of a removed journal is copied to a new file in blocks of this many bytes."""
 
 _JOINED_BYTES = 256 * 1024
-"""If the pieces of some lines have at most this many bytes together, they are joined and written by `write`.
+"""If the lines of one write have at most this many bytes together, their pieces are joined and written by `write`.
 
-Otherwise they are written by `writev`.
+Otherwise the pieces are written by `writev`.
 """
 _MOST_PIECES = 1000
 """One `writev` writes at most this many pieces. Systems accept 1,024."""
@@ -164,7 +164,10 @@ class Journal:
 
     @property
     def size(self) -> int:
-        """The size of the file in bytes. The system is asked, because Ctrl-C could make a count of our own wrong."""
+        """The size of the file in bytes.
+
+        It comes from the system, because Ctrl-C could make a counter of our own wrong.
+        """
         return self._open.stat().st_size
 
     @property
@@ -198,7 +201,7 @@ class Journal:
 
         Raises FileExistsError if another file has its name, and any other OSError.
         """
-        if self.path.exists():  # checked before everything is copied
+        if self.path.exists():  # before the copy, which may take long
             raise FileExistsError(f"{self.path} was removed, and another file has its name")
         old = self._open
         self._file = Descriptor(_create_locked(self.path, self._copy_to, sync=self.sync))

@@ -38,7 +38,7 @@ class EncodedData:
 
 
 Data = str | EncodedData | Callable[[Sequence[int]], str]
-"""A record's data: JSON text on one line, this text encoded, or a function.
+"""A record's data: JSON text on one line, `EncodedData`, or a function.
 
 The function gets the CRCs of the records before it in the same write, and returns the text.
 """
@@ -152,7 +152,7 @@ def _product(first: int, other: int) -> int:
 
 
 _POWERS = tuple(accumulate(range(31), lambda power, _: _product(power, power), initial=_ONE >> 1))
-"""x to the power of 1, 2, 4, 8, … 2³¹."""
+"""The polynomials x to the power of 1, 2, 4, 8, … 2³¹, modulo the polynomial of CRC-32."""
 
 
 def error_text(error: BaseException) -> str:

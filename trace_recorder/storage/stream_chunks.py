@@ -2,8 +2,9 @@
 
 A record has a part of the stream's text. `chunk_ends` states where each chunk of the part ends: how many newlines the
 chunk has and, after a `+`, how many bytes follow its last newline. `2*50` means fifty chunks of two lines each.
-Providers send whole events, so the member is short. It has the ends in the masked text. Masking keeps all newlines, so
-it changes only the ends of chunks that end inside a line. A chunk that ended inside a secret ends after the mask.
+Providers send whole events, so the member is short. `chunk_ends` has the ends in the masked text. Masking keeps all
+newlines, so it changes only the ends of chunks that end inside a line. A chunk that ended inside a secret ends after
+the mask.
 
 `chunk_times` has the time of each chunk in milliseconds. The first is the time since the request, and each other is the
 time since the chunk before it. The numbers are written as unsigned base64 VLQ: digits of five bits, the lowest first,
@@ -75,9 +76,8 @@ def read_chunks(parts: Iterable[tuple[bytes, Mapping[str, Payload]]]) -> tuple[T
     chunks: list[TimedBytes] = []
     for text, data in parts:
         times = list(_decode_times(_require_text(data["chunk_times"])))
-        ends = list(
-            islice(_decode_ends(_require_text(data["chunk_ends"]), text), len(times) + 1)
-        )  # a hostile file may state any number
+        # a hostile file may state any number of chunks
+        ends = list(islice(_decode_ends(_require_text(data["chunk_ends"]), text), len(times) + 1))
         if len(ends) != len(times):
             raise ValueError(f"there are {len(times)} times, but another number of chunks")
         pieces = [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]

@@ -1,8 +1,7 @@
-"""The request to record, which a command such as `trace-recorder run` passes to the processes of the agent.
+"""The request to record an agent.
 
-It is in an environment variable.
-
-The variable reaches every descendant process. A process without it records nothing. The first process that asks for its
+A command such as `trace-recorder run` passes the request to the agent's processes in an environment variable. The
+variable reaches every descendant process. A process without it records nothing. The first process that asks for its
 file gets the file that the user named.
 """
 

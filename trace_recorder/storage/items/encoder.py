@@ -3,11 +3,11 @@
 Each LLM request of a conversation repeats the messages before it. `ItemEncoder` takes a request's JSON apart. Each
 element of a list of objects (messages, contents, tools, …) becomes an item. So does each large member, and each large
 string inside an element. An item is written once, in an `item` record, and has a number. The record of the request
-refers to items by their numbers. `table.py` expands it to the JSON that was sent. Two values are the same item if their
-JSON texts are the same. The rules are the same for every provider, because this module does not know the meaning of
-members.
+refers to items by their numbers. `table.py` expands such a record to the JSON that was sent. Two values are the same
+item if their JSON texts are the same. The rules are the same for every provider, because this module does not know the
+meaning of members.
 
-    item         {"n": 7, "value": …}                                     an element or a large member
+item         {"n": 7, "value": …}                                     an element or a large member
                  {"n": 8, "value": {… "@string:3" …}, "strings": {"@string:3": 3}}
                  {"s": 3, "value": "…"}                                   a large string inside an element
     in a record  "body": the request with null in place of what is in `items`
@@ -55,7 +55,7 @@ from trace_recorder.values.messages import Payload
 MIN_MEMBER_CHARACTERS = 256
 """A member of a request that is not a list of objects becomes an item if it has at least this many characters."""
 MIN_PREPARED_BYTES = 32 * 1024
-"""If more bytes of a request are new, `prepare` takes out its large strings before the run's lock is taken."""
+"""If more bytes than this are new in a request, `prepare` takes out its large strings."""
 MAX_KNOWN_ITEMS = 16_384
 """An encoder remembers at most this many items, and forgets the oldest first.
 
@@ -103,7 +103,8 @@ class Encoded:
     def check(self, crcs: Sequence[int]) -> str:
         """Return the member `check` of the request's record as JSON text.
 
-        `crcs` are the CRCs of the records of the new items. If a write is repeated, this is called again.
+        `crcs` are the CRCs of the records of the new items. This is called again if the write of the records must be
+        repeated.
         """
         for new, crc in zip(self.new, crcs, strict=True):
             new.item.crc = crc
@@ -119,7 +120,7 @@ class ItemEncoder:
     """The encoder of the requests of one journal.
 
     Not thread-safe: the caller holds the run's lock. An item counts as written only after `Encoded.mark_written`. If
-    its record could not be written, it is new again in the next request.
+    its record could not be written, the item is new again in the next request.
     """
 
     def __init__(self, *, max_known_items: int = MAX_KNOWN_ITEMS, numbers: dict[str, int] | None = None) -> None:
@@ -166,7 +167,7 @@ class ItemEncoder:
         )
 
         def keep() -> None:
-            # requests that were encoded since this call of `encode` have prefixes in `self._prefixes`
+            # another request may have been encoded since, and have its prefix in `self._prefixes`
             self._prefixes = newest_prefixes(prefix, [*self._prefixes, *prefixes])
 
         return self._encoded(items, body, parts, keep)
@@ -176,7 +177,7 @@ class ItemEncoder:
 
         If an element has an `item`, the number of this item is written. Otherwise the element gets an `item`.
         """
-        growing, self._growing = self._growing, []  # as with the prefixes in `encode`
+        growing, self._growing = self._growing, []  # empty until all is on file, as the prefixes in `encode`
         items = RequestItems(self._known, self._next)
         body: list[str] = []
         parts: dict[str, int | ItemList] = {}

@@ -4,14 +4,14 @@ An element that was written before keeps its number. `RequestItems` gives the ne
 are the same item if their JSON texts have the same bytes. `encoder.py` describes the format.
 
 A list of many ranges may be written relative to a base: an earlier list of the same name that is written in full. A
-part of the base is found even if elements before it were inserted, removed or replaced. When the lists relative to one
-base have more ranges together than the list itself, the list is written in full, and becomes the next base. So n calls
-whose lists have n ranges each take about n^1.5 ranges instead of n^2.
+part of the base is found even if elements before it were inserted, removed or replaced. The lists that refer to one
+base may have only about as many ranges together as one list in full. After that, the next list is written in full, and
+becomes the base. So n calls whose lists have n ranges each take about n^1.5 ranges instead of n^2.
 
 A `ConversationPrefix` is the newest request of a conversation, cut in two: the head, up to the end of its longest list,
 and the tail. If a later request begins with this head and ends with this tail, only the bytes between them are parsed
-and hashed. They add elements to the list. `encoder.py` chooses the prefix of a request, and takes requests apart.
-`large_strings.py` replaces large strings by marks.
+and hashed. These bytes are the elements that the request adds to the list. `encoder.py` chooses the prefix of a
+request, and takes requests apart. `large_strings.py` replaces large strings by marks.
 """
 
 from __future__ import annotations
@@ -118,8 +118,9 @@ Parts = Mapping[str, int | ItemList]
 class RequestItems:
     """The items of one request.
 
-    `known` has the items that were written before it, and `new` has the others, both by their keys. In `known`, an item
-    is one integer: its number, and its CRC in the lowest 32 bits. This halves the memory of tens of thousands of items.
+    `known` maps the keys of items that were written before to integers. An integer has the number of an item, and the
+    CRC of its record in the lowest 32 bits. This halves the memory of tens of thousands of items. `new` maps the keys
+    of all other items to their records.
     """
 
     def __init__(self, known: Mapping[bytes, int], next_numbers: dict[str, int]) -> None:
@@ -206,7 +207,7 @@ def _contains(text: str, placeholder: str) -> bool:
 
 
 MAX_FULL_RANGES = 12
-"""A list with more ranges may be written relative to an earlier full list, or be the base of later lists."""
+"""A list with more ranges than this refers to an earlier full list if possible, or becomes a base itself."""
 
 
 class Base:
@@ -222,7 +223,7 @@ class Base:
 
     @cached_property
     def _positions(self) -> dict[int, int]:
-        """The first position of each number."""
+        """The first position in this base of each number."""
         return {number: position for position, number in reversed(list(enumerate(self.numbers)))}
 
     def ranges_of(self, numbers: array[int]) -> list[Payload]:
@@ -283,7 +284,7 @@ def _common_length(numbers: Sequence[int], begin: int, other: Sequence[int], pla
 
 
 MAX_PREFIXES = 64
-"""At most this many prefixes are kept, the newest."""
+"""Only the newest prefixes are kept, at most this many."""
 MAX_PREFIX_BYTES = 8 * 1024 * 1024
 """The kept prefixes except the newest have at most this many bytes together. The oldest are dropped first."""
 MAX_NEWEST_BYTES = 16 * 1024 * 1024

@@ -1,8 +1,8 @@
 """Expands items: returns the JSON that was sent, from the records that `ItemEncoder` wrote.
 
 `encoder.py` describes the records. Nothing in them is trusted. Ranges are checked before they are expanded. If an item
-is missing, because its line is damaged, only the calls that use it cannot be read. `ItemTable.check` tests whether the
-items of a record are the items that were written for it.
+is missing, because its line is damaged, the calls that use the item cannot be read, but all other calls can.
+`ItemTable.check` tests whether the items of a record are the items that were written for it.
 
 An `ItemTable` keeps all items in memory. A `DiskBackedItems` caches only the newest items, keeps 16 bytes for each
 other item, and reads its value from an open `JournalFile` again.
@@ -26,10 +26,10 @@ from trace_recorder.values.messages import Payload
 MAX_MISSING_ITEMS = 100_000
 """At most this many item records may be missing from a journal.
 
-An item whose number shows that more are missing is invalid.
+An item with a larger number is invalid, because it would mean that more records are missing.
 """
 _MAX_REPEATS = 4
-"""The ranges of one list may repeat items, up to this many times the number of all items.
+"""The ranges of one list may have at most this many times as many numbers as the journal has items.
 
 More would exhaust the memory.
 """
@@ -104,7 +104,7 @@ class ItemTable:
     def add_base(self, seq: int, items: Mapping[str, Payload]) -> None:
         """Keep the lists that the record `seq` has in full, because later lists may refer to them.
 
-        `items` is the member of that record.
+        `items` is the member of the record that has them.
         """
         full = {}
         for name, part in items.items():
@@ -233,12 +233,12 @@ class JournalFile:
     def __del__(self) -> None:
         file, self._file = self._file, None
         if file is not None:
-            with suppress(OSError):  # it was only read
+            with suppress(OSError):  # an error does not matter, because the file was only read
                 file.close()
 
 
 class DiskBackedItems(ItemTable):
-    """An `ItemTable` of one journal that reads the values of older items from the journal again.
+    """An `ItemTable` that keeps only the newest values in memory, and reads other values from the journal again.
 
     It gets the item records in the order of the journal.
     """

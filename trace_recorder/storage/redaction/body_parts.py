@@ -83,7 +83,7 @@ def _part(text: str, masked: str, redacted: int, within: str | None = None, *, i
 
 
 def _outside(masks: Masks, text: str, *, last: bool) -> BodyPart:
-    """Return a part that begins outside of strings. Raises ValueError if it is not JSON."""
+    """Return a part that begins outside of strings. Raises ValueError if the text is not JSON."""
     whole = _WHOLE.match(text)
     tail = _TAIL.match(text, whole.end() if whole else 0)
     position = tail.end() if tail else 0

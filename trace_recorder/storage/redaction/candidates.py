@@ -257,7 +257,7 @@ class Beginnings:
         self._tables = tuple(map(bytes, tables))
 
     def positions(self, data: bytes) -> list[int]:
-        """Return the positions in the bytes of a text at which one of these words may begin, in order."""
+        """Return the positions in the bytes of a text at which three of these letters stand, in order."""
         first, second, third = self._tables
         from_bytes = int.from_bytes
         positions: list[int] = []

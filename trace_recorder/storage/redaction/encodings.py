@@ -115,7 +115,7 @@ def _is_text(plain: str, position: int) -> bool:
 
 
 def mask_encoded(text: str, runs: list[int], mask: Mask) -> str:
-    """Mask the encoded words of a text that have secrets.
+    """Mask the words of a text in which a secret is encoded.
 
     `mask` masks a decoded text. `runs` are the positions of the long runs in the text (`PreparedText.runs`).
     """

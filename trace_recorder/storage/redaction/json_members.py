@@ -5,8 +5,8 @@ a secret, whatever it looks like, unless it is a placeholder (`is_secret_member`
 string that is itself JSON, such as a tool's arguments. It also applies to a part of such a string, as a model streams
 it (`mask_fields`). The headers and the authorization of an MCP server are secrets by the API's definition
 (`mcp_secrets`). If a string is a table of labels, such as a file of translations, its labels are not masked
-(`_is_table_of_labels`). Invariant: a value is masked only where it has such a name. It is not learned, because a
-password may be a word.
+(`_is_table_of_labels`). Invariant: a value is masked only where it has such a name. The run does not learn the value,
+because a password may be a word.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _FEWEST_LABELS = 6
 _MAX_JUDGED = 1000
 """A table is judged by at most this many of its strings."""
 _REFERENCE = re.compile(r"\[%[^\[\]]{0,200}%\]|\{[^{}]{0,200}\}|")
-"""A reference to another label, a variable, or an empty text."""
+"""A label that is only a reference to another label, a variable, or empty."""
 _NO_LABEL = re.compile(r"[0-9@#$^+=~_\\|]")
 _OPENING = "\"'([{<*- \u00ab\u00a1\u00bf\u201c\u201e"
 _FIELD = re.compile(r"\"\s{0,20}+:\s{0,20}+\"")
@@ -136,8 +136,8 @@ def _fields(text: str) -> Iterator[tuple[str, int, int]]:
 def _name_begins(text: str, end: int) -> int:
     """Return the position at which the name of a field begins. `end` is the position at which the name ends.
 
-    For a long name, return the beginning of its last letters. The quote before the name may be missing, because it is
-    in an earlier part of the text.
+    Only the last `_LONGEST_NAME` characters of a long name are examined. The quote before the name may be missing,
+    because it is in an earlier part of the text.
     """
     first = max(0, end - _LONGEST_NAME)
     return max(text.rfind('"', first, end) + 1, first)
@@ -196,7 +196,7 @@ def _is_label(text: str) -> bool:
 
 
 def open_field(text: str) -> int:
-    """Return the beginning of the name of a secret field whose value is still open at the end of a text, or -1."""
+    """Return the beginning of the name of a secret field whose string does not end in the text, or -1."""
     last = None
     for match in _FIELD.finditer(text, max(0, len(text) - _LONGEST_OPEN)):
         last = match
@@ -210,7 +210,10 @@ def open_field(text: str) -> int:
 
 @dataclass(slots=True)
 class _OpenObject:
-    """An object of JSON while it is read. `secrets` are strings that are secrets if the object is an MCP server."""
+    """An object of JSON while it is read.
+
+    `secrets` has the spans of strings that are secrets if the object is an MCP server.
+    """
 
     name: str
     is_mcp: bool = False

@@ -1,8 +1,8 @@
-"""The strings of JSON text: their positions, their decoded texts, and the member of each.
+"""Finds the strings of JSON text: their positions, their decoded texts, and the member of each.
 
-The text is not parsed, so it may be cut off. A span of a string includes its quotes. Other modules decide what is a
-secret. `mask_together` masks several strings with one search, because beginning a search costs as much as
-searching hundreds of characters.
+The JSON is not parsed, so it may be cut off. A span of a string includes its quotes. Other modules decide what is a
+secret. `mask_together` masks several strings with one search, because beginning a search costs as much as searching
+hundreds of characters.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def mask_together(texts: list[str], mask: Callable[[str], str]) -> list[str]:
 
 
 def without_escapes(text: str) -> tuple[str, list[tuple[int, int]]]:
-    """Return JSON text with its escapes of ASCII decoded, for a quick search, and the spans of these escapes."""
+    """Return JSON text with its escaped ASCII characters decoded, and the spans that their escapes had."""
     if not ("\\u00" in text or "\\/" in text):
         return text, []
     parts: list[str] = []

@@ -41,9 +41,9 @@ _LESS_RARE = f"{_MARKS}/|"
 A literal that is found by one of them is searched together with the pattern of the text after it.
 """
 _IN_WORDS = "[A-Za-z0-9+/_.=~:|@%!-]"
-"""If a literal consists of these characters, the literal of each key is in `PreparedText.words`.
+"""A literal that consists of these characters is searched in `PreparedText.words`.
 
-Any other literal is searched in the text itself.
+Any other literal is searched in the whole text.
 """
 _HEAD = 8
 """A literal without a rare character or a mark is searched only near `PreparedText.runs`, within this distance."""
@@ -90,7 +90,8 @@ class _Finder:
         """
         by_head: list[Candidate] = []
         """The forms whose literal is found by its last mark, each with the offset of the mark in the literal."""
-        options: dict[str, list[str]] = defaultdict(list, {mark: [] for mark in _MARKS})  # the most frequent first
+        # the marks come first, because most literals are found by a mark
+        options: dict[str, list[str]] = defaultdict(list, {mark: [] for mark in _MARKS})
         for form in forms:
             text, position = form.literal, _searched_offset(form)
             rest = re.escape(text[position + 1 :]) + (f"(?<={re.escape(text)})" if position > 0 else "")
@@ -203,10 +204,10 @@ class _Finder:
 
 
 def _table(letters_of: dict[Candidate, str], has: Callable[[str, str], bool]) -> dict[str, list[Candidate]]:
-    """Return a table of the forms to try, by letters.
+    """Return a table of the forms to try where a text has certain letters.
 
-    `letters_of` has the letters of each form. The entry for some letters has all forms whose own letters are the
-    beginning, or the end, of these letters, as `has` decides.
+    `letters_of` has the letters of each form. `has(letters, own)` returns whether the letters of the text contain a
+    form's own letters.
     """
     return {
         letters: [candidate for candidate, part in letters_of.items() if has(letters, part)]
@@ -223,7 +224,7 @@ def _dense_part(prepared: PreparedText, masked: int, position: int, text_positio
 def _ends_with_mark(form: SecretForm) -> bool:
     """Return whether the literal of a form is found by its last mark.
 
-    It is the beginning of the secret then, and the rest of the secret follows it.
+    Such a literal is the beginning of the secret.
     """
     return not form.from_literal and not form.grouped and any(mark in form.literal for mark in _MARKS)
 
@@ -282,7 +283,7 @@ FINDER = _Finder(FORMS)
 
 
 def prepare() -> None:
-    """Compile the search now, so that the first call that is masked does not wait for it.
+    """Compile the search now, so that the first recorded call does not wait for it.
 
     It takes more than ten milliseconds.
     """

@@ -13,7 +13,10 @@ from __future__ import annotations
 END = r"(?![A-Za-z0-9_-])"
 DIGIT = r"(?=[A-Za-z_-]{0,60}[0-9])"
 MIXED = r"(?=[a-z0-9_+/-]{0,60}[A-Z])(?=[A-Z0-9_+/-]{0,60}[a-z])"
-"""A test that capitals and small letters follow. A key has both, and a name with the same beginning has one of them."""
+"""A pattern that tests whether capitals and small letters follow.
+
+A key has both. A name with the same beginning has one of them.
+"""
 _SLUG = rf"(?:[a-z0-9]{{1,15}}+[-_]{{1,3}}+){{0,12}}[a-z0-9]{{1,15}}{END}"
 """Words with hyphens between them, such as the name of a CSS class. They are not a key."""
 _D = r"\\{0,8}\${1,2}"

@@ -1,4 +1,4 @@
-"""Secrets that are recognised by their value: the client's own key, and keys and passwords in the environment.
+"""Masks secrets that are recognised by their value: the client's own key, and keys and passwords in the environment.
 
 A value that is long and unlike any word is masked wherever it occurs. A shorter value, or a word, is masked only after
 the name of a secret (`KnownSecrets.short`). Invariants: the number of known values is bounded. Learning a value
@@ -30,7 +30,7 @@ SHORTEST = 8
 """A value of at least this many characters is masked wherever it occurs, unless it is a word."""
 SHORTEST_BY_NAME = 4
 TELLING = 3
-"""The end of a text may be the beginning of a known value only if at least this many characters are the same."""
+"""The end of a text counts as the beginning of a known value only if at least this many characters are the same."""
 ANYWHERE = 16
 """A value of at least this many characters is masked inside a longer word too."""
 

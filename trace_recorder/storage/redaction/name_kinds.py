@@ -46,7 +46,7 @@ _STRONG = (
 )
 """The ends of names whose values are secrets, unless the values are words, types or placeholders."""
 _WEAK = ("token", "key", "auth", "credential", "credentials", "cred", "creds", "signature", "sig", "secret", "secrets")
-"""The ends of names that secrets and other values have.
+"""The ends of names that are used for secrets and for other values.
 
 A value after such a name is a secret only if it looks like a key.
 """
@@ -67,7 +67,7 @@ _NO_SECRET_ALONE = re.compile(
     r"turkey|hockey|jockey|donkey|whiskey|keyword|surpass|encompass|author|sha\d+", re.IGNORECASE
 )
 _UPPER = ("_KEY", "_TOKEN", "_SECRET", "_SECRETS", "_AUTH", "_CREDENTIAL", "_CREDENTIALS")
-"""The ends of names in capitals, as of environment variables, whose values are secrets."""
+"""The ends of names in capitals, such as names of environment variables, whose values are secrets."""
 _COMPOUND = re.compile(r"(?:x_)?(?:[a-z]+_){0,3}api_key|(?:x_)?(?:[a-z]+_){1,3}token")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _SEPARATORS = str.maketrans("", "", "_-")
@@ -162,7 +162,7 @@ def is_strange(value: str, shortest: int = 16) -> bool:
     if steps >= 3 and 5 * steps >= len(sample):
         return True
     if not (sample.islower() or sample.isupper()):
-        return False  # a name of several words, such as `DBClusters`, has abbreviations
+        return False  # abbreviations in names, such as `DBClusters`, are rare pairs of letters too
     low = sample.lower()
     steps += sum(map(_RARE.__contains__, map(str.__add__, low, low[1:])))
     return steps >= 3 and 5 * steps >= len(sample)

@@ -48,7 +48,7 @@ _QUOTE = r"\\{0,7}[\"'`]"
 _STEM = r"(?:pass(?:word|wd|phrase|code)?|pwd?|secrets?|token|key|auth(?:orization)?|cred(?:ential)?s?|sig(?:nature)?)"
 _REST = r"(?:[_-]?(?:base|data|token|key|2|new|old|current|prod|dev|test|value)?)"
 _MEMBER_ENDS = r"(?:[_-](?:word|wd|phrase|code))?(?:[_-]{0,2}[0-9]{1,8}){0,2}(?:[_-]{1,4}(?=\\{0,7}\"))?"
-"""More ends that the name of a JSON member may have. `password_1` and `pass_word` are names of secrets only in JSON."""
+"""Ends that only the name of a JSON member may have. `password_1` and `pass_word` are names of secrets only in JSON."""
 _PAIR = (
     r"(?=[,\s\\+>v\"'`|-]),?(?:(?:\s|\\{1,7}[nrt]|[+>|-]){0,20}"
     r"|\s{0,3}(?:\n|\\{1,7}n)[^\n\"'\\v]{0,60}+(?:v(?!alue)[^\n\"'\\v]{0,60}+){0,2})"
@@ -210,7 +210,7 @@ def secrets_by_name(text: str, is_known: Is, *, any_value: bool = False) -> Iter
             done = span[1]
             density.continue_after_mask(done)
         elif end:
-            read = match.end()  # the rest of this name may have another stem, which would be judged by the same value
+            read = match.end()  # another stem in this name has the same value after it, which is not judged again
             within = max(within, end)
 
 

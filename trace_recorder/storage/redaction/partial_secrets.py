@@ -60,7 +60,10 @@ _HASH = re.compile(r"\$(?:argon2|pbkdf2|scrypt|bcrypt)[!#-~]{0,400}\Z")
 _STEMS = ("pass", "pw", "secret", "token", "key", "auth", "cred", "cookie", "sig", "bearer")
 _LINE_WORDS = ("curl", "sshpass", "mysql", "redis-cli", "docker", "podman", "login", "cookie", "set", "env", "(")
 _PATTERNS = ((_STEMS, _NAMED), (_STEMS, _ALONE), (_LINE_WORDS, _LINE), (("bearer ",), _BEARER), (("$",), _HASH))
-"""The patterns, each with words. A pattern is slow to fail, so it is tried only if the text has one of its words."""
+"""Pairs of words and a pattern.
+
+The pattern is tried only if the end of the text has one of the words, because a search that fails is slow.
+"""
 _SHOWN = 600
 """The patterns are searched from this many characters before the last word on."""
 

@@ -90,7 +90,7 @@ _LONGEST_BEFORE = 100
 
 
 def _boundary(prefix: str) -> str:
-    r"""Return a pattern that matches right after the prefix of a secret, if a secret may begin with that prefix.
+    r"""Return a pattern that matches right after a prefix, if a secret may begin where the prefix begins.
 
     A letter or digit may be before the prefix only if it ends an escape of JSON, of a URL or of a terminal. A hyphen or
     plus sign may be the mark of a line in a diff. Otherwise these characters, and slashes, are probably inside base64,

@@ -66,7 +66,7 @@ Such a value, as in `"type": "message"`, tells a program what kind of object it 
 _SEALED = frozenset({"signature", "encrypted_content", "thoughtSignature", "thought_signature"})
 """Members with values that a provider has signed or encrypted. The agent must send these values back unchanged."""
 _SEAL = 40
-"""A value of such a member is taken for signed or encrypted only if it has at least this many characters."""
+"""A value of such a member counts as signed or encrypted only if it has at least this many characters."""
 _SHORT, _TOGETHER = 256, 400
 """Strings of at most `_SHORT` characters are searched together, up to `_TOGETHER` at a time."""
 
@@ -156,7 +156,7 @@ class Redaction:
     def mask_name(self, text: str) -> str:
         """Mask a name, such as that of a JSON member, without the user's redactors.
 
-        Mask secrets that are recognised in a text, and long known values that have a digit.
+        Mask secrets that are recognised by their form or by a name before them, and long known values with a digit.
         """
         text = self._known.mask(text, names=True)
         return mask_text(text) if self._knows_forms else text
@@ -326,7 +326,7 @@ class Redaction:
         """Mask each line of a text: the strings of the JSON in the line, or the whole line if it has no JSON.
 
         Return the text, and how many secrets were masked. `masked_lines` are the numbers of the lines whose model's
-        text was already searched, or None for all lines.
+        text was searched already. None means all lines.
         """
         if not self.must_be_searched(text):
             return text, 0

@@ -200,7 +200,8 @@ class Part:
         self._read_long_lines()
         texts = [_JoinedText(pieces) for pieces in self._pieces_at.values()]
         first, end = len(self._lines), -1
-        for _ in range(_MAX_ROUNDS):  # a new cut for one text may cut another text, or the value before it
+        # If the part ends earlier for one text, a possible secret in another text may be cut.
+        for _ in range(_MAX_ROUNDS):
             if first == end:
                 break
             end = first

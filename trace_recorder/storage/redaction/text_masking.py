@@ -1,8 +1,8 @@
 """Finds and masks the secrets of one text.
 
-`PossibleSecrets` is a quick search for the positions and the kinds of possible secrets. Only if it finds some,
-`mask_text` makes the slower searches of these kinds. A recorder uses `default_redactor` unless its user sets another
-redactor.
+`PossibleSecrets` is a quick search for the positions and the kinds of possible secrets. The search of `mask_text` is
+slower, and is limited to the kinds that the quick search has found. A recorder uses `default_redactor` unless its user
+sets another redactor.
 """
 
 from __future__ import annotations
@@ -195,7 +195,8 @@ _REST_OF_WORD = re.compile(rf"[^ \n]{{0,{_LONGEST_KEY}}}")
 def _beside_masks(text: str) -> Iterator[tuple[int, int, int]]:
     """Yield the parts of a text in which letters of a word are right beside a mask.
 
-    Each part is (start, limit, end). A secret in it begins at `limit` at the latest, and ends at `end` at the latest.
+    Each part is (start, limit, end). It ends at `end`. Only secrets that begin from `start` to `limit` must be searched
+    in it.
     """
     start = near = end = 0
     for mask in _BESIDE_MASK.finditer(text):
@@ -258,9 +259,9 @@ def _mask(text: str, short: Collection[str], kinds: int, prepared: PreparedText,
 
 
 def _mask_beside_masks(text: str) -> str:
-    """Mask secrets that the first search did not find, because another secret was right beside them.
+    """Mask secrets that were not found before, because another secret was right beside them.
 
-    It is a mask now.
+    The other secret is a mask now.
     """
     parts: list[str] = []
     done = 0
@@ -273,7 +274,7 @@ def _mask_beside_masks(text: str) -> str:
 
 
 def _mask_keys(text: str, prepared: PreparedText, shortened: Shortened | None, until: int) -> tuple[str, int]:
-    """Mask the secrets that are recognised by their form and begin before a position.
+    """Mask the secrets that are recognised by their form, up to the position `until`.
 
     Return the masked part of the text, and the length of that part before masking.
     """

@@ -32,7 +32,10 @@ MARK = "@"
 
 
 def secrets_in_urls(text: str) -> Iterator[Span]:
-    """Yield the spans of the user and the password of each URL, or of the token in place of both."""
+    """For each URL with a secret in a text, yield one span.
+
+    It has the user and the password, or a token in place of both.
+    """
     for position, last in _with_mark(text):
         match = _USER.match(text, position, last + 2)
         if match is None:
@@ -82,7 +85,7 @@ _HARMLESS_PARAMETERS = frozenset({"api-version", "alt", "beta", "$alt"})
 
 @lru_cache(maxsize=256)
 def clean_url(url: str) -> str:
-    """Return a URL without user, password and query, except for parameters that are known to be harmless."""
+    """Return a URL without user and password. Only harmless parameters of its query are kept."""
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     query = [(name, value) for name, value in parse_qsl(parts.query) if name in _HARMLESS_PARAMETERS]
@@ -93,7 +96,7 @@ def clean_url(url: str) -> str:
 def url_secrets(url: str) -> tuple[str, ...]:
     """Return the password and the keys in a URL, which `clean_url` leaves out.
 
-    The caller learns them, so that they are masked wherever they occur.
+    The run learns them, so that they are masked wherever they occur.
     """
     parts = urlsplit(url)
     password = parts.netloc.rpartition("@")[0].partition(":")[2]
