@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
@@ -129,13 +130,17 @@ def test_a_removed_temporary_directory_is_not_created_again(tmp_path: Path) -> N
 
 
 def test_temporary_files_of_dead_processes_are_removed(tmp_path: Path) -> None:
-    """The next run in a directory removes old temporary files of dead processes, and no other files."""
+    """The next run removes dead processes' files of its own document, and their old files, and no other files."""
     dead = python("import os; print(os.getpid())").stdout.strip()
-    names = {"own": f".{dead}.98766712.tmp", "old": f".{dead}.00000000.tmp", "journal": f".{'0' * 16}.tmp"}
+    names = {
+        "own": f".{dead}.{crc32(b'run.json'):08x}.tmp",
+        "old": f".{dead}.00000000.tmp",
+        "journal": f".{'0' * 16}.tmp",
+    }
     leftovers = {"new": f".{dead}.11111111.tmp", "living": f".{os.getpid()}.00000000.tmp", "other": ".cache.tmp"}
     for name in [*names.values(), *leftovers.values()]:
         (tmp_path / name).write_text("half")
-        if name != leftovers["new"]:
+        if name not in (names["own"], leftovers["new"]):
             os.utime(tmp_path / name, (0, 0))
 
     python("import sys; from trace_recorder import *; TrajectoryRecorder(sys.argv[1] + '/run.json').start()", tmp_path)

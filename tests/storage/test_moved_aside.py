@@ -26,6 +26,17 @@ def test_a_path_of_the_user_s_is_used_as_it_is(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("taken", ["run.1.json", "run.1.jsonl"])
+def test_both_files_of_a_run_get_the_same_number(taken: str, tmp_path: Path) -> None:
+    """If only a document, or only a journal, has a number, the files of the earlier run get the number after it."""
+    run(tmp_path / "run.json", "earlier")
+    (tmp_path / taken).touch()
+
+    run(tmp_path / "run.json", "new")
+
+    assert tasks(tmp_path) == {"run.json": "new", taken: "alone", "run.2.json": "earlier"}
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [
