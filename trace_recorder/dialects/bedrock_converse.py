@@ -207,21 +207,18 @@ class _JoinedAnswer:
 
     def add(self, name: str, event: dict[str, Payload]) -> None:
         """Add one event. An event of an unknown type changes nothing."""
+        index = as_int(event.get("contentBlockIndex")) or 0
         if name == "messageStart":
             self._role = event.get("role")
         elif name == "contentBlockStart":
-            self._start(event)
+            self._blocks.setdefault(index, {}).update(as_dict(event.get("start")))
         elif name == "contentBlockDelta":
-            self._grow(as_int(event.get("contentBlockIndex")) or 0, as_dict(event.get("delta")))
+            self._grow(index, as_dict(event.get("delta")))
         elif name in ("messageStop", "metadata"):
             self._ended |= name == "messageStop"
             self._body.update({key: value for key, value in event.items() if key != "p"})  # "p" is random filler
         elif name == "error":
             self._error = self._body["error"] = event.get("error")
-
-    def _start(self, event: dict[str, Payload]) -> None:
-        index = as_int(event.get("contentBlockIndex")) or 0
-        self._blocks.setdefault(index, {}).update(as_dict(event.get("start")))
 
     def _grow(self, index: int, delta: dict[str, Payload]) -> None:
         """Add a delta.

@@ -196,16 +196,13 @@ def make_tool(open_run: OpenRun, function: object, name: str | None) -> Any:
         return type(function)(make_tool(open_run, function.__func__, name))
     if not callable(function):
         raise TypeError(f"tool() was given {function!r}, and takes a function. Its name is given as tool(name=…).")
-    wrapper: Any = _wrapped(_ToolFunction(open_run, function, name or _name_of(function)), function)
+    name = name or json_key(getattr(function, "__name__", None) or type(function).__name__)
+    wrapper: Any = _wrapped(_ToolFunction(open_run, function, name), function)
     for defaults in ("__defaults__", "__kwdefaults__"):  # frameworks read them; `wraps` does not copy them
         values = getattr(function, defaults, None)
         if isinstance(values, tuple | dict):
             setattr(wrapper, defaults, values)
     return wrapper
-
-
-def _name_of(function: object) -> str:
-    return json_key(getattr(function, "__name__", None) or type(function).__name__)
 
 
 @dataclass(slots=True)
@@ -247,7 +244,8 @@ class _ToolFunction:
 
         If they do not fit the signature, positional arguments are in `args`.
         """
-        return try_call(lambda: self._bound(args, kwargs), lambda _: _unbound(args, kwargs))
+        positional = {"args": args} if args else {}
+        return try_call(lambda: self._bound(args, kwargs), lambda _: {**positional, **kwargs})
 
     def _bound(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, object]:
         signature = inspect.signature(self.function)
@@ -260,10 +258,6 @@ class _ToolFunction:
             if parameter.kind is parameter.VAR_KEYWORD:
                 bound |= cast(dict[str, object], bound.pop(parameter.name, {}))
         return bound
-
-
-def _unbound(args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, object]:
-    return {**({"args": args} if args else {}), **kwargs}
 
 
 def _wrapped(tool: _ToolFunction, function: Callable[..., Any]) -> Callable[..., object]:
