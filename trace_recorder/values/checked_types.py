@@ -1,9 +1,9 @@
 """Checks the types of values that are read from files, and of arguments of the recorder's methods.
 
 A file may come from anybody, and have values of any type. `check_types` checks the fields of a dataclass or a struct,
-so that views and the command line may rely on the declared types. If an agent gave a value of a wrong class, the file
-may have a description of the value. If a text is declared, `texts_of_members` turns the description into a text. A
-description in place of a step's number or a reward's value is kept.
+so that views and the command line may rely on the declared types. If an agent gave a value that JSON cannot express,
+the file has a description of the value. `texts_of_members` turns a description into a text for fields that must be
+texts. A description in place of a step's number or a reward's value stays a description.
 
 `ArgumentReader` reads arguments that must be a bool or a number. Bools and numbers of any class, such as numpy's, are
 accepted. Any other value is misuse and raises a TypeError, but only after the call is recorded. The record has a
@@ -87,7 +87,10 @@ _TEXTS = frozenset((str, NoneType))
 _NUMBERS = (int, float)
 """The types of a number in JSON, without bool."""
 _DESCRIBED = frozenset(("value", "weight", "step_number"))
-"""The fields with a number from the agent. If the agent gave a value of a wrong class, the field has a description."""
+"""The fields with a number that the agent gave.
+
+If the agent gave another value than a number, the field has a description of that value.
+"""
 _CHECKED_TYPES = (str, bool, dict, list, tuple, NoneType)
 
 
@@ -102,7 +105,7 @@ def text_of_member(value: Payload) -> str | None:
 
 
 def number_or_text(value: Payload) -> Payload:
-    """Return a number or None unchanged, and any other value as a text. So the result can be a key of a dict."""
+    """Return a number or None unchanged, and any other value as a text. The result can be a key of a dict."""
     return value if type(value) in _NUMBERS else text_of_member(value)
 
 

@@ -1,9 +1,9 @@
 """Makes keys of messages and tools: two values with equal keys are the same JSON.
 
-A key is a tuple of the texts and numbers in a value, with the names of their members and with their classes. A key
-refers to the texts and does not copy them, and Python remembers the hash of a text. So the cost of a key does not
-depend on the length of the texts. A dict with such keys finds an equal value, even if the agent has copied the message.
-1, 1.0 and True have different keys.
+A key is a tuple of the texts and numbers in a value, of the names of their members, and of the classes of the objects
+around them. A key refers to the texts and does not copy them, and Python remembers the hash of a text. So the cost of a
+key does not depend on the length of the texts. A dict with such keys finds an equal value, even if the agent has copied
+the message. 1, 1.0 and True have different keys.
 
 A value has a key only if reading the value runs no code of its class. These values have a key: dicts with texts or None
 as names, lists, tuples, texts, numbers, enums, times, dataclasses, structs of msgspec, pydantic models that have no

@@ -1,4 +1,4 @@
-"""Reads the parts of a message's content, in any dialect, as texts, images, and other parts.
+"""Reads the content of messages of any dialect as a list of parts: texts, images, and other parts.
 
 Nothing is lost: a part that is not recognised as a text or an image is returned unchanged. `plain_text` converts any
 recorded value to a text for people and for searches.
@@ -25,14 +25,14 @@ _SIGNATURES = (("iVBORw0KGgo", "image/png"), ("/9j/", "image/jpeg"), ("R0lGOD", 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A part that is text."""
+    """A part of a message's content that is a text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A part that is an image: its bytes in standard base64, or its address."""
+    """A part of a message's content that is an image. It has either `data`, the bytes in standard base64, or `url`."""
 
     media_type: str | None = None
     data: str | None = None
@@ -53,7 +53,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """A part that is neither a text nor an image, as it was sent."""
+    """A part of a message's content that is neither a text nor an image. `raw` is the part as it was sent."""
 
     raw: Payload
 
@@ -115,9 +115,9 @@ def _image(part: dict[str, Payload]) -> Image | None:
 
 
 def _of_source(source: Payload) -> Image | None:
-    """Read an image from the object that has its media type, and its bytes or address.
+    """Read an image from an object with a media type, and with bytes or an address.
 
-    Each provider names the members in its own way.
+    Each provider names these members in its own way.
     """
     kind = _first_text(source, "media_type", "mimeType", "mime_type")
     url = _first_text(source, "url", "uri", "fileUri", "file_uri", "path")

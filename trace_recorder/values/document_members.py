@@ -1,8 +1,8 @@
 """Derives the JSON form of a value in the document from the fields of its class.
 
 Each field of the class is a member of the JSON object, in the same order and with the same type. A field with a default
-is left out of the document if its value is None, False, or an empty tuple or dict. A mark around the type changes these
-rules:
+is left out of the document if its value is None, False, or an empty tuple or dict. A mark around the type of a field
+changes these rules:
 
     Always[…]          the member is always there
     NullIfEmpty[…]     the member is always there, and null in place of an empty tuple
@@ -10,8 +10,8 @@ rules:
     NotInDocument[…]   the field is not a member
     Given              the object as an agent recorded it by hand: if it is not None, it replaces all members
 
-`render` makes the JSON object, `derive/document.py` reads it, and `derive/schemas/` makes its JSON Schema. A class with
-members that are not fields inserts them in its `to_document`, such as the messages of a call.
+`render` makes the JSON object, `derive/document.py` reads it, and `derive/schemas/` makes its JSON Schema. If a JSON
+object has members that are not fields, such as the messages of a call, the class inserts them in its `to_document`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Value = TypeVar("Value")
 
 
 class Mark(Enum):
-    """A property of a member that its type does not show."""
+    """A property of a field that changes its member in the document, or the check of the member."""
 
     ALWAYS = "always"
     NULL_IF_EMPTY = "null if empty"
@@ -93,12 +93,12 @@ class Member(NamedTuple):
 
     @property
     def is_always_there(self) -> bool:
-        """Whether the member is never left out."""
+        """Whether every JSON object of the class has the member."""
         return self.is_required or not {Mark.ALWAYS, Mark.NULL_IF_EMPTY}.isdisjoint(marks_of(self.hint))
 
     @property
     def value_class(self) -> Any:
-        """The class in the type that has `to_document`, or None if no class has it."""
+        """The one of these classes that has a method `to_document`, or None if there is none."""
         return next((kind for kind in self.classes if hasattr(kind, "to_document")), None)
 
 

@@ -1,4 +1,4 @@
-"""How a run ended, by an exception or an exit code: the rules for `with` blocks, processes and supervised programs.
+"""Decides by an exception or an exit code how a run ended, for `with` blocks, processes and supervised programs.
 
 - Completed: no exception, or SystemExit with 0 or None.
 - Interrupted: KeyboardInterrupt, GeneratorExit, or cancellation, because asyncio turns Ctrl-C into a cancellation. A
@@ -49,9 +49,9 @@ def status_from_exception(error: BaseException | None) -> FinalStatus:
 
 
 def status_of_process() -> FinalStatus:
-    """Return how a run ends that is still open when its process ends.
+    """Return how a run ended that was still open when its process ended.
 
-    An uncaught exception decides the status. Without one, the run is interrupted.
+    If there is an uncaught exception, it decides the status. Otherwise the run is interrupted.
 
     A process does not know its exit code. In an interactive session, the run is always interrupted, because the session
     continued after the exception.
@@ -61,7 +61,7 @@ def status_of_process() -> FinalStatus:
 
 
 def uncaught_exception() -> BaseException | None:
-    """Return the exception that ends this process: the current one, or the last one that the interpreter printed.
+    """Return the exception that ends this process: the exception that is being handled, or the last that was printed.
 
     Debuggers set `sys.last_exc` too, although the process continues.
     """

@@ -1,6 +1,6 @@
-"""Message lists as differences to earlier lists (`history="delta"`), so that a document does not repeat conversations.
+"""Writes message lists as differences to earlier lists (`history="delta"`), so that a document does not repeat them.
 
-`dialects/chat_chunks.py` has the deltas of streamed responses, which are something else.
+The deltas of streamed responses are something else: `dialects/chat_chunks.py` joins them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ from trace_recorder.values.messages import Message, Payload
 from trace_recorder.values.prompt_relation import EarlierLists, Numbers
 
 MAX_DELTA_CANDIDATES = 8
-"""An interaction is compared with at most this many earlier interactions. Sub-agents that take turns need several."""
+"""An interaction is compared with at most this many earlier interactions, the newest ones.
+
+If sub-agents take turns, more than one is needed.
+"""
 
 
 @dataclass(slots=True)
@@ -46,9 +49,10 @@ class MessageDeltas:
         return {"since": since, "kept": kept, "messages": [message.to_document() for message in messages[count:]]}
 
     def kept_of(self, identity: str, messages: Sequence[Message]) -> tuple[str | None, Payload, int]:
-        """Return the id of the earlier interaction or step, which of its messages are repeated, and how many.
+        """Return the members `since` and `kept` of the delta, and how many messages it repeats.
 
-        If the repeated messages are the first ones, the second value is how many, too. Otherwise it is their ranges.
+        `since` is the id of the earlier interaction or step. If its first messages are repeated, `kept` is how many.
+        Otherwise `kept` has the ranges of their positions.
         """
         numbers = self.numbers_of(messages)
         if numbers is None:

@@ -1,6 +1,6 @@
 """Reads JSON text strictly, writes it, and splits its members and elements into texts without encoding them again.
 
-Every reader of JSON accepts the strict form. The strict form excludes NaN, half of a surrogate pair, a number beyond
+The strict form of JSON can be read by every reader of JSON. It excludes NaN, half of a surrogate pair, a number beyond
 the range of a float, and more than 200 levels of nesting. A body that is not strict JSON is recorded as plain text.
 """
 
@@ -47,7 +47,7 @@ _YIELD_VALUES = 64
 
 
 def _yielding(read: Callable[[T], Payload]) -> Callable[[T], Payload]:
-    """Return a function that reads as `read` does, and now and then lets other threads run before a call."""
+    """Return a function that returns `read(text)`. Before one of `_YIELD_VALUES` calls, it lets other threads run."""
 
     def read_and_yield(text: T) -> Payload:
         if next(_values_read) % _YIELD_VALUES == 0:
@@ -91,9 +91,9 @@ def make_json_writer(
 ) -> Callable[[Payload], str]:
     """Return a function that encodes values as `json.dumps(value, ensure_ascii=False)` does, with these separators.
 
-    The function does not check for cycles. It keeps its encoder, because `json.dumps` creates one for each call, which
-    takes longer than encoding a small value. If `yields` is True, a background thread lets other threads run during a
-    long value.
+    The function does not check for cycles. The function keeps its encoder. `json.dumps` creates an encoder for each
+    call, which takes longer than encoding a small value. If `yields` is True, a background thread lets other threads
+    run during a long value.
     """
     encode = make_json_encoder(between, behind_name, json.encoder.encode_basestring, allow_nan=allow_nan)
     encode_and_yield = make_json_encoder(between, behind_name, encode_string, allow_nan=allow_nan)
@@ -255,7 +255,7 @@ class JsonMember:
 def split_members(text: str, *, yields: bool = False) -> list[JsonMember]:
     """Split the text of a JSON object into its members.
 
-    If a member is a list of objects, find the spans of the elements too.
+    If the value of a member is a list of objects, find the spans of its elements too.
 
     If `yields` is True, a background thread lets other threads run, so no lock may be held. Raises NotJsonError.
     """
@@ -274,9 +274,9 @@ def split_members(text: str, *, yields: bool = False) -> list[JsonMember]:
 
 
 def split_added_elements(data: bytes, *, yields: bool = False) -> list[str] | None:
-    """Return the JSON texts of the elements in bytes that continue a list, each after a comma.
+    """Read bytes that were appended to a list: elements, each after a comma.
 
-    Return None if the bytes have another form.
+    Return the JSON texts of these elements, or None if the bytes have another form.
 
     If `yields` is True, a background thread lets other threads run, so no lock may be held.
     """

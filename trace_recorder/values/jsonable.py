@@ -2,10 +2,10 @@
 
 Invariant: neither function raises for any value, whatever the value's own code does, and every JSON reader can read the
 result. A value that JSON can express is read back equal, but tuples become lists. A path, a date, a set, an Enum or an
-array has an equivalent (`json_equivalents.py`). Everything else becomes a description, {"__type__": …, "repr": …}: NaN,
-bytes, a lone surrogate, an integer beyond 64 bits, a cycle, a value nested too deep or too large, an object of an
-unknown class. The attributes of such an object are not read, because an argument may contain an SDK's whole client.
-KeyboardInterrupt passes.
+array becomes an equivalent JSON value (`json_equivalents.py`). Everything else becomes a description, {"__type__": …,
+"repr": …}: NaN, bytes, a lone surrogate, an integer beyond 64 bits, a cycle, a value that is nested too deep, an object
+of an unknown class. The attributes of such an object are not read, because an argument may contain an SDK's whole
+client. KeyboardInterrupt passes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MAX_DEPTH = 200
 MAX_NODES = 1_000_000
 """At most this many parts of a value are copied, and the rest is left out.
 
-Without a limit, a list that contains a list twice, which contains a list twice, and so on, would fill the memory.
+A small value may have very many parts: 30 lists, each with the next list in it twice, have a billion.
 """
 _MAX_REPR = 10_000
 """The repr in a description is cut after this many characters."""
@@ -41,11 +41,11 @@ ATTRIBUTES = (
     *("call_id", "name", "arguments", "success", "result", "error", "id", "type", "description", "parameters"),
     *("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "reasoning_tokens"),
 )
-"""The attributes of messages, responses, tools, tool calls and tool results."""
+"""The attributes of messages, responses, tools, tool calls and tool results that `object_to_jsonable` reads."""
 _SCALARS = frozenset({str, int, float, bool})
-"""The classes of most values, which are checked first."""
+"""The classes of most values. They are checked first, because this is fast."""
 NESTED_ATTRIBUTES = frozenset({"tool_call", "tool_calls", "tool_result", "tool_results", "usage"})
-"""The attributes whose values are messages, tool calls, results or usage again."""
+"""The attributes whose values may again be objects of unknown classes: tool calls, tool results and usage."""
 
 
 def to_json(value: object, *, max_nodes: int = MAX_NODES) -> str:
@@ -111,10 +111,10 @@ def to_jsonable_of_type(value: object, *kinds: type) -> Payload:
 
 
 def object_to_jsonable(value: object) -> Payload:
-    """Copy a message, a response, a tool, a tool call, a tool result, or a list of these. Their classes may be any.
+    """Copy a message, a response, a tool, a tool call, a tool result, or a list of these, of any class.
 
-    Other than in `to_jsonable`, an object of an unknown class is copied as a dict of those of its attributes that are
-    in `ATTRIBUTES`.
+    Unlike in `to_jsonable`, an object of an unknown class becomes a dict of its attributes, but only of those in
+    `ATTRIBUTES`.
     """
     return _copy(value, MAX_NODES, depth=0, opens=True)[0]
 
@@ -159,8 +159,8 @@ def describe_value(value: object) -> dict[str, str]:
 def _copy(value: object, max_nodes: int, *, depth: int, opens: bool) -> tuple[Payload, int]:
     """Copy a value, and count its parts.
 
-    If the own code of any part raises, copy the value again with a `_GuardedCopier`, so that only this part becomes a
-    description.
+    If the code of a part's class raises an exception, copy the value again with a `_GuardedCopier`, so that only this
+    part becomes a description.
     """
     copier = _Copier(max_nodes)
 
@@ -236,7 +236,10 @@ class _GuardedCopier(_Copier):
 
 
 def _sort_elements(copied: list[Payload]) -> list[Payload]:
-    """Return the elements of a set in a reproducible order: their own order, or the order of their JSON texts."""
+    """Return the elements of a set in a reproducible order.
+
+    Numbers only, or texts only, are sorted by value, and other elements by their JSON.
+    """
     kinds = {type(element) for element in copied}
     own = kinds <= {int, float} or kinds == {str}
     return sorted(copied, key=None if own else _dump)
@@ -330,9 +333,9 @@ def _escape_surrogates(text: str) -> str:
 
 
 class _BoundedRepr(reprlib.Repr):
-    """A repr of bounded size.
+    """Makes a repr of bounded length.
 
-    Containers are shown to a depth of six levels. The repr of a part is replaced if its code raises.
+    Containers are shown to a depth of six levels. If the repr of a part raises an exception, that repr is replaced.
     """
 
     def __init__(self) -> None:

@@ -79,7 +79,7 @@ def call_seconds(attempts: Sequence[Attempt], recorded: float | None) -> float |
 
 
 def pause_between(before: Attempt, attempt: Attempt) -> float | None:
-    """Return the seconds from the end of an attempt to the beginning of the next one, or None if they are not known."""
+    """Return the seconds from the end of `before` to the beginning of `attempt`, or None if they are unknown."""
     apart = seconds_between(before.timestamp, attempt.timestamp)
     if apart is None or before.duration_seconds is None:
         return None
@@ -214,7 +214,10 @@ class LLMInteraction(Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def answered(self) -> bool:
-        """Whether there is a response. False for a call that failed or has not received anything yet."""
+        """Whether there is a response.
+
+        It is False for a call that failed, and for a call that has not received anything yet.
+        """
         return self.response.given != {}
 
     @property
@@ -238,14 +241,17 @@ class LLMInteraction(Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def parameters(self) -> dict[str, Payload]:
-        """Every member of the request except messages and tools. Other interactions share it: do not change it."""
+        """Every member of the request except messages and tools.
+
+        Other interactions share this dict: do not change it.
+        """
         return self.source.request().parameters
 
     @property
     def raw_request(self) -> Payload:
         """The JSON that was sent, or None without a journal.
 
-        Other interactions may share its parts: do not change it.
+        Other interactions may share parts of this value: do not change it.
         """
         return self.source.raw_request()
 
@@ -276,8 +282,9 @@ class LLMInteraction(Struct, frozen=True, gc=False, kw_only=True):
     ) -> dict[str, Payload]:
         """Render for the document.
 
-        `messages` has the members to write in place of `input_messages`. Then the messages are not read. `reading` is
-        the request, if the caller has read it. `response` is the rendered response, if the caller has rendered it.
+        `messages` has the members to write in place of `input_messages`. Then the messages of the interaction are not
+        read. `reading` is the request, if the caller has read it. `response` is the rendered response, if the caller
+        has rendered it.
         """
         if reading is None:
             reading = self.source.request() if messages is None else self.source.request_without_messages()

@@ -33,12 +33,12 @@ _MARK = f"@long:{os.urandom(8).hex()}:"
 """The beginning of the mark that replaces a long string. It is random, so no other string begins with it."""
 _MARKED = re.compile(rf'"{_MARK}([0-9]+)"')
 _STRINGS = re.compile(rb'(?>(?:[^"]*+"[^"\\]*+(?:\\.[^"\\]*+)*+")*)', re.DOTALL)
-"""As many complete strings as possible, each with the text before it."""
+"""Matches as many complete strings as possible, and the text before each of them."""
 _INSIDE = re.compile(
     rb"[^\"\\]*+"
     rb"(?>(?:\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4}|u(?![dD][89abAB])[0-9a-fA-F]{4}|[^u])[^\"\\]*+)*)"
 )
-"""Complete characters and escapes of a string, up to the closing quote or to a character that JSON does not allow."""
+"""Matches complete characters and escapes inside a string, up to the closing quote or to a forbidden character."""
 _COLON = re.compile(rb"[ \t\n\r]*:")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -189,7 +189,7 @@ def _string_or_mark(text: str) -> str:
 
 
 def make_json_bytes_writer(between: str, behind_name: str) -> Callable[[Payload], bytes]:
-    """Return a function that encodes a value as the function of `make_json_writer` does, and returns UTF-8.
+    """Return a function that encodes a value as JSON in UTF-8. The text is the same as with `make_json_writer`.
 
     `between` separates members and elements, and `behind_name` separates a name from its value. The returned function
     raises UnicodeEncodeError for a lone half of a surrogate pair.
@@ -205,7 +205,7 @@ def make_json_bytes_writer(between: str, behind_name: str) -> Callable[[Payload]
             return "".join(encode(value, 0)).encode()
         try:
             text = "".join(encode_in_steps(value, 0))
-        finally:  # if half of a surrogate pair raises above, the strings, which may be large, must not stay
+        finally:  # the strings may be large, and must not stay if half of a surrogate pair raises an exception above
             long_strings, _long_strings.literals = _long_strings.literals, []
         if len(text) > MAX_UNINTERRUPTED_CHARS:
             yield_to_others()

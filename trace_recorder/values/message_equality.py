@@ -1,4 +1,4 @@
-"""Keys of messages: equal messages have equal keys.
+"""Makes keys of messages: equal messages have equal keys.
 
 There are two equalities. All code that compares messages uses one of them.
 
@@ -75,7 +75,7 @@ def without_cache_marks(value: Payload) -> Payload:
 class NormalizedContent:
     """A message's content in the form that the equality *says the same* compares.
 
-    Consecutive messages of an assistant have one content together.
+    Consecutive messages of an assistant are treated as one message.
 
     Two messages say the same if their `digest` is equal. `identity` is the digest of the role and the tool calls, or
     equal to `digest` if there are no tool calls.

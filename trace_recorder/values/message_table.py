@@ -1,8 +1,8 @@
 """The table of a run's messages. It has each message once, and a prompt is an array of the numbers of its messages.
 
 The table has the messages that a dialect's reader made, including made-up ids. The reader merges neighbouring elements
-of a request that belong to one message. The numbers of a journal's items are others: there, no elements are merged, and
-the same element may have two numbers.
+of a request that belong to one message. The numbers of items in a journal are different numbers: in a journal, no
+elements are merged, and the same element may have two numbers.
 
 `EqualMessages` gives equal messages equal numbers, by one of the equalities of `message_equality.py`. `MadeOnce` keeps
 the value that a view makes from a message. Both do their work once for each message, even if many prompts have the
@@ -29,7 +29,10 @@ Element = TypeVar("Element", covariant=True)  # noqa: PLC0105 - users see this n
 
 
 class ImmutableSequence(Sequence[Element]):
-    """A sequence that equals any list or immutable sequence with equal elements. `+` works as for lists."""
+    """An immutable sequence that equals any list, and any other immutable sequence, with equal elements.
+
+    `+` returns a list.
+    """
 
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]  # as of a list
@@ -124,9 +127,9 @@ Key = Callable[[Message], bytes]
 """A function that gives equal messages equal keys."""
 
 MAX_LISTS = 64
-"""At most this many arrays of message numbers are remembered, each with the equal numbers of its messages.
+"""`EqualMessages` remembers its numbers for at most this many arrays of a table's message numbers.
 
-Agents that take turns need an array each.
+The prompts of a conversation share one array. If agents take turns, each of them needs one.
 """
 
 
@@ -166,9 +169,9 @@ class MessageTable:
             self.messages[number] = _PutAway(read_again, key, place)  # type: ignore[call-overload]  # `_Messages` reads it
 
     def with_ids(self, message: Message, numbered: Message) -> Message:
-        """Return `numbered`, a copy of `message` with made-up ids, or an equal copy from an earlier call.
+        """Return `numbered`, which is `message` with made-up ids.
 
-        So all requests in which the message has the same ids share one object.
+        If an equal message was returned before, return that object, so that requests share it.
         """
         if numbered is message:
             return message
@@ -288,8 +291,8 @@ class NumberedMessages(ImmutableSequence[Message]):
 class MadeOnce(Generic[Made]):
     """Makes a value from each message once, however many prompts have the message.
 
-    `make` takes a table and the number of a message in it. A message that is in no table is added to a table of the
-    `MadeOnce`, where each object has a number.
+    `make` takes a table and the number of a message in it. A message that is in no table is added to a table of this
+    object.
     """
 
     def __init__(self, make: Callable[[MessageTable, int], Made]) -> None:
@@ -314,7 +317,7 @@ class MadeOnce(Generic[Made]):
         return [*map(made.__getitem__, numbers)]
 
     def numbered(self, messages: Sequence[Message]) -> NumberedMessages:
-        """Return messages as `NumberedMessages`. Add them to the own table if they are in no table."""
+        """Return messages as `NumberedMessages`. If they are in no table, add them to the table of this object."""
         return messages if isinstance(messages, NumberedMessages) else self._others.prompt(messages)
 
     def clear(self) -> None:
@@ -338,8 +341,8 @@ class EqualMessages:
     def numbers_of(self, prompt: Sequence[Message]) -> Numbers:
         """Return the numbers of the messages of a prompt.
 
-        The prompts of a conversation share one array of the table's numbers. The equal numbers for that array are
-        remembered, so only new messages cost work.
+        The prompts of a conversation share one array of the table's numbers. The results for that array are remembered,
+        so only new messages cost work.
         """
         messages = self._equal.numbered(prompt)
         numbers, start, stop = messages.place()
@@ -352,7 +355,7 @@ class EqualMessages:
         return equal[start:stop]
 
     def find(self, key: bytes) -> int | None:
-        """Return the number of the messages with a key, or None if no message had this key."""
+        """Return the number of the messages that have this key, or None if there are none."""
         return self._by_key.get(key)
 
     def _number(self, table: MessageTable, number: int) -> int:

@@ -1,9 +1,9 @@
 """The values of a conversation with a model. The readers in `dialects/` make them from a provider's raw JSON.
 
-All values are immutable. An unknown value is None: a token count that the provider did not give is never 0. Members of
-a provider's JSON that have no field here are kept in `extra`, under the provider's names. Each value renders itself for
-the document with `to_document`, according to the types of its fields (`document_members.py`). If the agent recorded a
-value by hand, the document has it as the agent gave it (`given`).
+All values are immutable. An unknown value is None: a token count that the provider did not give is never 0. `extra` has
+the members of a provider's JSON that have no field here, under the provider's names. Each value renders itself for the
+document with `to_document`, according to the types of its fields (`document_members.py`). If the agent recorded a value
+by hand, the document has it as the agent gave it (`given`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ToolCall(Struct, frozen=True, gc=False):
     """A tool call: the model's request to run a tool.
 
     `arguments` is the parsed object, or the raw text if it is not a JSON object. If the provider gives no id, the
-    reader makes up a `call_id`, and `call_id_made_up` is True. The id is empty only until the reader has done so.
+    reader makes up a `call_id`, and `call_id_made_up` is True. Only inside a reader, the id may still be empty.
     """
 
     call_id: str
@@ -167,7 +167,7 @@ class Block(Struct, frozen=True, gc=False):
     def to_document(self) -> dict[str, Payload]:
         """Render for the document.
 
-        The document has the text elsewhere, so the block has only the length of the text, in code points.
+        The document has the text elsewhere, so it has only the length of the text here, in code points.
         """
         document = renderer_of(Block)(self)
         if self.text is not None:
@@ -205,7 +205,10 @@ class Choice(Struct, frozen=True, gc=False):
 
 
 class LLMResponse(Struct, frozen=True, gc=False):
-    """The answer of the model: the first choice's content, reasoning, tool calls and finish reason, and all `choices`.
+    """The answer of the model.
+
+    `content`, `reasoning`, `tool_calls` and `finish_reason` are those of the first choice, and `choices` has all
+    choices.
 
     `blocks` are the parts of the answer in their order. `interleaved` is empty if that order is reasoning, content,
     tool calls, and has the blocks otherwise. `finish_reason` is the provider's own word. A response without usage has a
@@ -231,7 +234,10 @@ class LLMResponse(Struct, frozen=True, gc=False):
         return self.interleaved or _default_blocks(self)
 
     def to_document(self) -> dict[str, Payload]:
-        """Render for the document. The member `choices` is missing if there is one choice, and it has no `extra`."""
+        """Render for the document.
+
+        The member `choices` is left out if there is only one choice, and this choice has no `extra`.
+        """
         shows_choices = len(self.choices) != 1 or self.choices[0].extra
         return renderer_of(LLMResponse, without="" if shows_choices else "choices")(self)
 

@@ -63,7 +63,7 @@ def are_of_older_version(metrics: Mapping[str, object]) -> bool:
 class Tally:
     """The sums of a run's figures. A figure that no interaction states is absent.
 
-    `_sums` has the sum of each metric by its name, as an integer. A metric in `_UNITS` is summed in parts of its unit,
+    `_sums` has the sum of each metric by its name, as an integer. A metric in `_UNITS` is summed in a smaller unit,
     such as microseconds.
     """
 

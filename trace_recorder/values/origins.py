@@ -66,7 +66,7 @@ class ReplayedFrom(Struct, frozen=True, gc=False):
     to_document = render
 
     def to_headers(self) -> dict[str, str]:
-        """Render as headers of a response."""
+        """Return the headers of a response that states this origin."""
         return {REPLAYED_FROM_HEADER: json.dumps(self.to_document())}
 
     def mark(self, error: BaseException) -> None:

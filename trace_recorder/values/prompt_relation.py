@@ -1,4 +1,4 @@
-"""The relation of a prompt to an earlier one, for all code that shortens, compares or shows conversations.
+"""Finds the relation of a prompt to an earlier prompt, for all code that shortens, compares or shows conversations.
 
 Prompts are lists of message numbers, and equal messages have equal numbers (`message_table.py`). A prompt
 
@@ -9,9 +9,9 @@ Prompts are lists of message numbers, and equal messages have equal numbers (`me
 - `begins` a conversation otherwise. It may share messages with earlier prompts, such as one system prompt.
 
 `changes_between` finds the numbers that were removed and inserted. Two prompts of a conversation have most numbers in
-common, so it compares whole slices of the arrays first. Where they differ, it tries changes of a few numbers: a new
-clock in the system prompt, or one shortened result, costs little. If no small change fits, it aligns the rest of both
-lists by a longest common subsequence.
+common, so it compares whole slices of the arrays first. At a difference, it first tries to remove and insert a few
+numbers. So a new time in the system prompt, or one shortened result, costs little. If no small change fits, it aligns
+the rest of both lists by a longest common subsequence.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _small_change(old: Numbers, at_old: int, new: Numbers, at_new: int) -> tuple
     """
     for removed, inserted in _SMALL_CHANGES:
         in_old, in_new = at_old + removed, at_new + inserted
-        # At the end of a list, a slice is empty. Two empty slices are not a place where both lists continue.
+        # Behind the end of both lists, the slices are empty and equal, but no numbers follow there.
         if in_old < len(old) and old[in_old : in_old + 2] == new[in_new : in_new + 2]:
             return removed, inserted
     return None
@@ -102,12 +102,15 @@ _SMALL_CHANGES = sorted(
 )[1:]
 """How many numbers to remove and to insert, in the order to try: small sums first.
 
-Of equal sums, changes that remove about as many numbers as they insert come first.
+If two sums are equal, the change with the smaller difference between removed and inserted numbers comes first.
 """
 
 
 def _aligned(old: Numbers, at_old: int, new: Numbers, at_new: int) -> Iterator[Change]:
-    """Yield the changes from two positions on. The numbers between the changes are those that `_common` returns."""
+    """Yield the changes from two positions on.
+
+    The numbers between the changes are the common subsequence of `_common`.
+    """
     next_old, next_new = at_old, at_new
     for kept_old, kept_new in [*_common(old, at_old, new, at_new), (len(old), len(new))]:
         if kept_old > next_old or kept_new > next_new:
@@ -183,7 +186,7 @@ MAX_EARLIER_PROMPTS = 8
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A prompt compared with an earlier one.
+    """The result of comparing a prompt with an earlier prompt.
 
     - `changes`: the changes that turn the earlier prompt into the prompt
     - `kept`: how many messages of the prompt are also in the earlier prompt, at any position
@@ -200,7 +203,7 @@ class Comparison:
 
 
 def compare(earlier: Numbers, prompt: Numbers) -> Comparison:
-    """Compare a prompt with an earlier one."""
+    """Compare a prompt with an earlier prompt."""
     changes = changes_between(earlier, prompt)
     if all(change.position == len(earlier) for change in changes):
         return Comparison(changes, len(earlier), range(len(earlier), len(prompt)), extends=True)
@@ -229,8 +232,8 @@ class EarlierPrompts(Generic[Name]):
     def extended_by(self, numbers: Numbers, at_least: int) -> tuple[Name, Comparison] | None:
         """Return the name of the longest earlier prompt with which `numbers` begins, and the comparison with it.
 
-        Of equal prompts, return the newest. Return None if `numbers` begins with no earlier prompt of `at_least`
-        messages or more.
+        If several earlier prompts are equal, return the newest. Return None if `numbers` begins with no earlier prompt
+        of `at_least` messages or more.
         """
         prompts = ((name, prompt) for name, prompt in reversed(self._prompts) if len(prompt) >= at_least)
         begins = [(name, prompt) for name, prompt in prompts if numbers[: len(prompt)] == prompt]
@@ -240,8 +243,8 @@ class EarlierPrompts(Generic[Name]):
     def most_similar(self, numbers: Numbers) -> tuple[Name, Comparison] | None:
         """Return the name of the earlier prompt that shares most messages with `numbers`, and the comparison with it.
 
-        If several share equally many, return a prompt that equals `numbers`, or else the newest. Return None if no
-        earlier prompt shares a message.
+        If several prompts share the same number of messages, return one that equals `numbers`, or else the newest.
+        Return None if no earlier prompt shares a message.
         """
         if len(numbers) and any(earlier == numbers for _, earlier in self._prompts):
             return self.extended_by(numbers, len(numbers))
@@ -274,7 +277,8 @@ class EarlierLists(Generic[Name]):
     def longest_beginning(self, numbers: Numbers) -> tuple[Name | None, int]:
         """Return the name of the list that shares the longest beginning with `numbers`, and that beginning's length.
 
-        If several share equally much, return the oldest. If no list shares the first number, return None and 0.
+        If several lists share a beginning of this length, return the oldest. If no list shares the first number, return
+        None and 0.
         """
         longest: tuple[Name | None, int] = None, 0
         for name, earlier in reversed(self._lists.items()):
@@ -287,8 +291,8 @@ class EarlierLists(Generic[Name]):
         """Return the name of the earlier list that `numbers` repeats most of, and the repeated ranges of its positions.
 
         The ranges are the beginning that both lists share, and the end of the earlier list if `numbers` continues with
-        that end right after the beginning. If several lists are repeated equally much, return the newest. If no list is
-        repeated, return None and no ranges.
+        that end right after the beginning. If `numbers` repeats the same length of several lists, return the newest. If
+        no list is repeated, return None and no ranges.
         """
         most: tuple[Name | None, Ranges] = None, []
         count = 0

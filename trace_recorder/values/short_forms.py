@@ -1,4 +1,4 @@
-"""The short forms of a value that may be large: its `repr`, and its HTML for a notebook's cell.
+"""Makes short forms of values that may be large: a `repr`, and HTML for a notebook.
 
 A `repr` is one line of bounded length, with counts in place of lists. The HTML is one small table without scripts,
 links and images. Every recorded text in it is escaped, shortened, and isolated from the writing direction of the text
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 
 MAX_CHARACTERS = 300
-"""At most this many characters of a text are shown. The length of a longer text follows in parentheses."""
+"""At most this many characters of a text are shown. If the text is longer, its length follows in parentheses."""
 MAX_ROWS = 20
 """The last elements of a list are shown, at most this many."""
 
@@ -34,7 +34,7 @@ def table(name: str, members: Mapping[str, object], *, details: Iterable[str] = 
 def folded_rows(title: str, rows: Sequence[Sequence[object]]) -> str:
     """Return an HTML table of the last rows of a list.
 
-    It is closed at first, and opens by a click on the title. Return an empty text for an empty list.
+    The table is closed at first, and opens by a click on the title. Return an empty text for an empty list.
     """
     if not rows:
         return ""
@@ -61,7 +61,7 @@ _short.maxlevel, _short.maxstring, _short.maxother = 2, 80, 80
 def call_repr(name: str, members: Mapping[str, object], counts: Iterable[tuple[int, str]] = ()) -> str:
     """Return a repr such as `Name(member=value, …, 2 steps)`.
 
-    A long value is cut in the middle. Each of `counts` is a count and its noun.
+    A long value is cut in the middle. Each element of `counts` is a count and a noun.
     """
     shown = [f"{member}={_short.repr(value)}" for member, value in members.items()]
     shown += [f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in counts]

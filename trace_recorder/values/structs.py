@@ -1,7 +1,7 @@
 """Immutable values with named fields: msgspec's structs or, where msgspec cannot be imported, dataclasses.
 
 `trace-recorder run` also records agents whose interpreter has neither this package nor its dependencies. The package
-then runs with Python's standard library alone. The values are the same, but take longer to create.
+then runs with Python's standard library alone. The values are the same, but creating them takes longer.
 
 The garbage collector skips structs with `gc=False`. Such a struct is freed when nothing refers to it, and must not be
 part of a cycle of references. The frozen values are part of no cycle, because each is created after its parts and never
@@ -49,9 +49,9 @@ __all__ = ["Struct", "asdict", "defaults_of", "equal_but", "field", "replace"]
 
 
 def defaults_of(kind: Any) -> dict[str, Any]:
-    """Return the default of each field of a struct or a dataclass by the field's name.
+    """Return the defaults of a struct's or a dataclass's fields by the names of the fields.
 
-    A field without a default is left out.
+    Fields without a default are left out.
     """
     is_dataclass = dataclasses.is_dataclass(kind)
     missing: Any = dataclasses.MISSING if is_dataclass else NODEFAULT

@@ -56,8 +56,8 @@ def tool_uses(calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> list[
 def tool_uses_of(run: Trajectory) -> Iterator[tuple[AgentStep | LLMInteraction, ToolUse]]:
     """Yield each tool use of a run with its step, in the order of the steps.
 
-    Tool calls of LLM calls that belong to no step come last, each with its LLM call. A tool call with the same id as
-    one in a step is not repeated.
+    After that, yield the tool calls of LLM calls that belong to no step, each with its LLM call. A tool call is left
+    out if a step has a tool call with the same id.
     """
     in_steps: Counter[str] = Counter()
     interactions_in_steps: set[str] = set()

@@ -40,7 +40,7 @@ from trace_recorder.values.structs import Struct, equal_but
 SCHEMA_VERSION = 1
 """The version of the members that we added to the document's format.
 
-A reader that needs only the original members may ignore it.
+A reader that needs only the original members may ignore this version.
 """
 
 Status = Literal["running", "completed", "failed", "interrupted", "unknown"]
@@ -170,8 +170,8 @@ class Gap:
 class _ReadOnDemand:
     """The base class of a dataclass with fields that are read when they are first used.
 
-    `_unread` has a function for each field that was not read yet, by the name of the field. The function returns the
-    field's value by its name, and may return the values of other fields too.
+    `_unread` has a function for each field that was not read yet, by the name of the field. The function returns a dict
+    with the value of this field, and perhaps with the values of other fields.
     """
 
     __slots__ = ("_lock", "_unread")
@@ -225,7 +225,7 @@ class Trajectory(_ReadOnDemand):
         """Return a trajectory with the fields `known`.
 
         `read` has a function for each other field, by the name of the field. The function is called when the field is
-        first used. It returns the values of this field, and of others if it read them too, by their names.
+        first used. It returns a dict with the value of this field, and perhaps with the values of other fields.
         """
         trajectory = object.__new__(cls)
         for name, value in [*known.items(), ("_unread", {**read}), ("_lock", RLock())]:
@@ -294,8 +294,8 @@ class Trajectory(_ReadOnDemand):
     def to_document(self, history: History = "inline") -> dict[str, Payload]:
         """Return the whole document.
 
-        With `history="inline"`, each list of messages is complete. With "delta", a list has only the difference to an
-        earlier list.
+        With `history="inline"`, each list of messages is complete. With `history="delta"`, a list has only the
+        difference to an earlier list.
         """
         from trace_recorder.values.history_deltas import MessageDeltas  # noqa: PLC0415 - a recorder needs no deltas
 
