@@ -1,1 +1,4 @@
-"""Derives the meaning of the records, in one place: journal → trajectory → document."""
+"""Makes trajectories from the records of journals, and documents from trajectories.
+
+All meaning is derived in this room.
+"""

@@ -44,7 +44,7 @@ class CallRecords(Struct, gc=False, eq=False):
     cycle.
 
     - `interaction_id`, `first_seq`: the id of the interaction, and the number of its first record
-    - `requests`, `streams`: the records of requests, and of parts of streams or of plain bodies
+    - `requests`, `streams`: the records of requests, and the `llm_stream` records with parts of responses
     - `endings`: the records of responses and errors, by the numbers of their attempts
     - `first`, `newest`: the record of the first request, or else the first record; the record that was
       added last
@@ -109,7 +109,7 @@ class CallRecords(Struct, gc=False, eq=False):
             self.ending, self.status = ending, status if isinstance(status, int) else 0
 
     def as_of(self, record: Record) -> CallRecords:
-        """Return the interaction with the records up to `record`."""
+        """Return a copy of the interaction with only the records up to `record`."""
         if record is self.newest:
             return self
         earlier = CallRecords(self.interaction_id, self.items, self.first_seq, keeps_request=self.keeps_request)
@@ -118,7 +118,7 @@ class CallRecords(Struct, gc=False, eq=False):
         return earlier
 
     def put_away(self) -> PutAwayCall:
-        """Return the interaction with the offsets of its records in the journal instead of the records."""
+        """Return a copy of the interaction with the offsets of its records in the journal, and without the records."""
         places = tuple([record.offset for record in self._records])
         reading = None if self.incremental is None else self.incremental.put_away()
         return PutAwayCall(self.interaction_id, self.first_seq, reading, places)
@@ -179,7 +179,7 @@ class CallRecords(Struct, gc=False, eq=False):
         return RequestReading() if reader is None or body is None else reader.read_request(body)
 
     def request_without_messages(self) -> RequestReading:
-        """Return the request, without its messages if that saves reading them."""
+        """Return the request. Its messages are missing if the request was read together with earlier requests."""
         return self.request() if self.incremental is None else self.incremental.offer
 
     @property
@@ -195,17 +195,20 @@ class CallRecords(Struct, gc=False, eq=False):
     def raw_stream(self) -> str | None:
         """Return the text of the newest attempt's stream.
 
-        While the attempt is in progress, return the text of a plain body, too.
+        While the attempt is in progress, a body that is not a stream is returned too.
         """
         raw = self.stream_bytes() if self.ending else self.bytes_in_parts(plain="plain" in self.last_part)
         return None if raw is None else raw.decode("utf-8", "replace")
 
     def stream_bytes(self) -> bytes | None:
-        """Return the decoded bytes of the newest attempt's stream, or None if there is no stream."""
+        """Return the unpacked bytes of the newest attempt's stream, or None if there is no stream."""
         return self.bytes_in_parts(plain=False)
 
     def bytes_in_parts(self, *, plain: bool) -> bytes | None:
-        """Return the bytes of the newest attempt's stream so far, or of its plain body if `plain` is True."""
+        """Return the bytes of the newest attempt's stream so far.
+
+        If `plain` is True, return those of a body that is not a stream.
+        """
         parts = self._parts(self.request_data.get("attempt", 0), plain=plain)
         return None if parts is None else b"".join(text for text, _ in parts)
 
@@ -240,7 +243,7 @@ class CallRecords(Struct, gc=False, eq=False):
         if parts is None or ending.data["parts"] != len(parts):
             return {}
         data = b"".join([text for text, _ in parts])
-        del parts  # frees what may be many MB before more copies are made
+        del parts  # frees many MB before more copies are made
         yield_to_others()
         try:
             return {"body": parse_bytes(data)}
@@ -254,7 +257,7 @@ class CallRecords(Struct, gc=False, eq=False):
         return self.ending is not None and "parts" in self.ending.data and not self.body_in_parts
 
     def _parts(self, attempt: int, *, plain: bool = False) -> list[tuple[bytes, Mapping[str, Payload]]] | None:
-        """Return the unpacked bytes of each part of a stream, or of a plain body, with the data of the part's record.
+        """Return the parts of a stream, or of a body if `plain` is True: the unpacked bytes, and the record's data.
 
         Return None if there is no part, or if a part is damaged.
         """
@@ -271,7 +274,7 @@ class CallRecords(Struct, gc=False, eq=False):
 
     @property
     def joined(self) -> JoinedStream | None:
-        """The stream that the dialect's reader assembled, or None if there is no stream."""
+        """The stream as the dialect's reader assembles it, or None if there is no stream."""
         if self._joined is _NOT_READ:
             data = self.stream_bytes()
             joined = None if data is None else join_stream(self.dialect, data)
@@ -359,7 +362,7 @@ class PutAwayCall(Struct, frozen=True, gc=False):
 
 
 def _contains(texts: Iterable[bytes], word: bytes) -> bool:
-    """Return whether a word is in the concatenation of some texts. Other threads may run between two texts."""
+    """Return whether a word is in the texts if they are joined. Other threads may run between two texts."""
     end = b""
     for text in texts:
         if text.find(word) >= 0 or (end + text[: len(word)]).find(word) >= 0:

@@ -92,7 +92,7 @@ def _trajectory(document: Mapping[str, Payload]) -> Trajectory:
 
 
 def read_value(kind: Callable[..., Value], document: Mapping[str, Payload], **known: Payload) -> Value:
-    """Make a value of the class `kind` from its JSON object in a document.
+    """Make a value of the class `kind` from the JSON object that the document has for it.
 
     `known` has the values of the fields that the caller has read already.
 
@@ -109,7 +109,7 @@ def read_value(kind: Callable[..., Value], document: Mapping[str, Payload], **kn
 
 
 def _read_member(member: Member, value: Payload) -> Payload:
-    """Return the value of the field that has this member.
+    """Return the value for the field of a member.
 
     If the field is a text and the document has a description (`is_description`), return the `repr` in the description.
     """

@@ -31,7 +31,10 @@ _STEPS = "agent_steps"
 
 
 def first_difference(document: Mapping[str, Payload], trajectory: Trajectory) -> str | None:
-    """Return the first place where a document differs from the trajectory of its journal, or None if they are equal."""
+    """Return the first place where a document differs from the trajectory of its journal.
+
+    Return None if the two are equal.
+    """
     expected = {
         **trajectory.head(),
         _INTERACTIONS: None,
@@ -190,7 +193,7 @@ def _text_of(message: Message) -> bytes:
 def _difference(actual: Payload, expected: Payload, place: str) -> str | None:
     """Return the place of the first difference between two values, or None if they are equal.
 
-    If the text of a member is expected and the document has a description, compare the `repr` in the description.
+    If a text is expected, and the document has a description in its place, compare the `repr` in the description.
     Documents of earlier versions have such descriptions, and readers return the `repr`.
     """
     if json.dumps(actual) == json.dumps(expected):

@@ -1,19 +1,19 @@
 """The fold: makes a `Trajectory` from the records of a journal.
 
-The result depends on nothing but the records. Some records may be missing.
+The result depends only on the records. Any of the records may be missing.
 
 Every prefix of a journal can be folded. A record that cannot be read affects only the interactions that use it, and has
-a gap in the trajectory. The `interaction_id` joins the records of one interaction. Interactions are in the order in
+a gap in the trajectory. The records of one interaction have the same `interaction_id`. Interactions are in the order in
 which they began. The readers in `dialects/` interpret the bodies that went over the wire, so a corrected reader also
 improves old runs.
 
-`add_all` only stores requests, responses and tools. `read_pending` reads the stored requests and responses in their
-order. `match_tools` then finds the tool calls that tools and tool results belong to. The result is the same whether
-records are read one by one or together, unless the fold `is_stale`.
+`add_all` only keeps the records of requests, responses and tools. `read_pending` reads the kept requests and responses
+in their order. `match_tools` then finds the tool calls that tools and tool results belong to. The result is the same
+whether records are read one by one or together, unless the fold `is_stale`.
 
-A fold with a `journal`, an open file, keeps at most `max_kept_bytes` of the records of calls that have ended.
-`put_away` drops the other records, and the fold reads them from the file again when it needs them. So the fold needs
-little memory, however long the texts are.
+If a fold has a `journal`, which is an open file, it keeps at most `max_kept_bytes` of the records of calls that have
+ended. `put_away` drops the other records, and the fold reads them from the file again when it needs them. So the fold
+needs little memory, however long the texts are.
 """
 
 from __future__ import annotations
@@ -55,18 +55,18 @@ It reads older elements again when it needs them.
 
 @dataclass(slots=True)
 class Fold:
-    """Takes records one after another. `trajectory` returns the run as the records that were added describe it.
+    """Takes records one after another. `trajectory` makes the trajectory of all records that were added.
 
     - `run`: the facts of the run itself
     - `table`: the messages of all requests and steps
     - `calls`: the records of each interaction, by its id
-    - `tools`: the tool executions, and the tool results that later requests carry
-    - `steps`, `steps_by_id`: the steps that the agent recorded; of these, the steps that are `with` blocks, by their
-      `step_id`
+    - `tools`: the tool executions, and the tool results in requests
+    - `steps`: the steps that the agent recorded
+    - `steps_by_id`: those of these steps that are `with` blocks, by their `step_id`
     - `duplicates`: finds interactions that were recorded by hand and captured too
     - `unreadable_ids`: the ids of the interactions that cannot be read; the trajectory has a gap for each
-    - `is_stale`: whether tools were matched before the agent recorded its first step. Then these tools were put into
-      wrong steps. Make a new fold and set `tools.has_recorded_steps` to True at its beginning.
+    - `is_stale`: whether tools were matched before the agent recorded its first step. Then these tools are in wrong
+      steps. Make a new fold, and set its `tools.has_recorded_steps` to True before records are added.
     """
 
     journal: JournalFile | None = None
@@ -111,7 +111,7 @@ class Fold:
             continue
 
     def _add_usable(self, records: Iterator[Record | BadLine]) -> bool:
-        """Add records, and return True after the last one. Raises an exception if a record cannot be used."""
+        """Add records. Return True after the last record. Raises an exception if a record cannot be used."""
         run = self.run
         for record in records:
             if isinstance(record, BadLine):
@@ -131,7 +131,10 @@ class Fold:
         return True
 
     def _skip_unusable(self, error: Exception) -> bool:
-        """Add a gap for the current record. Raise the error again if the iterator of records caused it."""
+        """Add a gap for the current record.
+
+        If there is none, the iterator of records raised the error: raise it again.
+        """
         record, self._current = self._current, None
         if record is None:
             raise error
@@ -224,7 +227,10 @@ class Fold:
             continue
 
     def _match_usable(self, unmatched: Iterator[tuple[Any, ...]]) -> bool:
-        """Match, and return True after the last record. Raises an exception if a record cannot be used."""
+        """Match tools and results.
+
+        Return True after the last record. Raises an exception if a record cannot be used.
+        """
         for self._current, match, *arguments in unmatched:
             match(*arguments)
         self._current = None
@@ -258,7 +264,7 @@ class Fold:
         self.tools.read_record(record, self._step_named_by(record))
 
     def _claim_calls(self, record: Record) -> None:
-        """Read the tool calls that the agent recorded with a step without a `with` block."""
+        """Read the tool calls in the record of a step without a `with` block."""
         self.tools.claim(read_step(None, record.data, record.time).tool_calls)
 
     # ── interactions ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -281,7 +287,7 @@ class Fold:
         return filter(None, map(self._shown_interaction, [*self.calls.values()]))
 
     def _shown_interaction(self, call: CallRecords | PutAwayCall) -> LLMInteraction | None:
-        """Return an interaction, or None if it is unreadable, or a recording by hand of a captured call."""
+        """Return an interaction, or None if it cannot be read, or was recorded by hand and captured too."""
         shown = self._interactions.get(call.interaction_id) or self.interaction(call)
         return shown if shown is not None and (shown.api is not None or not self.duplicates.has(shown)) else None
 
@@ -294,7 +300,7 @@ class Fold:
         if isinstance(call, PutAwayCall):
             call = call.read_again(self.items)
         interaction = try_call(interaction_of, partial(self._note_unreadable, call), call)
-        if interaction is not None and self.calls.get(identity) is call:  # not an `as_of` copy with fewer records
+        if interaction is not None and self.calls.get(identity) is call:  # not a copy with fewer records from `as_of`
             self._interactions[identity] = interaction
         return interaction
 
@@ -332,12 +338,14 @@ class Fold:
     def interactions_and_steps(self) -> Iterator[tuple[LLMInteraction | None, AgentStep | None]]:
         """Yield the interactions and the steps in the order in which they began, as pairs in which one may be None.
 
-        If the agent recorded no steps, each interaction other than an embedding has a step, and is yielded together
-        with it. So the records of each interaction are read once for both. Tools that ran outside of all steps have
+        If the agent recorded no steps, each interaction other than an embedding has a step, and the two are yielded as
+        one pair. So the records of each interaction are read once for both. Tools that ran outside of all steps have
         steps of their own.
         """
         for call in self.calls.values():
-            if isinstance(call, CallRecords) and call.ending is None:  # if it cannot be read, its tools move to steps
+            if (
+                isinstance(call, CallRecords) and call.ending is None
+            ):  # if an open call cannot be read, its tools must be in `tools.steps` before these are listed
                 self._shown_interaction(call)
         recorded: list[RecordedStep | ToolStep] = [*self.steps, *self.tools.steps.steps]
         place, numbers = attrgetter("first_seq"), count(1)
@@ -368,7 +376,7 @@ class Fold:
 
 
 def _ignore(_: Exception) -> None:
-    """Return None. `CallRecords.has_request` is False for a request that cannot be read."""
+    """Return None. If a record that the request needs is missing, `CallRecords.has_request` then returns False."""
 
 
 _HANDLERS: Mapping[str, Callable[[Fold, Record], object]] = {

@@ -24,7 +24,7 @@ from trace_recorder.values.trajectory import Gap
 
 
 def interaction_of(call: CallRecords) -> LLMInteraction:
-    """Make an `LLMInteraction` from those of its records that exist."""
+    """Make an `LLMInteraction` from its records. Some of them may be missing."""
     request_data, ending = call.request_data, call.ending
     end: Mapping[str, Payload] = request_data if call.is_manual else ending.data if ending else {}
     first_token: Payload = (call.last_part if not end or "polled" in end else end).get("time_to_first_token_seconds")
@@ -82,7 +82,7 @@ def _undamaged_stream(call: CallRecords, end: Mapping[str, Payload]) -> JoinedSt
 
 
 def asks_for_stream(request_data: Mapping[str, Payload], body: Payload) -> bool:
-    """Return whether the data of a request's record, or the body of the request, asks for a stream.
+    """Return whether a request asks for a stream, according to the data of its record or to its body.
 
     `body` may lack the members that are stored as items.
     """
@@ -120,7 +120,7 @@ def _ending_error(ending: Record, in_parts: Mapping[str, Payload]) -> ErrorInfo 
 
 
 def stated_error(error: Payload) -> ErrorInfo | None:
-    """Return an error that a record states, or None if `error` is not an object."""
+    """Make an `ErrorInfo` from the error in a record. Return None if `error` is not an object."""
     if not isinstance(error, dict):
         return None
     status = error.get("status")
@@ -199,9 +199,9 @@ class Duplicates:
         return call.response.id in self._captured
 
     def add(self, call: LLMInteraction) -> Mapping[str, None]:
-        """Add an interaction with a response.
+        """Add an interaction.
 
-        If it was captured, return the ids of interactions by hand with the same response.
+        If it was captured, return the ids of the interactions by hand that have the same response.
         """
         identity = call.response.id or ""
         if call.api is None:

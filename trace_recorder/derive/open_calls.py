@@ -1,16 +1,16 @@
-"""Keeps the open tool calls of a run: those for which a tool may still run, and those that a later request may answer.
+"""Keeps the open tool calls of a run: calls for which a tool may still run, and calls that a request may still answer.
 
-When a tool runs, `match` finds the model's tool call for it. If the agent states the id of the call, this id decides.
+`match` finds the model's tool call for a tool that runs. If the agent states the id of the call, this id decides.
 Otherwise the tool belongs to one of the agent's calls for which no tool ran, and which no request answered. Calls of
 the tool's step are tried first, and calls of newer responses before calls of older ones. The first call with the same
-name and arguments is taken, or else the only call with the same name. If a tool fails, another tool may run for its
-call. The tools of a joined session file state the interaction of their call. `tool_executions.py` does not call `match`
-for them.
+name and arguments is taken, or else the only call with the same name. If a tool fails, another execution may belong to
+the same call. The tools of a joined session file state the interaction of their call. `tool_executions.py` does not
+call `match` for them.
 
-When a request has a tool result, `match_results` finds the call that the result answers. If the provider gives no ids,
-they are made up, and are unique only within one conversation. So a result belongs to the newest call with the same id,
-and calls of the same agent come first. An agent may give its own id to a call with a made-up id. So a result with an
-unknown id belongs to the first open call with the same tool name in the newest response with made-up ids.
+`match_results` finds the tool call that a tool result in a request answers. If the provider gives no ids, they are made
+up, and are unique only within one conversation. So a result belongs to the newest call with the same id, and calls of
+the same agent come first. An agent may give its own id to a call with a made-up id. So a result with an unknown id
+belongs to the first open call with the same tool name in the newest response with made-up ids.
 """
 
 from __future__ import annotations
@@ -91,10 +91,7 @@ class OpenCalls:
             execution.requested_by, execution.requested_call = response.interaction_id, response.without_tool.pop(key)
 
     def reopen(self, execution: ToolExecution) -> None:
-        """Open the call of a failed tool again.
-
-        Until a request answers this call, another tool can be matched to it.
-        """
+        """Open the call of a failed tool again, so that another execution can be matched to the call."""
         of_agent = self._without_tool.get(agent_key(execution.call_data), {})
         response = of_agent.get(execution.requested_by or "")
         if response is not None and execution.requested_call is not None:
@@ -137,7 +134,7 @@ class OpenCalls:
         return same_name[0] if len(same_name) == 1 else None
 
     def _candidates(self, execution: ToolExecution) -> list[_Response]:
-        """Return the responses of a tool's agent that have open calls and came before the tool.
+        """Return the responses that have open calls, came before a tool, and belong to the tool's agent.
 
         Responses of the tool's step come first, and newer responses come before older ones.
         """
@@ -166,9 +163,9 @@ class OpenCalls:
             yield response.interaction_id, replace(result, call_id=call.call_id, name=call.name)
 
     def _match_id_of_agent(self, agent: Hashable, result: ToolResult) -> tuple[_Response, ToolCall] | None:
-        """Find the call with a made-up id to which the agent gave the id of this result. Remember the agent's id.
+        """Find the call with a made-up id to which the agent gave its own id, the id of this result. Remember that id.
 
-        The provider gave this call no id.
+        Return the call with its response, or None.
         """
         newest_first = reversed(self._without_id.get(agent, {}).values()) if result.call_id else ()
         same_name = (

@@ -43,7 +43,7 @@ class RequestReader:
         self.readings: dict[str, ElementReadings] = {} if readings is None else readings
 
     def read(self, dialect: str | None, data: Mapping[str, Payload], history: str = "") -> IncrementalReading | None:
-        """Read a request from the data of its record, or return None if it must be read as a whole.
+        """Read a request from the data of its record. Return None if the caller must read the whole request.
 
         `history` is the name of the member with the messages, or "" for the dialect's usual member. Raises KeyError if
         a record that the request needs is missing.

@@ -70,13 +70,14 @@ class RunFacts:
 
     @property
     def ends_in_damage(self) -> bool:
-        """Whether the newest line is damaged, and not just cut off."""
+        """Whether the last line is damaged, and not only cut off."""
         return self.damaged_since > 0 and self.torn is None
 
     def count(self, record: Record) -> None:
-        """Count the secrets that were masked in a record. Add a gap if records are missing before this record.
+        """Count the secrets that were masked in a record.
 
-        The caller need not call this for a record without masked secrets that directly follows the last record.
+        Add a gap if records are missing before the record. For a record without masked secrets that directly follows
+        the last record, the caller may increase `last_seq` instead.
         """
         if "redacted" in record.data and (redacted := as_int(record.data["redacted"])):
             self.redactions += redacted
@@ -123,9 +124,9 @@ class RunFacts:
         self.end = self._with_declared_types(record, _TYPES_OF_END)
 
     def _with_declared_types(self, record: Record, types: Mapping[str, tuple[type, ...]]) -> Record:
-        """Return the record, with members of the types in `types`.
+        """Return the record with correct types, as `types` gives them.
 
-        If a member should be a text and is not, convert it. Remove any other member with a wrong type, and add a gap.
+        Convert a member that should be a text. Remove any other member with a wrong type, and add a gap.
         """
         data = record.data
         wrong = [name for name, kinds in types.items() if type(data.get(name)) not in (*kinds, NoneType)]
@@ -148,7 +149,7 @@ class RunFacts:
             self._annotated[record.seq] = key
 
     def apply_redaction(self, record: Record) -> None:
-        """Replace the data of an earlier record by a copy in which a secret is masked that became known later."""
+        """Replace the data of an earlier record by a masked copy, because a value became known as a secret later."""
         of, data = record.data["of"], record.data
         if self.start is not None and of == self.start.seq:
             masked: dict[str, Payload] = {name: data[name] for name in ("task", "metadata") if name in data}
@@ -157,7 +158,7 @@ class RunFacts:
             self.annotations[self._annotated[of]] = data["value"]
 
     def _is_newest(self, seq: int) -> bool:
-        """Return whether no record after `seq` has set the same annotation."""
+        """Return whether the record `seq` is the last that sets its annotation."""
         return not any(later > seq and key == self._annotated[seq] for later, key in self._annotated.items())
 
     def add_reward(self, record: Record) -> None:
@@ -206,8 +207,8 @@ class RunFacts:
     ) -> Trajectory:
         """Return the trajectory without its interactions and steps.
 
-        `status` is used if the journal has no finalize record. If the start record has no provider or model, the first
-        interaction, `first`, provides it. `gaps` are the gaps of single interactions.
+        `status` is used if the journal has no finalize record. `first` is the first interaction. If the start record
+        has no provider or model, they come from `first`. `gaps` are the gaps of single interactions.
         """
         begun: Mapping[str, Payload] = self.start.data if self.start else {}
         ended: Mapping[str, Payload] = self.end.data if self.end else {}

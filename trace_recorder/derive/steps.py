@@ -1,8 +1,8 @@
-"""Makes the steps of a run: from what the agent recorded, or from LLM calls, and from tools that belong to neither.
+"""Makes the steps of a run from the agent's own records, from LLM calls, and from tools that belong to neither.
 
-A `ToolExecution` is in the step of the LLM call whose tool call it ran for. `open_calls.py` finds this call. If there
-is none, no model asked for the tool, and its call id is made up. `ToolSteps` has the steps of tools that are in no
-other step.
+A model's tool call may have a `ToolExecution`, which `open_calls.py` finds. The execution is in the step of the LLM
+call with that tool call. If no model asked for a tool, its call id is made up. `ToolSteps` has the steps of tools that
+are in no other step.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class ToolExecution:
         return self.result_data is not None and self.result_data.get("success") is False
 
     def call(self) -> ToolCall:
-        """Return the model's tool call, or else a call with the arguments that the tool got."""
+        """Return the model's tool call. If there is none, return a tool call with the arguments that the tool got."""
         if self.requested_call is not None:
             return self.requested_call
         call_id = as_text(self.call_data.get("call_id"))
@@ -107,7 +107,7 @@ def _error_text(error: Mapping[str, Payload]) -> str:
 def tool_calls_and_results(
     interactions: Iterable[LLMInteraction], answers: Mapping[str, Answers], executions: Iterable[ToolExecution]
 ) -> tuple[tuple[ToolCall, ...], tuple[ToolResult, ...]]:
-    """Return the tool calls of these interactions and executions, each call once, and the results that are known."""
+    """Return the tool calls of these interactions and executions, each call once, and the known results."""
     calls: dict[tuple[str, str], tuple[ToolCall, ToolResult | None]] = {}
     for interaction in interactions:
         for number, call in enumerate(interaction.response.tool_calls):
@@ -247,7 +247,7 @@ def _is_stated(value: Payload) -> bool:
 
 @dataclass(slots=True, eq=False)
 class ToolStep:
-    """A step with the tools that one agent ran between two of its calls or steps, and that are in no other step.
+    """A step with tools that are in no other step. One agent ran them between two of its calls or recorded steps.
 
     - `opening_seq`: the number of the record with which the first tool began, which identifies the step
     - `agent_data`: the data of the same record, with the agent's name and ids
@@ -287,7 +287,7 @@ MAX_TOOLS_PER_STEP = 64
 So a step does not grow without limit if an agent records only tools.
 """
 MAX_WAITING_CLAIMS = 256
-"""At most this many tool calls of recorded steps wait for a tool, and as many tools wait for a recorded step.
+"""At most this many tool calls of recorded steps wait for their tools, and as many tools wait for a step.
 
 The oldest are forgotten first.
 """

@@ -1,9 +1,10 @@
 """Reads the requests of a run as prompts: arrays of the numbers that messages have in the run's table.
 
-A history is a list of elements, and an element is an item of the journal. If a request continues an earlier prompt, it
-shares the earlier array, and only the new elements of its history are read. If the agent has edited the history, ranges
-of the earlier array are copied, and only the elements at the edits are read. If tool calls or results in an edited
-history need made-up ids, the whole history is read, because each made-up id depends on all calls before it.
+A history is a list of elements. An element is an item of the journal, and is given by the item's number. If a request
+continues an earlier prompt, it shares the earlier array, and only the new elements of its history are read. If the
+agent has edited the history, ranges of the earlier array are copied, and only the elements at the edits are read. If
+tool calls or results in an edited history need made-up ids, the whole history is read, because each made-up id depends
+on all calls before it.
 """
 
 from __future__ import annotations
@@ -26,10 +27,7 @@ from trace_recorder.values.structs import Struct, field, replace
 
 
 def newest_results(messages: Sequence[Message]) -> list[ToolResult]:
-    """Return the tool results after the model's last message.
-
-    `TablePrompts` collects the same results while it reads.
-    """
+    """Return the tool results after the model's last message."""
     newest = takewhile(lambda message: message.role != "assistant", reversed(messages))
     return [result_of(message) for message in newest if message.role == "tool"][::-1]
 
@@ -57,9 +55,9 @@ def _error_text(content: Payload) -> str:
 
 
 PREAMBLE = -1
-"""The number that stands for the part of a request before the history, such as a system prompt.
+"""A number that no item has.
 
-Items have other numbers.
+As the first element of a history, it stands for the messages before the history, such as a system prompt.
 """
 MAX_PROMPTS = 64
 """At most this many prompts are remembered. Several are needed, because agents may take turns.
@@ -78,9 +76,9 @@ Key = TypeVar("Key", int, tuple[int, ...])
 class IncrementalReading(Struct, frozen=True, gc=False):
     """A request that was read together with earlier requests.
 
-    `offer` is the request without its messages. The first `count` of the `numbers` are the numbers of its messages in
-    `table`. `results` are the tool results after the model's last message. `made_up` is how many tool calls in the
-    request have made-up ids.
+    `offer` is the request without its messages. The first `count` elements of `numbers` are the numbers of the
+    request's messages in `table`. `results` are the tool results after the model's last message. `made_up` is how many
+    tool calls in the request have made-up ids.
     """
 
     offer: RequestReading
@@ -106,7 +104,7 @@ class IncrementalReading(Struct, frozen=True, gc=False):
 
 
 class ElementReadings:
-    """Reads the messages of elements of a dialect's histories. An element is given by its item number.
+    """Reads the messages in the elements of a dialect's histories. An element is given by its item number.
 
     The messages of the newest `max_kept` elements stay in memory. The messages of older elements are read again when
     needed.
@@ -142,7 +140,7 @@ class ElementReadings:
         return messages
 
     def groups(self, elements: Numbers) -> Iterable[_Group]:
-        """Yield the groups of elements that are read together: how many elements, and the messages that they become."""
+        """Yield groups of elements that are read together: how many elements a group has, and the group's messages."""
         if self.merge_rule is None:
             return zip(repeat(1), map(self.read, elements))
         rule = MergeRule(self.merge_rule.continues, partial(self._merge, self.merge_rule))
@@ -179,9 +177,9 @@ def _merge_again(
 
 
 class TablePrompt(Struct, eq=False, gc=False):
-    """The prompt of a conversation as far as it was read.
+    """The newest prompt of a conversation.
 
-    `elements` are the elements that were read, `counts` is how many messages each element became, and `messages` are
+    `elements` are the elements of its history, `counts` is how many messages each element became, and `messages` are
     the numbers of these messages. If several elements became one message, the last of these elements has the count 1.
     The requests of a conversation share these arrays, which only grow. `results` are the tool results after the model's
     last message. `numbering` makes up ids if a tool call or a result had none. Requests with the same `key` differ only
@@ -221,7 +219,7 @@ class TablePrompts:
         readings: ElementReadings,
         begin: Callable[[], tuple[RequestReading, list[Message]]],
     ) -> IncrementalReading:
-        """Read the request of a history with these elements. The first element is `PREAMBLE`.
+        """Read a request whose history has these elements. The first element is `PREAMBLE`.
 
         `begin` returns the request without its messages, and the messages before the history. Raises KeyError if a
         record that the request needs is missing.
@@ -298,9 +296,9 @@ class TablePrompts:
                 prompt.messages.append(self._table.number_of(message))
 
     def _with_ids(self, prompt: TablePrompt, message: Message, readings: ElementReadings) -> Message:
-        """Return a message with ids for all its tool calls and results.
+        """Return a message in which each tool call and each result has an id.
 
-        Made-up ids are numbered from the beginning of the prompt. The first missing id begins the numbering.
+        Made-up ids are counted from the beginning of the prompt. The counting begins when the first id is missing.
         """
         if prompt.numbering is None:
             if not readings.makes_up_ids or not _lacks_id(message):
@@ -354,7 +352,7 @@ class _Edit(NamedTuple):
 def _edits(before: TablePrompt, elements: Numbers, *, merges: bool) -> list[_Edit]:
     """Return the edits that turn the elements of an earlier prompt into these elements.
 
-    If `merges` is True, elements may merge into one message. Then an edit includes the message before it and the
+    If `merges` is True, elements may merge into one message. Then an edit is widened by the message before it and the
     message after it.
     """
     edits: list[_Edit] = []
@@ -373,10 +371,7 @@ def _edits(before: TablePrompt, elements: Numbers, *, merges: bool) -> list[_Edi
 
 
 def _begin_of_message(counts: Numbers, position: int) -> int:
-    """Return the position of the first element of the message before a position.
-
-    It is at least 1, after the preamble.
-    """
+    """Return the position of the first element of the message before a position, but at least 1."""
     last = position - 1
     while last > 0 and not counts[last]:
         last -= 1

@@ -1,4 +1,4 @@
-"""Finds for each tool execution the tool call that it ran for, the result that the model got, and the step that has it.
+"""Matches tool executions with the model's tool calls and the results that the model got, and puts them into steps.
 
 A tool is attached to the interaction in which the model asked for it, or else to the last interaction of the tool's
 agent before the tool. If that interaction is in no step, the tool is in a tool step (`steps.py`). The tool calls in an
@@ -39,7 +39,7 @@ class ToolExecutions:
     - `step_of_interaction`: the `step_id` of the `with` block in which an interaction was made, by the interaction's id
     - `has_recorded_steps`: whether the agent recorded any step itself
     - `executions`: the executions that are attached to an interaction, by the id of the interaction
-    - `answers`: the results that the model got, by the interaction that asked for them, and by call id
+    - `answers`: the results that the model got: for each interaction, the results of its calls, by call id
     - `steps`: the steps of the executions that are in no other step
     """
 
@@ -94,7 +94,7 @@ class ToolExecutions:
             for execution in during.executions.values():
                 self._find_late(execution, identity)
             for agent, result in during.results:
-                self._assign_results(agent, [result])  # the other open streams have the result already
+                self._assign_results(agent, [result])  # each other open stream has the result in its `DuringStream`
 
     def read_record(self, record: Record, step: RecordedStep | None) -> None:
         """Read one record of a tool execution, and find the tool call that the execution runs for."""

@@ -1,8 +1,8 @@
 """Checks whether the files of a run are complete, well-formed, and consistent with themselves and each other.
 
 `validate` only reads. A finding is an error if data was lost or changed, or contradicts other data. A finding is a note
-if it only informs, such as about the cut-off last line of a process that was killed. `schemas/violations.py` checks the
-types and members in a file, and the fold checks whether the records can be used.
+if nothing is wrong, but a reader may want to know it, such as the cut-off last line of a killed process.
+`schemas/violations.py` checks the types and members in a file, and the fold checks whether the records can be used.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether there are no errors. There may be notes."""
+        """Whether no finding is an error. Notes are allowed."""
         return all(finding.severity != "error" for finding in self.findings)
 
 
 def validate(path: str | Path) -> Report:
-    """Check that the files of a run are complete, have the right form, and agree with each other.
+    """Check that the files of a run are complete and well-formed, and agree with each other.
 
     `path` is the document or the journal. Nothing is written. The report has `ok`, and `findings`, each with
     `severity`, `where` and `what`. Raises OSError if the file cannot be read. Any fault of the file's content is a
@@ -231,9 +231,9 @@ def _fault_of_stream(call: CallRecords, ending: Record) -> str | None:
 
 
 def _are_equal(written: Payload, again: Payload) -> bool:
-    """Return whether two values are equal, except for secrets that are masked only in the first.
+    """Return whether two responses are equal, except for secrets that are masked only in `written`.
 
-    This happens if a secret spans several events of the stream.
+    If a secret spans several events of the stream, it is not masked in `again`.
     """
     first, second = json.dumps(written, sort_keys=True), json.dumps(to_jsonable(again), sort_keys=True)
     return first == second or bool(re.fullmatch(".+?".join(map(re.escape, _MASK.split(first))), second, re.DOTALL))
@@ -335,9 +335,9 @@ def _beginning(lines: Sequence[Record | BadLine], count: int) -> Trajectory:
 
 
 MAX_LISTS = 8
-"""At most this many of the newest lists of each name are remembered, with their check values.
+"""The newest lists of each name are remembered with their check values, at most this many.
 
-A list that begins with a remembered list continues its check value.
+The check value of a longer list is computed from that of the list with which it begins.
 """
 
 

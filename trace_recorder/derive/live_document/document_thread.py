@@ -2,9 +2,10 @@
 
 Between two writes, the thread pauses for twenty times the processor time that the second write will probably take, and
 for at least a fifth of a second. So all writes together take at most a twentieth of one core. The document that has
-waited longest is the first to be written. During its pause, the thread writes cheaper documents, which delay the first
-document by at most the length of its own pause. So a document is written more rarely as its run grows, but it is always
-written in the end. The thread starts when the first document lacks a record, and sleeps while no document waits.
+waited longest is written next. During the pause before it, the thread may write cheaper documents. Together, they delay
+the first document by at most the length of its own pause. So a document is written more rarely as its run grows, but it
+is always written in the end. The thread starts when the first document begins to wait, and sleeps while no document
+waits.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from trace_recorder.signal_handlers import suppress
 class DocumentLimits:
     """The limits for the document of one run. Sizes are in bytes.
 
-    - `at_once_bytes`: while the journal has at most this size, the document is written before a `record_*` method
+    - `at_once_bytes`: while the journal has at most this size, a record by hand is in the document when the call
       returns
     - `cost_multiple`: the pause between two writes is this many times the processor time that the second will probably
       take
@@ -50,7 +51,7 @@ DEFAULT_LIMITS = DocumentLimits()
 
 
 class WaitingDocument(Protocol):
-    """A run's document, as far as the thread knows it."""
+    """The properties and methods of a run's document that the thread uses."""
 
     @property
     def limits(self) -> DocumentLimits:
@@ -122,7 +123,7 @@ class DocumentThread:
             self._serving.clear()
 
     def _write_next(self) -> None:
-        """Wait until the next document may be written, and write it."""
+        """Wait until one of the waiting documents may be written, and write this document."""
         began = time.perf_counter()
         while waiting := [*self.waiting]:
             now, first_pause, soonest = time.perf_counter(), _pause_before(waiting[0]), math.inf

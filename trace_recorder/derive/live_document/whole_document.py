@@ -1,6 +1,6 @@
 """Writes a document from its journal: fold, render, temporary file, rename.
 
-Nothing in memory is kept for the next write.
+No data is kept in memory for the next write.
 
 Calls and steps are written one after another into the file, and each item is read from its position in the journal. So
 the memory of a write does not grow with the texts of messages and responses. The JSON text of a message is kept for
@@ -38,7 +38,7 @@ from trace_recorder.values.prompt_relation import Numbers
 from trace_recorder.values.trajectory import AgentStep, Gap, History, Status
 
 MAX_KEPT_BYTES = 4 * 1024 * 1024
-"""About this many bytes of encoded messages are kept at most, because later calls and steps repeat these messages.
+"""At most about this many bytes of encoded messages are kept, because later calls and steps repeat these messages.
 
 Other messages are encoded again.
 """
@@ -62,9 +62,9 @@ def _encode_described(value: Payload) -> bytes:
 
 
 class EncodedTexts:
-    """The encoded messages of a run, and their sizes.
+    """Encodes the messages of a run.
 
-    A message is encoded once, unless all messages take more than `max_kept_bytes`.
+    It keeps their sizes, and at most about `max_kept_bytes` of their texts. So most messages are encoded only once.
 
     `has_long_strings` is True if a string in the document may be so long that other threads must run during its
     encoding.
@@ -86,7 +86,7 @@ class EncodedTexts:
             return _encode_described(value)
 
     def measure_new(self, table: MessageTable) -> None:
-        """Measure the messages that were added to the table since the last call, by encoding them."""
+        """Encode the messages that were added to the table since the last call of this method, and keep their sizes."""
         for number in range(len(self._sizes), len(table.messages)):
             text = self.encode(self._render(table.messages[number]))
             self._sizes.append(len(text))
@@ -178,7 +178,7 @@ class DocumentText:
     def _delta(
         self, deltas: MessageDeltas, identity: str, messages: Sequence[Message]
     ) -> tuple[dict[str, Payload], Sequence[Message]]:
-        """Return the members of a delta that come before `messages`, and the messages."""
+        """Return the members of a delta that come before `messages`, and the messages of the delta."""
         since, kept, count = deltas.kept_of(identity, messages)
         return {"since": since, "kept": kept}, messages[count:]
 
@@ -187,8 +187,8 @@ class DocumentText:
     ) -> list[Buffer]:
         """Encode the JSON object of an interaction or a step.
 
-        The member `name` is null in `document`. In the encoded text, the member has these messages, or a delta with the
-        members `since` and these messages.
+        The member `name` is null in `document`. In the encoded text, it has these messages, or a delta with the members
+        in `since` and these messages.
         """
         texts = b",".join(self._texts.texts_of(messages))
         for encode in (self._encode, _encode_described):
@@ -215,16 +215,19 @@ _PROMPTS_BETWEEN_PAUSES = 256
 
 
 class PoorerDocumentError(OSError):
-    """The old document stays, because it has values that the journal lacks. The message names their places."""
+    """The old document is not replaced, because it has values that the journal lacks.
+
+    The message of the exception names them.
+    """
 
 
 class WholeDocument:
     """Writes the document of one journal, as the journal's file is now.
 
-    The argument `history` is "inline", "delta" or "auto". With "auto", the document has deltas if the prompts of all
-    calls and steps are larger than a limit. The attribute `history` is the chosen form. `records` is how many records
-    the document covers. `look` is called between two calls of the run. If `look` raises an exception, the write ends,
-    and the old document stays.
+    The argument `history` is "inline", "delta" or "auto". With "auto", the document has deltas if all prompts together
+    are larger than `inline_bytes`. The attribute `history` is the chosen form. `records` is how many records the
+    document covers. `look` is called between two calls of the run. If `look` raises an exception, the write ends, and
+    the old document stays.
     """
 
     def __init__(
@@ -308,7 +311,7 @@ class WholeDocument:
         return fold
 
     def _has_long_prompts(self) -> bool:
-        """Return whether all complete lists of messages are together larger than `inline_bytes`."""
+        """Return whether the complete messages of all calls and steps are together larger than `inline_bytes`."""
         if not self._measures:
             return False
         readings = (call.incremental for call in self._fold.calls.values())
@@ -349,9 +352,7 @@ class WholeDocument:
         yield from (b"],\n", text.members(outline.tail(self.history)), b"\n}\n")
 
     def _calls(self, text: DocumentText, steps: SpooledBytes) -> Iterator[Buffer]:
-        """Yield the texts of the calls, and append the texts of the steps to `steps`.
-
-        So each call is read once for both.
+        """Yield the encoded calls, and append the encoded steps to `steps`. So each call is read once for both.
 
         Other threads may run between two calls or steps.
         """
@@ -373,7 +374,7 @@ class WholeDocument:
                 response = None if step.llm_response is None else response
                 steps.append((step_comma, *text.step(step, response)))
                 step_comma = b",\n"
-            del interaction, step, response  # they may be large, and must not live while the next call is read
+            del interaction, step, response  # these may be large, and must be freed before the next call is read
         yield from calls
 
 

@@ -4,7 +4,8 @@ A write reads the whole journal as it is at that moment. For the next write, onl
 write, how many records it covered, and whether the messages were deltas.
 
 Locks and threads:
-- The run's lock, which protects the journal, is never taken here. The run releases it before it calls this module.
+- The run's lock, which protects the journal, is never taken here. The run releases its lock before it calls this
+  module.
 - `DocumentWriter._lock` is held during a write. The lock is re-entrant, because a signal handler or a destructor may
   record in the middle of a write, in the same thread. If a caller wants to write while the document thread writes, the
   thread stops between two calls of the run, and leaves the old document. So the caller need not wait for the whole
@@ -33,8 +34,8 @@ _MIN_COUNTED_BYTES = 64 * 1024
 class DocumentWriter:
     """Writes the document of one run. All methods may be called from any thread.
 
-    `in_place` returns whether the journal is still at its path. It is called before the journal is opened. `guarded` is
-    a context manager that keeps exceptions in its block away from the agent.
+    `in_place` is called before the journal is opened, and returns whether the journal is still at its path. `guarded`
+    is a context manager that keeps exceptions in its block away from the agent.
     """
 
     def __init__(
@@ -125,7 +126,7 @@ class DocumentWriter:
             with self._guarded:
                 self._write_requested(gives_way=True)
         except _OvertakenError:
-            self._caller_waits = False  # a caller that was interrupted twice does not write
+            self._caller_waits = False  # if the caller was interrupted a second time, it no longer waits
 
     def close(self) -> None:
         """Write the document for the last time."""
@@ -178,7 +179,7 @@ class DocumentWriter:
 
         This thread therefore holds the lock already, and no other thread writes meanwhile.
         """
-        self._requested = True  # if the interrupted write continues after this, it begins again
+        self._requested = True  # if the interrupted write continues, the document is written once more after it
         WholeDocument(self._journal, self._history, limits=self.limits).write(aside, sync=self._sync)
         aside.replace(self._path)
 
@@ -186,5 +187,5 @@ class DocumentWriter:
 class _OvertakenError(BaseException):
     """A caller waits to write the document that the document thread is writing.
 
-    This is not a failure. As a BaseException it passes the guard, which would count a failure.
+    This is not a failure. It is a BaseException, because the guard would count an Exception as a failure.
     """

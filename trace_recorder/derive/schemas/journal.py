@@ -54,7 +54,7 @@ class StartData(RecordData):
 class ItemData(RecordData):
     """An element of a list in a request, with the number `n`, or a long string, with the number `s`.
 
-    Later requests refer to it by this number.
+    Requests refer to the item by its number.
     """
 
     exactly_one_of = ("n", "s")
@@ -91,7 +91,7 @@ class LLMRequestData(ExchangeData, ItemizedData, StepData):
 class LLMStreamData(ExchangeData):
     """The next part of a stream, or of a large response that is not a stream.
 
-    `zlib` is the part, compressed with zlib, in base64.
+    `zlib` has the text of the part, compressed with zlib, in base64.
     """
 
     replayed_from: ReplayedFrom = ABSENT
@@ -235,7 +235,9 @@ class AnnotationData(RecordData):
 
 
 class RedactionData(RecordData):
-    """A copy of the data of the earlier record `of`, in which a value is masked that became known as a secret later.
+    """A copy of the data of the earlier record `of`.
+
+    In the copy, a value that became known as a secret later is masked.
 
     If `of` is the start record, the copy has the task and the metadata. If `of` is an annotation, the copy has the
     value.
@@ -259,7 +261,7 @@ class RewardData(RecordData):
 
 
 class GapData(RecordData):
-    """A gap: `what` happened at `time` and could not be recorded, and `why`."""
+    """Something that could not be recorded. `time` is when it happened, `what` names it, and `why` gives the reason."""
 
     time: StatedTime
     what: Text

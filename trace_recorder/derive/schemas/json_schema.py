@@ -21,7 +21,10 @@ from trace_recorder.values.messages import Payload
 
 DIRECTORY = Path(__file__).parent
 MAX_LINE = 120
-"""A value that does not fit into a line of this many characters is written over several lines."""
+"""A line of a schema file has at most this many characters if it can be broken.
+
+A longer object or array is broken into several lines.
+"""
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _SCALARS = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
 _UNIONS = (Union, UnionType)
@@ -29,13 +32,13 @@ _LISTS = (list, tuple)
 
 
 class SchemaMaker:
-    """Makes the JSON Schemas of Python types. The schemas of the classes in them are collected in `definitions`."""
+    """Makes the JSON Schemas of Python types. `definitions` has the schemas of all classes in these types."""
 
     def __init__(self) -> None:
         self.definitions: dict[str, Json] = {}
 
     def schema_of(self, hint: Any) -> Json:
-        """Return the schema of a type. Its marks add keywords."""
+        """Return the JSON Schema of a type. The marks of the type add keywords."""
         marks, inner = marks_of(hint), unmarked(hint)
         if Mark.UNCHECKED in marks:
             return {}

@@ -61,7 +61,7 @@ class RecordData(Shape):
 
 
 class BasePositions(Shape):
-    """The elements between two positions, inclusive, of the list in the record `base`."""
+    """The elements from one position to another, inclusive, of the list that a `DeltaList` refers to."""
 
     base: Pair
 
