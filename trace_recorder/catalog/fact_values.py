@@ -30,10 +30,10 @@ Single = str | int | float | None
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A fact of one of several kinds, with a name: "model", "provider", "agent", "tool", "reward", "meta", …
+    """A fact with a name. Its kind is "model", "provider", "agent", "tool", "reward", "meta", "annotation" or "error".
 
-    `text` is the value of a member or an annotation. `number` is how often a tool was used, or the value of a reward.
-    `failed` is how often a tool failed.
+    `text` is the value of an annotation or of a member of the metadata. `number` is how often a tool was used, or the
+    value of a reward. `failed` is how often a tool failed.
     """
 
     kind: str
@@ -47,8 +47,8 @@ class Named:
 class Facts:
     """The facts of one run.
 
-    `single` has the values of the facts in `SINGLE`, in that order. `is_exact` is True if every text could be stored
-    unchanged, and if the start time has a time zone.
+    `single` has the values of the facts in `SINGLE`, in that order. `is_exact` is False if a text had to be changed to
+    be stored, or if the start time has no time zone.
     """
 
     single: tuple[Single, ...]
@@ -63,5 +63,5 @@ def storable(text: str) -> str:
 
 
 def is_storable(text: str) -> bool:
-    """Return whether SQLite can store a text, which is so if the text has no lone surrogate."""
+    """Return whether SQLite can store a text. It cannot store a lone surrogate."""
     return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in set(text))

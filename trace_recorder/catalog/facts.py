@@ -114,10 +114,7 @@ def number_of_value(value: Payload) -> float | None:
 
 
 def seconds_of(timestamp: Payload) -> tuple[float | None, bool]:
-    """Return a timestamp as seconds since 1970, and whether the timestamp has a time zone.
-
-    If it has none, it is local time.
-    """
+    """Return a timestamp as seconds since 1970, and False if it has no time zone. Such a timestamp is local time."""
     time = parse_time(timestamp)
     if time is None:
         return None, True

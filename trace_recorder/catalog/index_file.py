@@ -91,7 +91,7 @@ def _has_writer(path: Path) -> bool:
 
 
 class IndexWriter:
-    """Writes an index. Use it by the function `writing`, which lets only one process write.
+    """Writes an index. The function `writing` yields it, and lets only one process write.
 
     `has_deleted_words` is True while the file has tokens of deleted texts. The file has this value too, for the next
     indexer.
@@ -125,9 +125,9 @@ class IndexWriter:
         self._connection.execute("BEGIN IMMEDIATE")
 
     def forget_deleted_words(self) -> None:
-        """Write all tokens again without those of deleted texts.
+        """Write all tokens again without the tokens of deleted texts.
 
-        FTS5 itself would keep these in the file for some time.
+        FTS5 alone would keep these tokens in the file for some time.
         """
         if self.has_deleted_words:
             self._connection.execute("INSERT INTO words (words) VALUES ('optimize')")
@@ -140,7 +140,7 @@ class IndexWriter:
     def _is_intact(self) -> bool:
         """Return whether an indexer was the last program that wrote to the file.
 
-        Then the transaction of an SQLite journal beside the file has written nothing to the file, so the journal may be
+        If so, the file has no changes of an interrupted transaction, and the SQLite journal of that transaction may be
         deleted.
         """
         try:
@@ -206,7 +206,8 @@ def writing(path: Path, directory: Path) -> Iterator[IndexWriter]:
 def is_of_this_host(tables: FactTables) -> bool:
     """Return whether the index was written on this host.
 
-    The status of a run without an end depends on whether its writer is alive, which only its own host knows.
+    The status of a run without an end depends on whether its writer is alive, and that is known only on the writer's
+    host.
     """
     return _about(tables.connection).get("host") == socket.gethostname()
 

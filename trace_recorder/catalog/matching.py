@@ -30,7 +30,7 @@ class Matcher:
         self.needs_calls = self._condition.needs_calls
         """Whether the calls of a run are needed.
 
-        If False, a run that was read from the beginning and the end of its document is enough.
+        If False, the beginning and the end of the run's document are enough.
         """
 
     def __call__(self, run: Trajectory) -> bool:

@@ -22,7 +22,7 @@ State = tuple[int, int, int, int]
 
 
 def states_of(directory: Path) -> Iterator[tuple[bytes, RunFiles, State]]:
-    """Yield for each run in and below a directory its name in the index, its files, and the state of its files.
+    """Yield the runs in and below a directory: for each, its name in the index, its files, and the state of its files.
 
     The name is the path relative to the directory, as bytes.
     """

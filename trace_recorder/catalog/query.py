@@ -4,9 +4,9 @@ An example is `status:failed tool:bash>10 since:7d "exit code 1"`. A query is a 
 all terms. docs/many-runs.md describes the terms. This module parses a query, and makes an SQL condition from its terms,
 for the tables of `fact_tables.py`.
 
-This SQL alone decides whether a run matches. For a run in an index, SQLite runs it on the index. For any other run,
-SQLite runs it on tables in memory with the facts of that run. So the same tokenizer (FTS5's `unicode61`) finds the
-words in both cases.
+This SQL alone decides whether a run matches. For a run in an index, the SQL is evaluated on the index. For any other
+run, the SQL is evaluated on tables in memory with the facts of that run. So the same tokenizer (FTS5's `unicode61`)
+finds the words in both cases.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ FIELDS = (*TEXTS, *CHOICES, *NAMES, *TIMES, *NUMBERS)
 class Term:
     """One term of a query. `value` is a word, a phrase, a text, a name, or a time in seconds since 1970.
 
-    `relation` is the comparison with `number`. For a member of the metadata or an annotation, it is `=`, and compares
-    with `text`.
+    `relation` is the comparison with `number`, such as ">". If the name is of a member of the metadata or an
+    annotation, `relation` is "=", and the comparison is with `text`.
     """
 
     field: str
@@ -201,7 +201,7 @@ _SUCCESS = {"yes": "r.success IS 1", "no": "r.success IS 0", "unknown": "r.succe
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """An SQL condition for the run `r`, and the parameters of the SQL."""
+    """An SQL condition that is true if the run `r` matches, and the parameters of the SQL."""
 
     sql: str
     parameters: tuple[Parameter, ...] = ()
@@ -228,7 +228,7 @@ def condition_of(terms: Iterable[Term]) -> Condition:
 
 
 def condition_of_texts(is_wanted: Callable[[str], bool], places: Collection[Place]) -> Condition:
-    """Return the condition that `is_wanted` returns True for a text of the run in one of these places."""
+    """Return the condition that the run has a text in one of these places for which `is_wanted` returns True."""
     listed = ", ".join("?" * len(places))
     return Condition(
         _WITH_WANTED_TEXT.format(listed), tuple(places), needs_texts=True, needs_calls=True, is_wanted=is_wanted

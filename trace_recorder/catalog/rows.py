@@ -1,8 +1,8 @@
 """Makes the row of a run in the output of the command `list`, and in the viewer's list. The index stores both rows.
 
-The row in the viewer's list is made from the beginning and the end of the run's file. Of a document, only the members
-before the calls and after the steps are read (`imports/document_ends.py`). Of a journal, the first line has the start
-of the run, and the last lines have its end. A document of another tool is read completely.
+The row in the viewer's list is made from the beginning and the end of the run's file. If the file is a document, only
+the members before the calls and after the steps are read (`imports/document_ends.py`). If it is a journal, the first
+line has the start of the run, and the last lines have the end. A document of another tool is read completely.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class _SeenTexts:
             yield "tools", "failed", plain_text(result.error)
 
     def _new_messages(self, part: StepOrCall) -> Sequence[Message]:
-        """Return the messages of the prompt of `part` that no earlier prompt has."""
+        """Return the messages in the prompt of `part` that are in no earlier prompt."""
         self._new.clear()
         self._once.of((part.call.input_messages if part.call else part.step.llm_messages if part.step else None) or ())
         return [*self._new]

@@ -1,1 +1,1 @@
-"""Many runs as tables: Arrow, data frames, Parquet, SQL, and Ray Data for more than one machine."""
+"""Makes tables of many runs: Arrow, data frames, Parquet, SQL, and Ray Data for more than one machine."""

@@ -1,7 +1,7 @@
 """Declares the columns of all tables: name, type and meaning. Arrow tables, data frames and the documentation use them.
 
-A column name has the same meaning in every table, with few exceptions that the meanings state. `frames.py` has the
-Arrow type and the data frame type for each `CellType`. `cell` converts a value of a run to the type of its column.
+Columns with the same name have the same meaning in most tables. `frames.py` has the Arrow type and the data frame type
+for each `CellType`. `cell` converts a value of a run to the type of its column.
 """
 
 from __future__ import annotations

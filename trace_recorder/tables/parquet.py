@@ -51,7 +51,7 @@ _DIRECTORY = b"trace_recorder.directory_digest"
 The digest does not reveal the path.
 """
 _PARENT = f"..{os.sep}"
-"""The beginning of a path that leads out of the working directory."""
+"""The beginning of a relative path to a file outside of the working directory."""
 
 
 @view
@@ -128,7 +128,7 @@ class TableFiles:
         """Remove the files that an interrupted export left, and find the number of the next part.
 
         If the export is forced and not resumed, remove all parts too. If the export is resumed, read from the files
-        which runs they have. Raises FileExistsError if there are parts, and the export is neither.
+        which runs they have. Raises FileExistsError if there are parts, and the export is neither forced nor resumed.
         """
         directory, first = self._directory, self._tables[0]
         parts = [path for table in self._tables for path in part_files(directory, table)]

@@ -1,8 +1,8 @@
 """Lists and reads runs at addresses of fsspec, such as `s3://bucket/runs` and `hf://…`, and writes exports there.
 
 The package passes an address around as a `Path`, which has one slash where the address has two. `url_of` returns the
-address of such a path. A run is copied into a temporary directory, and read there. A copied journal has no living
-writer, so a run without an end is interrupted.
+address of such a path. A run is copied into a temporary directory, and read there. No process writes to a copied
+journal, so a run without an end is read as interrupted.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ A row is a dict by the names of columns, and `columns.py` explains the columns.
 The table of messages has each distinct message of a run once, with the calls whose prompts have the message. The calls
 of one conversation have consecutive numbers, so that the calls of a message are a few ranges of numbers. If a
 conversation only grows, each message has one range, which ends with the last call. The prompts of such a conversation
-share one array of message numbers, so a prompt is given by its end in the array. Therefore the time grows with the size
-of the arrays, and not with the number of calls times the length of the history.
+share one array of message numbers, and differ only in where they end. So the time grows with the size of the arrays,
+and not with the number of calls times the length of the history.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _CallPrompt(NamedTuple):
 
 
 class NumberedCalls:
-    """The calls of a run with numbers: the calls of one conversation have consecutive numbers.
+    """Gives numbers to the calls of a run: the calls of one conversation have consecutive numbers.
 
     `numbers` has the number of each call, in the order of `calls`.
     """
