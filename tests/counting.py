@@ -20,11 +20,16 @@ _NOT_ENTERED = (ModuleType, type, FrameType, CodeType, logging.Logger)
 """The roots: every object of the process is reachable from them."""
 
 
+def is_ours(frame: FrameType) -> bool:
+    """Whether a frame runs a function of the package."""
+    return frame.f_code.co_filename.startswith(OURS)
+
+
 def watch(act: Callable[[], object], look: Callable[[FrameType], object]) -> None:
     """Do something, and look at each call of a function of the package, at its beginning."""
 
     def profile(frame: FrameType, event: str, _: object) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(OURS):
+        if event == "call" and is_ours(frame):
             look(frame)
 
     before = sys.getprofile()
@@ -54,7 +59,7 @@ def lines(act: Callable[[], object]) -> int:
     def trace(frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
         nonlocal counted
         counted += event == "line"
-        return trace if frame.f_code.co_filename.startswith(OURS) else None
+        return trace if is_ours(frame) else None
 
     before = sys.gettrace()
     sys.settrace(trace)

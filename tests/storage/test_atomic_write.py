@@ -59,7 +59,7 @@ def test_spooled_bytes_are_there_in_order_and_leave_no_file(tmp_path: Path) -> N
     assert b"".join(few.content()) == b"".join(parts[:100])
     assert b"".join(many.content()) == b"".join(parts)
     assert ([*tmp_path.iterdir()], _open_files()) == ([], open_files + 1)
-    del many
+    many.close()
     assert _open_files() == open_files
 
 

@@ -161,7 +161,8 @@ class SpooledBytes:
     """Bytes that will be written to a file later.
 
     If they are more than 256 KB, they are kept in a temporary file in `directory`, and not in memory. The name of the
-    temporary file is removed as soon as it is open, so a process that is killed leaves no file.
+    temporary file is removed as soon as it is open, so a process that is killed leaves no file. The user of the bytes
+    closes it. No destructor does, because Python drops an exception that a signal handler raises there.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -169,6 +170,13 @@ class SpooledBytes:
         self._waiting: list[Buffer] = []
         self._size = 0
         self._file: Descriptor | None = None
+
+    def close(self) -> None:
+        """Forget the bytes in the temporary file, and close it."""
+        file, self._file = self._file, None
+        if file is not None:
+            with suppress(OSError):  # nobody needs the file any more
+                file.close()
 
     def append(self, parts: Collection[Buffer]) -> None:
         """Append bytes. Raises OSError."""
@@ -188,12 +196,6 @@ class SpooledBytes:
             offset += len(part)
             yield part
         yield b"".join(self._waiting)
-
-    def __del__(self) -> None:
-        file, self._file = self._file, None
-        if file is not None:
-            with suppress(OSError):  # nobody needs the file any more
-                file.close()
 
 
 def _create_unnamed(directory: Path) -> Descriptor:

@@ -8,6 +8,7 @@ import gc
 import threading
 import weakref
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from types import FrameType
 
@@ -134,6 +135,26 @@ def test_a_recorder_keeps_none_of_its_finished_runs(tmp_path: Path) -> None:
     gc.collect()
 
     assert len(runs) == 1
+
+
+@LISTS_FILES
+@pytest.mark.parametrize("look_to_stop_at", [1, 2, 3])
+def test_a_stopped_write_leaves_no_file_open(look_to_stop_at: int, tmp_path: Path) -> None:
+    """Wherever a write is stopped, in reading or in writing, the journal is closed."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
+    for number in range(30):
+        call(recorder, asked(str(number)), said("x" * 20_000, identity=f"r{number}"))
+    recorder.finalize()
+    looks = count(1)
+
+    def look() -> None:
+        if next(looks) == look_to_stop_at:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        WholeDocument(tmp_path / "run.jsonl", "inline", look=look).write(tmp_path / "again.json")
+
+    assert _held(tmp_path) == []
 
 
 def _held(place: Path) -> list[str]:

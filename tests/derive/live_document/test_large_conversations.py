@@ -11,7 +11,7 @@ import pytest
 
 from tests.agreement import agrees, document
 from tests.chat_calls import asked, call, said
-from tests.counting import kept_by, watch
+from tests.counting import is_ours, kept_by, watch
 from tests.journals import records_of
 from tests.limits import limited
 from trace_recorder import TrajectoryRecorder
@@ -106,8 +106,8 @@ def test_large_responses_are_released_one_by_one(tmp_path: Path) -> None:
 
     def look(frame: FrameType) -> None:
         if frame.f_code is JournalFile.record_at.__code__:
-            frames = takewhile(bool, accumulate(repeat(frame), lambda inner, _: inner.f_back))
-            characters.append(kept_by([one.f_locals for one in frames]).characters)
+            frames = takewhile(is_ours, accumulate(repeat(frame), lambda inner, _: inner.f_back))
+            characters.append(kept_by([frame.f_locals for frame in frames]).characters)
 
     path = recorder.trajectory_path
     document = WholeDocument(path.with_suffix(".jsonl"), "auto", limits=SOON_LONG._limits.document)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from itertools import chain, count, islice
 from pathlib import Path
 
@@ -246,15 +247,24 @@ class WholeDocument:
         self.journal_bytes = 0
         """How many bytes of the journal were read, in complete lines."""
         self._measures = history == "auto"
-        self._fold = self._read(JournalFile(journal))
-        self.history: History = "delta" if history == "delta" or self._has_long_prompts() else "inline"
+        self._journal = JournalFile(journal)
+        try:
+            self._fold = self._read()
+            self.history: History = "delta" if history == "delta" or self._has_long_prompts() else "inline"
+        except BaseException:
+            self._journal.close()
+            raise
         self.records = self._fold.run.records
         self.damage = self._fold.run.damage
         """How many damaged lines the journal has, plus how many ranges of missing lines."""
 
     def write(self, path: Path, *, sync: bool = False) -> None:
-        """Write the document to `path`. If OSError is raised, the old document is unchanged."""
-        replace_file(path, self._content(path.parent), sync=sync)
+        """Write the document under its name, once, because this closes the journal.
+
+        If OSError is raised, the existing document is unchanged.
+        """
+        with closing(self._journal), closing(SpooledBytes(path.parent)) as steps:
+            replace_file(path, self._content(steps), sync=sync)
 
     def write_unless_poorer(self, path: Path, aside: Path, *, sync: bool = False, replaced: Iterable[str] = ()) -> None:
         """Write the document to `path`, unless the old document there has values that the new one lacks.
@@ -278,22 +288,22 @@ class WholeDocument:
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _read(self, journal: JournalFile, *, has_recorded_steps: bool = False) -> Fold:
+    def _read(self, *, has_recorded_steps: bool = False) -> Fold:
         """Read the complete lines of the journal block by block, and add them to a fold.
 
         Each block begins at the start of a line.
         """
-        fold = Fold(journal, max_kept_bytes=self._limits.kept_bytes)
+        fold = Fold(self._journal, max_kept_bytes=self._limits.kept_bytes)
         fold.tools.has_recorded_steps = has_recorded_steps
         offset, size = 0, MAX_UNINTERRUPTED_CHARS
-        while data := journal.read(size, offset):
+        while data := self._journal.read(size, offset):
             whole = data.rfind(b"\n") + 1
             if not whole or b'"plain"' in data:  # a response that was written in parts may have a long string
                 self._texts.has_long_strings = True
             fold.add_all(journal_reader.read(data[:whole], base=offset))
             if fold.is_stale:
                 self._texts = EncodedTexts()
-                return self._read(journal, has_recorded_steps=True)
+                return self._read(has_recorded_steps=True)
             fold.read_pending()
             fold.match_tools()
             if self._measures:
@@ -334,12 +344,9 @@ class WholeDocument:
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _content(self, directory: Path) -> Iterator[Buffer]:
-        """Yield the text of the document.
-
-        A temporary file in `directory` may hold the steps until all calls are written.
-        """
-        fold, text, steps = self._fold, DocumentText(self.history, self._texts), SpooledBytes(directory)
+    def _content(self, steps: SpooledBytes) -> Iterator[Buffer]:
+        """Yield the text of the document. `steps` keeps the texts of the steps until all calls are written."""
+        fold, text = self._fold, DocumentText(self.history, self._texts)
         outline = fold.run.outline(self._status, next(fold.interactions(), None))
         yield b"{\n" + text.members(outline.head()) + b',\n"llm_interactions": ['
         yield from self._calls(text, steps)

@@ -202,12 +202,20 @@ MAX_BASES = 64
 
 
 class JournalFile:
-    """A journal that is open for reading. It stays readable if it is renamed or removed."""
+    """A journal that is open for reading. It stays readable if it is renamed or removed.
+
+    Its user closes it. It has no `__del__`, because Python drops an exception that a signal handler raises there.
+    """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file: Descriptor | None = None
-        self._file = Descriptor(os.open(path, os.O_RDONLY | BINARY))
+        self._file: Descriptor | None = Descriptor(os.open(path, os.O_RDONLY | BINARY))
+
+    def close(self) -> None:
+        """Close the file. Then `read` returns no bytes."""
+        file, self._file = self._file, None
+        if file is not None:
+            with suppress(OSError):  # it was only read
+                file.close()
 
     def read(self, size: int, offset: int) -> bytes:
         """Return `size` bytes from `offset` on, or fewer at the end of the file."""
@@ -222,19 +230,6 @@ class JournalFile:
             if isinstance(record, Record):
                 return record
         raise KeyError(offset)
-
-    def is_in_place(self) -> bool:
-        """Return whether the open file still has the journal's name. If not, the journal may continue in a new file."""
-        try:
-            return self._file is not None and os.path.samestat(self._file.stat(), self._path.stat())
-        except ours(OSError):
-            return False
-
-    def __del__(self) -> None:
-        file, self._file = self._file, None
-        if file is not None:
-            with suppress(OSError):  # an error does not matter, because the file was only read
-                file.close()
 
 
 class DiskBackedItems(ItemTable):
