@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import anthropic
+import httpx
 import ollama
 import openai
 import pytest
@@ -21,6 +22,8 @@ from hypothesis import strategies as st
 from tests.data.written import Writing, asked, said
 from tests.limits import limited
 from tests.provider import Answer, chat_chunk, serving, stream
+from tests.seams.bedrock import lines_on_file
+from tests.seams.frames import CONVERSE, cut
 from trace_recorder import LLMInteraction, TrajectoryRecorder, load
 
 Payload = Any
@@ -214,6 +217,22 @@ def test_the_first_token_is_the_first_text(tmp_path: Path) -> None:
 
     assert zlib.decompressobj(wbits=31).decompress(header) == b""
     assert as_came(one) == [b"".join(OPENAI)]
+
+
+@pytest.mark.parametrize("size", [7, 10_000])
+def test_frames_are_on_file_as_lines_of_text(size: int, tmp_path: Path) -> None:
+    """A client of any library may read Bedrock's frames: here httpx, without boto3."""
+
+    def ask(url: str, recorder: TrajectoryRecorder) -> None:
+        with recorder.wrap(httpx.Client()) as client:
+            answer = client.post(f"{url}/model/m/converse-stream", json={"messages": []})
+            assert answer.content == b"".join(CONVERSE)
+
+    one = recorded(tmp_path / "run.json", ask, cut(CONVERSE, size))
+
+    assert (one.response.content, one.response.tool_calls[0].name, one.complete) == ("Grüße", "bash", True)
+    lines = lines_on_file(tmp_path / "run.json").splitlines()
+    assert [json.loads(line)["headers"][":event-type"] for line in lines][::10] == ["messageStart", "messageStop"]
 
 
 def test_masked_chunks_end_where_they_did(tmp_path: Path) -> None:

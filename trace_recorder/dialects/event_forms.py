@@ -168,7 +168,7 @@ class EventForm:
     def _parts(self, varying: Sequence[str]) -> list[Segment] | None:
         """Return the segments of many lines, as `_segment` does of one. Return None if a line has a different form.
 
-        `varying` has the lines without their heads and tails.
+        `varying` has the text of each line between the head and the tail of this form.
         """
         pieces: Sequence[str] = varying
         counters: Sequence[str] = [""] * len(varying)
