@@ -154,7 +154,7 @@ _TRANSACTION_RUNS = 1000
 class Update:
     """The result of an update: how many runs the index has now, and how many were read and removed.
 
-    `not_kept` is how many of the read runs are not in the index, by the reason. Every search has to read them.
+    `not_kept` counts by reason the runs that were read and are not in the index. Every search has to read these runs.
     """
 
     runs: int = 0

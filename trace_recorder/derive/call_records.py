@@ -30,7 +30,7 @@ from trace_recorder.values.structs import Struct, field, replace
 MAX_STREAM_BYTES = 64 * 1024 * 1024
 """A stream may unpack to at most this many bytes, or to `MAX_EXPANSION` times its packed size if that is more.
 
-A larger stream is damaged.
+A larger stream is treated as damaged.
 """
 _NOT_READ = JoinedStream(None, None, 0)
 ENDINGS = frozenset({"llm_response", "llm_error"})

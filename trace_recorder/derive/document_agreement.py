@@ -42,7 +42,7 @@ def first_difference(document: Mapping[str, Payload], trajectory: Trajectory) ->
         **trajectory.tail("inline"),
         "history": document["history"],
     }
-    if "journal_records" not in document:  # a document of an earlier version
+    if "journal_records" not in document:  # a document of an earlier version lacks this member
         del expected["journal_records"]
     interactions = trajectory.llm_interactions
     if any(map(_has_time_of_newest_attempt, document[_INTERACTIONS])):

@@ -158,7 +158,7 @@ def _attempts(call: CallRecords, ending_error: ErrorInfo | None) -> tuple[Attemp
 
 
 def _duration(attempts: Sequence[Attempt], end: Mapping[str, Payload]) -> float | None:
-    """Return how many seconds a call took with all its attempts, or None if that is not known."""
+    """Return how many seconds a call took with all its attempts, or None if the duration is not known."""
     return _seconds(call_seconds(attempts, _seconds(end.get("duration_seconds"))))
 
 

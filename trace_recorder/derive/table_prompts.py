@@ -158,7 +158,8 @@ class ElementReadings:
     def _put_away(self, kept: dict[Key, list[Message]], again: Callable[[Key], list[Message]]) -> None:
         """Drop the messages of the element that was read first. The table calls `again` if it needs these messages.
 
-        `again` must not refer to this object, because the garbage collector could not free such a cycle of references.
+        `again` must not refer to this object: the table keeps `again`, and the garbage collector could not free the
+        cycle.
         """
         key = next(iter(kept))
         for place, message in enumerate(kept.pop(key)):

@@ -98,7 +98,7 @@ def validate(path: str | Path) -> Report:
 
 
 def _why_refused(lines: Sequence[Record | BadLine], records: Sequence[Record]) -> Finding | None:
-    """Return an error if the journal cannot be validated further, or None."""
+    """Return the finding that prevents any further validation of the journal, or None."""
     if not records and any(not line.torn for line in lines if isinstance(line, BadLine)):
         return Finding("error", "journal", "no line is a record of this package")
     if not records:

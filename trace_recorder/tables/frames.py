@@ -2,8 +2,8 @@
 
 `columns.py` declares the columns. The names and types of columns are the same for every run, and an unknown value is
 null. In Arrow tables, lists and objects with a fixed form have Arrow's list and struct types. In data frames, they are
-JSON texts. All other lists and objects are JSON texts in both. The libraries are not dependencies of the package, so
-each is imported when it is used.
+JSON texts. All other lists and objects are JSON texts in Arrow tables and in data frames. The libraries are not
+dependencies of the package, so each is imported when it is used.
 """
 
 from __future__ import annotations

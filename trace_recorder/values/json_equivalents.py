@@ -77,7 +77,7 @@ def to_number(value: object) -> int | float | None:
         if isinstance(number, kind):
             return kind(number)
     if hasattr(type(number), "__index__"):
-        with suppress(TypeError):  # arrays of other kinds have the method but refuse; `int` would truncate them
+        with suppress(TypeError):  # an array of floats has `__index__` and raises TypeError; `int` would truncate it
             return operator.index(number)
     return float(number) if hasattr(type(number), "__float__") else None
 

@@ -43,7 +43,7 @@ ATTRIBUTES = (
 )
 """The attributes of messages, responses, tools, tool calls and tool results that `object_to_jsonable` reads."""
 _SCALARS = frozenset({str, int, float, bool})
-"""The classes of most values. They are checked first, because this is fast."""
+"""Most values have one of these classes, so these classes are checked first."""
 NESTED_ATTRIBUTES = frozenset({"tool_call", "tool_calls", "tool_result", "tool_results", "usage"})
 """The attributes whose values may again be objects of unknown classes: tool calls, tool results and usage."""
 

@@ -39,7 +39,11 @@ from trace_recorder.values.structs import Struct, equal_but, field
 
 
 class ErrorInfo(Struct, frozen=True, gc=False):
-    """An error: its class or the provider's name for it, its message, and the HTTP status if there was one."""
+    """An error.
+
+    `type` is the class of an exception, or the provider's name for the error. `status` is the HTTP status, if there was
+    one.
+    """
 
     type: str
     message: Text

@@ -129,7 +129,7 @@ Key = Callable[[Message], bytes]
 MAX_LISTS = 64
 """`EqualMessages` remembers its numbers for at most this many arrays of a table's message numbers.
 
-The prompts of a conversation share one array. If agents take turns, each of them needs one.
+The prompts of a conversation share one array. If agents take turns, each agent needs an array.
 """
 
 

@@ -9,9 +9,9 @@ Prompts are lists of message numbers, and equal messages have equal numbers (`me
 - `begins` a conversation otherwise. It may share messages with earlier prompts, such as one system prompt.
 
 `changes_between` finds the numbers that were removed and inserted. Two prompts of a conversation have most numbers in
-common, so it compares whole slices of the arrays first. At a difference, it first tries to remove and insert a few
-numbers. So a new time in the system prompt, or one shortened result, costs little. If no small change fits, it aligns
-the rest of both lists by a longest common subsequence.
+common, so whole slices of the arrays are compared first. At a difference, changes that remove and insert a few numbers
+are tried first. So a new time in the system prompt, or one shortened result, costs little. If no small change fits, the
+rest of both lists is aligned by a longest common subsequence.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ Name = TypeVar("Name")
 Relation = Literal["begins", "extends", "refers", "edits", "rewrites"]
 
 MAX_SEARCHES = 16
-"""The first number of a kept end may be in the earlier list several times: at most this many positions are tried."""
+"""At most this many positions of an earlier list are tried as the beginning of its repeated end."""
 MAX_EARLIER_PROMPTS = 8
 """A prompt is compared with at most this many earlier prompts of its agent, the newest ones."""
 

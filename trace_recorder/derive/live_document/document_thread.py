@@ -132,7 +132,7 @@ class DocumentThread:
                 if not is_first and self._overtaken_seconds + pause > first_pause:
                     continue
                 waited = self._overtaken_seconds + pause
-                # Cheaper documents are spread over the whole wait of the first document.
+                # The writes of cheaper documents are spread over the whole wait of the first document.
                 spread = waited if is_first else 2 * waited
                 ready_at = max(
                     self._counted_from + spread,

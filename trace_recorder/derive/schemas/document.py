@@ -14,7 +14,7 @@ from trace_recorder.values.trajectory import AgentStep, History, Trajectory
 
 
 class GivenResponse(Shape):
-    """A response as the agent gave it. It is an empty object if the call failed."""
+    """A response as the agent gave it. The object is empty if the call failed."""
 
     tool_calls: list[ToolCall] | None = ABSENT
     usage: Json = ABSENT
