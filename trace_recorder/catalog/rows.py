@@ -173,7 +173,10 @@ def costs_json(costs: RunCosts) -> Json:
 
 
 def _journal_ends(path: Path) -> tuple[Json, Json]:
-    """Return the data of the start from a journal's first record, and the data of the end from its last records."""
+    """Read the first and the last records of a journal.
+
+    Return the facts about the start of the run, and those about its end.
+    """
     with path.open("rb", buffering=0) as file:
         head = file.read(TAIL_BYTES)
         while b"\n" not in head and (more := file.read(len(head))):

@@ -3,8 +3,8 @@
 A missing record does not raise an exception: an unknown value is None. The error of a call may come from the record of
 a failed exchange, from the body of an HTTP error, or from an error event in the stream.
 
-An agent may record a call by hand that was captured too. Then the trajectory has only the captured call. The id of the
-response shows that the two are the same, whichever was recorded first.
+An agent may record by hand a call that was captured too. Then the trajectory has only the captured call. The id of the
+response shows that both recordings are of the same call, in whichever order they came.
 """
 
 from __future__ import annotations

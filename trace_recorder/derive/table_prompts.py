@@ -1,10 +1,10 @@
 """Reads the requests of a run as prompts: arrays of the numbers that messages have in the run's table.
 
 A history is a list of elements. An element is an item of the journal, and is given by the item's number. If a request
-continues an earlier prompt, it shares the earlier array, and only the new elements of its history are read. If the
-agent has edited the history, ranges of the earlier array are copied, and only the elements at the edits are read. If
-tool calls or results in an edited history need made-up ids, the whole history is read, because each made-up id depends
-on all calls before it.
+continues an earlier prompt, it shares the array of that prompt, and only the new elements of its history are read. If
+the agent has edited the history, ranges of the earlier array are copied, and only the elements at the edits are read.
+If tool calls or results in an edited history need made-up ids, the whole history is read, because each made-up id
+depends on all calls before it.
 """
 
 from __future__ import annotations

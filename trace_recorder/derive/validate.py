@@ -337,7 +337,7 @@ def _beginning(lines: Sequence[Record | BadLine], count: int) -> Trajectory:
 MAX_LISTS = 8
 """The newest lists of each name are remembered with their check values, at most this many.
 
-The check value of a longer list is computed from that of the list with which it begins.
+If a list begins with a remembered list, its check value is computed from the check value of the remembered list.
 """
 
 

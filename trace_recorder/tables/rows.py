@@ -1,6 +1,6 @@
 """Makes the rows of each table from a run.
 
-A row is a dict by the names of columns, and `columns.py` explains the columns.
+A row is a dict with a value for each column name. `columns.py` explains the columns.
 
 The table of messages has each distinct message of a run once, with the calls whose prompts have the message. The calls
 of one conversation have consecutive numbers, so that the calls of a message are a few ranges of numbers. If a

@@ -89,7 +89,7 @@ _NUMBERS = (int, float)
 _DESCRIBED = frozenset(("value", "weight", "step_number"))
 """The fields with a number that the agent gave.
 
-If the agent gave another value than a number, the field has a description of that value.
+If the agent gave a value that is not a number, the field has a description of that value.
 """
 _CHECKED_TYPES = (str, bool, dict, list, tuple, NoneType)
 

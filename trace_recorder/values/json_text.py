@@ -23,7 +23,7 @@ MAX_DEPTH = 200
 """JSON nested deeper than this many levels is refused. Python's own json fails at a little under 1,000 levels."""
 
 MAX_DOCUMENT_DEPTH = MAX_DEPTH + 50
-"""The same limit for a document, which contains such JSON some levels down."""
+"""A document may be nested this deep, because it contains such JSON some levels down."""
 
 T = TypeVar("T")
 
