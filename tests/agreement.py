@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.derive.document import expanded
+from trace_recorder.derive.document import expand_deltas
 from trace_recorder.values.messages import Payload
 
 
@@ -18,7 +18,7 @@ def agrees(recorder: TrajectoryRecorder) -> bool:
     """Return whether the document on the disk agrees with the whole journal."""
     written = document(recorder)
     whole = load(recorder.trajectory_path).to_document("inline")
-    return bool(expanded(written) == {**whole, "history": written["history"]})
+    return bool(expand_deltas(written) == {**whole, "history": written["history"]})
 
 
 def agrees_when_saved(recorder: TrajectoryRecorder) -> bool:

@@ -25,7 +25,7 @@ from tests.limits import limited
 from tests.processes import ROOT
 from tests.schedules.acting import Act, Agents, Schedule, parts_of, schedule_of
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.derive.document import expanded
+from trace_recorder.derive.document import expand_deltas
 from trace_recorder.derive.document_agreement import first_difference
 from trace_recorder.derive.live_document.document_thread import DEFAULT_LIMITS, DocumentLimits
 from trace_recorder.derive.validate import validate
@@ -154,7 +154,7 @@ class EveryRecord:
             document = json.loads(data)
             covered = document["journal_records"]
             whole = folded(b"".join(lines[:covered]), document["status"]).to_document("inline")
-            if json.dumps(expanded(document)) != json.dumps(whole | {"history": document["history"]}):
+            if json.dumps(expand_deltas(document)) != json.dumps(whole | {"history": document["history"]}):
                 complaints.append(f"the document of {covered} records is another one")
             if not last <= covered <= len(lines):
                 complaints.append(f"it covered {last} records, and then {covered}")
@@ -166,7 +166,7 @@ def disagreement(path: Path) -> str | None:
     """Return the difference between the document on the disk and the whole journal."""
     written, run = json.loads(path.read_bytes()), load(path)
     whole = run.to_document("inline") | {"history": written["history"]}
-    return None if json.dumps(expanded(written)) == json.dumps(whole) else first_difference(written, run) or "it"
+    return None if json.dumps(expand_deltas(written)) == json.dumps(whole) else first_difference(written, run) or "it"
 
 
 def disagreement_so_far(recorder: TrajectoryRecorder) -> str | None:

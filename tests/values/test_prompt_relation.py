@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from trace_recorder.values.prompt_relation import (
     EarlierLists,
     EarlierPrompts,
-    applied,
+    apply_changes,
     changes_between,
     compare,
     ranges_of,
@@ -77,7 +77,7 @@ def test_changes_make_the_new_list_of_the_old_one(old: list[int], new: list[int]
     """The changes between any two lists turn one into the other."""
     one, other = array("q", old), array("q", new)
 
-    assert applied(one, changes_between(one, other)) == other
+    assert apply_changes(one, changes_between(one, other)) == other
 
 
 @given(st.lists(st.tuples(st.integers(0, 200), st.integers(0, 12), st.integers(0, 12)), max_size=5))

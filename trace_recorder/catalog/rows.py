@@ -186,14 +186,14 @@ def _journal_ends(path: Path) -> tuple[Json, Json]:
     start = next(iter(_records(head[: head.find(b"\n") + 1], "start")), None)
     ends = _records(tail, "finalize")
     begun = {**start.data, "start_time": start.time} if start else {}
-    return begun, _ended(path, start, ends[-1] if ends else None)
+    return begun, _end_members(path, start, ends[-1] if ends else None)
 
 
 def _records(data: bytes, kind: str) -> list[Record]:
     return [line for line in journal_reader.read(data) if isinstance(line, Record) and line.kind == kind]
 
 
-def _ended(path: Path, start: Record | None, end: Record | None) -> Json:
+def _end_members(path: Path, start: Record | None, end: Record | None) -> Json:
     if end is not None:
         return {"end_time": end.time, **end.data}
     alive = writer_is_alive(path, start.data.get("host") if start else None)

@@ -266,7 +266,7 @@ class CallRecords(Struct, gc=False, eq=False):
         parts = [record.data for record in self.streams if record.data.get("attempt", 0) == attempt]
         parts = [data for data in parts if bool(data.get("plain")) is plain]
         try:
-            inflated = _inflated([_unpacked(data) for data in parts])
+            inflated = _inflate([_decode_part(data) for data in parts])
             return list(zip(inflated, parts, strict=True)) or None
         except ours(ValueError, TypeError, zlib.error):
             self.is_damaged = True
@@ -372,12 +372,12 @@ def _contains(texts: Iterable[bytes], word: bytes) -> bool:
     return False
 
 
-def _unpacked(data: Mapping[str, Payload]) -> bytes:
+def _decode_part(data: Mapping[str, Payload]) -> bytes:
     yield_to_others()
     return base64.b64decode(data.get("zlib", ""))
 
 
-def _inflated(parts: list[bytes]) -> list[bytes]:
+def _inflate(parts: list[bytes]) -> list[bytes]:
     """Unpack the parts of a stream.
 
     Raises ValueError if the unpacked bytes are more than the limit, or if a part is cut off.

@@ -135,7 +135,7 @@ def _metrics(members: Mapping[str, Payload], interactions: Sequence[LLMInteracti
     return numbers
 
 
-def expanded(document: Mapping[str, Payload]) -> dict[str, Payload]:
+def expand_deltas(document: Mapping[str, Payload]) -> dict[str, Payload]:
     """Return a document with complete lists of messages in place of deltas.
 
     Raises KeyError if the document is damaged.
@@ -145,14 +145,14 @@ def expanded(document: Mapping[str, Payload]) -> dict[str, Payload]:
     calls, steps = document["llm_interactions"], document["agent_steps"]
     return {
         **document,
-        "llm_interactions": [_expanded(call, lists, "input_messages", call["interaction_id"]) for call in calls],
+        "llm_interactions": [_expand_delta(call, lists, "input_messages", call["interaction_id"]) for call in calls],
         "agent_steps": [
-            _expanded(step, of_steps, "llm_messages", step.get(STEP_DELTA, {}).get("id")) for step in steps
+            _expand_delta(step, of_steps, "llm_messages", step.get(STEP_DELTA, {}).get("id")) for step in steps
         ],
     }
 
 
-def _expanded(
+def _expand_delta(
     document: Mapping[str, Payload], lists: dict[str, list[Payload]], member: str, identity: str | None
 ) -> dict[str, Payload]:
     members: dict[str, Payload] = {}

@@ -35,7 +35,7 @@ def interaction_of(call: CallRecords) -> LLMInteraction:
     if ending is not None and not call.is_manual:
         ending_error = _ending_error(ending, call.body_in_parts if call.streams else {})
     stream_error = _stream_error(call, end) if call.streams and "polled" not in end else None
-    complete, ended_by = _how_it_ended(call, end)
+    complete, ended_by = _completeness(call, end)
     attempts = () if call.is_manual else _attempts(call, ending_error)
     return LLMInteraction(
         interaction_id=call.interaction_id,
@@ -60,7 +60,7 @@ _TEXTS = ("provider", "api", "agent", "agent_id", "parent_agent_id", "parent_exe
 """The texts in a request's record that become fields of the interaction."""
 
 
-def _how_it_ended(call: CallRecords, end: Mapping[str, Payload]) -> tuple[bool, str | None]:
+def _completeness(call: CallRecords, end: Mapping[str, Payload]) -> tuple[bool, str | None]:
     """Return whether the response is complete, and the reason if it is not. The reason is None if it is unknown.
 
     Older journals do not state whether the last event of a stream came. Then examine the stream itself.

@@ -83,7 +83,7 @@ def validate(path: str | Path) -> Report:
     data = journal_path.read_bytes()
     lines = list(journal_reader.read(data))
     records = [line for line in lines if isinstance(line, Record)]
-    refused = _why_refused(lines, records)
+    refused = _refusal_of(lines, records)
     if refused:
         return Report(path, (refused,), len(records))
     fold = Fold()
@@ -97,7 +97,7 @@ def validate(path: str | Path) -> Report:
 # ── the journal ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _why_refused(lines: Sequence[Record | BadLine], records: Sequence[Record]) -> Finding | None:
+def _refusal_of(lines: Sequence[Record | BadLine], records: Sequence[Record]) -> Finding | None:
     """Return the finding that prevents any further validation of the journal, or None."""
     if not records and any(not line.torn for line in lines if isinstance(line, BadLine)):
         return Finding("error", "journal", "no line is a record of this package")

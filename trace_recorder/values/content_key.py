@@ -73,15 +73,15 @@ class _NoKeyError(ValueError):
 class _KeyReader:
     """Makes the key of one value.
 
-    If `opens` is True, the key of an object of an unknown class has the object's attributes.
+    If `by_attributes` is True, the key of an object of an unknown class has the object's attributes.
     """
 
-    __slots__ = ("_left",)
+    __slots__ = ("_remaining",)
 
     def __init__(self) -> None:
-        self._left = MAX_PARTS
+        self._remaining = MAX_PARTS
 
-    def read(self, value: Any, opens: bool) -> Hashable:  # noqa: FBT001 - hot, as are the loops without a call
+    def read(self, value: Any, by_attributes: bool) -> Hashable:  # noqa: FBT001 - hot, as are the loops without a call
         """Return the key of a value.
 
         Raises _NoKeyError if the value has no key, and any exception of the value's own code.
@@ -89,41 +89,43 @@ class _KeyReader:
         kind = type(value)
         if kind in _SCALARS:
             return (kind, repr(value)) if kind is float else (kind, value)  # 0.0 equals -0.0
-        self._left -= 1
-        if self._left < 0:
+        self._remaining -= 1
+        if self._remaining < 0:
             raise _NoKeyError("it has too many parts")
         if kind is dict:
             flat = (*value, *value.values())
-            return flat if _EXACT.issuperset(map(type, flat)) else self._members(flat, opens)
+            return flat if _EXACT.issuperset(map(type, flat)) else self._members(flat, by_attributes)
         if kind is list or kind is tuple:
             key: list[Hashable] = [list]  # marks a list: the key of a dict begins with its names, never with a class
             for element in value:
-                key.append(element if type(element) in _EXACT else self.read(element, opens))  # noqa: PERF401 - hot
+                key.append(element if type(element) in _EXACT else self.read(element, by_attributes))  # noqa: PERF401 - hot
             return tuple(key)
-        return (kind, value.isoformat()) if kind in _TIMES else self._object(value, kind, opens)
+        return (kind, value.isoformat()) if kind in _TIMES else self._object(value, kind, by_attributes)
 
-    def _members(self, flat: tuple[Any, ...], opens: bool) -> Hashable:  # noqa: FBT001 - hot
+    def _members(self, flat: tuple[Any, ...], by_attributes: bool) -> Hashable:  # noqa: FBT001 - hot
         """Return the key of a dict. `flat` has all names of the dict, followed by all its values."""
         names = flat[: len(flat) // 2]
         if not _EXACT.issuperset(map(type, names)):
             raise _NoKeyError("a name is not a text")
         key: list[Hashable] = [names]
         for name, member in zip(names, flat[len(names) :], strict=True):
-            key.append(member if type(member) in _EXACT else self.read(member, opens and name in NESTED_ATTRIBUTES))
+            key.append(
+                member if type(member) in _EXACT else self.read(member, by_attributes and name in NESTED_ATTRIBUTES)
+            )
         return tuple(key)
 
-    def _object(self, value: object, kind: type, opens: bool) -> Hashable:  # noqa: FBT001 - hot
+    def _object(self, value: object, kind: type, by_attributes: bool) -> Hashable:  # noqa: FBT001 - hot
         if isinstance(value, enum.Enum) and _class_attribute(kind, "value") is enum.Enum.__dict__["value"]:
-            return self.read(value.value, opens)
+            return self.read(value.value, by_attributes)
         if fields := _fields_reader(kind):
             return kind, self.read(fields(value), False)  # noqa: FBT003 - hot
-        if not opens or not _has_plain_attributes(kind):
+        if not by_attributes or not _has_plain_attributes(kind):
             raise _NoKeyError(f"{kind.__qualname__} has no key")
         own = vars(value)
         known = {name: own[name] for name in ATTRIBUTES if name in own}
         if not known or any(map(callable, known.values())):  # JSON has the repr of such an object
             raise _NoKeyError(f"{kind.__qualname__} has no attribute of a message")
-        return kind, self._members((*known, *known.values()), opens)
+        return kind, self._members((*known, *known.values()), by_attributes)
 
 
 @lru_cache(_MAX_CLASSES)

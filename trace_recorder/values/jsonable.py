@@ -64,7 +64,9 @@ def members_to_json(value: Mapping[str, object]) -> str:
     Raises RecursionError if the stack has no room.
     """
     members = ((name, member) for name, member in value.items() if type(member).__name__ not in _NOT_GIVEN_CLASSES)
-    return _dump({json_key(name): _copy(member, MAX_NODES, depth=1, opens=False)[0] for name, member in members})[1:-1]
+    return _dump(
+        {json_key(name): _copy(member, MAX_NODES, depth=1, by_attributes=False)[0] for name, member in members}
+    )[1:-1]
 
 
 def dump_members(value: Mapping[str, Payload]) -> str:
@@ -80,7 +82,7 @@ def to_jsonable(value: object, *, max_nodes: int = MAX_NODES) -> Payload:
 
     At most `max_nodes` parts of it are copied.
     """
-    return _copy(value, max_nodes, depth=0, opens=False)[0]
+    return _copy(value, max_nodes, depth=0, by_attributes=False)[0]
 
 
 def is_error(value: object) -> TypeGuard[BaseException]:
@@ -116,7 +118,7 @@ def object_to_jsonable(value: object) -> Payload:
     Unlike in `to_jsonable`, an object of an unknown class becomes a dict of its attributes, but only of those in
     `ATTRIBUTES`.
     """
-    return _copy(value, MAX_NODES, depth=0, opens=True)[0]
+    return _copy(value, MAX_NODES, depth=0, by_attributes=True)[0]
 
 
 def objects_to_jsonable(value: object) -> list[Payload]:
@@ -140,7 +142,7 @@ def element_to_json(value: object, depth: int) -> tuple[str, int]:
     """
 
     def write() -> tuple[str, int]:
-        copied, count = _copy(value, MAX_NODES, depth=depth, opens=True)
+        copied, count = _copy(value, MAX_NODES, depth=depth, by_attributes=True)
         return _dump(copied), count
 
     return try_call(write, lambda _: (_dump(describe_value(value)), 1))
@@ -156,7 +158,7 @@ def describe_value(value: object) -> dict[str, str]:
     }
 
 
-def _copy(value: object, max_nodes: int, *, depth: int, opens: bool) -> tuple[Payload, int]:
+def _copy(value: object, max_nodes: int, *, depth: int, by_attributes: bool) -> tuple[Payload, int]:
     """Copy a value, and count its parts.
 
     If the code of a part's class raises an exception, copy the value again with a `_GuardedCopier`, so that only this
@@ -167,59 +169,63 @@ def _copy(value: object, max_nodes: int, *, depth: int, opens: bool) -> tuple[Pa
     def guarded(_: Exception) -> Payload:
         nonlocal copier
         copier = _GuardedCopier(max_nodes)
-        return copier.copy(value, depth, (), opens)
+        return copier.copy(value, depth, (), by_attributes)
 
-    copied = try_call(copier.copy, guarded, value, depth, (), opens)
+    copied = try_call(copier.copy, guarded, value, depth, (), by_attributes)
     return copied, max_nodes - copier.remaining
 
 
 class _Copier:
-    """A copier of one value. If `opens` is True, objects of unknown classes are copied by their attributes."""
+    """A copier of one value. If `by_attributes` is True, objects of unknown classes are copied by their attributes."""
 
     __slots__ = ("remaining",)
 
     def __init__(self, max_nodes: int) -> None:
         self.remaining = max_nodes
 
-    def copy(self, value: object, depth: int, above: tuple[int, ...], opens: bool) -> Payload:  # noqa: FBT001 - hot
+    def copy(self, value: object, depth: int, above: tuple[int, ...], by_attributes: bool) -> Payload:  # noqa: FBT001 - hot
         """Copy one value. Raises the exceptions of the value's own code."""
         self.remaining -= 1
         if value is None or type(value) in _SCALARS:
             return _scalar(value)  # type: ignore[arg-type]
         if isinstance(value, enum.Enum):
-            return self.copy(value.value, depth, above, opens)
-        return _scalar(value) if isinstance(value, str | int | float) else self._parts(value, depth, above, opens)
+            return self.copy(value.value, depth, above, by_attributes)
+        return (
+            _scalar(value) if isinstance(value, str | int | float) else self._parts(value, depth, above, by_attributes)
+        )
 
-    def _parts(self, value: object, depth: int, above: tuple[int, ...], opens: bool) -> Payload:
+    def _parts(self, value: object, depth: int, above: tuple[int, ...], by_attributes: bool) -> Payload:
         if depth >= _MAX_DEPTH or id(value) in above or self.remaining <= 0:
             return dict(value) if is_description(value) else describe_value(value)
         inside = (*above, id(value))
         if isinstance(value, list | tuple):
-            return self._list(value, depth + 1, inside, opens)
+            return self._list(value, depth + 1, inside, by_attributes)
         if isinstance(value, set | frozenset):
-            return _sort_elements(self._list([*value], depth + 1, inside, opens))
+            return _sort_elements(self._list([*value], depth + 1, inside, by_attributes))
         if type(value) is not dict and (form := json_equivalent(value)) is not value:
-            return self.copy(form, depth, above, opens)
-        fields = _fields(value, opens)
-        return describe_value(value) if fields is None else self._mapping(fields, depth + 1, inside, opens)
+            return self.copy(form, depth, above, by_attributes)
+        fields = _fields(value, by_attributes)
+        return describe_value(value) if fields is None else self._mapping(fields, depth + 1, inside, by_attributes)
 
     def _list(
-        self, value: list[object] | tuple[object, ...], depth: int, above: tuple[int, ...], opens: bool
+        self, value: list[object] | tuple[object, ...], depth: int, above: tuple[int, ...], by_attributes: bool
     ) -> list[Payload]:
         copied: list[Payload] = []
         for element in value:
-            copied.append(self.copy(element, depth, above, opens))
+            copied.append(self.copy(element, depth, above, by_attributes))
             if self.remaining <= 0:
                 break
         return copied
 
-    def _mapping(self, value: Mapping[Payload, object], depth: int, above: tuple[int, ...], opens: bool) -> Payload:
+    def _mapping(
+        self, value: Mapping[Payload, object], depth: int, above: tuple[int, ...], by_attributes: bool
+    ) -> Payload:
         copied: dict[str, Payload] = {}
         name_counts: dict[str, int] = {}
         for key, element in value.items():
             if type(element).__name__ not in _NOT_GIVEN_CLASSES:
                 name = _unique_key(key, copied, name_counts)
-                copied[name] = self.copy(element, depth, above, opens and name in NESTED_ATTRIBUTES)
+                copied[name] = self.copy(element, depth, above, by_attributes and name in NESTED_ATTRIBUTES)
             if self.remaining <= 0:
                 break
         return copied
@@ -230,9 +236,9 @@ class _GuardedCopier(_Copier):
 
     __slots__ = ()
 
-    def copy(self, value: object, depth: int, above: tuple[int, ...], opens: bool) -> Payload:  # noqa: FBT001 - hot
+    def copy(self, value: object, depth: int, above: tuple[int, ...], by_attributes: bool) -> Payload:  # noqa: FBT001 - hot
         """Copy one value. If its own code raises, return its description."""
-        return try_call(super().copy, lambda _: describe_value(value), value, depth, above, opens)
+        return try_call(super().copy, lambda _: describe_value(value), value, depth, above, by_attributes)
 
 
 def _sort_elements(copied: list[Payload]) -> list[Payload]:
@@ -300,11 +306,11 @@ def fields_of(value: object) -> dict[str, object] | None:
     return None
 
 
-def _fields(value: object, opens: bool) -> Mapping[Payload, object] | None:
+def _fields(value: object, by_attributes: bool) -> Mapping[Payload, object] | None:
     if isinstance(value, Mapping):
         return value
     fields = fields_of(value)
-    if fields is not None or not opens or isinstance(value, type):
+    if fields is not None or not by_attributes or isinstance(value, type):
         return fields
     return _known_attributes(value) or None
 

@@ -51,17 +51,17 @@ def parse_bytes(data: bytes, min_long: int = MIN_LONG_STRING) -> Payload:
     if len(data) >= min_long and is_background():
         strings: list[str] = []
         try:
-            rest = _without_long_strings(data, strings, min_long)
+            rest = _take_long_strings_out(data, strings, min_long)
         except ours(ValueError):
             return parse(data.decode())  # raises an error that names the fault
         if strings:
-            return _with_long_strings(parse(rest.decode()), strings)
+            return _put_long_strings_back(parse(rest.decode()), strings)
     text = data.decode()
     yield_to_others()
     return parse(text)
 
 
-def _without_long_strings(data: bytes, strings: list[str], min_long: int) -> bytes:
+def _take_long_strings_out(data: bytes, strings: list[str], min_long: int) -> bytes:
     """Replace the long strings of a JSON text by marks, and append the strings to a list.
 
     A long name of a member is not replaced. Raises ValueError if a string in the text is not valid JSON.
@@ -71,7 +71,7 @@ def _without_long_strings(data: bytes, strings: list[str], min_long: int) -> byt
     for start, end in _long_literals(data, min_long):
         if not _COLON.match(data, end):
             parts += (data[done:start], b'"%s%d"' % (_MARK.encode(), len(strings)))
-            strings.append(_concatenate(_decoded(data, start + 1), (end - start) // _PIECES))
+            strings.append(_concatenate(_decode_pieces(data, start + 1), (end - start) // _PIECES))
             done = end
     return b"".join([*parts, data[done:]])
 
@@ -109,7 +109,7 @@ def _spans(data: bytes, start: int) -> Iterator[tuple[int, int]]:
         start = stop
 
 
-def _decoded(data: bytes, begin: int) -> Iterator[str]:
+def _decode_pieces(data: bytes, begin: int) -> Iterator[str]:
     """Yield the text of a string piece by piece. Raises ValueError for a character that strict readers refuse."""
     for start, stop in _spans(data, begin):
         yield_to_others()
@@ -138,7 +138,7 @@ def _concatenate(pieces: Iterable[str], at_once: int) -> str:
     return text
 
 
-def _with_long_strings(value: Payload, strings: Sequence[str]) -> Payload:
+def _put_long_strings_back(value: Payload, strings: Sequence[str]) -> Payload:
     """Replace the marks in a value by the long strings, and return the value. Lists and dicts are changed in place."""
     marks = {f"{_MARK}{number}": text for number, text in enumerate(strings)}
     if isinstance(value, str):
@@ -213,13 +213,13 @@ def make_json_bytes_writer(between: str, behind_name: str) -> Callable[[Payload]
             return text.encode()
         parts: list[bytes] = []
         for number, part in enumerate(_MARKED.split(text)):
-            parts += long_strings[int(part)] if number % 2 else _encoded(part)
+            parts += long_strings[int(part)] if number % 2 else _encode_pieces(part)
         return b"".join(parts)  # `join` lets other threads run
 
     return write_bytes
 
 
-def _encoded(text: str) -> Iterator[bytes]:
+def _encode_pieces(text: str) -> Iterator[bytes]:
     """Yield a text as UTF-8, step by step."""
     for at in range(0, len(text), MAX_UNINTERRUPTED_CHARS):
         yield text[at : at + MAX_UNINTERRUPTED_CHARS].encode()

@@ -54,13 +54,13 @@ def changes_between(old: Numbers, new: Numbers) -> list[Change]:
             break
         step = _small_change(old, at_old, new, at_new)
         if step is None:
-            changes += _aligned(old, at_old, new, at_new)
-            return _joined(changes)
+            changes += _aligned_changes(old, at_old, new, at_new)
+            return _join_neighbours(changes)
         changes.append(Change(at_old, step[0], new[at_new : at_new + step[1]]))
         at_old, at_new = at_old + step[0], at_new + step[1]
     if at_old < len(old) or at_new < len(new):
         changes.append(Change(at_old, len(old) - at_old, new[at_new:]))
-    return _joined(changes)
+    return _join_neighbours(changes)
 
 
 def equal_length(old: Sliced, at_old: int, new: Sliced, at_new: int) -> int:
@@ -106,19 +106,19 @@ If two sums are equal, the change with the smaller difference between removed an
 """
 
 
-def _aligned(old: Numbers, at_old: int, new: Numbers, at_new: int) -> Iterator[Change]:
+def _aligned_changes(old: Numbers, at_old: int, new: Numbers, at_new: int) -> Iterator[Change]:
     """Yield the changes from two positions on.
 
-    The numbers between the changes are the common subsequence of `_common`.
+    The numbers between the changes are the common subsequence of `_common_positions`.
     """
     next_old, next_new = at_old, at_new
-    for kept_old, kept_new in [*_common(old, at_old, new, at_new), (len(old), len(new))]:
+    for kept_old, kept_new in [*_common_positions(old, at_old, new, at_new), (len(old), len(new))]:
         if kept_old > next_old or kept_new > next_new:
             yield Change(next_old, kept_old - next_old, new[next_new:kept_new])
         next_old, next_new = kept_old + 1, kept_new + 1
 
 
-def _common(old: Numbers, at_old: int, new: Numbers, at_new: int) -> list[tuple[int, int]]:
+def _common_positions(old: Numbers, at_old: int, new: Numbers, at_new: int) -> list[tuple[int, int]]:
     """Return a longest common subsequence of both lists from these positions on, as pairs of an old and a new position.
 
     If the old list has a number several times, only the last of its positions is considered.
@@ -145,7 +145,7 @@ def _common(old: Numbers, at_old: int, new: Numbers, at_new: int) -> list[tuple[
     return common[::-1]
 
 
-def _joined(changes: Iterable[Change]) -> list[Change]:
+def _join_neighbours(changes: Iterable[Change]) -> list[Change]:
     """Join neighbouring changes if the second begins where the first ends in the old list."""
     joined: list[Change] = []
     for change in changes:
@@ -156,7 +156,7 @@ def _joined(changes: Iterable[Change]) -> list[Change]:
     return joined
 
 
-def applied(numbers: Numbers, changes: Iterable[Change]) -> Numbers:
+def apply_changes(numbers: Numbers, changes: Iterable[Change]) -> Numbers:
     """Return a copy of a list with the changes applied."""
     result = numbers[:]
     for change in reversed([*changes]):
@@ -298,7 +298,7 @@ class EarlierLists(Generic[Name]):
         count = 0
         for name, earlier in reversed(self._lists.items()):
             if min(len(earlier), len(numbers)) > count:
-                kept = _kept(earlier, numbers)
+                kept = _kept_ranges(earlier, numbers)
                 length = sum(last + 1 - first for first, last in kept)
                 if length > count:
                     most, count = (name, kept), length
@@ -307,7 +307,7 @@ class EarlierLists(Generic[Name]):
         return most
 
 
-def _kept(earlier: Numbers, numbers: Numbers) -> Ranges:
+def _kept_ranges(earlier: Numbers, numbers: Numbers) -> Ranges:
     """Return the ranges of positions in an earlier list that, one after the other, give the beginning of `numbers`."""
     same = equal_length(earlier, 0, numbers, 0)
     begin = [[0, same - 1]] if same else []

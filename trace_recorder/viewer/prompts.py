@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from trace_recorder.dialects.dialect import is_embedding
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, Payload
-from trace_recorder.values.prompt_relation import Change, Numbers, Relation, applied, ranges_of
+from trace_recorder.values.prompt_relation import Change, Numbers, Relation, apply_changes, ranges_of
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.viewer.parts import characters_of
 from trace_recorder.views.conversations.call_chains import CallChains
@@ -85,7 +85,7 @@ class Prompts:
             current = None if chain[-1].relation == "refers" else chain[-1].base
         numbers: Numbers = array("q")
         for prompt in reversed(chain):
-            numbers = applied(numbers, prompt.changes)
+            numbers = apply_changes(numbers, prompt.changes)
         return numbers
 
     def add(self, interaction: LLMInteraction) -> ShownPrompt:

@@ -15,7 +15,7 @@ from tests.chat_calls import CHAT, Answer, Wire, asked, call, said
 from tests.journals import folded, records_of
 from tests.limits import limited
 from trace_recorder import TrajectoryRecorder
-from trace_recorder.derive.document import expanded
+from trace_recorder.derive.document import expand_deltas
 from trace_recorder.derive.live_document.document_thread import DocumentLimits
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
@@ -137,7 +137,7 @@ def agrees(recorder: TrajectoryRecorder) -> bool:
     """Return whether the document, written now, agrees with the whole journal."""
     recorder.save_trajectory()
     written = document(recorder)
-    return bool(expanded(written) == {**told(recorder).to_document("inline"), "history": written["history"]})
+    return bool(expand_deltas(written) == {**told(recorder).to_document("inline"), "history": written["history"]})
 
 
 def lost(recorder: TrajectoryRecorder) -> list[str]:

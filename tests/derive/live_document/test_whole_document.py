@@ -20,7 +20,7 @@ from tests.counting import watch
 from tests.journals import journal_of
 from tests.limits import limited
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.derive.document import expanded
+from trace_recorder.derive.document import expand_deltas
 from trace_recorder.derive.live_document.document_thread import DocumentLimits
 from trace_recorder.derive.live_document.whole_document import WholeDocument
 from trace_recorder.values.messages import Payload
@@ -63,7 +63,7 @@ def test_half_a_surrogate_pair_leaves_the_document_readable(tmp_path: Path, hist
 
     WholeDocument(path, history).write(tmp_path / "run.json")
 
-    (shown,) = expanded(json.loads((tmp_path / "run.json").read_bytes()))["llm_interactions"]
+    (shown,) = expand_deltas(json.loads((tmp_path / "run.json").read_bytes()))["llm_interactions"]
     assert shown["input_messages"] == [{"role": "user", "content": "a"}]
     assert shown["error"]["message"] == {"__type__": "str", "repr": "'\\ud83d'"}
 

@@ -118,7 +118,7 @@ def _type_in_document(member: Member) -> Any:
 def document_schema() -> Json:
     """Make the JSON Schema of the document."""
     maker = SchemaMaker()
-    return _named("document", maker.schema_of_object(Document), maker)
+    return _with_title("document", maker.schema_of_object(Document), maker)
 
 
 def journal_schema() -> Json:
@@ -131,10 +131,10 @@ def journal_schema() -> Json:
         }
         for kind, shape in DATA.items()
     ]
-    return _named("journal", {**maker.schema_of_object(JournalLine), "allOf": cases}, maker)
+    return _with_title("journal", {**maker.schema_of_object(JournalLine), "allOf": cases}, maker)
 
 
-def _named(name: str, schema: Json, maker: SchemaMaker) -> Json:
+def _with_title(name: str, schema: Json, maker: SchemaMaker) -> Json:
     title = {"$schema": _DIALECT, "title": f"trace-recorder {name}"}
     return {**title, **schema, "$defs": dict(sorted(maker.definitions.items()))}
 
