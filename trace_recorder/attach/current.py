@@ -40,7 +40,7 @@ class FollowingTarget:
         return recorder._lifecycle.open_run("a wrapped client") if recorder else None
 
     def run_of_tool(self) -> Run | None:
-        """Return the run that records a tool's execution. It is chosen as `open_run` chooses it."""
+        """Return the run that records a tool's execution. The run is chosen as `open_run` chooses it."""
         recorder = _following("a tool call")
         return recorder._lifecycle.open_run("a tool") if recorder else None
 
@@ -89,7 +89,7 @@ def tool(function: Callable[..., object] | None = None, /, *, name: str | None =
 def step(step_number: int | None = None) -> steps.Step:
     """Begin a step of the recorder that is active here, as `TrajectoryRecorder.step` does.
 
-    If no recorder is active, the step is not recorded. Its number is then `step_number`, or 1.
+    If no recorder is active, the step is not recorded. The step's number is then `step_number`, or 1.
     """
     recorder = _active("a step")
     return recorder.step(step_number) if recorder else steps.Step(None, 1 if step_number is None else step_number)

@@ -55,7 +55,7 @@ class Exporting:
         self._exports: list[tuple[Exporter, RunExport]] = []
 
     def begin(self, run: Run, journal: Path) -> None:
-        """Begin to send a run. Its first record is on file already."""
+        """Begin to send a run. The first record of the run is on file already."""
         self._exports = []
         if not self._exporters:
             return

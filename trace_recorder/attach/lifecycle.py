@@ -218,7 +218,10 @@ class Lifecycle:
             return self._last_step
 
     def document(self) -> Path:
-        """Return the path of the run's document. If no run is open, reserve the path of the next one."""
+        """Return the path of the run's document.
+
+        If no run is open, reserve and return the path of the next run's document.
+        """
         if self.run is not None and self._path is not None:
             return self._path
         if self._disabled:

@@ -61,8 +61,8 @@ class TrajectoryRecorder:
 
     Every method may be called from any thread and from async code. When a method returns, its records are in the
     journal, even if the process is killed right after that. A `with` or `async with` block starts and ends a run. The
-    status is "completed" after a normal end or `sys.exit(0)`. It is "interrupted" after Ctrl-C, a cancelled task or a
-    closed generator. Otherwise it is "failed", with the exception, which is not suppressed.
+    status is "completed" after a normal end or `sys.exit(0)`. The status is "interrupted" after Ctrl-C, a cancelled
+    task or a closed generator. Otherwise the status is "failed", with the exception, which is not suppressed.
     """
 
     _limits: ClassVar[Limits] = Limits()
@@ -119,8 +119,8 @@ class TrajectoryRecorder:
     ) -> str:
         """Begin a run in a new file, make this the current recorder, and return the document's path.
 
-        A run that is still open is closed as "interrupted", with a warning. An argument that is None has the value that
-        the recorder was made with. `metadata` is added to the recorder's metadata. Raises TrajectoryPathError if the
+        A run that is still open is closed as "interrupted", with a warning. If an argument is None, the value that was
+        given to the recorder is used. `metadata` is added to the recorder's metadata. Raises TrajectoryPathError if the
         path cannot be used. If the disk is full or refuses the file, an error is logged and nothing is recorded.
         """
         facts = without_none(**manual_records.start_members("start()", task, provider, model, max_steps))
@@ -310,8 +310,8 @@ class TrajectoryRecorder:
     def step(self, step_number: int | None = None) -> steps.Step:
         """Begin a step, as a context manager, sync or async.
 
-        The LLM calls and tools in the `with` block belong to the step. Its number is `step_number`. The default is one
-        more than the number of the run's last step, whichever agent made that step. The returned step's `state`,
+        The LLM calls and tools in the `with` block belong to the step. The step's number is `step_number`. The default
+        is one more than the number of the run's last step, whichever agent made that step. The returned step's `state`,
         `reflection` and `error` may be set. An exception in the block is not suppressed. Raises TypeError if
         `step_number` is not a number.
         """
@@ -339,8 +339,8 @@ class TrajectoryRecorder:
         """Record the calls of a function as executions of a tool: arguments, result or exception, and duration.
 
         Use it as a decorator, `@recorder.tool` or `@recorder.tool(name="bash")`, for functions, coroutine functions,
-        generators, async generators and methods. It may be above or below @staticmethod and @classmethod. The function
-        behaves as before and keeps its type.
+        generators, async generators and methods. The decorator may be above or below @staticmethod and @classmethod.
+        The function behaves as before and keeps its type.
         """
         return tools.make_tool(RecorderTarget(self).run_of_tool, function, name)
 
@@ -380,7 +380,8 @@ class TrajectoryRecorder:
     def child_environment(self) -> dict[str, str]:
         """Return the environment for a program that this run starts, so that the program's runs are linked to this run.
 
-        This is needed only while several runs are open. While one run is open, `os.environ` has the id of this run.
+        The environment is needed only while several runs are open. While one run is open, `os.environ` has the id of
+        this run.
         """
         run = self._lifecycle.run_for("child_environment()")
         return {**os.environ, **({process.PARENT_VARIABLE: run.trajectory_id} if run else {})}

@@ -210,7 +210,7 @@ def _create_unnamed(directory: Path) -> Descriptor:
 def _write_buffers(fd: int, texts: Sequence[Buffer]) -> None:
     """Write all bytes of these buffers, one buffer after another.
 
-    They are joined only if the system has no `writev`, or did not write everything.
+    The buffers are joined only if the system has no `writev`, or did not write everything.
     """
     for start in range(0, len(texts), _MAX_BUFFERS):
         some = texts[start : start + _MAX_BUFFERS]

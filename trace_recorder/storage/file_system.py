@@ -1,8 +1,8 @@
 """Flushes files to disk, notices closed descriptors, and locks files.
 
-Some file systems do not support advisory locks or `fsync`. This is logged once in a process, and recording continues
-without them. A `Descriptor` notices if the agent has closed the number of its file, and the system has given this
-number to another file.
+Some file systems do not support advisory locks or `fsync`. Each lack is logged once in a process, and recording
+continues without the lock or the `fsync`. A `Descriptor` notices if the agent has closed the number of its file, and
+the system has given this number to another file.
 
 The writer of a journal takes an exclusive advisory lock (`flock`) on its file before the file has its name, and holds
 the lock until it closes the file. The system releases the lock when the process dies. So if the lock of a journal on

@@ -72,8 +72,8 @@ class Journal:
     def create(cls, path: Path, *, sync: bool = False) -> Journal:
         """Create the journal `path`.
 
-        It is locked before it has this name. Raises FileExistsError if the name is taken, and any other OSError. If
-        `sync` is True, the directory entry is on disk on return.
+        The file is locked before it has this name. Raises FileExistsError if the name is taken, and any other OSError.
+        If `sync` is True, the directory entry is on disk on return.
         """
         return cls(_create_locked(path, lambda _: None, sync=sync), path, sync=sync)
 
@@ -166,7 +166,7 @@ class Journal:
     def size(self) -> int:
         """The size of the file in bytes.
 
-        It comes from the system, because Ctrl-C could make a counter of our own wrong.
+        The size comes from the system, because Ctrl-C could make a counter of our own wrong.
         """
         return self._open.stat().st_size
 

@@ -55,7 +55,8 @@ _dump = make_json_writer(",", ":", allow_nan=False)
 def record_data(members: Mapping[str, object], text: str, redacted: int = 0) -> str:
     """Return the data of a record as JSON text: `members`, then `text`, which has more members as JSON text.
 
-    `redacted` is how many secrets were masked in `text`. It is added to the member `redacted` of `members`, if any.
+    `redacted` is how many secrets were masked in `text`. This number is added to the member `redacted` of `members`, if
+    any.
     """
     masked_before = members.get("redacted", 0)
     if redacted and isinstance(masked_before, int):

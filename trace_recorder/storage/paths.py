@@ -294,7 +294,7 @@ def _crc_of(document: Path) -> str:
 
 
 def _remove_stale_files(document: Path) -> None:
-    """Remove the temporary files of killed processes from a directory, unless this process has done so before."""
+    """Remove the temporary files of killed processes from a document's directory, once in this process."""
     directory, crc = document.parent, _crc_of(document)
     if directory in _cleaned_directories:
         return

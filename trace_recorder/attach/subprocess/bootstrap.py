@@ -81,8 +81,8 @@ class ProcessRecorder:
     def end(self) -> None:
         """End the run.
 
-        It is completed, or, after an uncaught exception, failed or interrupted. In a worker of multiprocessing, the
-        exit code decides too (`note_exit_code`). The exit code of any other process is known only to its parent.
+        Its status is completed, or, after an uncaught exception, failed or interrupted. In a worker of multiprocessing,
+        the exit code decides too (`note_exit_code`). The exit code of any other process is known only to its parent.
         """
         with guard.protect("record the end of this process"):
             error = uncaught_exception() or (SystemExit(self._exit_code) if self._exit_code else None)
@@ -105,14 +105,17 @@ class ProcessRecorder:
 def _masked(words: list[str]) -> list[str]:
     """Return the words of a command line, masked.
 
-    They are masked as one text, because an option, such as `--token`, shows that the next word is a secret.
+    The words are masked as one text, because an option, such as `--token`, shows that the next word is a secret.
     """
     masked = default_redactor(shlex.join(words))
     return try_call(lambda: shlex.split(masked), lambda _: [masked])
 
 
 def _end_with_workers(recording: ProcessRecorder) -> None:
-    """End the recording with a worker of multiprocessing too, which does not run the functions of `atexit`."""
+    """End the recording at the end of a worker of multiprocessing too.
+
+    Such a process does not run the functions of `atexit`.
+    """
     listening: list[object] = []
 
     def finish(recording_process: ProcessRecorder) -> None:

@@ -50,7 +50,7 @@ class Handoff:
     reports: str
     """The directory in which the processes of the agent write reports.
 
-    It exists while the command, such as `trace-recorder run`, waits for the agent.
+    The directory exists while the command, such as `trace-recorder run`, waits for the agent.
 
     A file whose name is a process id contains the path of the document of that process. Each file `run-…` contains the
     path of the document of one run. The file `library` exists if a process has imported an HTTP library that can be

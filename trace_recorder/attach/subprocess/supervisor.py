@@ -165,7 +165,7 @@ def _forwarding_signals() -> Iterator[_SignalForwarder]:
 def _is_in_foreground() -> bool:
     """Return whether our process group, which is also the agent's, is in the foreground of a terminal.
 
-    It then gets the signals of the keys.
+    The group then gets the signals of the keys.
     """
     if os.name == "nt":  # on Windows, Ctrl-C reaches every process of the console
         return True

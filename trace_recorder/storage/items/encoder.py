@@ -103,8 +103,8 @@ class Encoded:
     def check(self, crcs: Sequence[int]) -> str:
         """Return the member `check` of the request's record as JSON text.
 
-        `crcs` are the CRCs of the records of the new items. This is called again if the write of the records must be
-        repeated.
+        `crcs` are the CRCs of the records of the new items. The caller may call `check` again, if the write of the
+        records must be repeated.
         """
         for new, crc in zip(self.new, crcs, strict=True):
             new.item.crc = crc
@@ -126,8 +126,8 @@ class ItemEncoder:
     def __init__(self, *, max_known_items: int = MAX_KNOWN_ITEMS, numbers: dict[str, int] | None = None) -> None:
         """Begin without items.
 
-        If another encoder writes into the same journal, `numbers` is the dict that both share. It has the next numbers
-        of items.
+        If another encoder writes into the same journal, `numbers` is the dict that both share. The dict has the next
+        numbers of items.
         """
         self._max_known_items = max_known_items
         self._known: dict[bytes, int] = {}
@@ -236,7 +236,7 @@ class ItemEncoder:
     def _new_span(self, request: bytes) -> tuple[int, int]:
         """Return the span of a request that is new.
 
-        It is the shortest span that the request adds to a kept prefix, or the whole request.
+        The span is the shortest that the request adds to a kept prefix, or the whole request.
         """
         spans = (prefix.added_span(request) for prefix in self._prefixes)
         new = (span for span in spans if span is not None)
@@ -318,7 +318,10 @@ def _encode_member(text: str, member: JsonMember, items: RequestItems) -> int | 
 
 
 def _continue_list(growing: list[ItemList], elements: Sequence[Element], items: RequestItems) -> ItemList:
-    """Return the list of these elements. It is the longest list in `growing` that they continue, or a new list."""
+    """Return the list of these elements.
+
+    If the elements continue lists in `growing`, the longest of these lists is used. Otherwise a new list is made.
+    """
     known = array("L", [element.item.number for element in takewhile(attrgetter("item"), elements) if element.item])
     continued = ItemList()
     for candidate in growing:

@@ -323,7 +323,7 @@ class ConversationPrefix:
     def take(self, request: bytes) -> Self:
         """Make a request the newest of the conversation.
 
-        It ends with `tail`. All elements of its longest list must be in `growing` already.
+        The request ends with `tail`. All elements of its longest list must be in `growing` already.
         """
         self.request, self.head = request, len(request) - len(self.tail)
         self.size = len(request) + len(self.tail)

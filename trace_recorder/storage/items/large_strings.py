@@ -2,7 +2,8 @@
 
 Each large string is replaced by a mark with the hash of the string, so that the remaining text is small, and equal
 texts stay equal. A string is taken out only if every parser of JSON accepts it. Any other string stays in the text, and
-the parser of the text decides. The work needs no lock, and is done in short steps, between which other threads run.
+the parser of the text decides whether the string is valid. The work needs no lock, and is done in short steps, between
+which other threads run.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from trace_recorder.values.json_text import NotJsonError, refuse_lone_surrogates
 MIN_STRING_CHARACTERS = 8192
 """A string with at least this many characters is large."""
 _MARK = f"@large:{os.urandom(8).hex()}:"
-"""The beginning of each mark. It is random, so that no text that is sent contains it by chance."""
+"""The beginning of each mark. The digits in it are random, so that no text that is sent has a mark by chance."""
 _MARKED = re.compile(rf'"{_MARK}[0-9a-f]{{30}}"')
 _COLON = re.compile(rb"[ \t\n\r]*:")
 _VALID = re.compile(r'[^"\\\x00-\x1f]*+(?>(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*)')

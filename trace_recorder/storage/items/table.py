@@ -202,9 +202,10 @@ MAX_BASES = 64
 
 
 class JournalFile:
-    """A journal that is open for reading. It stays readable if it is renamed or removed.
+    """A journal that is open for reading. The journal stays readable if its file is renamed or removed.
 
-    Its user closes it. It has no `__del__`, because Python drops an exception that a signal handler raises there.
+    The user of this object calls `close`. There is no `__del__`, because Python drops an exception that a signal
+    handler raises there.
     """
 
     def __init__(self, path: Path) -> None:
@@ -214,7 +215,7 @@ class JournalFile:
         """Close the file. Then `read` returns no bytes."""
         file, self._file = self._file, None
         if file is not None:
-            with suppress(OSError):  # it was only read
+            with suppress(OSError):  # an error does not matter, because the file was only read
                 file.close()
 
     def read(self, size: int, offset: int) -> bytes:
@@ -235,7 +236,7 @@ class JournalFile:
 class DiskBackedItems(ItemTable):
     """An `ItemTable` that keeps only the newest values in memory, and reads other values from the journal again.
 
-    It gets the item records in the order of the journal.
+    The table gets the item records in the order of the journal.
     """
 
     def __init__(self, file: JournalFile, *, max_cached_bytes: int = MAX_CACHED_BYTES) -> None:

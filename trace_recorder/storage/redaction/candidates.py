@@ -5,7 +5,7 @@ of prose or code contain a run. `PreparedText` copies these words, and only the 
 a fraction of searching the whole text. Invariant: each such word is copied once, whole, and with the text right before
 it. `Beginnings` finds possible names of secrets by their first three letters. It tests all positions of a block of text
 together, as one large integer. `Density` finds where a hostile text has so many possible secrets close together that
-examining each would take too long. Then a part of the text is masked as one secret. This is called a dense part.
+examining each would take too long. Then a part of the text is masked as one secret. Such a part is called a dense part.
 """
 
 from __future__ import annotations
@@ -24,10 +24,13 @@ SHORTEST = 12
 ENCODED = 24
 """A word in base64 is decoded only if its run has at least this many characters."""
 _BEFORE = 8
-"""This many characters before a word are copied too. They decide whether a key may begin where the word begins."""
+"""This many characters before a word are copied too.
+
+These characters decide whether a key may begin where the word begins.
+"""
 _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
 _IN_RUNS = bytes((code in _LETTERS) for code in range(256))
-_IS_TELLING = bytes((chr(code) in string.ascii_uppercase + string.digits) for code in range(256))
+_IS_CAPITAL = bytes((chr(code) in string.ascii_uppercase + string.digits) for code in range(256))
 """Capitals and digits, at least one of which is in each run.
 
 Small letters alone, as in the name of a member, are neither a key nor base64.
@@ -42,8 +45,8 @@ Each block becomes one integer. A larger integer costs more per character.
 _FEW, _SPARSE, _CHECKED = 16, 150, 256
 """A text is searched whole if it has more than one run in `_SPARSE` characters, on average.
 
-Otherwise the words that contain runs are copied. They are also copied if a text has fewer than `_FEW` runs. This is
-decided after every `_CHECKED` runs, and at the end of the text.
+Otherwise the words that contain runs are copied. If a text has fewer than `_FEW` runs, the words are copied too. The
+choice is made after every `_CHECKED` runs, and at the end of the text.
 """
 
 
@@ -74,43 +77,43 @@ class PreparedText:
 
         `letters` has a 1 for each character of the text that may be in a run, and a 0 for any other.
         """
-        find, find_telling = letters.find, self.data.translate(_IS_TELLING).find
-        telling: list[int] = []
+        find, find_capital = letters.find, self.data.translate(_IS_CAPITAL).find
+        run_starts: list[int] = []
         while position >= 0:
             end = find(0, position + SHORTEST)
             if end < 0:
                 end = len(letters)
-            if find_telling(1, position, end) >= 0:
-                telling.append(position)
+            if find_capital(1, position, end) >= 0:
+                run_starts.append(position)
                 if end - position >= ENCODED:
                     self.runs.append(position)
-                if len(telling) % _CHECKED == 0 and _is_dense(len(telling), end):
+                if len(run_starts) % _CHECKED == 0 and _is_dense(len(run_starts), end):
                     self._take_whole(letters, end)
                     return
             position = find(_RUN, end)
-        if len(telling) >= _FEW and _is_dense(len(telling), len(letters)):
+        if len(run_starts) >= _FEW and _is_dense(len(run_starts), len(letters)):
             self.words, self._starts, self._begins = self.plain, [0], [0]
-        elif telling:
-            self._copy(telling)
+        elif run_starts:
+            self._copy(run_starts)
 
     def _take_whole(self, letters: bytes, position: int) -> None:
         """Use the whole text as `words`. From the position on, find only the runs that are long enough for base64."""
         self.words, self._starts, self._begins = self.plain, [0], [0]
-        find_telling = self.data.translate(_IS_TELLING).find
+        find_capital = self.data.translate(_IS_CAPITAL).find
         position = letters.find(_LONG_RUN, position)
         while position >= 0:
             end = letters.find(0, position)
-            if find_telling(1, position, end if end >= 0 else len(letters)) >= 0:
+            if find_capital(1, position, end if end >= 0 else len(letters)) >= 0:
                 self.runs.append(position)
             position = letters.find(_LONG_RUN, end) if end >= 0 else end
 
-    def _copy(self, telling: list[int]) -> None:
+    def _copy(self, run_starts: list[int]) -> None:
         """Copy the words that contain the runs at these positions to `words`."""
         plain, words = self.plain, self.data.translate(_IN_WORDS)
         parts: list[str] = []
         starts: list[int] = []
         done = 0
-        for at in telling:
+        for at in run_starts:
             if at < done:
                 continue
             start = max(words.rfind(b" ", done, at) + 1 - _BEFORE, done)
@@ -192,7 +195,8 @@ class Density:
 MANY, _CLOSE_STRINGS = 32, 128
 """If `MANY` possible secrets are close together, each in another string of JSON, all strings of the text are searched.
 
-They are close together if the distance from one to the next is less than `_CLOSE_STRINGS` characters on average.
+Possible secrets are close together if the distance from one to the next is less than `_CLOSE_STRINGS` characters on
+average.
 """
 
 
@@ -217,9 +221,9 @@ _LONGEST_NAME = 80
 def dense_end(text: str, position: int) -> int:
     """Return the end of the dense part that begins at or before a position.
 
-    The part is masked as one secret. It ends before the next quote or backslash, or else at the end of a word after 400
-    characters. If it would end with the name of a secret, it ends before that name, so that the value after the name is
-    masked too.
+    The part is masked as one secret. The part ends before the next quote or backslash, or else at the end of a word
+    after 400 characters. If the part would end with the name of a secret, the part ends before that name, so that the
+    value after the name is masked too.
     """
     part = _DENSE_PART.match(text, position)
     end = part.end() if part else position

@@ -77,7 +77,7 @@ class _Command:
         return -1
 
     def _is_line(self, text: str, start: int, end: int) -> bool:
-        """Return whether a part of a text is in one line, or in lines that end with a backslash."""
+        """Return whether a part of a text is in one line. If `several_lines` is True, a backslash continues a line."""
         if text.find("\n", start, end) < 0:
             return True
         return self.several_lines and text.count("\n", start, end) <= text.count("\\\n", start, end)

@@ -3,10 +3,10 @@
 Every secret of a form contains the same fixed text, such as `sk-ant-`, or follows it. This text is the literal of the
 form. The pattern of a form is tried only where a text has the literal of that form. One regular expression finds the
 literals of all forms. It finds some literals by a rare character, and compares the rest of the literal after it. It
-finds the others by their last hyphen, underscore or dot (`_MARKS`), and compares the characters before it. So a further
-form costs next to nothing in texts without its literal. Invariant: each position of a text costs a bounded number of
-steps. In a hostile text, literals may be too close to each other (`Density`). A part of the text is then masked as one
-secret, with all keys in it.
+finds the others by their last hyphen, underscore or dot (`_MARKS`), and compares the characters before this mark. So a
+further form costs next to nothing in texts without its literal. Invariant: each position of a text costs a bounded
+number of steps. In a hostile text, literals may be too close to each other (`Density`). A part of the text is then
+masked as one secret, with all keys in it.
 """
 
 from __future__ import annotations
@@ -89,7 +89,10 @@ class _Finder:
         The offset is -1 if the literal is found by the slash right before it.
         """
         by_head: list[Candidate] = []
-        """The forms whose literal is found by its last mark, each with the offset of the mark in the literal."""
+        """The forms whose literal is found by the last mark in it.
+
+        Each comes with the offset of this mark in the literal.
+        """
         # the marks come first, because most literals are found by a mark
         options: dict[str, list[str]] = defaultdict(list, {mark: [] for mark in _MARKS})
         for form in forms:
@@ -243,7 +246,7 @@ def _searched_offset(form: SecretForm) -> int:
 def _before(mark: str, heads: Iterable[str]) -> str:
     """Return a pattern that matches after a mark if the text before the mark may end with one of `heads`.
 
-    It compares the last two characters of a head, or one if the head has only one.
+    The pattern compares only the last two characters of a head, or the only character.
     """
     firsts: dict[str, set[str]] = defaultdict(set)
     for head in heads:
@@ -263,8 +266,8 @@ def _before(mark: str, heads: Iterable[str]) -> str:
 def _any_before(heads: Sequence[str], tail: str) -> str:
     """Return a pattern that matches after one of the texts `heads`.
 
-    All of them end with `tail`. The pattern compares their letters backwards, one by one. It does not match inside
-    a word.
+    All of them end with `tail`. The pattern compares their letters backwards, one by one. The pattern does not match
+    inside a word.
     """
     by_letter: dict[str, list[str]] = defaultdict(list)
     for head in heads:
@@ -285,7 +288,7 @@ FINDER = _Finder(FORMS)
 def prepare() -> None:
     """Compile the search now, so that the first recorded call does not wait for it.
 
-    It takes more than ten milliseconds.
+    Compiling takes more than ten milliseconds.
     """
     _ = FINDER.search
 

@@ -18,7 +18,7 @@ MIXED = r"(?=[a-z0-9_+/-]{0,60}[A-Z])(?=[A-Z0-9_+/-]{0,60}[a-z])"
 A key has both. A name with the same beginning has one of them.
 """
 _SLUG = rf"(?:[a-z0-9]{{1,15}}+[-_]{{1,3}}+){{0,12}}[a-z0-9]{{1,15}}{END}"
-"""Words with hyphens between them, such as the name of a CSS class. They are not a key."""
+"""Words with hyphens between them, such as the name of a CSS class. Such words are not a key."""
 _D = r"\\{0,8}\${1,2}"
 """The dollar sign between the parts of a password's hash. Shells escape it, and Docker Compose doubles it."""
 _C = r"[./A-Za-z0-9]"

@@ -88,7 +88,7 @@ class _Secret:
     def spellings(self) -> tuple[str, ...]:
         """The ways in which the value may be written, the longest first.
 
-        It may be unchanged, in Python's repr, in JSON (encoded once or twice), or in a URL.
+        The value may be written unchanged, in Python's repr, in JSON (encoded once or twice), or in a URL.
         """
         value = self.value
         once = {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}

@@ -77,7 +77,7 @@ _ABOUT_A_SECRET = re.compile(
     r"|enable|disable|invalid|wrong|missing|incorrect|weak|expired|enter)[_-]",
     re.IGNORECASE,
 )
-"""The beginnings of names such as `forgot_password`. Their value is a text about a secret."""
+"""The beginnings of names such as `forgot_password`. The value of such a name is a text about a secret."""
 
 LONGEST_JUDGED = 400
 """This many characters at the beginning of a value decide whether it is a secret. The whole value is masked."""
@@ -197,9 +197,9 @@ _DESCRIBES_SECRET = re.compile(
     r"|(?:^|-)(?:pass(?:word|wd)?|secret|token|key|auth|fake|example|your|read|write)(?:-|\Z)"
     r"|^(?:missing|invalid|valid|hidden|unset|(?:un)?changed|unknown|wrong|incorrect|expired|(?:dis|en)abled|provided|removed)\Z"
 )
-"""A word after the name of a secret that is not the secret.
+"""A word after the name of a secret that describes the state of a secret, or is a permission, as in `id-token: write`.
 
-It describes the secret's state, or is a permission, as in `id-token: write`.
+Such a word is not a secret.
 """
 _EXPRESSION = re.compile(
     r"[A-Za-z_$][A-Za-z_$0-9]*(?:(?:\.|->|::)[A-Za-z_$][A-Za-z_$0-9]*+)+|[A-Za-z_$][A-Za-z_$]*\d{0,2}|.*[=!<>]=.*|.*[+*] ?[a-z_]+"  # noqa: E501 - a pattern is read in one piece

@@ -2,8 +2,8 @@ r"""Finds secrets by a name before them, as in `password: …`, `--token …` an
 
 A name is found by the first three letters of its stem, such as `tok` in `api_token` (`Beginnings`). One pattern then
 reads the rest of the name and the separator, and tests whether a value follows that is long enough to be a secret.
-Python code runs only where this pattern matches. It judges the name and the value (`name_kinds.py`), and how the value
-is written (`_notation`). Invariants: each position costs a bounded number of steps. Names inside a secret are not
+Python code runs only where this pattern matches. This code judges the name and the value (`name_kinds.py`), and how the
+value is written (`_notation`). Invariants: each position costs a bounded number of steps. Names inside a secret are not
 examined. Within a value that is not secret, at most `MAX_NESTED` names are examined. So each character is read only a
 few times, however many names are before it. No mask replaces a quote or a backslash, so that JSON stays JSON.
 """
@@ -61,8 +61,8 @@ _PLAUSIBLE = (
 )
 """The beginning of a value that may be a secret.
 
-It has eight characters, or at least four with a digit. A value of four to seven small letters must be alone in its
-line, its quotes or its XML element.
+Such a value has eight characters, or at least four with a digit. A value of four to seven small letters must be alone
+in its line, its quotes or its XML element.
 """
 _SCHEME = SCHEMES.lower()
 _ANY_VALUE = r"(?=[^\s\"'`<>]{4})"
@@ -77,7 +77,7 @@ In JSON within JSON, the quotes have backslashes.
 _BEHIND_NAME = r"(?=[\\\"'`\]\s=:?>,+|]|-[-\s\\+>|v\"'`]|value)"
 """The characters that may follow a name.
 
-This is a quick check, because most words with a stem have no separator after them.
+The check is quick, and rules out most words with a stem, because no separator follows them.
 """
 _COMMAND = r"(curl|mysql|sshpass|login\b|cookies|(?<=redi)s-cli)"
 _COOKIE = rf"cookie()(?:{_QUOTE})?[ \t]{{0,20}}+(?:=>|:=|\?=|=|:)[ \t]{{0,20}}+(?:{_QUOTE})?(?=[\w.-]{{1,60}}=)"
@@ -217,7 +217,7 @@ def secrets_by_name(text: str, is_known: Is, *, any_value: bool = False) -> Iter
 def _value_of(text: str, begin: int, match: re.Match[str], is_known: Is, density: Density) -> tuple[Span | None, int]:
     """Return the span of the secret after a name, and the position up to which the value was read.
 
-    The span is None if the value is not a secret. The end is 0 if no value was read.
+    The span is None if the value is not a secret. The position is 0 if no value was read.
     """
     name, start = text[begin : match.end(_MEMBER_END)], match.end()
     kind = kind_of(name)

@@ -56,7 +56,10 @@ Each has a text that its first line contains, the pattern of the first line, and
 """
 _BEARER = re.compile(rf"[Bb]earer {{1,3}}[A-Za-z0-9._~+/%=-]{{0,{LONGEST_WORD}}}\Z")
 _HASH = re.compile(r"\$(?:argon2|pbkdf2|scrypt|bcrypt)[!#-~]{0,400}\Z")
-"""The hash of a password. Its parameters may have commas between them, which are not in a word of `_WORD_BACKWARDS`."""
+"""The hash of a password.
+
+The hash may have commas between its parameters. A word of `_WORD_BACKWARDS` has no commas.
+"""
 _STEMS = ("pass", "pw", "secret", "token", "key", "auth", "cred", "cookie", "sig", "bearer")
 _LINE_WORDS = ("curl", "sshpass", "mysql", "redis-cli", "docker", "podman", "login", "cookie", "set", "env", "(")
 _PATTERNS = ((_STEMS, _NAMED), (_STEMS, _ALONE), (_LINE_WORDS, _LINE), (("bearer ",), _BEARER), (("$",), _HASH))
@@ -64,7 +67,7 @@ _PATTERNS = ((_STEMS, _NAMED), (_STEMS, _ALONE), (_LINE_WORDS, _LINE), (("bearer
 
 The pattern is tried only if the end of the text has one of the words, because a search that fails is slow.
 """
-_SHOWN = 600
+_SEARCHED_CHARS = 600
 """The patterns are searched from this many characters before the last word on."""
 
 
@@ -74,13 +77,13 @@ def unfinished(text: str) -> int:
     start = len(text)
     if word is not None and word.end() < LONGEST_WORD and not _is_harmless(word[0][::-1]):
         start -= word.end()
-    first = max(0, start - _SHOWN)
+    first = max(0, start - _SEARCHED_CHARS)
     low = text[first:].lower()
     for words, pattern in _PATTERNS:
-        found = pattern.search(text, first) if any(map(low.__contains__, words)) else None
-        if found is not None:
-            before = _LINE_BEFORE.search(text, max(0, found.start() - 100), found.start())
-            start = min(start, before.start() if before else found.start())
+        match = pattern.search(text, first) if any(map(low.__contains__, words)) else None
+        if match is not None:
+            before = _LINE_BEFORE.search(text, max(0, match.start() - 100), match.start())
+            start = min(start, before.start() if before else match.start())
     opened = open_field(text)
     start = min(start, opened) if opened >= 0 else start
     for sign, key, key_end in _KEYS:

@@ -365,7 +365,7 @@ class Redaction:
     def _mask_arguments(self, text: str) -> str:
         """Mask the arguments of a tool, or a part of them.
 
-        They are JSON, so a secret may be recognised by the name of its member.
+        The arguments are JSON, so a secret may be recognised by the name of its member.
         """
         masked = self._mask_secrets(text)
         return mask_fields(masked) if self._knows_forms else masked

@@ -1,12 +1,12 @@
 """Masks secrets that are split across the events of a stream, a few letters in each.
 
 A stream carries the model's text in pieces: one string of an event has a few letters. A `Part` consists of whole lines
-of a stream. It joins the pieces that its events have at one path of members, such as the arguments of the second tool
-call, and masks the joined text. The mask is written into the event in which the secret begins, and the rest of the
+of a stream. A `Part` joins the pieces that its events have at one path of members, such as the arguments of the second
+tool call, and masks the joined text. The mask is written into the event in which the secret begins, and the rest of the
 secret is removed from the following events. Nothing else in an event is changed. Many events differ only in their
-piece. They are read together (`dialects/event_forms.py`), and the text that they have in common is searched once.
-`redactor.py` calls `hold_back`, `searched_texts` and `mask`, in this order, and then masks the secrets that are within
-one line.
+piece. These events are read together (`dialects/event_forms.py`), and the text that they have in common is searched
+once. `redactor.py` calls `hold_back`, `searched_texts` and `mask`, in this order, and then masks the secrets that are
+within one line.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ UnfinishedLength = Callable[[str], int]
 StringPath = tuple[Payload, ...]
 """The path of a string in an event.
 
-It has names of members, positions in lists, and pairs of a member in `TELLING` and its value.
+A path has names of members, positions in lists, and pairs of a member in `TELLING` and its value.
 """
 
 
@@ -150,7 +150,7 @@ class Part:
     def _read_long_lines(self) -> None:
         """Find the pieces of the long lines too.
 
-        This takes long, so it is done only if the part must be masked or shortened.
+        Parsing a long line takes long. So long lines are parsed only if the part must be masked or shortened.
         """
         for number in self._long_lines:
             if _has_piece(self._lines[number]):
@@ -173,7 +173,8 @@ class Part:
         """Mask the joined pieces of each path.
 
         Return the text of the part, and each changed joined text, before and after masking. `mask_arguments` masks the
-        arguments of tools. They are JSON, so it also recognises secrets by the names of their members.
+        arguments of tools. Arguments are JSON, so `mask_arguments` also recognises secrets by the names of their
+        members.
         """
         self._read_long_lines()
         joined = {path: "".join([piece.text for piece in pieces]) for path, pieces in self._pieces_at.items()}
@@ -196,7 +197,7 @@ class Part:
         return "\n".join(lines), texts_masked
 
     def hold_back(self, unfinished_length: UnfinishedLength) -> None:
-        """Remove the events at the end of `text` in which a secret may begin. They must wait for the next part."""
+        """Remove the events at the end of `text` in which a secret may begin. These events wait for the next part."""
         self._read_long_lines()
         texts = [_JoinedText(pieces) for pieces in self._pieces_at.values()]
         first, end = len(self._lines), -1
@@ -224,18 +225,18 @@ class _JoinedText:
         self._lines = [piece.line for piece in pieces]
         self._text = "".join([piece.text for piece in pieces])
         self._ends = list(accumulate([len(piece.text) for piece in pieces]))
-        self._shown = -1
+        self._examined = -1
 
     def waiting_line(self, end: int, unfinished_length: UnfinishedLength) -> int:
         """Return the number of the first line that must wait for the next part.
 
-        `end` is the first line that waits already. Return `end` if no line before it must wait.
+        `end` is the first line that is known to wait. Return `end` if no line before it must wait.
         """
-        shown = bisect_left(self._lines, end)
-        if shown in (0, self._shown):  # no pieces to examine, or the same pieces as in the last call
+        examined = bisect_left(self._lines, end)
+        if examined in (0, self._examined):  # no pieces to examine, or the same pieces as in the last call
             return end
-        self._shown = shown
-        last = self._ends[shown - 1]
+        self._examined = examined
+        last = self._ends[examined - 1]
         if self._text[
             last : last + 1
         ].isspace():  # a space follows in a line that waits, so the word before it is complete

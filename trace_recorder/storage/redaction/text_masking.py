@@ -135,7 +135,7 @@ class PossibleSecrets:
     def positions(self) -> list[int]:
         """Return the positions at which a secret of any kind may be, in order.
 
-        This also sorts the list of each kind.
+        The list of each kind is sorted too.
         """
         kinds: dict[int, int] = defaultdict(int)
         for positions, kind in zip(self.all, _KINDS, strict=True):
@@ -195,8 +195,7 @@ _REST_OF_WORD = re.compile(rf"[^ \n]{{0,{_LONGEST_KEY}}}")
 def _beside_masks(text: str) -> Iterator[tuple[int, int, int]]:
     """Yield the parts of a text in which letters of a word are right beside a mask.
 
-    Each part is (start, limit, end). It ends at `end`. Only secrets that begin from `start` to `limit` must be searched
-    in it.
+    Each part is (start, limit, end). In a part, only secrets that begin from `start` to `limit` must be searched.
     """
     start = near = end = 0
     for mask in _BESIDE_MASK.finditer(text):

@@ -34,7 +34,7 @@ MARK = "@"
 def secrets_in_urls(text: str) -> Iterator[Span]:
     """For each URL with a secret in a text, yield one span.
 
-    It has the user and the password, or a token in place of both.
+    The span covers the user and the password, or a token in place of both.
     """
     for position, last in _with_mark(text):
         match = _USER.match(text, position, last + 2)
@@ -96,7 +96,7 @@ def clean_url(url: str) -> str:
 def url_secrets(url: str) -> tuple[str, ...]:
     """Return the password and the keys in a URL, which `clean_url` leaves out.
 
-    The run learns them, so that they are masked wherever they occur.
+    The run learns these values, so that they are masked wherever they occur.
     """
     parts = urlsplit(url)
     password = parts.netloc.rpartition("@")[0].partition(":")[2]
