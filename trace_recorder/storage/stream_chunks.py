@@ -79,7 +79,7 @@ def read_chunks(parts: Iterable[tuple[bytes, Mapping[str, Payload]]]) -> tuple[T
         # a hostile file may state any number of chunks
         ends = list(islice(_decode_ends(_require_text(data["chunk_ends"]), text), len(times) + 1))
         if len(ends) != len(times):
-            raise ValueError(f"there are {len(times)} times, but another number of chunks")
+            raise ValueError(f"there are {len(times)} times, but a different number of chunks")
         pieces = [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]
         if data.get("continues") and chunks and pieces:
             pieces[0] = chunks[-1][1] + pieces[0]
