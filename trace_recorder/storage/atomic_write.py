@@ -143,7 +143,7 @@ def create_filled(
 
 
 def write_all(fd: int, content: Iterable[Buffer]) -> None:
-    """Write all of this content to an open file, at its position. Raises OSError."""
+    """Write all of this content to an open file, from its current position on. Raises OSError."""
     waiting: list[Buffer] = []
     size = 0
     for part in content:

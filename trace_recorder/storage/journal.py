@@ -183,7 +183,7 @@ class Journal:
         return file.number
 
     def _open_by_name(self, file: Descriptor) -> Descriptor:
-        """Open this file by its name, and lock it. Raises OSError, also if another file has the name now."""
+        """Open this file by its name, and lock it. Raises OSError, for example if another file has the name now."""
         fd = os.open(self.path, os.O_RDWR | os.O_APPEND | BINARY)
         if not file.is_file_of(os.fstat(fd)):
             close_ignoring_errors(fd)
@@ -236,7 +236,10 @@ class Journal:
             file.close()
 
     def reopen(self) -> None:
-        """Open the file again after `close`, to append more. Raises OSError, also if another file has its name."""
+        """Open the file again after `close`, to append more.
+
+        Raises OSError, for example if another file has its name.
+        """
         if self._file is None and self._closed is not None:
             self._file = self._open_by_name(self._closed)
 

@@ -5,9 +5,9 @@ is used unchanged. If an earlier run has files at this path, they are renamed to
 overwritten. If the earlier run is still being recorded, its files keep their names, and the new run's name gets a
 number. A name can be reserved before the run begins. If no run begins, the reserved file is removed.
 
-If the path names any other file of the user, it is refused. The files of runs are recognised by their contents. An
-empty file, and a journal that ends inside its first record, count as files of a run, because a process that was killed
-leaves such files.
+If any other file of the user is at the path, the path is refused. The files of runs are recognised by their contents.
+An empty file, and a journal that ends inside its first record, count as files of a run, because a process that was
+killed leaves such files.
 """
 
 from __future__ import annotations

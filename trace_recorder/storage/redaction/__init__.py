@@ -1,1 +1,1 @@
-"""Redaction: secrets are found by their form, their name or their value, and masked before anything is written."""
+"""Redaction: secrets are found by their form, by the name before them or by their value, and masked before writing."""

@@ -2,9 +2,10 @@ r"""The forms of keys and tokens of well-known services: one row for each form, 
 
 Add a row only for an unambiguous form. Keys that look like any other word (Mistral's, Cohere's, Azure's) are recognised
 by the names before them (`names.py`), or as values that a run has learned (`known_values.py`). `patterns.py` builds
-regular expressions from these rows. `tests/secrets/published.py` writes `docs/secret-patterns.md` from them. Invariants
-of a row: its pattern begins with a few fixed letters. Parts of bounded length follow, and at most one possessive repeat
-at the end. The last column names the source that describes the form. The column is empty if no source is known.
+regular expressions from these rows. `tests/secrets/published.py` writes `docs/secret-patterns.md` from these
+expressions. Invariants of a row: its pattern begins with a few fixed letters. Parts of bounded length follow, and at
+most one possessive repeat at the end. The last column names the source that describes the form. The column is empty if
+no source is known.
 """
 
 # ruff: noqa: E501 - one row a form: a pattern is read in one piece

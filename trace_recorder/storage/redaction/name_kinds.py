@@ -1,9 +1,9 @@
 """Judges the names of values, and whether the value after a name is a secret.
 
 `kind_of` judges a name by its end, in any spelling: `clientSecret` and `CLIENT_SECRET` count as the same name.
-`is_secret_value` judges the value. A secret is not a type, a version, an expression, a word or a placeholder. After
-names with other uses (`token`, `key`, `auth`), it must look like a key (`is_strange`). Invariant: a judgement takes a
-few string operations on a bounded text, because hostile texts are made of names and values.
+`is_secret_value` judges the value. A secret is not a type, a version, an expression, a word or a placeholder. After a
+name with other uses (`token`, `key`, `auth`), a secret must look like a key (`is_strange`). Invariant: a judgement
+takes a few string operations on a bounded text, because hostile texts are made of names and values.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def is_strange(value: str, shortest: int = 16) -> bool:
     if steps >= 3 and 5 * steps >= len(sample):
         return True
     if not (sample.islower() or sample.isupper()):
-        return False  # abbreviations in names, such as `DBClusters`, are rare pairs of letters too
+        return False  # names such as `DBClusters` have abbreviations, whose letters are rare pairs too
     low = sample.lower()
     steps += sum(map(_RARE.__contains__, map(str.__add__, low, low[1:])))
     return steps >= 3 and 5 * steps >= len(sample)

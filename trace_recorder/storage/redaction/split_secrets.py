@@ -94,7 +94,10 @@ class Part:
         """The strings in which the lines of one `EventForm` differ: the counter, the piece and the filler."""
         self._long_lines: list[int] = []
         self.masked_lines: frozenset[int] | None = None
-        """The numbers of the lines with pieces, which `mask` has searched. None if no joined text may have a secret."""
+        """After `mask`, the numbers of the lines whose pieces were searched.
+
+        None if no joined text may have a secret.
+        """
         self._read()
 
     def _read(self) -> None:
@@ -172,9 +175,9 @@ class Part:
     def mask(self, has_secrets: HasSecrets, mask: Mask, mask_arguments: Mask) -> tuple[str, list[tuple[str, str]]]:
         """Mask the joined pieces of each path.
 
-        Return the text of the part, and each changed joined text, before and after masking. `mask_arguments` masks the
-        arguments of tools. Arguments are JSON, so `mask_arguments` also recognises secrets by the names of their
-        members.
+        Return the text of the part. Also return each joined text that masking has changed, as a pair: before and after
+        masking. `mask_arguments` masks the arguments of tools. Arguments are JSON, so `mask_arguments` also recognises
+        secrets by the names of their members.
         """
         self._read_long_lines()
         joined = {path: "".join([piece.text for piece in pieces]) for path, pieces in self._pieces_at.items()}
