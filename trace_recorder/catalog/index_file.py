@@ -91,7 +91,7 @@ def _has_writer(path: Path) -> bool:
 
 
 class IndexWriter:
-    """Writes an index. The function `writing` yields it, and lets only one process write.
+    """Writes an index. The function `writing` yields the writer, and lets only one process write.
 
     `has_deleted_words` is True while the file has tokens of deleted texts. The file has this value too, for the next
     indexer.

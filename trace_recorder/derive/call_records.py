@@ -137,7 +137,7 @@ class CallRecords(Struct, gc=False, eq=False):
         return self._whole
 
     def raw_request(self) -> Payload:
-        """Return the JSON that was sent, or the text if it was not JSON, or None if a needed record is missing."""
+        """Return the JSON that was sent, or the text if it was not JSON. Return None if a needed record is missing."""
         if "items" not in self.request_data:
             return raw_body(self.request_data)
         try:

@@ -182,7 +182,7 @@ class RunFacts:
     def with_summary(self, step: AgentStep) -> AgentStep:
         """Return the step with the summary that was recorded for its number.
 
-        Return it unchanged if there is no summary.
+        Return the step unchanged if there is no summary.
         """
         summary = self.summaries.get(to_json(step.step_number))
         return replace(step, extra={**step.extra, "lakeview_summary": summary}) if summary is not None else step

@@ -27,7 +27,7 @@ Value = TypeVar("Value")
 
 
 class Mark(Enum):
-    """A property of a field that changes its member in the document, or the check of the member."""
+    """A mark that changes how a field is written to the document, or how its member is checked."""
 
     ALWAYS = "always"
     NULL_IF_EMPTY = "null if empty"

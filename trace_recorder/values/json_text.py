@@ -47,7 +47,10 @@ _YIELD_VALUES = 64
 
 
 def _yielding(read: Callable[[T], Payload]) -> Callable[[T], Payload]:
-    """Return a function that calls `read`. Each time after `_YIELD_VALUES` calls, it lets other threads run."""
+    """Return a function that calls `read`.
+
+    Each time after `_YIELD_VALUES` calls, the function lets other threads run.
+    """
 
     def read_and_yield(text: T) -> Payload:
         if next(_values_read) % _YIELD_VALUES == 0:

@@ -42,7 +42,7 @@ class ToolCall(Struct, frozen=True, gc=False):
     """A tool call: the model's request to run a tool.
 
     `arguments` is the parsed object, or the raw text if it is not a JSON object. If the provider gives no id, the
-    reader makes up a `call_id`, and `call_id_made_up` is True. Only inside a reader, the id may still be empty.
+    reader makes up a `call_id`, and `call_id_made_up` is True. Inside a reader, the id may still be empty.
     """
 
     call_id: str

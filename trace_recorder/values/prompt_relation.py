@@ -28,7 +28,7 @@ from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
 from trace_recorder.signal_handlers import ours
 
 MAX_SMALL_CHANGE = 8
-"""Changes that remove and insert at most this many numbers each are tried before the rest is aligned."""
+"""Changes that remove at most this many numbers, and insert at most as many, are tried before the rest is aligned."""
 
 Numbers: TypeAlias = "array[int]"
 Ranges = list[list[int]]
@@ -288,11 +288,11 @@ class EarlierLists(Generic[Name]):
         return longest
 
     def most_kept(self, numbers: Numbers) -> tuple[Name | None, Ranges]:
-        """Return the name of the earlier list that `numbers` repeats most of, and the repeated ranges of its positions.
+        """Return the name of the earlier list with the longest ranges that `numbers` repeats, and these ranges of positions.
 
         The ranges are the beginning that both lists share, and the end of the earlier list if `numbers` continues with
-        that end right after the beginning. If `numbers` repeats the same length of several lists, return the newest. If
-        no list is repeated, return None and no ranges.
+        that end right after the beginning. If the ranges of several lists are equally long, return the newest list. If
+        `numbers` repeats no list, return None and no ranges.
         """
         most: tuple[Name | None, Ranges] = None, []
         count = 0
@@ -308,7 +308,10 @@ class EarlierLists(Generic[Name]):
 
 
 def _kept_ranges(earlier: Numbers, numbers: Numbers) -> Ranges:
-    """Return the ranges of positions in an earlier list that, one after the other, give the beginning of `numbers`."""
+    """Return ranges of positions in an earlier list.
+
+    The numbers there, range by range, are the beginning of `numbers`.
+    """
     same = equal_length(earlier, 0, numbers, 0)
     begin = [[0, same - 1]] if same else []
     position = same

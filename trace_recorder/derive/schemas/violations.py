@@ -148,6 +148,6 @@ def _check_scalar(schema: Mapping[str, Payload], value: Payload, place: str) -> 
 def _pattern(pattern: str) -> re.Pattern[str]:
     """Compile a pattern of JSON Schema.
 
-    In JSON Schema, `$` matches only at the end of the string. In Python it also matches before a newline at the end.
+    In JSON Schema, `$` matches only at the end of the string. In Python, `$` also matches before a newline at the end.
     """
     return re.compile(pattern.removesuffix("$") + r"\Z")
