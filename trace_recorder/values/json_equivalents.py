@@ -1,4 +1,4 @@
-"""Finds Finds JSON equivalents of paths, UUIDs, dates, times, decimals, and numpy's numbers and arrays.
+"""Finds JSON equivalents of paths, UUIDs, dates, times, decimals, and numpy's numbers and arrays.
 
 `json_equivalent` returns a value of a built-in type. The elements of a returned list may still be of any type;
 `jsonable.py` copies them. numpy is never imported: its values are recognised by the module of their class. `decimal` is

@@ -288,7 +288,7 @@ class EarlierLists(Generic[Name]):
         return longest
 
     def most_kept(self, numbers: Numbers) -> tuple[Name | None, Ranges]:
-        """Return the name of the earlier list with the longest ranges that `numbers` repeats, and these ranges of positions.
+        """Return the name of the earlier list with the longest ranges that `numbers` repeats, and these ranges.
 
         The ranges are the beginning that both lists share, and the end of the earlier list if `numbers` continues with
         that end right after the beginning. If the ranges of several lists are equally long, return the newest list. If
