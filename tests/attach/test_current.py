@@ -20,7 +20,7 @@ from trace_recorder.values.messages import Payload
 
 
 def loop(recorder: TrajectoryRecorder | None = None) -> None:
-    """An agent that marks all that there is to mark, and knows no recorder."""
+    """Run an agent that marks everything that can be marked, without a recorder of its own."""
     with trace_recorder.agent("researcher") as agent, trace_recorder.step() as step:
         step.reflection = "found"
         with trace_recorder.tool_call("search", {"q": "tea"}, call_id="c1") as running:
@@ -39,8 +39,8 @@ def told(path: Path) -> Payload:
 EXPECTED = ([("researcher", "found", ["search"])], {"label": "researcher"}, [("found", 1, 1)])
 
 
-def test_what_is_marked_is_of_the_recorder_that_is_active(tmp_path: Path) -> None:
-    """One agent records two runs at the same time, and each run has its own marks."""
+def test_marks_belong_to_the_active_recorder(tmp_path: Path) -> None:
+    """An agent records two runs at the same time, and each run has its own marks."""
 
     def run(name: str) -> None:
         with TrajectoryRecorder(tmp_path / name, strict=True):
@@ -57,8 +57,8 @@ def test_what_is_marked_is_of_the_recorder_that_is_active(tmp_path: Path) -> Non
     assert [told(tmp_path / name) for name in ("one.json", "two.json")] == [EXPECTED] * 2
 
 
-def test_a_thread_without_a_context_has_the_only_recorder(tmp_path: Path) -> None:
-    """A mark in a thread without a context belongs to the only recorder that is running."""
+def test_a_thread_without_a_context_uses_the_only_recorder(tmp_path: Path) -> None:
+    """A mark in a thread without a context belongs to the only running recorder."""
     with TrajectoryRecorder(tmp_path / "run.json", strict=True):
         thread = threading.Thread(target=loop)
         thread.start()
@@ -67,8 +67,8 @@ def test_a_thread_without_a_context_has_the_only_recorder(tmp_path: Path) -> Non
     assert told(tmp_path / "run.json") == EXPECTED
 
 
-def test_a_call_in_a_thread_without_a_context_is_of_the_step_around_it(tmp_path: Path) -> None:
-    """The client follows the only recorder, and the step that is open in this thread is that recorder's."""
+def test_a_call_in_a_thread_without_a_context_belongs_to_its_step(tmp_path: Path) -> None:
+    """The client follows the only recorder, and the step that is open in this thread belongs to that recorder."""
 
     def work() -> None:
         with recorder.step(7):
@@ -86,8 +86,8 @@ def test_a_call_in_a_thread_without_a_context_is_of_the_step_around_it(tmp_path:
     assert [call.step_number for call in load(tmp_path / "run.json").llm_interactions] == [7]
 
 
-def test_where_no_recorder_is_active_nothing_is_done(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The blocks exist without a recorder too, with their attributes."""
+def test_without_an_active_recorder_blocks_do_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The blocks can be entered without a recorder, and have their attributes."""
     loop()
     with trace_recorder.step(7) as numbered, trace_recorder.step() as step:
         step.state, step.error = "thinking", "no"
@@ -98,14 +98,14 @@ def test_where_no_recorder_is_active_nothing_is_done(tmp_path: Path, caplog: pyt
     assert ([*tmp_path.iterdir()], caplog.messages) == ([], [])
 
 
-def test_an_exception_passes_where_no_recorder_is_active() -> None:
-    """A block without a recorder swallows nothing."""
+def test_an_exception_passes_a_block_without_a_recorder() -> None:
+    """A block without a recorder swallows no exception."""
     with pytest.raises(ValueError, match="no"), trace_recorder.step(), trace_recorder.tool_call("t"):
         raise ValueError("no")
 
 
 def test_a_recorder_that_has_ended_is_not_active(tmp_path: Path) -> None:
-    """A mark in a context that still knows an ended recorder does nothing and raises nothing."""
+    """A mark in a context that still refers to an ended recorder records nothing and raises nothing."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     recorder.start()
     context = contextvars.copy_context()
@@ -116,10 +116,10 @@ def test_a_recorder_that_has_ended_is_not_active(tmp_path: Path) -> None:
     assert [record.kind for record in records_of(tmp_path / "run.json")] == ["start", "finalize"]
 
 
-def test_several_recorders_are_told_apart_by_the_context_alone(
+def test_several_recorders_are_distinguished_only_by_the_context(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A thread without a context marks nothing, and both runs record that."""
+    """A mark in a thread without a context is not recorded, and both runs say so."""
     with TrajectoryRecorder(tmp_path / "one.json") as one, TrajectoryRecorder(tmp_path / "two.json"):
         thread = threading.Thread(target=loop)
         thread.start()
@@ -133,8 +133,8 @@ def test_several_recorders_are_told_apart_by_the_context_alone(
     assert "Copy the context" in caplog.text
 
 
-def test_a_disabled_recorder_is_not_in_the_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is recorded, and the blocks are there."""
+def test_a_disabled_recorder_disturbs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is recorded, and the blocks can be entered."""
     monkeypatch.setenv("TRACE_RECORDER_DISABLED", "1")
     with TrajectoryRecorder(tmp_path / "run.json"):
         loop()
@@ -147,7 +147,7 @@ def test_a_disabled_recorder_is_not_in_the_way(tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.parametrize("begin", [TrajectoryRecorder.step, lambda _: trace_recorder.step()], ids=["own", "following"])
 def test_an_unknown_attribute_of_a_step_raises(tmp_path: Path, begin: Callable[[TrajectoryRecorder], Payload]) -> None:
-    """A misspelled name would be on no file."""
+    """A misspelled attribute would otherwise be lost without notice."""
     with TrajectoryRecorder(tmp_path / "run.json") as recorder, begin(recorder) as step:
         with pytest.raises(AttributeError, match="reflexion"):
             step.reflexion = "no"
@@ -170,7 +170,7 @@ def test_an_unknown_attribute_of_another_block_raises(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "path", ["fix the failing test", "Make it work, please.", "what is 1.5 times 3?", "fix the bug in a.py"]
 )
-def test_a_path_that_reads_like_a_task_is_refused(path: str) -> None:
+def test_a_path_in_place_of_a_task_is_refused(path: str) -> None:
     """The message names the argument that was meant."""
     with pytest.raises(TrajectoryPathError, match="task="):
         TrajectoryRecorder(path)
@@ -180,15 +180,15 @@ def test_a_path_that_reads_like_a_task_is_refused(path: str) -> None:
     "path",
     ["run", "my run", "my first run.json", "runs/of this week/one", "a/b c d", None, Path("fix the failing test")],
 )
-def test_any_other_path_is_none(path: str | Path | None) -> None:
-    """A name, with a suffix, in a directory, or made as a path."""
+def test_any_other_path_is_a_path(path: str | Path | None) -> None:
+    """A name is a path with a suffix, in a directory, or as a Path object."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         TrajectoryRecorder(path)
 
 
-def test_a_path_beside_a_task_is_meant() -> None:
-    """A call with both a task and a path is taken as meant, because its author knows the difference."""
+def test_a_path_beside_a_task_is_accepted() -> None:
+    """A call with both a task and a path is taken as intended."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         TrajectoryRecorder("the first of all runs", task="fix the failing test")
@@ -204,7 +204,7 @@ def ask_inside(recorder: TrajectoryRecorder) -> None:
 
 
 async def closed_elsewhere(path: Path) -> None:
-    """Leave a recorder's block in another task."""
+    """Leave a recorder's block in a second task."""
 
     async def inner() -> AsyncIterator[None]:
         async with TrajectoryRecorder(path) as recorder:
@@ -225,7 +225,7 @@ async def started_and_finalized(path: Path) -> None:
 
 
 async def finalized_elsewhere(path: Path) -> None:
-    """End a run in another task than that in which it began."""
+    """Finalize a run in a task other than the task that began it."""
     recorder = TrajectoryRecorder(path)
     recorder.start()
     ask_inside(recorder)
@@ -233,10 +233,10 @@ async def finalized_elsewhere(path: Path) -> None:
 
 
 @pytest.mark.parametrize("inner", [closed_elsewhere, started_and_finalized, finalized_elsewhere])
-def test_where_an_inner_recorder_has_ended_the_outer_one_is_active(
+def test_an_outer_recorder_is_active_after_an_inner_one(
     tmp_path: Path, inner: Callable[[Path], Coroutine[None, None, None]]
 ) -> None:
-    """After the inner recorder has ended, anywhere, later calls belong to the recorder around it."""
+    """After the inner recorder has ended, in any task, later calls belong to the recorder around it."""
 
     async def outer(path: Path) -> None:
         with TrajectoryRecorder(path, strict=True) as recorder:

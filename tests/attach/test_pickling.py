@@ -41,7 +41,7 @@ class Tools:
 
 @pytest.mark.parametrize("function", [double, treble, halve, Tools.method, Tools.static])
 def test_a_tool_is_pickled_by_its_name(function: Any) -> None:
-    """A decorated function is pickled by its name, as the plain function is."""
+    """A decorated function is pickled by its name, like the plain function."""
     assert pickle.loads(pickle.dumps(function)) is function
 
 
@@ -52,7 +52,7 @@ class Agent:
         self.recorder = recorder
 
 
-def test_a_recorder_says_that_it_cannot_be_pickled(tmp_path: Path) -> None:
+def test_a_recorder_cannot_be_pickled(tmp_path: Path) -> None:
     """The error says what to do instead, and the run continues."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.record_agent_step(1, "thinking")
@@ -69,8 +69,8 @@ def test_a_recorder_says_that_it_cannot_be_pickled(tmp_path: Path) -> None:
     assert load(tmp_path / "run.json").status == "completed"
 
 
-def test_a_worker_with_a_recorder_of_its_own_is_linked(tmp_path: Path) -> None:
-    """A spawned worker records to a file of its own, which names the parent, as docs/attach.md says."""
+def test_a_worker_with_its_own_recorder_is_linked(tmp_path: Path) -> None:
+    """A spawned worker records to its own file, which names the parent, as docs/attach.md says."""
     (tmp_path / "work.py").write_text(WORK)
     done = python(f"""
         import sys

@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def run_python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run an agent in a process of its own."""
+    """Run an agent in a separate process."""
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)],
         env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
@@ -37,8 +37,8 @@ def run_python(code: str, **environment: str) -> subprocess.CompletedProcess[str
     )
 
 
-def test_a_run_from_start_to_finalize(tmp_path: Path) -> None:
-    """A document has the values that the four calls of the interface passed."""
+def test_a_run_is_recorded_from_start_to_finalize(tmp_path: Path) -> None:
+    """A document has the values that were passed to the four methods of the interface."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.start(task="add", provider="openai", model="m", max_steps=5)
     recorder.record_llm_interaction(ASK, {"content": "3", "usage": {"input_tokens": 4}}, "openai", "m", ["bash"])
@@ -72,8 +72,8 @@ def test_a_run_from_start_to_finalize(tmp_path: Path) -> None:
     )
 
 
-def test_the_document_is_there_after_every_call(tmp_path: Path) -> None:
-    """While the run goes on, each call's record is in the document when the call returns."""
+def test_the_document_is_current_after_every_call(tmp_path: Path) -> None:
+    """During the run, each call's record is in the document when the call returns."""
     with TrajectoryRecorder(tmp_path / "run.json") as recorder:
         seen = [(document(recorder)["status"], len(document(recorder)["llm_interactions"]))]  # type: ignore[arg-type]
         for number in range(3):
@@ -83,8 +83,8 @@ def test_the_document_is_there_after_every_call(tmp_path: Path) -> None:
     assert seen == [("running", 0), ("running", 1), ("running", 2), ("running", 3)]
 
 
-def test_an_exception_in_a_with_block_is_on_file_and_passes(tmp_path: Path) -> None:
-    """A block that is left by an exception ends the run as failed, with the error."""
+def test_an_exception_in_a_with_block_is_recorded(tmp_path: Path) -> None:
+    """A block that an exception leaves ends the run as failed, with the error. The exception is raised further."""
     with pytest.raises(ZeroDivisionError), TrajectoryRecorder(tmp_path / "run.json") as recorder:
         _ = 1 / 0
 
@@ -95,7 +95,7 @@ def test_an_exception_in_a_with_block_is_on_file_and_passes(tmp_path: Path) -> N
 
 
 def test_a_with_block_that_ends_normally_is_completed(tmp_path: Path) -> None:
-    """Whether the task succeeded is for the caller to say: without finalize it stays unknown."""
+    """Without `finalize` it stays unknown whether the task succeeded, because only the caller knows it."""
 
     async def run() -> TrajectoryRecorder:
         async with TrajectoryRecorder(tmp_path / "run.json") as recorder:
@@ -108,7 +108,7 @@ def test_a_with_block_that_ends_normally_is_completed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("length", [10, 100_000])
 def test_an_event_loop_does_not_write_a_long_document(tmp_path: Path, length: int) -> None:
-    """At the end of an `async with` block, a thread writes it, and the document is complete after the block."""
+    """At the end of an `async with` block, a thread writes the document, which is complete after the block."""
 
     async def run() -> TrajectoryRecorder:
         async with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
@@ -125,8 +125,8 @@ def test_an_event_loop_does_not_write_a_long_document(tmp_path: Path, length: in
     assert document(recorders[0])["status"] == "completed"
 
 
-def test_finalize_in_a_with_block_stands(tmp_path: Path) -> None:
-    """The end of the block does not overwrite what finalize recorded."""
+def test_finalize_in_a_with_block_is_final(tmp_path: Path) -> None:
+    """The end of the block does not overwrite what `finalize` recorded."""
     with TrajectoryRecorder(tmp_path / "run.json") as recorder:
         recorder.finalize(success=True, final_result={"answer": 3})
 
@@ -135,8 +135,8 @@ def test_finalize_in_a_with_block_stands(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("call", ["finalize", "record_llm_interaction", "record_agent_step", "reward", "annotate"])
-def test_recording_after_finalize_says_what_to_do(tmp_path: Path, call: str) -> None:
-    """Each method raises after finalize, and says how to go on."""
+def test_recording_after_finalize_raises(tmp_path: Path, call: str) -> None:
+    """After `finalize` each method raises, and says how to continue."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.finalize()
     arguments = {
@@ -151,8 +151,8 @@ def test_recording_after_finalize_says_what_to_do(tmp_path: Path, call: str) -> 
         getattr(recorder, call)(*arguments)
 
 
-def test_recording_before_start_starts_by_itself(tmp_path: Path) -> None:
-    """A caller that never starts loses nothing."""
+def test_recording_before_start_starts_the_run(tmp_path: Path) -> None:
+    """A caller that never calls `start` loses no record."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", task="t")
     recorder.record_llm_interaction(ASK, {"content": "x"}, "p", "m", None)
 
@@ -173,8 +173,8 @@ def test_starting_twice_keeps_both_runs(tmp_path: Path) -> None:
     assert runs == {"first": ("run.1.json", "interrupted", {"n": 1}), "second": ("run.json", "completed", {})}
 
 
-def test_starting_again_after_finalize_begins_a_new_file(tmp_path: Path) -> None:
-    """One recorder records runs one after another, each to a file of its own."""
+def test_starting_after_finalize_begins_a_new_file(tmp_path: Path) -> None:
+    """A recorder records several runs in sequence, each to its own file."""
     recorder = TrajectoryRecorder(directory=tmp_path)
     paths = []
     for number in range(3):
@@ -186,7 +186,7 @@ def test_starting_again_after_finalize_begins_a_new_file(tmp_path: Path) -> None
 
 
 def test_the_default_file_has_the_time_as_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a path the file is trajectories/trajectory_YYYYMMDD_HHMMSS.json, and the directory is made."""
+    """Without a path the file is trajectories/trajectory_YYYYMMDD_HHMMSS.json, and the directory is created."""
     monkeypatch.chdir(tmp_path)
     with TrajectoryRecorder() as recorder:
         pass
@@ -196,7 +196,7 @@ def test_the_default_file_has_the_time_as_its_name(tmp_path: Path, monkeypatch: 
 
 
 def test_the_environment_names_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """TRACE_RECORDER_DIR takes the place of the default directory, not of one that is given."""
+    """TRACE_RECORDER_DIR replaces the default directory, but not a given directory."""
     monkeypatch.setenv("TRACE_RECORDER_DIR", str(tmp_path / "elsewhere"))
     with TrajectoryRecorder() as recorder, TrajectoryRecorder(directory=tmp_path / "given") as other:
         pass
@@ -205,7 +205,7 @@ def test_the_environment_names_the_directory(tmp_path: Path, monkeypatch: pytest
 
 
 def test_disabled_recorders_record_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With TRACE_RECORDER_DISABLED all methods work and write no file."""
+    """With TRACE_RECORDER_DISABLED all methods work, and no file is written."""
     monkeypatch.setenv("TRACE_RECORDER_DISABLED", "1")
     with TrajectoryRecorder(directory=tmp_path / "none") as recorder:
         recorder.record_llm_interaction(ASK, {}, "p", "m")
@@ -216,8 +216,8 @@ def test_disabled_recorders_record_nothing(tmp_path: Path, monkeypatch: pytest.M
     assert (list(tmp_path.iterdir()), bool(recorder)) == ([], True)
 
 
-def test_the_path_can_be_asked_for_before_the_start(tmp_path: Path) -> None:
-    """The name is reserved when it is asked for, and stays."""
+def test_the_path_is_known_before_the_start(tmp_path: Path) -> None:
+    """The path is reserved when it is first read, and does not change."""
     recorder, other = TrajectoryRecorder(directory=tmp_path), TrajectoryRecorder(directory=tmp_path)
     asked, asked_other = recorder.get_trajectory_path(), other.get_trajectory_path()
     recorder.start()
@@ -228,8 +228,8 @@ def test_the_path_can_be_asked_for_before_the_start(tmp_path: Path) -> None:
     assert not Path(asked_other).with_suffix(".jsonl").exists()
 
 
-def test_a_directory_as_path_is_refused(tmp_path: Path) -> None:
-    """A path that is a directory raises, and says what to give."""
+def test_a_directory_as_the_path_is_refused(tmp_path: Path) -> None:
+    """The error says what to give instead."""
     with pytest.raises(TrajectoryPathError, match="is a directory; give TrajectoryRecorder the path of a file"):
         TrajectoryRecorder(tmp_path).start()
 
@@ -241,8 +241,8 @@ def test_unknown_settings_are_refused(name: str, value: str) -> None:
         TrajectoryRecorder(**{name: value})  # type: ignore[arg-type]
 
 
-def test_a_redactor_that_breaks_drops_the_record_and_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A failure of recording does not reach the agent: it is logged once, counted, and recorded as gaps."""
+def test_a_failing_redactor_drops_the_record(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The failure does not reach the agent: it is logged once, counted, and recorded as gaps."""
 
     def broken(text: str) -> str:
         if "hello" in text:
@@ -259,7 +259,7 @@ def test_a_redactor_that_breaks_drops_the_record_and_says_so(tmp_path: Path, cap
     assert len(caplog.records) == 1
 
 
-def test_strict_raises_what_goes_wrong(tmp_path: Path) -> None:
+def test_strict_raises_failures_of_recording(tmp_path: Path) -> None:
     """With strict=True a failure of recording is raised."""
 
     def broken(text: str) -> str:
@@ -286,7 +286,7 @@ def test_a_process_that_ends_without_finalize_is_interrupted(tmp_path: Path) -> 
 
 
 def test_two_processes_in_one_second_have_two_files(tmp_path: Path) -> None:
-    """Runs of two processes, and of one, that begin in the same second are whole and apart."""
+    """Runs that begin in the same second, in two processes or in one, have separate complete files."""
     code = """
         import sys
         from trace_recorder import TrajectoryRecorder
@@ -306,7 +306,7 @@ def test_two_processes_in_one_second_have_two_files(tmp_path: Path) -> None:
 def test_a_copied_recorder_records_to_the_same_run(
     tmp_path: Path, copied: Callable[[TrajectoryRecorder], TrajectoryRecorder]
 ) -> None:
-    """An agent that has a recorder can be copied, and the copy may outlive the original."""
+    """An agent with a recorder can be copied, and the copy may outlive the original."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.record_agent_step(1, "thinking")
     branch = copied(recorder)
@@ -319,8 +319,8 @@ def test_a_copied_recorder_records_to_the_same_run(
     assert (loaded.status, [step.step_number for step in loaded.agent_steps]) == ("completed", [1, 2])
 
 
-def test_a_forked_child_writes_to_a_file_of_its_own(tmp_path: Path) -> None:
-    """A child that records after a fork has its own file, which names its parent's run; the parent's stays whole."""
+def test_a_forked_child_writes_its_own_file(tmp_path: Path) -> None:
+    """The child's file names its parent's run. The parent's file stays complete."""
     path = tmp_path / "run.json"
     done = run_python(f"""
         import os

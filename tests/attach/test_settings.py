@@ -1,4 +1,4 @@
-"""Wrong settings of a recorder, and paths in the place of runs: each is refused at once, in a sentence."""
+"""Wrong settings of a recorder, and paths in place of runs: each is refused at once, in one sentence."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("which", WRONG)
 def test_a_wrong_setting_is_refused_by_the_constructor(which: str, tmp_path: Path) -> None:
-    """The constructor refuses it. Later, nobody would notice that nothing is masked or exported."""
+    """The constructor refuses the setting, because later nobody would notice that nothing is masked or exported."""
     settings, said = WRONG[which]
     with pytest.raises(TypeError, match=said):
         TrajectoryRecorder(**{"directory": tmp_path, **settings})
@@ -50,28 +50,28 @@ def test_a_wrong_setting_is_refused_by_the_constructor(which: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize("take", [to_atif, to_atif.with_report, to_dataframe, to_inspect])
-def test_a_path_in_the_place_of_a_run_is_refused(take: Callable[..., object]) -> None:
+def test_a_path_in_place_of_a_run_is_refused(take: Callable[..., object]) -> None:
     """The error says what to write instead."""
     with pytest.raises(TypeError, match=r"got a path: to_\w+\(load\('run.json'\)\)"):
         take(Path("run.json"))
 
 
 def test_a_comparison_of_paths_is_refused() -> None:
-    """`diff` takes runs."""
+    """`diff` accepts only runs."""
     with pytest.raises(TypeError, match=r"takes two trajectories, such as load\(\) returns, and was given 'a.json'"):
         diff("a.json", "b.json")  # type: ignore[arg-type]
 
 
 def test_an_unknown_form_is_refused(tmp_path: Path) -> None:
-    """The forms are named."""
+    """The error names the known forms."""
     with TrajectoryRecorder(tmp_path / "run.json", task="x"):
         pass
     with pytest.raises(ValueError, match="form is 'turns', and must be one of messages, "):
         to_trl(load(tmp_path / "run.json"), form="turns")  # type: ignore[arg-type]
 
 
-def test_a_replay_of_a_file_that_is_not_there_says_so() -> None:
-    """The error does not blame the journal alone."""
+def test_a_replay_of_a_missing_file_says_that_it_is_missing() -> None:
+    """The error does not speak only of a missing journal."""
     with pytest.raises(TrajectoryFormatError, match=r"^nope.json cannot be replayed: there is no such file\.$"):
         replay("nope.json")
 
@@ -91,8 +91,8 @@ def test_a_wrong_argument_is_refused_at_once(call: Callable[[], object], said: s
         call()
 
 
-def test_a_client_keeps_its_transport_where_its_provider_is_refused(tmp_path: Path) -> None:
-    """A refused client is not half wrapped."""
+def test_a_refused_client_keeps_its_transport(tmp_path: Path) -> None:
+    """If the client's provider is refused, the client is not partly wrapped."""
     with http_client() as client:
         unwrap(client)
         before = client._transport
@@ -102,7 +102,7 @@ def test_a_client_keeps_its_transport_where_its_provider_is_refused(tmp_path: Pa
 
 
 @pytest.mark.parametrize("what", [5, None, "client"])
-def test_what_is_no_client_is_not_unwrapped(what: object) -> None:
+def test_an_object_that_is_not_a_client_is_not_unwrapped(what: object) -> None:
     """`unwrap` refuses the object as `wrap` does."""
     with pytest.raises(UnsupportedClientError, match=r"unwrap\(\) finds no HTTP client in this builtins"):
         unwrap(what)

@@ -1,6 +1,6 @@
-"""In place of Trae Agent's own recorder: the same calls give the same document, and more.
+"""Our recorder in place of Trae Agent's own: the same calls give the same document, and more.
 
-`tests/trae.py` has the values and the calls, `tests/stand_ins/trae_agent` their modules.
+`tests/trae.py` has the values and the calls, `tests/stand_ins/trae_agent` the modules.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ABSENT = "(absent)"
 
 
 def differences(theirs: Any, ours: Any, place: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield each place where their document has a value that ours does not have: the place, their value and ours."""
+    """Yield each place where their document has a value that ours lacks: the place, their value, and ours."""
     if isinstance(theirs, dict) and isinstance(ours, dict):
         for name, value in theirs.items():
             yield from differences(value, ours.get(name, ABSENT), f"{place}.{name}")
@@ -41,17 +41,17 @@ def differences(theirs: Any, ours: Any, place: str = "") -> Iterator[tuple[str, 
 
 UNKNOWN = dict.fromkeys(("cache_creation_input_tokens", "cache_read_input_tokens", "reasoning_tokens"))
 DIFFERENCES: dict[str, Callable[[Any, Any], bool]] = {
-    # Of another run: our times have an offset, so that they say when that was.
+    # Of a different run: our times have an offset, so that they name a moment.
     "start_time": lambda theirs, ours: _is_local(theirs) and not _is_local(ours),
     "end_time": lambda theirs, ours: _is_local(theirs) and not _is_local(ours),
     "timestamp": lambda theirs, ours: _is_local(theirs) and not _is_local(ours),
     "execution_time": lambda theirs, ours: min(theirs, ours) >= 0,
-    # Token counts that nobody gave: they write 0 and null; we leave out what is not known.
+    # Unknown token counts: they write 0 and null, and we leave them out.
     "usage": lambda theirs, ours: (
         theirs in ({"input_tokens": 0, "output_tokens": 0, **UNKNOWN}, None) and ours == ABSENT
     ),
 }
-"""Where our document may say something else than theirs, by the last name of the place."""
+"""Where our document may have a different value than theirs, by the last name of the place."""
 
 
 def _is_local(time: str) -> bool:
@@ -59,7 +59,7 @@ def _is_local(time: str) -> bool:
 
 
 def run_with(recorder: Recorder) -> Any:
-    """The document of a run with this recorder."""
+    """Return the document of a run with this recorder."""
     agent = Agent()
     agent.set_trajectory_recorder(recorder)
     return json.loads(Path(agent.run("mend it")).read_bytes())
@@ -67,7 +67,7 @@ def run_with(recorder: Recorder) -> Any:
 
 @pytest.fixture
 def trae(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """The module in which Trae Agent makes its recorders, of a package with its structure."""
+    """The module in which Trae Agent creates its recorders, of a package with the same structure."""
     monkeypatch.syspath_prepend(str(ROOT / "tests" / "stand_ins"))
     yield importlib.import_module("trae_agent.agent.agent")
     for name in [name for name in sys.modules if name.partition(".")[0] == "trae_agent"]:
@@ -75,14 +75,14 @@ def trae(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
 
 
 def given_to_the_agent(trae: ModuleType, path: Path) -> None:
-    """Run an agent that was given our recorder when it had made its own."""
+    """Run an agent that gets our recorder after it has created its own."""
     agent = trae.Agent("trae_agent", None, str(path.with_name("unused.json")))
     agent.agent.set_trajectory_recorder(TrajectoryRecorder(path, strict=True))
     asyncio.run(agent.run("mend it", {"project_path": "."}))
 
 
 def in_place_of_the_class(trae: ModuleType, path: Path) -> None:
-    """Run an agent that makes ours, as it would its own."""
+    """Run an agent that creates our recorder, as it would create its own."""
     trae.TrajectoryRecorder = TrajectoryRecorder  # type: ignore[attr-defined]
     asyncio.run(trae.Agent("trae_agent", None, str(path)).run("mend it", {"project_path": "."}))
 
@@ -91,7 +91,7 @@ def in_place_of_the_class(trae: ModuleType, path: Path) -> None:
 def test_the_same_calls_give_the_same_document(
     run: Callable[[ModuleType, Path], None], tmp_path: Path, trae: ModuleType
 ) -> None:
-    """Each member of theirs is in ours, with the same name and value, except for the listed differences."""
+    """Each member of their document is in ours, with the same name and value, except for the listed differences."""
     path = tmp_path / "ours" / "ours.json"
     theirs = run_with(Theirs(str(tmp_path / "theirs.json")))
     run(trae, path)
@@ -104,8 +104,8 @@ def test_the_same_calls_give_the_same_document(
     assert [one.name for one in path.parent.glob("*.json")] == ["ours.json"]
 
 
-def test_the_class_in_its_own_module_is_nobody_s_any_more(tmp_path: Path, trae: ModuleType) -> None:
-    """No agent uses a replaced class: the modules imported the class before, as Trae Agent's own modules do."""
+def test_a_class_replaced_in_its_own_module_is_not_used(tmp_path: Path, trae: ModuleType) -> None:
+    """Trae Agent's modules import the class before it is replaced, so no agent uses the replacement."""
     sys.modules["trae_agent.utils.trajectory_recorder"].TrajectoryRecorder = TrajectoryRecorder  # type: ignore[attr-defined]
     agent = trae.Agent("trae_agent", None, str(tmp_path / "run.json"))
 
@@ -113,9 +113,9 @@ def test_the_class_in_its_own_module_is_nobody_s_any_more(tmp_path: Path, trae: 
 
 
 def test_trajectory_data_is_the_document_so_far(tmp_path: Path) -> None:
-    """Before the start it is the document of a run without records; then the recorded document.
+    """Before the start it is the document of a run without records, and later the recorded document.
 
-    Changes have no effect.
+    Changing it has no effect.
     """
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     before = recorder.trajectory_data
@@ -143,7 +143,7 @@ def test_trajectory_data_of_a_disabled_recorder_is_empty(monkeypatch: pytest.Mon
     assert recorder.trajectory_data["agent_steps"] == []
 
 
-def test_ours_is_theirs_and_more(tmp_path: Path) -> None:
+def test_our_document_is_theirs_and_more(tmp_path: Path) -> None:
     """The members of Trae Agent's document come first, in their order, and ours follow."""
     theirs = run_with(Theirs(str(tmp_path / "theirs.json")))
     ours = run_with(TrajectoryRecorder(tmp_path / "ours.json", strict=True))
@@ -155,8 +155,8 @@ def test_ours_is_theirs_and_more(tmp_path: Path) -> None:
     assert {"status", "trajectory_id", "history", "metrics"} < ours.keys() - theirs.keys()
 
 
-def test_what_theirs_loses_is_kept(tmp_path: Path) -> None:
-    """The document stays complete after values that JSON cannot represent and later changes.
+def test_lost_values_of_theirs_are_kept(tmp_path: Path) -> None:
+    """The document stays complete after values that JSON cannot represent, and after later changes.
 
     A failed call is recorded.
     """
@@ -174,7 +174,7 @@ def test_what_theirs_loses_is_kept(tmp_path: Path) -> None:
 
 
 def test_a_client_without_an_agent_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A recorder without a path that records a call without ever being started writes to `trajectories/`."""
+    """A recorder without a path or a start writes to `trajectories/` when it records a call."""
     monkeypatch.chdir(tmp_path)
     recorder = trace_recorder.TrajectoryRecorder()
     recorder.record_llm_interaction([Message("user", "q")], Response("a"), "openai", "m", None)

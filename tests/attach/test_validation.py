@@ -1,4 +1,4 @@
-"""`trace_recorder.validate`, as users have it."""
+"""`trace_recorder.validate`, as users call it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from tests.processes import python
 from trace_recorder import TrajectoryRecorder, validate
 
 
-def test_a_whole_run_has_no_findings(tmp_path: Path) -> None:
-    """Both files of a run that ended are whole, and either names it."""
+def test_a_complete_run_has_no_findings(tmp_path: Path) -> None:
+    """Both files of an ended run are valid, and either file may be named."""
     with TrajectoryRecorder(tmp_path / "run.json") as recorder:
         recorder.annotate("key", "value")
 

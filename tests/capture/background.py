@@ -1,4 +1,4 @@
-"""Responses of providers that make them in the background, and what a run has of them."""
+"""Responses that providers make in the background, and what a run records of them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ CALL = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "loo
 
 
 def response(status: str, *output: object, number: int = 1, **more: object) -> dict[str, object]:
-    """A response of OpenAI's."""
+    """Return a response of OpenAI's."""
     identity = f"resp_{number}"
     return {"id": identity, "object": "response", "model": "o9", "status": status, "output": [*output], **more}
 
 
 def said(text: str) -> dict[str, object]:
-    """An item of a response's output."""
+    """Return an item of a response's output."""
     return {
         "type": "message",
         "id": "msg_1",
@@ -35,12 +35,12 @@ def said(text: str) -> dict[str, object]:
 
 
 def answer(body: object, status: int = 200) -> Answer:
-    """An answer of the server."""
+    """Return an answer of the server."""
     return Answer([json.dumps(body).encode()], status)
 
 
 def event(kind: str, number: int, **more: object) -> bytes:
-    """An event of a stream."""
+    """Return an event of a stream."""
     return f"event: {kind}\ndata: {json.dumps({'type': kind, 'sequence_number': number, **more})}\n\n".encode()
 
 
@@ -49,29 +49,29 @@ FINAL = answer(response("completed", said("Here."), usage=USAGE))
 
 
 def ask(client: Any) -> Any:
-    """Ask for a response that is made in the background."""
+    """Ask for a background response."""
     return client.responses.create(model="o9", input="Look.", background=True)
 
 
 def endings(path: Path) -> list[Record]:
-    """The records of responses in a journal."""
+    """Return the records of responses in a journal."""
     records = read(path.with_suffix(".jsonl").read_bytes())
     return [record for record in records if isinstance(record, Record) and record.kind == "llm_response"]
 
 
 def document(path: Path) -> list[dict[str, Any]]:
-    """The calls in a document."""
+    """Return the calls in a document."""
     calls: list[dict[str, Any]] = json.loads(path.read_text())["llm_interactions"]
     return calls
 
 
 @contextmanager
 def google_client(server: Server) -> Iterator[Any]:
-    """A Google client of a local server."""
+    """Return a Google client of a local server."""
     with genai.Client(api_key="k", http_options={"base_url": server.url}) as client:  # type: ignore[arg-type]
         yield client
 
 
 def streamed_final() -> bytes:
-    """The last event of a stream, which has the whole response."""
+    """Return the last event of a stream, which has the whole response."""
     return event("response.completed", 2, response=response("completed", said("Here."), usage=USAGE))

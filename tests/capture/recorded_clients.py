@@ -1,4 +1,4 @@
-"""An OpenAI client that records calls of a local server, and the interactions that it leaves."""
+"""An OpenAI client that records calls of a local server, and the recorded interactions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ASK = [{"role": "user", "content": "hello"}]
 
 @contextmanager
 def recorded_client(path: Path, *answers: Answer, **options: object) -> Iterator[tuple[openai.OpenAI, Server]]:
-    """A wrapped OpenAI client, its server, and a run in `path`."""
+    """Yield a wrapped OpenAI client, its server, and the path of its run."""
     with (
         serving(*answers) as server,
         TrajectoryRecorder(path, strict=True) as recorder,
@@ -35,5 +35,5 @@ def interactions(path: Path) -> list[LLMInteraction]:
 
 
 def create(client: openai.OpenAI, **arguments: object) -> object:
-    """Make the same call."""
+    """Make a call that is the same each time."""
     return client.chat.completions.create(model="m", messages=ASK, **arguments)  # type: ignore[call-overload]

@@ -1,4 +1,4 @@
-"""One call by each SDK's client, of a local server."""
+"""A call by each SDK's client to a local server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Every call of the process: clients of any age and make, libraries imported later, and everything put back."""
+"""Recording every call of the process: clients of any age and kind, libraries imported later, and everything
+restored.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ CLASSES = (httpx.Client, httpx.AsyncClient, httpx2.Client, httpx2.AsyncClient)
 
 
 def inside() -> list[object]:
-    """Everything that instrumenting changes in the process."""
+    """Return everything that instrumenting changes in the process."""
     return [*(vars(kind)[TRANSPORT_METHOD] for kind in CLASSES), *sys.meta_path, socket.getaddrinfo]
 
 
@@ -53,7 +55,7 @@ def _put_back() -> Iterator[None]:
 
 
 def seen(recorder: TrajectoryRecorder) -> list[tuple[str, str | None]]:
-    """Return for each call of a run who answered, and the answer."""
+    """Return for each call of a run the provider, and the answer."""
     calls = load(recorder.trajectory_path).llm_interactions
     return [(call.api, call.response.content if call.response else None) for call in calls]
 
@@ -124,8 +126,8 @@ def call_ollama(url: str) -> None:
         (call_ollama, plain(OLLAMA), "ollama-chat"),
     ],
 )
-def test_a_call_that_nobody_wrapped_is_recorded(call: Any, answer: Answer, api: str, tmp_path: Path) -> None:
-    """A call of each SDK's own client is recorded with its answer, although the client was not wrapped."""
+def test_a_call_without_wrapping_is_recorded(call: Any, answer: Answer, api: str, tmp_path: Path) -> None:
+    """A call of each SDK's client is recorded with its answer, although the client was not wrapped."""
     instrument()
     with serving(answer) as server, TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
         call(server.url)
@@ -134,8 +136,8 @@ def test_a_call_that_nobody_wrapped_is_recorded(call: Any, answer: Answer, api: 
     assert (recorded, bool(content)) == (api, True)
 
 
-def test_a_client_that_was_there_before_is_recorded_too(tmp_path: Path) -> None:
-    """A client with a custom transport for one host, made before, is recorded from `instrument` to `uninstrument`."""
+def test_an_existing_client_is_recorded_too(tmp_path: Path) -> None:
+    """An earlier client with a custom transport for a host is recorded from `instrument` to `uninstrument`."""
     client = httpx.Client(mounts={"http://provider.test": Wire(said("from the mount"))}, trust_env=False)
     with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
         for change in (uninstrument, instrument, instrument, uninstrument):
@@ -147,7 +149,9 @@ def test_a_client_that_was_there_before_is_recorded_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("bound", ["bound", "following", "both", "unwrapped"])
 def test_a_wrapped_client_is_recorded_once(bound: str, tmp_path: Path) -> None:
-    """A call of a client that is wrapped is one interaction of its own recorder; unwrapped again, of the process's."""
+    """A wrapped client's call is an interaction of its own recorder only. After `unwrap` it belongs to the process's
+    recorder.
+    """
     own, other = TrajectoryRecorder(tmp_path / "own.json"), TrajectoryRecorder(tmp_path / "other.json")
     instrument(recorder=other)
     with serving(plain(CHAT)) as server, own, openai_client(server.url) as client:
@@ -161,7 +165,7 @@ def test_a_wrapped_client_is_recorded_once(bound: str, tmp_path: Path) -> None:
 
 
 def test_a_transport_around_a_recording_one_is_recorded_once(tmp_path: Path) -> None:
-    """If another transport wraps one of ours, the call is recorded once."""
+    """If a second transport wraps one of ours, the call is recorded once."""
 
     class Around(httpx2.AsyncBaseTransport):
         def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
@@ -185,10 +189,10 @@ def test_a_transport_around_a_recording_one_is_recorded_once(tmp_path: Path) -> 
     assert len(seen(recorder)) == 1
 
 
-def test_the_given_recorder_takes_what_no_other_does(tmp_path: Path) -> None:
+def test_the_given_recorder_records_all_other_calls(tmp_path: Path) -> None:
     """A recorder that is active in the context gets the call.
 
-    The run of the given recorder begins with the first other call.
+    The given recorder's run begins with the first other call.
     """
     fallback, active = TrajectoryRecorder(tmp_path / "given.json"), TrajectoryRecorder(tmp_path / "active.json")
     instrument(recorder=fallback)
@@ -203,7 +207,7 @@ def test_the_given_recorder_takes_what_no_other_does(tmp_path: Path) -> None:
     assert (before, len(seen(active)), len(seen(fallback))) == ([], 1, 1)
 
 
-def test_other_traffic_and_unrecorded_calls_are_left_alone() -> None:
+def test_other_traffic_is_unchanged() -> None:
     """If no recorder runs, or the request is not an LLM call, the caller gets the transport's own response object."""
     instrument()
     response = httpx.Response(200, json={})
@@ -213,8 +217,8 @@ def test_other_traffic_and_unrecorded_calls_are_left_alone() -> None:
     assert [one is response for one in got] == [True, True]
 
 
-def test_what_somebody_puts_around_ours_stays(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A method that somebody replaced after us is not taken away with ours; nothing is recorded through it then."""
+def test_a_later_replacement_of_a_method_stays(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A method that somebody replaced after us is not removed by `uninstrument`, and records nothing then."""
     instrument()
     ours = vars(httpx.Client)[TRANSPORT_METHOD]
 
@@ -264,7 +268,9 @@ print(json.dumps([before, loaders, left]))
 
 
 def test_a_library_that_is_imported_later_is_recorded(tmp_path: Path) -> None:
-    """Instrumenting imports no library; one that the program imports then is recorded, its loader as it was."""
+    """Instrumenting imports no library. A library that the program imports later is recorded, and its loader is
+    unchanged.
+    """
     with serving(plain(CHAT)) as server:
         ended = python(LATER, f"{server.url}/v1/chat/completions", tmp_path / "run.json")
 
@@ -276,7 +282,9 @@ def test_a_library_that_is_imported_later_is_recorded(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("attach", ["recorder.wrap(client)", "trace_recorder.instrument(recorder=recorder)"])
 def test_the_first_requests_import_no_dialect_and_compile_no_long_pattern(tmp_path: Path, attach: str) -> None:
-    """Attaching a client imports and compiles. A first request that did so would block its event loop for 40 ms."""
+    """Attaching a client does these imports and compilations. In a first request they would block its event loop for 40
+    ms.
+    """
     code = f"""
         import re, sys
         import httpx, trace_recorder

@@ -1,4 +1,4 @@
-"""Responses that the provider makes in the background: the answer is fetched by later requests, and is on file."""
+"""Background responses: the answer is fetched by later requests, and recorded."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ from trace_recorder.rerun.serving import ReplayServer
 KEY = "sk-proj-aB3dE6fG9hJ2kL5mN8pQ1rS4tU7vW0xY"
 
 
-def test_the_final_answer_is_on_file(tmp_path: Path) -> None:
-    """The final answer belongs to the call that asked for it. Of earlier answers only the first is recorded."""
+def test_the_final_answer_is_recorded(tmp_path: Path) -> None:
+    """The final answer belongs to the call that asked for it. Of the earlier answers only the first is recorded."""
     path = tmp_path / "run.json"
     final = answer(response("completed", said("Here."), CALL, usage=USAGE))
     with recorded_client(path, QUEUED, AT_WORK, AT_WORK, final) as (client, server):
@@ -60,7 +60,7 @@ def test_the_final_answer_is_on_file(tmp_path: Path) -> None:
     assert [len(step.tool_calls) for step in load(path).agent_steps] == [1]
 
 
-def test_other_calls_may_come_between(tmp_path: Path) -> None:
+def test_other_calls_may_come_between_polls(tmp_path: Path) -> None:
     """Each answer is assigned to its own call, in the document too, however many calls follow."""
     path = tmp_path / "run.json"
     others = [answer(response("completed", said(f"{number}"), number=number)) for number in range(10, 40)]
@@ -90,8 +90,8 @@ def test_a_cancelled_response_is_final(tmp_path: Path) -> None:
     assert (one.response.finish_reason, len(endings(path))) == ("cancelled", 2)
 
 
-def test_a_poll_that_fails_is_followed_by_one_that_does_not(tmp_path: Path) -> None:
-    """A poll that fails is not written, and the next poll is not another attempt."""
+def test_a_failed_poll_is_not_recorded(tmp_path: Path) -> None:
+    """A failed poll is not written, and the next poll is not a second attempt."""
     path = tmp_path / "run.json"
     broken = Answer([b'{"id": "resp_1", "sta', DROP])
     with recorded_client(path, QUEUED, answer({"error": {"message": "busy"}}, 503), broken, FINAL) as (client, _):
@@ -106,8 +106,8 @@ def test_a_poll_that_fails_is_followed_by_one_that_does_not(tmp_path: Path) -> N
     assert (one.response.content, len(one.attempts), one.error, len(endings(path))) == ("Here.", 1, None, 2)
 
 
-def test_an_async_client_of_another_recorder_may_poll(tmp_path: Path) -> None:
-    """The answer belongs to the run of the call; a large one is whole, and a key in it is masked."""
+def test_an_async_client_of_a_second_recorder_may_poll(tmp_path: Path) -> None:
+    """The answer belongs to the run of the call. A large answer is complete, and a key in it is masked."""
     path, other = tmp_path / "run.json", tmp_path / "other.json"
     text = f"{KEY} " + "word " * 100_000
     with recorded_client(path, QUEUED, answer(response("completed", said(text)))) as (client, server):
@@ -125,8 +125,8 @@ def test_an_async_client_of_another_recorder_may_poll(tmp_path: Path) -> None:
     assert (interactions(other), KEY in path.with_suffix(".jsonl").read_text()) == ([], False)
 
 
-def test_what_no_run_began_is_not_recorded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A poll is not recorded if another process began the response, or if its run has ended."""
+def test_a_poll_of_an_unknown_response_is_not_recorded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A poll is not recorded if a different process began the response, or if its run has ended."""
     path = tmp_path / "run.json"
     with serving(QUEUED, FINAL) as server, openai.OpenAI(api_key="k", base_url=f"{server.url}/v1") as client:
         with TrajectoryRecorder(path, strict=True) as recorder:
@@ -142,8 +142,8 @@ def test_what_no_run_began_is_not_recorded(tmp_path: Path, caplog: pytest.LogCap
     assert (path.with_suffix(".jsonl").read_bytes(), caplog.records) == (before, [])
 
 
-def test_the_step_is_shown_when_its_answer_is_there(tmp_path: Path) -> None:
-    """`tail` shows the step once, when its answer has arrived."""
+def test_a_step_is_shown_when_its_answer_has_arrived(tmp_path: Path) -> None:
+    """`tail` shows the step once, when its final answer has arrived."""
     path = tmp_path / "run.json"
     with recorded_client(path, QUEUED, FINAL) as (client, _):
         follower = Follower(path.with_suffix(".jsonl"))
@@ -155,8 +155,8 @@ def test_the_step_is_shown_when_its_answer_is_there(tmp_path: Path) -> None:
         assert [entry.text for entry in entries if entry.label == "answer"] == ["Here."]
 
 
-def test_interactions_of_google_are_polled_alike(tmp_path: Path) -> None:
-    """Google's agents work only in the background."""
+def test_google_interactions_are_polled_in_the_same_way(tmp_path: Path) -> None:
+    """Google's agents only work in the background."""
     path = tmp_path / "run.json"
     begun = {"id": "v1_abc", "object": "interaction", "status": "in_progress", "model": "g"}
     output = [{"type": "model_output", "content": [{"type": "text", "text": "Here."}]}]
@@ -176,7 +176,7 @@ def test_interactions_of_google_are_polled_alike(tmp_path: Path) -> None:
 
 
 def test_a_span_is_sent_when_the_answer_is_final(tmp_path: Path) -> None:
-    """No span is sent with the first answer, because spans are sent once."""
+    """No span is sent with the first answer, because a span is sent only once."""
     path = tmp_path / "run.json"
     other = answer(response("completed", said("Yes."), number=2))
     with (
@@ -220,7 +220,7 @@ def test_a_replay_is_polled_too(tmp_path: Path) -> None:
         server.shutdown()
 
 
-def test_a_large_first_answer_is_remembered(tmp_path: Path) -> None:
+def test_a_large_first_answer_is_recognised_in_a_poll(tmp_path: Path) -> None:
     """A large first answer is written in parts, because a provider sends the instructions back."""
     path = tmp_path / "run.json"
     large = {"instructions": "word " * 20_000}
@@ -236,19 +236,19 @@ def test_a_large_first_answer_is_remembered(tmp_path: Path) -> None:
 
 
 class Through(httpx2.BaseTransport):
-    """A transport that passes requests to another client."""
+    """A transport that passes requests to a second client."""
 
     def __init__(self, client: httpx2.Client) -> None:
         self.client = client
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send one."""
+        """Send a request by the client."""
         same = {"headers": request.headers, "content": request.read()}
         return self.client.send(httpx2.Request(request.method, request.url, **same))
 
 
 def test_two_recorders_of_one_call_both_have_the_answer(tmp_path: Path) -> None:
-    """One recorder wraps the HTTP client inside the transport of another recorder's client."""
+    """A recorder wraps the HTTP client within the transport of a second recorder's client."""
     with (
         serving(QUEUED, FINAL) as server,
         TrajectoryRecorder(tmp_path / "inner.json") as inner,
@@ -263,7 +263,7 @@ def test_two_recorders_of_one_call_both_have_the_answer(tmp_path: Path) -> None:
 
 
 def test_keys_of_a_polling_client_are_masked(tmp_path: Path) -> None:
-    """The keys of a polling client are masked in answers, even if they have the form of no provider's keys."""
+    """A key is masked in answers even if it has no provider's form."""
     path = tmp_path / "run.json"
     key = "correct-horse-42-battery"
     with recorded_client(path, QUEUED, answer(response("completed", said(f"You sent {key}.")))) as (client, _):
@@ -273,8 +273,8 @@ def test_keys_of_a_polling_client_are_masked(tmp_path: Path) -> None:
     assert key not in path.with_suffix(".jsonl").read_text() + path.read_text()
 
 
-def test_a_first_answer_that_no_reader_takes_is_on_file_as_it_came(tmp_path: Path) -> None:
-    """Whether it is final cannot be read, and that costs nothing else."""
+def test_an_unreadable_first_answer_is_recorded_unchanged(tmp_path: Path) -> None:
+    """It is unknown whether such an answer is final. All other recording goes on."""
     path = tmp_path / "run.json"
     odd = b'{"id":"resp_1","status":"queued","output":[],"n":' + b"9" * 5000 + b"}"
     with recorded_client(path, Answer([odd])) as (client, _):
@@ -284,10 +284,8 @@ def test_a_first_answer_that_no_reader_takes_is_on_file_as_it_came(tmp_path: Pat
     assert ending.data["text"].encode() == odd
 
 
-def test_an_answer_that_could_not_be_written_is_written_with_the_next_poll(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A disk may be full for a while."""
+def test_an_answer_is_written_with_a_later_poll(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the disk is full for a while, the answer is written with the next poll."""
     path = tmp_path / "run.json"
     with (
         serving(QUEUED, FINAL) as server,
@@ -304,5 +302,5 @@ def test_an_answer_that_could_not_be_written_is_written_with_the_next_poll(
 
 
 def full_disk(fd: int, data: bytes) -> int:
-    """A write to it."""
+    """Fail as a write to a full disk does."""
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -1,4 +1,6 @@
-"""The end of a long stream in an event loop: its text is written at once, and a thread writes the rest."""
+"""The end of a long stream in an event loop: its text is written at once, and a thread writes the assembled
+response.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,10 @@ class Wire(httpx.AsyncBaseTransport):
 
 
 @pytest.mark.parametrize(("words", "aside"), [(WORDS, True), (["a", "b"], False)])
-def test_what_is_long_is_put_together_by_another_thread(tmp_path: Path, words: list[str], *, aside: bool) -> None:
-    """The caller gets its last chunk first. A short stream's response is recorded by then. finalize waits for both."""
+def test_a_long_stream_is_joined_by_a_thread(tmp_path: Path, words: list[str], *, aside: bool) -> None:
+    """The caller gets its last chunk first. A short stream's response is recorded by then. `finalize` waits for
+    both.
+    """
     path = tmp_path / "run.json"
     goes_on, threads = threading.Event(), set()
 

@@ -1,4 +1,6 @@
-"""The cost of a recorded call, counted in calls of our own functions: no clock, so other work adds little noise."""
+"""The cost of a recorded call, counted in calls of our own functions, which other work on the machine changes
+little.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +18,15 @@ from trace_recorder import load
 
 MOST_CALLS_FOR_THE_FACTS = 100
 MOST_CALLS_FOR_THE_DOCUMENT = 100
-"""One whole document of a run, for each of its calls."""
+"""How many calls there are for each whole document of the run."""
 EVENTS = 500
 MOST_CALLS_FOR_AN_EVENT = 4
 MOST_BYTES_FOR_AN_EVENT = 40
-"""Most of these bytes are the assembled answer, and the times at which chunks came."""
+"""Most of these bytes are the assembled answer, and the times of the chunks."""
 
 
 def test_a_tiny_call_takes_few_function_calls() -> None:
-    """The facts of a call, and its share of a whole document, take no more calls of our functions than this test
-    states.
-    """
+    """A call and its share of a whole document take at most as many calls of our functions as this test states."""
     command = [sys.executable, "scripts/structure", "--call"]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     figures = json.loads(ended.stdout)
@@ -36,7 +36,7 @@ def test_a_tiny_call_takes_few_function_calls() -> None:
 
 
 def test_an_event_of_a_stream_takes_few_function_calls_and_bytes(tmp_path: Path) -> None:
-    """500 small events that differ in a word take few calls of our functions each, and are packed on file."""
+    """500 small events that differ in a word take few calls of our functions each, and are stored compressed."""
     words = [f" word{number}" for number in range(EVENTS)]
     events = [
         {
@@ -70,7 +70,7 @@ def test_an_event_of_a_stream_takes_few_function_calls_and_bytes(tmp_path: Path)
 
 
 MOST_LOCKS = [3, 4]
-"""How often an agent's thread takes a lock of recording for a plain call, and for a short stream."""
+"""How often an agent's thread takes a lock of the recorder for a plain call, and for a short stream."""
 TAKE_LOCKS = """
     import json, sys, threading
 
@@ -120,7 +120,7 @@ TAKE_LOCKS = """
 
 
 def test_a_call_takes_few_locks(tmp_path: Path) -> None:
-    """Each record takes the lock of its run, and the end of a response the lock of the response."""
+    """Each record takes the lock of its run, and the end of a response takes the lock of the response."""
     ended = python(TAKE_LOCKS, tmp_path / "run.json")
 
     assert (ended.stderr, json.loads(ended.stdout)) == ("", MOST_LOCKS)

@@ -19,7 +19,7 @@ BODY = b'{"model": "m", "messages": [{"role": "user", "content": "hi"}]}'
 
 
 def ask(client: httpx.Client, url: str, body: bytes, encoding: str) -> object:
-    """Send a request; return the answer."""
+    """Send a request, and return the answer."""
     return client.post(f"{url}/v1/chat/completions", content=body, headers={"content-encoding": encoding}).json()
 
 
@@ -31,7 +31,7 @@ def ask(client: httpx.Client, url: str, body: bytes, encoding: str) -> object:
         *[("gzip, br", ["gzip", "br"]), ("br,\tidentity,zstd", ["br", "zstd"])],
     ],
 )
-def test_a_compressed_request_is_on_file_as_text_and_is_replayed(
+def test_a_compressed_request_is_recorded_as_text_and_replayed(
     encoding: str, applied: list[str], tmp_path: Path
 ) -> None:
     """The header may name several encodings, in the order in which they were applied."""
@@ -90,7 +90,7 @@ def test_a_deflated_response_may_come_in_chunks(wbits: int, before: bytes | None
 
 
 @pytest.mark.parametrize(("encoding", "body"), [("gzip", b"no gzip"), ("unheard-of", b"\x01\x02"), ("gzip", b"")])
-def test_what_cannot_be_decoded_is_sent_all_the_same(encoding: str, body: bytes, tmp_path: Path) -> None:
+def test_a_body_that_cannot_be_decoded_is_sent_unchanged(encoding: str, body: bytes, tmp_path: Path) -> None:
     with serving(plain(CHAT)) as server, TrajectoryRecorder(tmp_path / "run.json") as recorder:
         with recorder.wrap(httpx.Client()) as client:
             assert ask(client, server.url, body, encoding) == CHAT

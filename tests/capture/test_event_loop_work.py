@@ -1,4 +1,4 @@
-"""The event loop's own thread does little work, however long an answer is. A thread does the rest."""
+"""An event loop's own thread does little work, however long an answer is. A second thread does the rest."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Wire(httpx.AsyncBaseTransport):
 @pytest.mark.parametrize("library", [asyncio, trio])
 @pytest.mark.parametrize("name", ANSWERS)
 def test_an_event_loop_masks_no_long_answer(tmp_path: Path, name: str, library: object) -> None:
-    """Another thread masks all but a short rest. Everything is recorded when the caller has the answer."""
+    """A second thread masks all but a short rest. Everything is recorded when the caller has the answer."""
     body, media = ANSWERS[name]
     assert (SHORT_BYTES < len(body) < LONG_STREAM_BYTES) == name.startswith("shorter")
     path = tmp_path / "run.json"
@@ -65,7 +65,7 @@ def test_an_event_loop_masks_no_long_answer(tmp_path: Path, name: str, library: 
 
     async def ask(recorder: TrajectoryRecorder) -> bytes:
         async with httpx.AsyncClient(transport=Wire(body, media)) as client:
-            masked.clear()  # what the run begins with
+            masked.clear()  # the records at the beginning of a run
             answer = await recorder.wrap(client).post(CHAT, json=asked("x", stream=media == EVENTS))
             written.extend(records_of(path))
             return answer.content
@@ -84,8 +84,8 @@ def test_an_event_loop_masks_no_long_answer(tmp_path: Path, name: str, library: 
 
 
 @pytest.mark.parametrize("name", ["plain", "stream"])
-def test_a_call_cancelled_while_its_answer_is_written_is_on_file(tmp_path: Path, name: str) -> None:
-    """The received part is recorded, and the thread that writes does not hold the loop."""
+def test_a_call_cancelled_during_the_write_of_its_answer_is_recorded(tmp_path: Path, name: str) -> None:
+    """The received part is recorded, and the writing thread does not block the loop."""
     body, media = ANSWERS[name]
     path = tmp_path / "run.json"
     begun, goes_on = threading.Event(), threading.Event()

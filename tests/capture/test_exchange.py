@@ -1,4 +1,4 @@
-"""One HTTP exchange is recorded, however it ends."""
+"""Each HTTP exchange is recorded, however it ends."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.capture.exchange import Exchange
 
 
-def test_a_stream_is_on_file_as_it_came(tmp_path: Path) -> None:
-    """A stream's text is kept, put together, and marked complete."""
+def test_a_stream_is_recorded_as_received(tmp_path: Path) -> None:
+    """A stream's text is kept, joined, and marked complete."""
     path = tmp_path / "run.json"
     with recorded_client(path, stream(*CHAT_STREAM)) as (client, _):
         texts = [chunk.choices[0].delta.content for chunk in create(client, stream=True)]  # type: ignore[attr-defined]
@@ -56,7 +56,7 @@ def test_a_stream_is_on_file_as_it_came(tmp_path: Path) -> None:
 
 
 def test_calls_that_cannot_be_written_leave_nothing_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A full disk: each call is forgotten, and recording goes on when there is room."""
+    """If the disk is full, each call is forgotten. Recording continues when there is room."""
 
     def answer(_: httpx.Request) -> httpx.Response:
         return httpx.Response(200, json={"choices": []})
@@ -80,7 +80,7 @@ def test_calls_that_cannot_be_written_leave_nothing_in_memory(tmp_path: Path, mo
 
 
 def test_responses_that_cannot_be_written_leave_nothing_in_memory(tmp_path: Path) -> None:
-    """A redactor that fails on each answer: the request and a bare end are on file, and the answer is forgotten."""
+    """If a redactor fails on each answer, the request and an empty end are recorded, and the answer is forgotten."""
 
     def fail_on_answers(text: str) -> str:
         if text.startswith("the answer"):
@@ -102,8 +102,8 @@ def test_responses_that_cannot_be_written_leave_nothing_in_memory(tmp_path: Path
     assert [call.complete for call in load(tmp_path / "run.json").llm_interactions] == [False] * 20
 
 
-def test_a_stream_that_rests_is_written_when_the_disk_has_room_again(tmp_path: Path) -> None:
-    """The first write of a stream's text fails. The flusher tries again, although no further chunk has come."""
+def test_a_pausing_stream_is_written_when_the_disk_has_room(tmp_path: Path) -> None:
+    """The first write of a stream's text fails. The flusher thread tries again, although no further chunk has come."""
     attempts: list[str] = []
     is_written = threading.Event()
 
@@ -129,7 +129,7 @@ def test_a_stream_that_rests_is_written_when_the_disk_has_room_again(tmp_path: P
     assert len(attempts) > 1
 
 
-def test_a_stream_closed_early_says_so(tmp_path: Path) -> None:
+def test_a_stream_closed_early_is_incomplete(tmp_path: Path) -> None:
     """The received part of a stream that the caller closes is recorded as incomplete, with the reason."""
     path = tmp_path / "run.json"
     with recorded_client(path, stream(chat_chunk("one"), 0.05, chat_chunk("two"), SILENCE)) as (client, _):
@@ -141,8 +141,8 @@ def test_a_stream_closed_early_says_so(tmp_path: Path) -> None:
     assert (one.response.content, one.complete, one.ended_by) == ("one", False, "the caller closed it")
 
 
-def test_a_stream_that_the_server_cuts_off_is_an_error(tmp_path: Path) -> None:
-    """A broken stream raises the same error as unwrapped. The received part is recorded with the error."""
+def test_a_stream_cut_off_by_the_server_is_an_error(tmp_path: Path) -> None:
+    """A broken stream raises the same error as without wrapping. The received part is recorded with the error."""
     path = tmp_path / "run.json"
     with recorded_client(path, stream(chat_chunk("one"), 0.05, DROP)) as (client, _):
         with pytest.raises(openai.APIConnectionError):
@@ -153,7 +153,7 @@ def test_a_stream_that_the_server_cuts_off_is_an_error(tmp_path: Path) -> None:
     assert (one.response.content, one.complete, one.error.type) == ("one", False, "RemoteProtocolError")
 
 
-def test_an_abandoned_stream_is_on_file(tmp_path: Path) -> None:
+def test_an_abandoned_stream_is_recorded(tmp_path: Path) -> None:
     """A stream that is left to the garbage collector is one record, marked incomplete."""
     path = tmp_path / "run.json"
     with recorded_client(path, stream(chat_chunk("one"), 0.05, chat_chunk("two"), SILENCE)) as (client, _):
@@ -166,7 +166,7 @@ def test_an_abandoned_stream_is_on_file(tmp_path: Path) -> None:
     assert (one.response.content, one.complete) == ("one", False)
 
 
-def test_a_stream_that_carries_an_error_event_has_failed(tmp_path: Path) -> None:
+def test_a_stream_with_an_error_event_has_failed(tmp_path: Path) -> None:
     """An error in the middle of a stream of status 200 is the interaction's error."""
     path = tmp_path / "run.json"
     event = b'data: {"error": {"message": "overloaded", "type": "server_error", "code": 502}}\n\n'
@@ -183,7 +183,7 @@ def test_a_stream_that_carries_an_error_event_has_failed(tmp_path: Path) -> None
     ("encoding", "compress"),
     [("gzip", gzip.compress), ("deflate", zlib.compress), ("zstd", zstandard.compress)],
 )
-def test_compressed_answers_are_read(tmp_path: Path, encoding: str, compress: object) -> None:
+def test_compressed_streams_are_read(tmp_path: Path, encoding: str, compress: object) -> None:
     """A compressed stream is recorded as text, and the caller gets it unchanged."""
     path = tmp_path / "run.json"
     packed = compress(b"".join(CHAT_STREAM))  # type: ignore[operator]
@@ -202,8 +202,8 @@ def test_compressed_answers_are_read(tmp_path: Path, encoding: str, compress: ob
 @pytest.mark.parametrize(
     "body", [b"<html>bad gateway</html>", b"\xff\xfe not text", b'{"a": NaN}', b"", b'{"a": "\\ud800"}']
 )
-def test_a_body_that_is_no_json_is_kept(tmp_path: Path, body: bytes) -> None:
-    """A response that is not JSON is recorded too."""
+def test_a_body_that_is_not_json_is_kept(tmp_path: Path, body: bytes) -> None:
+    """A response that is not JSON is recorded as text."""
     path = tmp_path / "run.json"
     with recorded_client(path, Answer([body])) as (client, _):
         client._client.post(f"{client.base_url}chat/completions", json={"model": "m"})
@@ -213,7 +213,7 @@ def test_a_body_that_is_no_json_is_kept(tmp_path: Path, body: bytes) -> None:
 
 
 def test_raw_and_streaming_responses_are_recorded_once(tmp_path: Path) -> None:
-    """with_raw_response, with_streaming_response, parse and the stream helpers are each one record."""
+    """`with_raw_response`, `with_streaming_response`, `parse` and the stream helpers each give one record."""
     path = tmp_path / "run.json"
     answers = (plain(CHAT), plain(CHAT), plain(CHAT), stream(*CHAT_STREAM))
     with recorded_client(path, *answers) as (client, _):
@@ -234,7 +234,7 @@ def test_raw_and_streaming_responses_are_recorded_once(tmp_path: Path) -> None:
 
 
 def test_the_stream_helper_of_anthropic_is_recorded_once(tmp_path: Path) -> None:
-    """Anthropic's messages.stream() is one record, and the helper keeps its type and methods."""
+    """Anthropic's `messages.stream()` gives one record, and the helper keeps its type and methods."""
     path = tmp_path / "run.json"
     start = {**MESSAGE, "content": [], "stop_reason": None}
     events = (
@@ -261,7 +261,7 @@ def _json(value: object) -> str:
     return json.dumps(value)
 
 
-def test_a_request_that_is_no_json_is_kept(tmp_path: Path) -> None:
+def test_a_request_that_is_not_json_is_kept(tmp_path: Path) -> None:
     """A request body that is not a JSON object is recorded as text."""
     path = tmp_path / "run.json"
     with recorded_client(path, plain(CHAT)) as (client, _):
@@ -271,7 +271,7 @@ def test_a_request_that_is_no_json_is_kept(tmp_path: Path) -> None:
 
 
 def test_mocked_answers_are_recorded(tmp_path: Path) -> None:
-    """A response that a mock transport makes whole, without a stream to listen to, is on file."""
+    """A response that a mock transport creates whole, without a stream, is recorded."""
     path = tmp_path / "run.json"
     stream_text = b"".join(CHAT_STREAM)
     answers = iter(
@@ -297,7 +297,7 @@ def test_mocked_answers_are_recorded(tmp_path: Path) -> None:
 
 @respx.mock
 def test_respx_sees_and_mocks_a_wrapped_client(tmp_path: Path) -> None:
-    """A client wrapped before or after respx mocks its library is mocked, and recorded."""
+    """A client that is wrapped before or after respx mocks its library is mocked, and recorded."""
     path = tmp_path / "run.json"
     respx.post("http://server/api/chat").mock(return_value=httpx.Response(200, json=OLLAMA))
     with TrajectoryRecorder(path, strict=True) as recorder, ollama.Client(host="http://server") as client:
@@ -306,7 +306,7 @@ def test_respx_sees_and_mocks_a_wrapped_client(tmp_path: Path) -> None:
     assert [(call.complete, call.raw_response) for call in interactions(path)] == [(True, OLLAMA)]
 
 
-def test_a_killed_process_leaves_what_had_come(tmp_path: Path) -> None:
+def test_a_killed_process_leaves_the_received_part(tmp_path: Path) -> None:
     """After SIGKILL in mid-stream the finished call is recorded, and the open call with its text so far."""
     path = tmp_path / "run.json"
     agent = f"""

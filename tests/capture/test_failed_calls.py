@@ -1,4 +1,4 @@
-"""Calls that fail, and are tried again."""
+"""Calls that fail and are retried."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tests.provider import CHAT, SILENCE, UNANSWERED, Answer, Server, plain, ser
 from trace_recorder import TrajectoryRecorder
 
 
-def test_retries_of_the_sdk_are_attempts(tmp_path: Path) -> None:
-    """A call that an SDK retries is one interaction; each attempt has its status, error and time."""
+def test_retries_of_an_sdk_are_attempts(tmp_path: Path) -> None:
+    """A call that an SDK retries is one interaction. Each attempt has its status, error and time."""
     path = tmp_path / "run.json"
     busy = plain({"error": {"message": "slow down", "type": "rate_limit"}}, 429, **{"retry-after-ms": "1"})
     with recorded_client(path, busy, busy, plain(CHAT), max_retries=2) as (client, _):
@@ -32,8 +32,8 @@ def test_retries_of_the_sdk_are_attempts(tmp_path: Path) -> None:
     assert interaction.response.content == "hi"
 
 
-def test_retries_of_the_user_are_grouped_by_inference(tmp_path: Path) -> None:
-    """A user's own retry loop: every call is recorded, and their grouping is marked as inferred."""
+def test_retries_of_the_user_s_code_are_inferred(tmp_path: Path) -> None:
+    """In a user's own retry loop, every call is recorded. Their grouping is marked as inferred."""
     path = tmp_path / "run.json"
     with recorded_client(path, plain({"error": {"message": "no"}}, 500), plain(CHAT)) as (client, _):
         tenacity.Retrying(stop=tenacity.stop_after_attempt(3))(create, client)
@@ -42,7 +42,7 @@ def test_retries_of_the_user_are_grouped_by_inference(tmp_path: Path) -> None:
     assert [(attempt.status, attempt.inferred) for attempt in one.attempts] == [(500, False), (200, True)]
 
 
-def test_equal_requests_side_by_side_are_interactions_of_their_own(tmp_path: Path) -> None:
+def test_simultaneous_equal_requests_are_separate_interactions(tmp_path: Path) -> None:
     """Ten equal requests in parallel are ten interactions."""
     path = tmp_path / "run.json"
 
@@ -72,7 +72,7 @@ def test_a_provider_error_is_recorded_and_passes(tmp_path: Path) -> None:
 
 
 def test_a_refused_connection_is_recorded(tmp_path: Path) -> None:
-    """A refused connection raises the same error as unwrapped, and the call is recorded with the error."""
+    """A refused connection raises the same error as without wrapping, and the call is recorded with the error."""
     path = tmp_path / "run.json"
     with TrajectoryRecorder(path, strict=True) as recorder:
         with recorder.wrap(openai.OpenAI(api_key="k", base_url="http://127.0.0.1:9/v1", max_retries=0)) as client:
@@ -85,7 +85,7 @@ def test_a_refused_connection_is_recorded(tmp_path: Path) -> None:
 
 
 def test_a_timeout_is_recorded(tmp_path: Path) -> None:
-    """A timeout raises the same error as unwrapped, and the call is recorded with the error."""
+    """A timeout raises the same error as without wrapping, and the call is recorded with the error."""
     path = tmp_path / "run.json"
     with recorded_client(path, Answer([SILENCE]), timeout=httpx2.Timeout(None, read=0.1)) as (client, _):
         with pytest.raises(openai.APITimeoutError):
@@ -96,8 +96,8 @@ def test_a_timeout_is_recorded(tmp_path: Path) -> None:
     assert (one.error.type, one.complete) == ("ReadTimeout", False)
 
 
-def test_a_cancelled_call_is_recorded_as_such(tmp_path: Path) -> None:
-    """Cancellation reaches the caller, and the call is recorded as cancelled."""
+def test_a_cancelled_call_is_recorded_as_cancelled(tmp_path: Path) -> None:
+    """The cancellation reaches the caller, and the call is recorded as cancelled."""
     path = tmp_path / "run.json"
 
     async def cancelled(server: Server, recorder: TrajectoryRecorder) -> None:

@@ -1,4 +1,4 @@
-"""Large plain answers and requests are written in bounded parts or by a thread, before anybody waits for them."""
+"""Large plain answers and requests are written in bounded parts or by a thread, before their caller waits for them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ IMAGE = base64.b64encode(random.Random(0).randbytes(200_000)).decode()
 
 
 class Wire(httpx.AsyncBaseTransport):
-    """A transport that answers in chunks; `sends` is called where a request is sent."""
+    """A transport that answers in chunks. `sends` is called when a request is sent."""
 
     def __init__(self, body: bytes, sends: Callable[[], None] = lambda: None, *, coded: bool = False) -> None:
         self._body = gzip.compress(body) if coded else body
@@ -62,15 +62,15 @@ async def ask(recorder: TrajectoryRecorder, wire: Wire, asked: object = "x") -> 
 
 
 def texts(path: Path) -> Iterator[bytes]:
-    """The texts of the parts that are on file."""
+    """Return the texts of the recorded parts."""
     for record in records_of(path):
         if record.kind == "llm_stream":
             yield zlib.decompress(base64.b64decode(record.data["zlib"]))
 
 
 @pytest.mark.parametrize("coded", [False, True])
-def test_a_large_answer_is_on_file_in_bounded_parts(tmp_path: Path, *, coded: bool) -> None:
-    """No part is larger than an event loop may wait for, and a reader gets the same answer as from one record."""
+def test_a_large_answer_is_recorded_in_bounded_parts(tmp_path: Path, *, coded: bool) -> None:
+    """No part blocks an event loop for long, and a reader gets the same answer as from one record."""
     content = f"Grüße {KEY} " + "und noch mehr davon, " * 20_000
     kinds: list[str] = []
 
@@ -104,8 +104,8 @@ def test_a_small_answer_is_one_record(tmp_path: Path) -> None:
     ]
 
 
-def test_an_answer_that_packs_beyond_measure_can_be_read(tmp_path: Path) -> None:
-    """An answer that a reader would take for a bomb is not packed."""
+def test_a_highly_compressible_answer_can_be_read(tmp_path: Path) -> None:
+    """An answer that a reader would take for a decompression bomb is stored uncompressed."""
     path = tmp_path / "run.json"
     with TrajectoryRecorder(path) as recorder:
         asyncio.run(ask(recorder, Wire(answer("x" * 500_000))))
@@ -117,7 +117,7 @@ def test_an_answer_that_packs_beyond_measure_can_be_read(tmp_path: Path) -> None
     assert load(path).llm_interactions[0].raw_response == json.loads(answer("x" * 500_000))
 
 
-def test_a_large_answer_that_lacks_a_part_is_found(tmp_path: Path) -> None:
+def test_a_missing_part_of_a_large_answer_is_found(tmp_path: Path) -> None:
     """The rest is not read as if it were complete, and `validate` names the place."""
     path = tmp_path / "run.json"
     with TrajectoryRecorder(path) as recorder:
@@ -134,8 +134,8 @@ def test_a_large_answer_that_lacks_a_part_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("library", [asyncio, trio])
-def test_a_large_request_is_written_by_another_thread_and_before_it_is_sent(tmp_path: Path, library: object) -> None:
-    """The same is true in asyncio and in trio. The loop writes a small request itself."""
+def test_a_large_request_is_written_by_a_thread_before_it_is_sent(tmp_path: Path, library: object) -> None:
+    """asyncio and trio behave the same. The loop itself writes a small request."""
     path = tmp_path / "run.json"
     masked_by: dict[bool, str] = {}
     sent: list[int] = []
@@ -160,7 +160,7 @@ def test_a_large_request_is_written_by_another_thread_and_before_it_is_sent(tmp_
     assert load(path).llm_interactions[1].raw_request["messages"][0]["content"] == IMAGE
 
 
-def test_others_record_while_a_large_request_is_masked(tmp_path: Path) -> None:
+def test_others_can_record_while_a_large_request_is_masked(tmp_path: Path) -> None:
     """The run is not locked meanwhile. A cancelled caller is recorded as cancelled, after the request."""
     path = tmp_path / "run.json"
     masks, goes_on = threading.Event(), threading.Event()
@@ -203,8 +203,8 @@ MANY_NUMBERS = {"role": "user", "content": [{"n": 1.5}] * 4000}
         pytest.param(MANY_NUMBERS, (4000 + 8000) // 64, id="many small values are searched for strings, and parsed"),
     ],
 )
-def test_others_record_at_every_step_of_a_large_request(tmp_path: Path, message: Payload, least: int) -> None:
-    """The run's lock is free at each step in which a large request is split, masked and encoded."""
+def test_others_can_record_at_every_step_of_a_large_request(tmp_path: Path, message: Payload, least: int) -> None:
+    """The run's lock is free between the steps in which a large request is split, masked and encoded."""
     path = tmp_path / "run.json"
     steps: list[bool] = []
     goes_on = [True]

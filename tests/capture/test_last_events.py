@@ -1,4 +1,6 @@
-"""Whether a stream is complete: each dialect marks the end by a last event, however the HTTP response ended."""
+"""Whether a stream is complete: each dialect marks the end by a last event, whether or not the HTTP response ended
+cleanly.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,7 @@ STREAMS: dict[str, tuple[str, list[Payload], Payload]] = {
 
 
 def streamed(api: str, events: list[Payload]) -> Answer:
-    """A stream of these events; HTTP ends cleanly."""
+    """Return a stream of these events whose HTTP response ends cleanly."""
     texts = [event if isinstance(event, str) else json.dumps(event) for event in events]
     if api.startswith("ollama"):
         return Answer("".join(f"{text}\n" for text in texts).encode(), media="application/x-ndjson", size=7)
@@ -84,7 +86,7 @@ def streamed(api: str, events: list[Payload]) -> Answer:
 
 
 def recorded(path: Path, url: str, answer: Answer) -> LLMInteraction:
-    """The interaction of one streamed call, the same in the document and the journal."""
+    """Return the interaction of a streamed call, after a check that the document and the journal agree."""
     recorder = TrajectoryRecorder(path, strict=True)
     with recorder, httpx.Client(transport=Wire(answer), trust_env=False) as client:
         recorder.wrap(client).post(url, json={"model": "m", "messages": [], "stream": True})
@@ -96,7 +98,7 @@ def recorded(path: Path, url: str, answer: Answer) -> LLMInteraction:
 
 @pytest.mark.parametrize("api", STREAMS)
 def test_a_stream_without_its_last_event_is_incomplete(tmp_path: Path, api: str) -> None:
-    """A stream is complete, if HTTP ends cleanly, only where the dialect's own end was among its events."""
+    """A stream whose HTTP response ends cleanly is complete only if the dialect's last event was received."""
     url, events, last = STREAMS[api]
     cut = recorded(tmp_path / "cut.json", url, streamed(api, events))
     whole = recorded(tmp_path / "whole.json", url, streamed(api, [*events, last]))
@@ -105,8 +107,8 @@ def test_a_stream_without_its_last_event_is_incomplete(tmp_path: Path, api: str)
     assert (whole.complete, whole.ended_by) == (True, None)
 
 
-def test_a_stream_that_carries_an_error_is_incomplete(tmp_path: Path) -> None:
-    """An error in the place of the last event ends an answer that is not whole."""
+def test_a_stream_with_an_error_is_incomplete(tmp_path: Path) -> None:
+    """An error in place of the last event ends an incomplete answer."""
     url, events, _ = STREAMS["openai-chat"]
     one = recorded(tmp_path / "run.json", url, streamed("openai-chat", [*events, {"error": {"message": "overloaded"}}]))
 
@@ -114,13 +116,13 @@ def test_a_stream_that_carries_an_error_is_incomplete(tmp_path: Path) -> None:
 
 
 def test_an_empty_stream_is_incomplete(tmp_path: Path) -> None:
-    """A stream that ends without any event lacks its last event too."""
+    """A stream that ends without any event also lacks its last event."""
     one = recorded(tmp_path / "run.json", STREAMS["openai-chat"][0], Answer(b"", media="text/event-stream"))
 
     assert (one.complete, one.ended_by) == (False, MISSING)
 
 
-def test_of_a_dialect_without_a_last_event_the_end_of_http_is_the_end(tmp_path: Path) -> None:
+def test_without_a_last_event_the_end_of_http_is_the_end(tmp_path: Path) -> None:
     """Writer's completions have only texts, so their end is the end of the response."""
     answer = streamed("openai-completions", [{"value": "h"}, {"value": "i"}])
     one = recorded(tmp_path / "run.json", STREAMS["openai-completions"][0], answer)
@@ -128,8 +130,8 @@ def test_of_a_dialect_without_a_last_event_the_end_of_http_is_the_end(tmp_path: 
     assert (one.complete, one.ended_by) == (True, None)
 
 
-def test_an_answer_without_its_end_is_no_training_target(tmp_path: Path) -> None:
-    """A stream that lacks its last event makes no turn whole, and no row for training."""
+def test_an_incomplete_answer_is_not_trained_on(tmp_path: Path) -> None:
+    """A stream that lacks its last event makes no complete turn, and no row for training."""
     url, events, _ = STREAMS["openai-chat"]
     recorded(tmp_path / "run.json", url, streamed("openai-chat", events))
     run = load(tmp_path / "run.json")
@@ -140,7 +142,7 @@ def test_an_answer_without_its_end_is_no_training_target(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(("kept", "complete"), [(1, False), (2, True)])
 def test_an_older_journal_is_read_by_its_stream(tmp_path: Path, kept: int, complete: bool) -> None:
-    """If an ending does not say whether the last event arrived, the stream's own text decides."""
+    """If the record of an end does not say whether the last event arrived, the stream's text decides."""
     url, events, last = STREAMS["openai-chat"]
     recorded(tmp_path / "run.json", url, streamed("openai-chat", [*events, last][:kept]))
     records = [(record.kind, {**record.data}) for record in records_of(tmp_path / "run.json")]
@@ -156,8 +158,8 @@ def test_an_older_journal_is_read_by_its_stream(tmp_path: Path, kept: int, compl
 
 
 @pytest.mark.skipif(not corpus(), reason="the corpus is absent: set TRACE_RECORDER_WIRE")
-def test_every_recorded_stream_came_to_its_end() -> None:
-    """No complete real stream is taken for one that was cut off."""
+def test_every_recorded_stream_is_complete() -> None:
+    """No complete stream of the corpus is taken for a stream that was cut off."""
     streams = [one for one in corpus() if one.stream and one.status < 400]
     joined = [(one, join_stream(one.dialect, one.response_text.encode())) for one in streams]
 

@@ -1,4 +1,4 @@
-"""JSON that strict readers refuse, half of a surrogate pair above all: it is read, and the files stay JSON for all."""
+"""JSON that strict readers refuse, above all half of a surrogate pair: it is read, and our files stay valid JSON."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def never(name: str) -> NoReturn:
 
 
 def recorded(path: Path, url: str, answer: Answer, body: Payload = None) -> tuple[LLMInteraction, Payload]:
-    """Return one call as `load` reads it, and as the document has it."""
+    """Return the only call as `load` reads it, and as the document has it."""
     recorder = TrajectoryRecorder(path, strict=True)
     sent = json.dumps(body or {"model": "m", "stream": answer.media != "application/json"})
     with recorder, httpx.Client(transport=Wire(answer), trust_env=False) as client:
@@ -108,12 +108,12 @@ def recorded(path: Path, url: str, answer: Answer, body: Payload = None) -> tupl
 
 
 def plain(body: Payload, status: int = 200) -> Answer:
-    """A JSON answer, its surrogates escaped."""
+    """Return a JSON answer whose surrogates are escaped."""
     return Answer(json.dumps(body).encode(), status)
 
 
 def streamed(api: str, events: list[Payload]) -> Answer:
-    """A stream of these events."""
+    """Return a stream of these events."""
     if api.startswith("ollama"):
         return Answer("".join(f"{json.dumps(event)}\n" for event in events).encode(), media="application/x-ndjson")
     return Answer("".join(f"data: {json.dumps(event)}\n\n" for event in events).encode(), media="text/event-stream")
@@ -121,7 +121,7 @@ def streamed(api: str, events: list[Payload]) -> Answer:
 
 @pytest.mark.parametrize("api", BODIES)
 @pytest.mark.parametrize("way", ["plain", "streamed"])
-def test_half_of_a_pair_is_read(tmp_path: Path, api: str, way: str) -> None:
+def test_half_of_a_surrogate_pair_is_read(tmp_path: Path, api: str, way: str) -> None:
     """Content, reasoning, names and arguments of an answer with half of a surrogate pair are read."""
     answer = plain(BODIES[api]) if way == "plain" else streamed(api, STREAMS[api])
     url = URLS[api].replace(":generate", ":streamGenerate") if way == "streamed" else URLS[api]
@@ -138,16 +138,16 @@ def test_half_of_a_pair_is_read(tmp_path: Path, api: str, way: str) -> None:
         assert (interaction.response.reasoning, calls) == (READ, [("c", READ, {"text": READ})])
 
 
-def test_the_raw_body_is_what_came(tmp_path: Path) -> None:
-    """A body that strict readers refuse is given raw as its text."""
+def test_the_raw_body_is_the_received_body(tmp_path: Path) -> None:
+    """A body that strict readers refuse is returned raw as its text."""
     answer = plain(BODIES["openai-chat"])
     one, _ = recorded(tmp_path / "run.json", URLS["openai-chat"], answer)
 
     assert one.raw_response == answer.body.decode()
 
 
-def test_a_request_with_half_of_a_pair_is_read(tmp_path: Path) -> None:
-    """An agent that sends such an answer back: messages, model and the asking for a stream are read."""
+def test_a_request_with_half_of_a_surrogate_pair_is_read(tmp_path: Path) -> None:
+    """If an agent sends such an answer back, the messages, the model and the `stream` member are read."""
     body = {"model": "m", "stream": True, "messages": [{"role": "user", "content": HALF}, MESSAGE]}
     one, shown = recorded(tmp_path / "run.json", URLS["openai-chat"], plain(BODIES["openai-chat"]), body)
 
@@ -156,7 +156,7 @@ def test_a_request_with_half_of_a_pair_is_read(tmp_path: Path) -> None:
     assert (shown["model"], len(shown["input_messages"])) == ("m", 2)
 
 
-def test_an_error_with_half_of_a_pair_is_read(tmp_path: Path) -> None:
+def test_an_error_with_half_of_a_surrogate_pair_is_read(tmp_path: Path) -> None:
     """The text of an error answer is read too."""
     answer = plain({"error": {"type": "overloaded", "message": HALF}}, 529)
     one, _ = recorded(tmp_path / "run.json", URLS["openai-chat"], answer)
@@ -166,7 +166,7 @@ def test_an_error_with_half_of_a_pair_is_read(tmp_path: Path) -> None:
 
 
 def deep() -> Payload:
-    """A value of 400 lists in one another."""
+    """Return a value of 400 nested lists."""
     value: Payload = "inside"
     for _ in range(400):
         value = [value]
@@ -175,8 +175,8 @@ def deep() -> Payload:
 
 @pytest.mark.parametrize("odd", ["NaN", "-Infinity", "1e999", json.dumps(deep())], ids=["nan", "inf", "1e999", "deep"])
 @pytest.mark.parametrize("way", ["plain", "streamed", "cut off"])
-def test_what_json_has_no_word_for_costs_nothing_beside_it(tmp_path: Path, odd: str, way: str) -> None:
-    """A log-probability that is no number, or a value nested too deep, leaves the rest of an answer readable."""
+def test_a_value_that_json_cannot_express_hides_nothing_beside_it(tmp_path: Path, odd: str, way: str) -> None:
+    """A log-probability that is not a number, or a value nested too deep, leaves the rest of an answer readable."""
     delta = "message" if way == "plain" else "delta"
     choice = {"index": 0, delta: {"content": "hi"}, "finish_reason": "stop", "logprobs": {"odd": "ODD"}}
     text = json.dumps({"choices": [choice]}).replace('"ODD"', odd)
@@ -199,8 +199,8 @@ def test_what_json_has_no_word_for_costs_nothing_beside_it(tmp_path: Path, odd: 
 
 
 @pytest.mark.parametrize("way", ["plain", "streamed"])
-def test_arguments_that_are_no_strict_json_stay_text(tmp_path: Path, way: str) -> None:
-    """Arguments in which a model writes NaN are recorded as the model wrote them."""
+def test_arguments_that_are_not_strict_json_stay_text(tmp_path: Path, way: str) -> None:
+    """If a model writes NaN in arguments, they are recorded as the model wrote them."""
     called = {"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"x": NaN}'}}
     members = {"delta" if way == "streamed" else "message": {"tool_calls": [called]}, "finish_reason": "tool_calls"}
     body = {"choices": [{"index": 0, **members}]}

@@ -1,4 +1,4 @@
-"""Streams of responses that are made in the background: broken off, resumed, open while they are polled."""
+"""Streams of background responses: broken off, resumed, or open while they are polled."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from trace_recorder import TrajectoryRecorder, load, replay, validate
 
 @pytest.mark.parametrize("streamed", [True, False])
 def test_a_stream_that_broke_off_is_fetched(tmp_path: Path, *, streamed: bool) -> None:
-    """The fetched part is the rest of the stream or all of it; the streamed part stays recorded."""
+    """The fetched part is the rest of the stream or all of it. The streamed part stays recorded."""
     path = tmp_path / "run.json"
     begin = event("response.created", 0, response=response("in_progress"))
     delta = event("response.output_text.delta", 1, item_id="msg_1", output_index=0, content_index=0, delta="He")
@@ -55,8 +55,8 @@ def test_a_stream_that_broke_off_is_fetched(tmp_path: Path, *, streamed: bool) -
     assert document(path)[0]["response"]["content"] == "Here."
 
 
-def test_leaving_a_polled_stream_at_its_end_loses_nothing(tmp_path: Path) -> None:
-    """The last event, and with it the answer, has arrived."""
+def test_closing_a_polled_stream_at_its_end_loses_nothing(tmp_path: Path) -> None:
+    """The last event has arrived, and with it the answer."""
     path = tmp_path / "run.json"
     with recorded_client(path, QUEUED, stream(streamed_final(), SILENCE)) as (client, _):
         ask(client)
@@ -68,7 +68,7 @@ def test_leaving_a_polled_stream_at_its_end_loses_nothing(tmp_path: Path) -> Non
     assert (call.response.content, call.complete) == ("Here.", True)
 
 
-def test_a_stream_that_is_still_open_can_be_polled(tmp_path: Path) -> None:
+def test_an_open_stream_can_be_polled(tmp_path: Path) -> None:
     """The later end of the stream does not replace the answer of the poll."""
     path = tmp_path / "run.json"
     begin = event("response.created", 0, response=response("in_progress"))
@@ -84,8 +84,8 @@ def test_a_stream_that_is_still_open_can_be_polled(tmp_path: Path) -> None:
     chunks.close()
 
 
-def test_what_follows_a_fetched_answer_is_a_new_call(tmp_path: Path) -> None:
-    """A request that follows a fetched answer is a new call, even the same request after a broken stream."""
+def test_a_request_after_a_fetched_answer_is_a_new_call(tmp_path: Path) -> None:
+    """It is a new call even if it equals the request of a broken stream."""
     path = tmp_path / "run.json"
     begin = event("response.created", 0, response=response("in_progress"))
     second = event("response.completed", 1, response=response("completed", said("Second."), number=2))
@@ -98,8 +98,8 @@ def test_what_follows_a_fetched_answer_is_a_new_call(tmp_path: Path) -> None:
     assert [call.response.content for call in interactions(path)] == ["Here.", "Second."]
 
 
-def test_a_tool_that_ran_for_a_streamed_call_stays_with_it(tmp_path: Path) -> None:
-    """The response that is fetched then has the call again, and another one like it."""
+def test_a_tool_run_for_a_streamed_call_stays_with_it(tmp_path: Path) -> None:
+    """The response that is fetched then has the same tool call again, and a second equal one."""
     path = tmp_path / "run.json"
     first = [CALL, {**CALL, "id": "fc_2", "call_id": "call_2"}]
     events = [
@@ -126,8 +126,8 @@ def test_a_tool_that_ran_for_a_streamed_call_stays_with_it(tmp_path: Path) -> No
     assert {result.call_id: result.result for result in step.tool_results} == {"call_1": "first", "call_2": "second"}
 
 
-def test_a_google_stream_that_was_resumed_is_not_taken_for_the_answer(tmp_path: Path) -> None:
-    """The resumed stream has only the end of the answer. The file says so."""
+def test_a_resumed_google_stream_is_not_taken_for_the_answer(tmp_path: Path) -> None:
+    """The resumed stream has only the end of the answer, and the file says so."""
     path = tmp_path / "run.json"
     begun = {"id": "v1_abc", "object": "interaction", "status": "in_progress", "model": "g"}
     tail = [
@@ -146,7 +146,7 @@ def test_a_google_stream_that_was_resumed_is_not_taken_for_the_answer(tmp_path: 
     assert (call.response.content, len(endings(path))) == (None, 1)
 
 
-def test_a_fetched_answer_of_odd_json_takes_the_place_of_the_stream(tmp_path: Path) -> None:
+def test_a_fetched_answer_of_lenient_json_replaces_the_stream(tmp_path: Path) -> None:
     """The answer is recorded as text, and can be read."""
     path = tmp_path / "run.json"
     begin = event("response.created", 0, response=response("in_progress"))
@@ -177,8 +177,8 @@ def test_a_polled_stream_is_replayed(tmp_path: Path) -> None:
     assert asyncio.run(again()) == ["Here."]
 
 
-def test_half_a_poll_at_the_end_of_the_process_is_not_on_file(tmp_path: Path) -> None:
-    """The exit writes the received parts of calls, but not of polls."""
+def test_an_incomplete_poll_at_the_exit_is_not_recorded(tmp_path: Path) -> None:
+    """At the exit, the received parts of calls are written, but not those of polls."""
     agent = """
         import sys, threading, time, openai, trace_recorder
         recorder = trace_recorder.TrajectoryRecorder(sys.argv[1] + "/run.json")
@@ -199,7 +199,7 @@ def test_half_a_poll_at_the_end_of_the_process_is_not_on_file(tmp_path: Path) ->
     assert [finding for finding in validate(path).findings if finding.severity == "error"] == []
 
 
-def test_a_response_that_was_polled_before_its_stream_ended_is_written_once(tmp_path: Path) -> None:
+def test_a_response_polled_before_its_stream_ended_is_written_once(tmp_path: Path) -> None:
     """A further poll after the end of the stream writes nothing new."""
     path = tmp_path / "run.json"
     begin = event("response.created", 0, response=response("in_progress"))

@@ -1,4 +1,4 @@
-"""A stream can be given again exactly as it came: each chunk that a server sent, and when the caller had it."""
+"""A stream can be replayed exactly as received: each chunk of the server, and the time at which the caller got it."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ CALLERS: dict[str, tuple[Caller, list[bytes]]] = {
 
 
 def recorded(path: Path, caller: Caller, *answers: Answer, **limits: int) -> LLMInteraction:
-    """The interaction of one call."""
+    """Return the interaction of the only call."""
     with serving(*answers) as server, limited(**limits)(path, strict=True) as recorder:
         caller(server.url, recorder)
     [one] = load(path).llm_interactions
@@ -158,15 +158,15 @@ def as_came(interaction: LLMInteraction) -> list[bytes]:
     assert times == sorted(times)
     assert interaction.time_to_first_token_seconds == pytest.approx(
         times[0], rel=0, abs=0.000501
-    )  # a half and one millionth
+    )  # a half and a millionth
     assert times[-1] <= (interaction.duration_seconds or 0) + 0.001
     assert b"".join(data for _, data in interaction.raw_chunks).decode("utf-8", "replace") == interaction.raw_stream
     return [data for _, data in interaction.raw_chunks]
 
 
 @pytest.mark.parametrize("name", CALLERS)
-def test_a_stream_is_on_file_chunk_by_chunk(name: str, tmp_path: Path) -> None:
-    """With each SDK, sync and async, the recorded chunks are the server's chunks, in order of time."""
+def test_a_stream_is_recorded_chunk_by_chunk(name: str, tmp_path: Path) -> None:
+    """With each SDK, sync and async, the recorded chunks are the server's chunks, in the order of time."""
     caller, sent = CALLERS[name]
     media = "application/x-ndjson" if sent is OLLAMA else "text/event-stream"
 
@@ -177,10 +177,8 @@ def test_a_stream_is_on_file_chunk_by_chunk(name: str, tmp_path: Path) -> None:
 
 @settings(max_examples=20)
 @given(st.lists(st.integers(1, 900), max_size=12), st.sampled_from([1, 300, 64 * 1024]))
-def test_wherever_a_server_cuts_its_chunks(
-    tmp_path_factory: pytest.TempPathFactory, lengths: list[int], flushed: int
-) -> None:
-    """Chunks that end in the middle of events, letters or recorded parts come back as they were sent."""
+def test_chunks_may_end_anywhere(tmp_path_factory: pytest.TempPathFactory, lengths: list[int], flushed: int) -> None:
+    """Chunks that end in the middle of events, letters or recorded parts are read as they were sent."""
     text = b"".join(OPENAI)
     cuts = sorted({sum(lengths[: at + 1]) for at in range(len(lengths))})
     sent = [part for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True) if (part := text[start:end])]
@@ -192,8 +190,8 @@ def test_wherever_a_server_cuts_its_chunks(
 
 
 @pytest.mark.parametrize(("encoding", "flush"), [("gzip", zlib.Z_SYNC_FLUSH), ("gzip", zlib.Z_NO_FLUSH)])
-def test_chunks_are_those_of_the_text(encoding: str, flush: int, tmp_path: Path) -> None:
-    """Each chunk of an encoded stream has the text that it decoded to; a chunk without text is not recorded."""
+def test_chunks_of_an_encoded_stream_have_their_text(encoding: str, flush: int, tmp_path: Path) -> None:
+    """Each chunk has the text to which it was decoded. A chunk without text is not recorded."""
     packer = zlib.compressobj(wbits=31)
     packed = [packer.compress(one) + packer.flush(flush) for one in OPENAI]
     packed[-1] += packer.flush()
@@ -207,7 +205,7 @@ def test_chunks_are_those_of_the_text(encoding: str, flush: int, tmp_path: Path)
 
 
 def test_the_first_token_is_the_first_text(tmp_path: Path) -> None:
-    """A chunk with only the header of its encoding is not the first token: the time is that of the first text."""
+    """A chunk with only the header of its encoding is not the first token. The time is that of the first text."""
     packer = zlib.compressobj(wbits=31)
     header = packer.compress(OPENAI[0])
     rest = packer.flush(zlib.Z_SYNC_FLUSH) + packer.compress(b"".join(OPENAI[1:])) + packer.flush()
@@ -220,8 +218,8 @@ def test_the_first_token_is_the_first_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [7, 10_000])
-def test_frames_are_on_file_as_lines_of_text(size: int, tmp_path: Path) -> None:
-    """A client of any library may read Bedrock's frames: here httpx, without boto3."""
+def test_frames_are_recorded_as_lines_of_text(size: int, tmp_path: Path) -> None:
+    """A client of any library may receive Bedrock's frames: here httpx, without boto3."""
 
     def ask(url: str, recorder: TrajectoryRecorder) -> None:
         with recorder.wrap(httpx.Client()) as client:
@@ -235,7 +233,7 @@ def test_frames_are_on_file_as_lines_of_text(size: int, tmp_path: Path) -> None:
     assert [json.loads(line)["headers"][":event-type"] for line in lines][::10] == ["messageStart", "messageStop"]
 
 
-def test_masked_chunks_end_where_they_did(tmp_path: Path) -> None:
+def test_a_masked_chunk_ends_at_the_same_place(tmp_path: Path) -> None:
     """A secret is masked in the chunk that had it. All other chunks are as they were sent."""
     secret = chat_chunk("my key is sk-proj-A1b2C3d4E5f6G7h8I9j0K1l2M3n4")
     sent = [OPENAI[0], secret[:150], secret[150:], *OPENAI[1:]]
@@ -247,7 +245,7 @@ def test_masked_chunks_end_where_they_did(tmp_path: Path) -> None:
     assert b"".join(came[1:3]) == chat_chunk("my key is [REDACTED:openai-key]")
 
 
-def test_what_had_come_of_a_stream_that_broke_off(tmp_path: Path) -> None:
+def test_chunks_of_a_broken_stream_are_recorded(tmp_path: Path) -> None:
     """The received part is recorded chunk by chunk."""
 
     def leave(url: str, recorder: TrajectoryRecorder) -> None:
@@ -260,10 +258,10 @@ def test_what_had_come_of_a_stream_that_broke_off(tmp_path: Path) -> None:
     assert (as_came(one), one.complete) == (OPENAI[: len(as_came(one))], False)
 
 
-def test_older_journals_do_not_say(tmp_path: Path) -> None:
-    """Streams of older journals are read as before, and have no chunks.
+def test_older_journals_have_no_chunks(tmp_path: Path) -> None:
+    """Streams of older journals are read as before, without chunks.
 
-    A plain answer, or a document without a journal, has none either.
+    A plain answer and a document alone have no chunks either.
     """
     writing = Writing(tmp_path / "run.jsonl")
     writing.request(1, asked({"role": "user", "content": "q"}))

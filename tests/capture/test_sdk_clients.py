@@ -1,4 +1,4 @@
-"""Finding the transports inside each SDK's client."""
+"""Finding the transports within each SDK's client."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def test_a_call_of_each_client_is_recorded_once(tmp_path: Path, name: str) -> No
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_no_key_is_on_file(tmp_path: Path, name: str) -> None:
-    """The key or token of a client appears in neither file."""
+def test_no_key_is_in_the_files(tmp_path: Path, name: str) -> None:
+    """The key or token of a client is in neither file."""
     call, body, *_ = CALLS[name]
     echo = {**body, "echo": "a-key-of-the-client, sk-the-openai-client, a-token-of-the-client"}
     with serving(plain(echo)) as server, TrajectoryRecorder(directory=tmp_path) as recorder:
@@ -61,7 +61,7 @@ def test_no_key_is_on_file(tmp_path: Path, name: str) -> None:
     assert [key for key in keys if key in sent and key in written] == []
 
 
-def test_keys_in_headers_and_urls_are_not_on_file(tmp_path: Path) -> None:
+def test_keys_in_headers_and_urls_are_not_in_the_files(tmp_path: Path) -> None:
     """Keys in extra headers, in the URL's query and in its user part are not recorded."""
     with serving(plain(CHAT)) as server, TrajectoryRecorder(directory=tmp_path) as recorder:
         url = server.url.replace("http://", "http://user:the-password-of-the-url@")

@@ -1,4 +1,4 @@
-"""Loops that an SDK runs itself, calling the model and the user's tools until it has an answer."""
+"""Loops that an SDK runs itself: it calls the model and the user's tools until it has an answer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ QUESTION: Payload = [{"role": "user", "content": "hello"}]
 
 
 class NoWeatherError(Exception):
-    """A tool's own."""
+    """The tool's own exception."""
 
 
 def weather(city: str) -> str:

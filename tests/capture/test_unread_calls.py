@@ -1,4 +1,4 @@
-"""Requests to a model's host at an address that no reader knows: the host is a gap of the run, once."""
+"""Requests to a model's host with a URL that no reader knows: the host is a gap of the run, once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GAP = ("record a request to localhost", "no dialect has this address")
 
 @pytest.fixture
 def url(monkeypatch: pytest.MonkeyPatch) -> Payload:
-    """The address of a model's server, by its name, which a variable of the environment has."""
+    """Return the URL of a model's server by its host name, which an environment variable has."""
     with serving(plain(CHAT)) as server:
         address = f"{server.url.replace('127.0.0.1', 'localhost')}/v1"
         monkeypatch.setenv("OPENAI_BASE_URL", address)
@@ -30,8 +30,8 @@ def gaps(path: Path) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("library", ["httpx", "httpx2", "requests"])
-def test_a_host_is_a_gap_once(tmp_path: Path, url: str, library: str) -> None:
-    """Each seam records the host once, however often it is called. LLM calls are recorded too."""
+def test_an_unread_host_is_a_gap_once(tmp_path: Path, url: str, library: str) -> None:
+    """Each way of capture records the host once, however often it is called. LLM calls are recorded too."""
     http = import_module(library)
     with TrajectoryRecorder(tmp_path / "a.json", strict=True):
         instrument()
@@ -46,8 +46,8 @@ def test_a_host_is_a_gap_once(tmp_path: Path, url: str, library: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["files", "responses/input_tokens", "traces/ingest"])
-def test_work_around_calls_is_no_gap(tmp_path: Path, url: str, path: str) -> None:
-    """Uploads, counts of tokens and traces are no calls; nor is a request that only reads."""
+def test_requests_that_are_no_calls_are_no_gaps(tmp_path: Path, url: str, path: str) -> None:
+    """Uploads, counts of tokens, traces, and requests that only read are not calls."""
     with TrajectoryRecorder(tmp_path / "a.json") as recorder, recorder.wrap(import_module("httpx").Client()) as client:
         client.post(f"{url}/{path}", json={})
         client.get(f"{url}/models")
@@ -55,7 +55,7 @@ def test_work_around_calls_is_no_gap(tmp_path: Path, url: str, path: str) -> Non
     assert gaps(tmp_path / "a.json") == []
 
 
-def test_no_run_is_begun_for_it(tmp_path: Path, url: str) -> None:
+def test_an_unread_host_begins_no_run(tmp_path: Path, url: str) -> None:
     """A recorder that waits for its first call leaves no file."""
     recorder = TrajectoryRecorder(tmp_path / "a.json")
     instrument(recorder=recorder)
@@ -67,8 +67,8 @@ def test_no_run_is_begun_for_it(tmp_path: Path, url: str) -> None:
     assert [*tmp_path.iterdir()] == []
 
 
-def test_another_server_is_no_gap(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A host where no model is known to be may be asked for anything."""
+def test_a_host_without_a_known_model_is_no_gap(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests of any kind to such a host are ignored."""
     monkeypatch.delenv("OPENAI_BASE_URL")
     with TrajectoryRecorder(tmp_path / "a.json") as recorder, recorder.wrap(import_module("httpx").Client()) as client:
         client.post(f"{url}/images/generations", json={})

@@ -1,4 +1,4 @@
-"""Runs whose model was called by clients that no seam of ours sees: a warning says so, once."""
+"""Runs whose model was called by clients that we cannot capture: a warning says so, once."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BEGIN = """
 
 
 def told(code: str, path: Path, *answers: Answer) -> list[str]:
-    """Return what a process whose model is on this machine writes to stderr."""
+    """Return what a process writes to stderr whose model is on this machine."""
     with serving(*(answers or [plain(CHAT)])) as server:
         url = server.url.replace("127.0.0.1", "localhost")
         ended = python(BEGIN + code, f"{url}/v1/chat/completions", path)
@@ -45,7 +45,7 @@ def told(code: str, path: Path, *answers: Answer) -> list[str]:
 
 
 @pytest.mark.parametrize("library", UNSEEN)
-def test_a_run_of_an_instrumented_process_says_who_was_not_seen(library: str, tmp_path: Path) -> None:
+def test_an_instrumented_run_without_calls_is_warned_of(library: str, tmp_path: Path) -> None:
     """The warning names the first run without a call, the library and the host. Later runs print nothing."""
     code = f"""
     instrument()
@@ -59,7 +59,7 @@ def test_a_run_of_an_instrumented_process_says_who_was_not_seen(library: str, tm
 
 
 @pytest.mark.parametrize("end", ["recorder.finalize()", "pass"])
-def test_a_client_that_nobody_wrapped_is_named(end: str, tmp_path: Path) -> None:
+def test_a_client_that_was_not_wrapped_is_named(end: str, tmp_path: Path) -> None:
     """The client is named without instrument() too, at the end of the run or of the process."""
     code = f"""
     import httpx
@@ -78,7 +78,7 @@ def test_a_client_that_nobody_wrapped_is_named(end: str, tmp_path: Path) -> None
     [("client.post(URL, json={})", 0), (f"client.post(URL, json={{}}); {UNSEEN['urllib']}", 1)],
     ids=["before the run", "during the run"],
 )
-def test_a_run_of_which_a_part_was_seen(during: str, lines: int, tmp_path: Path) -> None:
+def test_a_partly_recorded_run_is_warned_of(during: str, lines: int, tmp_path: Path) -> None:
     """The warning names the library and the host of connections during the run, and says what to do."""
     code = f"""
     import httpx
@@ -95,7 +95,7 @@ def test_a_run_of_which_a_part_was_seen(during: str, lines: int, tmp_path: Path)
     assert all("/a.json may lack LLM calls: urllib connected to localhost. Clients of httpx" in line for line in said)
 
 
-def test_a_recorder_that_waits_for_its_first_call_says_it(tmp_path: Path) -> None:
+def test_a_recorder_that_waits_for_its_first_call_warns_at_the_exit(tmp_path: Path) -> None:
     """The run of such a recorder begins at the end of the process, and the warning is printed there."""
     code = f"""
     recorder = TrajectoryRecorder("a.json")
@@ -114,8 +114,8 @@ def test_a_recorder_that_waits_for_its_first_call_says_it(tmp_path: Path) -> Non
     ],
     ids=["by hand", "not a model"],
 )
-def test_nothing_is_said_otherwise(code: str, tmp_path: Path) -> None:
-    """A run whose calls are recorded by hand, and hosts where no model is known to be, cause no warning."""
+def test_other_runs_get_no_warning(code: str, tmp_path: Path) -> None:
+    """A run whose calls are recorded by hand, and hosts without a known model, cause no warning."""
     code = f"""
     with TrajectoryRecorder("a.json") as recorder:
         {code}
@@ -124,7 +124,7 @@ def test_nothing_is_said_otherwise(code: str, tmp_path: Path) -> None:
     assert told(code, tmp_path) == []
 
 
-def test_nothing_is_said_of_what_passes_our_transports(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_captured_and_other_requests_cause_no_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """No warning comes for requests to other hosts, through our transports, or outside of a run."""
     with serving(plain({"data": []})) as server, pytest.MonkeyPatch.context() as patch:
         url = server.url.replace("127.0.0.1", "localhost") + "/v1"
@@ -150,8 +150,10 @@ def test_nothing_is_said_of_what_passes_our_transports(tmp_path: Path, caplog: p
     assert (len(server.requests), caplog.record_tuples) == (3, [])
 
 
-def test_what_looks_names_up_is_restored(tmp_path: Path) -> None:
-    """During a recording the function of `socket` is ours. A function that somebody put around it stays."""
+def test_the_function_of_socket_is_restored(tmp_path: Path) -> None:
+    """During a recording the function of `socket` that looks names up is ours. A function that somebody put around it
+    stays.
+    """
     original = socket.getaddrinfo
     with TrajectoryRecorder(tmp_path / "a.json"), TrajectoryRecorder(tmp_path / "b.json"):
         within = socket.getaddrinfo

@@ -1,4 +1,4 @@
-"""Wrapping and unwrapping clients: which recorder a client is bound to, and what it follows."""
+"""Wrapping and unwrapping clients: to which recorder a client is bound, and which one it follows."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_wrapped_client_is_the_same_object() -> None:
 
 
 def test_google_clients_are_restored() -> None:
-    """unwrap gives a google-genai client its transports and its inner clients' class back."""
+    """`unwrap` gives a google-genai client its own transports and its inner clients' class again."""
     client = genai.Client(api_key="k")
     inner = client._api_client._async_httpx_client
     before = client._api_client._httpx_client._transport, inner._transport, vars(inner).keys()
@@ -53,7 +53,7 @@ def test_google_clients_are_restored() -> None:
     client.close()
 
 
-def test_proxies_are_recorded_too(tmp_path: Path) -> None:
+def test_calls_through_proxies_are_recorded(tmp_path: Path) -> None:
     """A call that goes through a mounted transport is recorded."""
     with serving(plain(CHAT)) as server, TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
         mounts = {"http://": httpx2.HTTPTransport()}
@@ -66,7 +66,7 @@ def test_proxies_are_recorded_too(tmp_path: Path) -> None:
 
 
 def test_copies_of_a_client_are_recorded_once(tmp_path: Path) -> None:
-    """with_options() and copy() share the recording, and wrapping a copy or the client again adds nothing."""
+    """`with_options()` and `copy()` share the recording. Wrapping a copy, or the client again, changes nothing."""
     with serving(plain(CHAT)) as server, TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
         client = recorder.wrap(recorder.wrap(_openai(server)))
         recorder.wrap(client.with_options(timeout=5)).chat.completions.create(model="m", messages=ASK)
@@ -88,8 +88,8 @@ def test_http_clients_of_both_libraries_can_be_wrapped(tmp_path: Path, module: o
     assert one.response.content == "hi"
 
 
-def test_http_client_makes_a_recording_client(tmp_path: Path) -> None:
-    """http_client() follows the context, and serves an SDK that takes it."""
+def test_http_client_returns_a_recording_client(tmp_path: Path) -> None:
+    """`http_client()` follows the context, and can be given to an SDK."""
     with serving(plain(CHAT)) as server, TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
         with openai.OpenAI(api_key="k", base_url=f"{server.url}/v1", http_client=http_client()) as client:
             client.chat.completions.create(model="m", messages=ASK)
@@ -97,8 +97,8 @@ def test_http_client_makes_a_recording_client(tmp_path: Path) -> None:
     assert len(load(recorder.trajectory_path).llm_interactions) == 1
 
 
-def test_async_http_client_makes_a_recording_client(tmp_path: Path) -> None:
-    """async_http_client() can be bound to a recorder and a provider."""
+def test_async_http_client_returns_a_recording_client(tmp_path: Path) -> None:
+    """`async_http_client()` can be bound to a recorder and a provider."""
 
     async def call(url: str, recorder: TrajectoryRecorder) -> None:
         made = async_http_client(recorder=recorder, provider="doubao")
@@ -119,8 +119,8 @@ def test_an_unknown_client_is_refused() -> None:
         wrap(object())
 
 
-def test_one_http_client_is_not_bound_to_two_recorders(tmp_path: Path) -> None:
-    """Binding a second client on one HTTP client to a second recorder is refused while the first runs."""
+def test_an_http_client_is_not_bound_to_two_recorders(tmp_path: Path) -> None:
+    """If two clients share an HTTP client, the second cannot be bound to a second recorder while the first runs."""
     with httpx2.Client() as shared:
         first, second = (openai.OpenAI(api_key="k", http_client=shared) for _ in range(2))
         with TrajectoryRecorder(directory=tmp_path) as one, TrajectoryRecorder(directory=tmp_path) as other:
@@ -131,8 +131,8 @@ def test_one_http_client_is_not_bound_to_two_recorders(tmp_path: Path) -> None:
             assert later.wrap(second) is second
 
 
-def test_a_binding_moves_with_a_warning(tmp_path: Path) -> None:
-    """Wrapping by another recorder moves the client to it, with a warning while the first still runs."""
+def test_wrapping_by_a_second_recorder_moves_the_client(tmp_path: Path) -> None:
+    """The client moves to the second recorder, with a warning if the first still runs."""
     with serving(plain(CHAT)) as server, TrajectoryRecorder(directory=tmp_path) as first:
         client = first.wrap(_openai(server))
         with TrajectoryRecorder(directory=tmp_path) as other:
@@ -145,7 +145,7 @@ def test_a_binding_moves_with_a_warning(tmp_path: Path) -> None:
     assert recorded == [0, 1]
 
 
-def test_one_client_follows_many_runs(tmp_path: Path) -> None:
+def test_a_client_follows_many_runs(tmp_path: Path) -> None:
     """A client that follows the context records each concurrent run to its own file."""
 
     async def agent(client: openai.AsyncOpenAI, number: int) -> tuple[Path, int]:
@@ -167,8 +167,8 @@ def test_one_client_follows_many_runs(tmp_path: Path) -> None:
     assert prompts == [[str(number)] * 3 for _, number in runs]
 
 
-def test_a_thread_without_context_falls_back_to_the_only_run(tmp_path: Path) -> None:
-    """A call in a plain thread goes to the only recorder running; where several run, it leaves a gap in each."""
+def test_a_thread_without_a_context_uses_the_only_run(tmp_path: Path) -> None:
+    """A call in a plain thread goes to the only running recorder. If several run, it leaves a gap in each."""
     with serving(plain(CHAT)) as server:
         client = wrap(_openai(server))
 
@@ -189,8 +189,8 @@ def test_a_thread_without_context_falls_back_to_the_only_run(tmp_path: Path) -> 
     assert [[gap.what for gap in trajectory.gaps] for trajectory in loaded] == [["record an LLM call"]] * 2
 
 
-def test_a_client_of_an_ended_run_goes_on_unrecorded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """After finalize a bound client works as if unwrapped, with one warning."""
+def test_a_client_of_an_ended_run_works_unrecorded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """After `finalize` a bound client works as if unwrapped, with one warning."""
     with serving(plain(CHAT)) as server:
         with TrajectoryRecorder(directory=tmp_path) as recorder:
             client = recorder.wrap(_openai(server))

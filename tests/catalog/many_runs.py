@@ -1,4 +1,4 @@
-"""Directories with runs of many kinds, for the tests of the index, and a plain answer to each query."""
+"""Directories with runs of many kinds, for the tests of the index, and a simple evaluation of each query."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ WORDS = ("alpha", "beta", "Gamma", "exit code 1", "naïve café", "foo-bar_baz",
 TOOLS = ("bash", "read file", "a>b")
 MODELS = (("openai", "gpt-4o"), ("anthropic", "claude-x"), ("ollama", "m"))
 QUERY_FIELDS = ("words", *FIELDS)
-"""Every field of the language, and words without one."""
+"""Every field of the query language, and words without a field."""
 
 
 def record_run(path: Path, seed: int) -> Path:
-    """Record a run by hand; equal seeds give runs that say the same."""
+    """Record a run by hand. Equal seeds give runs with equal contents."""
     chosen = random.Random(seed)
     provider, model = chosen.choice(MODELS)
     task, metadata = f"Task {chosen.choice(WORDS[:5])}", {"env": chosen.choice("ab")}
@@ -53,7 +53,7 @@ def record_run(path: Path, seed: int) -> Path:
 
 
 def _run_tools(run: TrajectoryRecorder, calls: list[dict[str, Any]], *, fails: bool) -> None:
-    """Run the tools of some calls; the first one may fail."""
+    """Run the tools of some calls, of which the first may fail."""
     for number, call in enumerate(calls):
         with suppress(ValueError), run.tool_call(call["name"], call["arguments"], call["id"]):
             if fails and number == 0:
@@ -61,7 +61,7 @@ def _run_tools(run: TrajectoryRecorder, calls: list[dict[str, Any]], *, fails: b
 
 
 def settle(directory: Path) -> None:
-    """Make the files of runs look older than this moment, so that an index keeps them."""
+    """Set the times of runs' files to earlier than this moment, so that an index keeps them."""
     for path in directory.rglob("*.json*"):
         if path.is_file():
             then = path.stat().st_mtime - 10
@@ -69,7 +69,7 @@ def settle(directory: Path) -> None:
 
 
 def make_runs(directory: Path, count: int) -> Path:
-    """Make runs in several directories, and among them files that are no runs, and an unfinished one."""
+    """Write runs to several directories, with files between them that are not runs, and an unfinished run."""
     for seed in range(count):
         record_run(directory / ("", "below", "below/deeper")[seed % 3] / f"run{seed}.json", seed)
     (directory / "damaged.json").write_text("{}")
@@ -85,7 +85,7 @@ def make_runs(directory: Path, count: int) -> Path:
 
 
 def matches(run: Trajectory, query: str) -> bool:
-    """Whether a run matches a query, by plain Python over its values."""
+    """Return whether a run matches a query, by plain Python over its values."""
     return all(_matches(run, term) is not term.negated for term in parse_query(query))
 
 
@@ -160,7 +160,7 @@ def _has_what_is_named(run: Trajectory, term: Term, value: str) -> bool:
 
 
 def plain_texts(run: Trajectory) -> list[str]:
-    """Return all texts that were sent, answered, or given to tools."""
+    """Return all texts that were sent, answered, or returned by tools."""
     texts = []
     for call in run.llm_interactions:
         texts += [message.content for message in call.input_messages if isinstance(message.content, str)]
@@ -182,7 +182,7 @@ def _compares(number: float | None, term: Term) -> bool:
 
 
 def _tokens(text: str) -> list[str]:
-    """Cut a text as unicode61 does, for the characters that occur here."""
+    """Split a text into tokens as unicode61 does, for the characters that occur here."""
     plain = text.lower().translate(str.maketrans("ïéέ", "ieε"))
     return [token.lower() for token in re.findall(r"[^\W_]+", _storable(plain))]
 
@@ -196,7 +196,7 @@ def _storable(text: str) -> str:
 
 
 def random_query(chosen: random.Random, runs: Sequence[Trajectory] = (), field: str = "") -> str:
-    """Return a query of one to three terms; the first one is of a field, if one is given."""
+    """Return a query of one to three terms, the first of which has the given field, if any."""
     fields = [field or chosen.choice(QUERY_FIELDS), *chosen.choices(QUERY_FIELDS, k=chosen.randint(0, 2))]
     return " ".join(chosen.choice(["", "", "-"]) + _random_term(chosen, runs, field) for field in fields)
 
@@ -205,7 +205,7 @@ def _random_term(chosen: random.Random, runs: Sequence[Trajectory], field: str) 
     relation, word = chosen.choice(["<", "<=", ">", ">=", "="]), chosen.choice(WORDS[:8])
     if field in NUMBERS:
         known = [number for run in runs if (number := _numbers(run)[field]) is not None]
-        if field == "cost":  # sums of fractions depend on their order, so no query asks for the sum itself
+        if field == "cost":  # a sum of fractions depends on their order, so no query compares a sum
             known = [number * chosen.choice([0.9, 1.1]) for number in known]
         return f"{field}{chosen.choice([relation, f':{relation}', ':'])}{chosen.choice([0, 1, 2, 4, *known])!r}"
     part, tool = chosen.choice(word.split()), f'"{chosen.choice([*TOOLS, "none"])}"'

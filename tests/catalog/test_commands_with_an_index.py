@@ -1,4 +1,4 @@
-"""Commands and the viewer's list answer with an index as they do without one, also if it is out of date."""
+"""Commands and the viewer's list give the same with an index as without, also if the index is out of date."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def directory(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_a_command_answers_as_without(directory: Path, command: list[str]) -> None:
+def test_a_command_gives_the_same_without_an_index(directory: Path, command: list[str]) -> None:
     """The output, the messages and the exit code are the same with an index and without."""
     name, *options = command
     without = (
@@ -61,7 +61,7 @@ def test_a_command_answers_as_without(directory: Path, command: list[str]) -> No
     )
 
 
-def test_a_run_counts_once_however_many_paths_name_it(tmp_path: Path) -> None:
+def test_a_run_named_by_several_paths_counts_once(tmp_path: Path) -> None:
     """Runs that do not match are counted too."""
     make_runs(tmp_path, 6)
     open_index(tmp_path).update()
@@ -80,7 +80,7 @@ def with_all_costs(runs: RunList) -> dict[str, Any]:
     return runs.page(ListRequest())
 
 
-def test_the_viewers_list_is_the_same(directory: Path) -> None:
+def test_the_viewer_s_list_is_the_same(directory: Path) -> None:
     """The list has each cost without reading the calls."""
     expected = with_all_costs(RunList(directory))
     index = directory / ".trace-recorder.sqlite3"
@@ -101,7 +101,7 @@ def test_the_viewers_list_is_the_same(directory: Path) -> None:
         assert last[member] == expected[member]
 
 
-def test_figures_as_text_are_the_same_figures(directory: Path) -> None:
+def test_figures_stored_as_text_stay_the_same(directory: Path) -> None:
     """The text of a figure does not change when other figures are added to it."""
     paths = [path for path in sorted(directory.rglob("run*.json")) if path.is_file()]
     plain, read_back = Stats(), Stats()

@@ -1,4 +1,6 @@
-"""`find` gives what a plain loop over `load_all` gives: with and without an index, and with one that is out of date."""
+"""`find` gives the same as a plain loop over `load_all`: with an index, without, and with an index that is out
+of date.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def by_loop(directory: Path, query: str) -> list[Path]:
-    """The runs that match, by a loop."""
+    """Return the runs that match, by a loop."""
     return [run.path for run in load_all(directory, strict=False) if run.path and matches(run, query)]
 
 
@@ -39,8 +41,8 @@ def queries(seed: int, count: int) -> Iterator[str]:
     return (random_query(chosen) for _ in range(count))
 
 
-def test_random_queries_give_what_a_loop_gives(directory: Path, tmp_path: Path) -> None:
-    """Queries of each field. The index is elsewhere, so that the same directory is asked without it too."""
+def test_random_queries_give_the_same_as_a_loop(directory: Path, tmp_path: Path) -> None:
+    """The queries have each field. The index is elsewhere, so that the same directory is also searched without it."""
     index = open_index(directory, tmp_path / "index")
     assert index.update().runs > 15
     runs = [*load_all(directory, strict=False)]
@@ -58,8 +60,8 @@ def test_random_queries_give_what_a_loop_gives(directory: Path, tmp_path: Path) 
     assert [field for field in QUERY_FIELDS if not telling[field]] == []
 
 
-def test_an_index_that_is_out_of_date_gives_no_wrong_answer(tmp_path: Path) -> None:
-    """Runs were added, changed, deleted and damaged since."""
+def test_an_outdated_index_gives_no_wrong_answer(tmp_path: Path) -> None:
+    """Runs were added, changed, deleted and damaged since the index was written."""
     make_runs(tmp_path, 9)
     index = open_index(tmp_path)
     index.update()
@@ -78,8 +80,8 @@ def test_an_index_that_is_out_of_date_gives_no_wrong_answer(tmp_path: Path) -> N
         assert [*index.find(query)] == by_where(tmp_path, query) == by_loop(tmp_path, query), query
 
 
-def test_files_that_cannot_be_read_are_named(directory: Path) -> None:
-    """`load_all` names such files at its end. The command names them on stderr, with exit code 2."""
+def test_unreadable_files_are_named(directory: Path) -> None:
+    """`load_all` names such files at its end. The command names them on stderr, and exits with 2."""
     with pytest.raises(UnreadableRunsError, match=r"damaged\.json"):
         [*load_all(directory, where="status:completed")]
     result = invoke("find", "alpha", directory, "--paths")
@@ -89,8 +91,8 @@ def test_files_that_cannot_be_read_are_named(directory: Path) -> None:
 
 
 @pytest.mark.parametrize("with_index", [False, True])
-def test_list_says_the_same_with_an_index(directory: Path, tmp_path: Path, with_index: bool) -> None:
-    """Every figure of every run, and every selection."""
+def test_list_gives_the_same_with_an_index(directory: Path, tmp_path: Path, with_index: bool) -> None:
+    """Every figure of every run, and every selection of runs, is the same."""
     options = ["--index", tmp_path / "index"] if with_index else ["--index", tmp_path / "none"]
     if with_index:
         invoke("index", directory, "--index", tmp_path / "index")
@@ -133,16 +135,16 @@ def test_the_rows_of_find_are_those_of_list(directory: Path, tmp_path: Path) -> 
         "a " * 101,
     ],
 )
-def test_a_term_that_is_not_in_the_language_is_refused_at_once(directory: Path, query: str) -> None:
-    """The error names the terms of the language."""
+def test_an_unknown_term_is_refused_at_once(directory: Path, query: str) -> None:
+    """The error names the terms of the query language."""
     with pytest.raises(QueryError):
         load_all(directory, where=query)
     result = invoke("find", query, directory)
     assert (result.exit_code, result.stdout) == (2, "")
 
 
-def test_no_query_of_the_language_is_refused_by_the_database(tmp_path: Path) -> None:
-    """NUL characters, many terms, and a status that is named often: with an index and without one."""
+def test_the_database_accepts_every_query_of_the_language(tmp_path: Path) -> None:
+    """The queries have NUL characters, many terms, or the same status many times, with an index and without."""
     recorded(tmp_path / "run.json", "before\0after")
     settle(tmp_path)
     index = open_index(tmp_path, tmp_path / "index")
@@ -151,7 +153,7 @@ def test_no_query_of_the_language_is_refused_by_the_database(tmp_path: Path) -> 
         assert [run.path for run in load_all(tmp_path, where=query)] == [*index.find(query)] == [tmp_path / "run.json"]
 
 
-def test_a_file_with_several_runs_gives_those_that_match(tmp_path: Path) -> None:
+def test_a_file_with_several_runs_gives_the_matching_runs(tmp_path: Path) -> None:
     """The runs of the file are those that `load_all` returns."""
     rows = [
         {"messages": [{"role": "user", "content": word}, {"role": "assistant", "content": "ok"}]}
@@ -163,7 +165,7 @@ def test_a_file_with_several_runs_gives_those_that_match(tmp_path: Path) -> None
     assert [run.llm_interactions[0].input_messages[0].content for run in load_all(tmp_path, where="two")] == ["two"]
 
 
-def test_a_run_is_loaded_as_it_is(directory: Path) -> None:
+def test_where_returns_the_runs_of_load(directory: Path) -> None:
     """`where` returns the same trajectories as `load`."""
     [first, *_] = load_all(directory, where="calls>0", strict=False)
     assert first.path is not None

@@ -45,13 +45,13 @@ def asked(directory: Path, index: Path) -> list[list[Path]]:
 
 
 def is_used(directory: Path, index: Path) -> bool:
-    """Whether readers believe an index."""
+    """Return whether readers use an index."""
     with reading(index, directory) as tables:
         return tables is not None
 
 
 def cut(data: bytes, chosen: random.Random) -> bytes:
-    """A beginning of a file."""
+    """Return a beginning of a file."""
     return data[: chosen.randrange(len(data))]
 
 
@@ -64,16 +64,16 @@ def scrambled(data: bytes, chosen: random.Random) -> bytes:
 
 
 def without_pages(data: bytes, chosen: random.Random) -> bytes:
-    """A file with a page of zeros."""
+    """Return a file in which a page is zeros."""
     page = chosen.randrange(len(data) // 4096)
     return data[: page * 4096] + bytes(4096) + data[(page + 1) * 4096 :]
 
 
 @pytest.mark.parametrize("damage", [cut, scrambled, without_pages])
-def test_a_damaged_file_gives_no_wrong_answer(
+def test_a_damaged_index_gives_no_wrong_answer(
     directory: Path, tmp_path: Path, answers: list[list[Path]], damage: Callable[[bytes, random.Random], bytes]
 ) -> None:
-    """Readers do not believe it; the next indexer makes it again."""
+    """Readers ignore a damaged index, and the next indexer writes it again."""
     path = tmp_path / "index"
     index = open_index(directory, path)
     index.update()
@@ -87,14 +87,12 @@ def test_a_damaged_file_gives_no_wrong_answer(
 
 
 def write_often(directory: Path, path: Path) -> None:
-    """Bring an index up to date, with a transaction for each run: a process that is killed is often inside one."""
+    """Update an index with a transaction for each run, so that a kill often comes within a transaction."""
     open_index(directory, path).update(transaction_runs=1)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are forked")
-def test_an_index_that_was_killed_gives_no_wrong_answer(
-    directory: Path, tmp_path: Path, answers: list[list[Path]]
-) -> None:
+def test_a_killed_indexer_causes_no_wrong_answer(directory: Path, tmp_path: Path, answers: list[list[Path]]) -> None:
     """An indexer may be killed at any moment, even several times. The next indexer completes the index."""
     path = tmp_path / "index"
     chosen, context = random.Random(5), multiprocessing.get_context("fork")
@@ -116,8 +114,10 @@ def test_an_index_that_was_killed_gives_no_wrong_answer(
     assert KILLS < 20 or {*states} == {True, False}
 
 
-def test_several_indexers_at_once_make_one_index(directory: Path, tmp_path: Path, answers: list[list[Path]]) -> None:
-    """Each waits for the one before it; who reads meanwhile gets the same answers."""
+def test_several_simultaneous_indexers_write_one_index(
+    directory: Path, tmp_path: Path, answers: list[list[Path]]
+) -> None:
+    """Each indexer waits for the one before it. A reader meanwhile gets the same answers."""
     path = tmp_path / "index"
     processes = [subprocess.Popen([sys.executable, "-c", CODE, directory, path]) for _ in range(2)]
     while any(process.poll() is None for process in processes):
@@ -128,8 +128,8 @@ def test_several_indexers_at_once_make_one_index(directory: Path, tmp_path: Path
     assert asked(directory, path) == answers
 
 
-def test_only_runs_that_changed_are_read(tmp_path: Path) -> None:
-    """Runs that are gone are removed from the index."""
+def test_only_changed_runs_are_read(tmp_path: Path) -> None:
+    """Deleted runs are removed from the index."""
     make_runs(tmp_path, 6)
     index = open_index(tmp_path)
     first, second = index.update(), index.update()
@@ -145,9 +145,9 @@ def test_only_runs_that_changed_are_read(tmp_path: Path) -> None:
     assert (third.runs, third.removed, third.read) == (7, 1, 6)
 
 
-def test_what_is_deleted_is_gone_from_the_file(tmp_path: Path) -> None:
-    """The file has neither texts nor words of a deleted run, nor of a run that was written again, for example with more
-    masked.
+def test_deleted_runs_leave_no_text_in_the_index(tmp_path: Path) -> None:
+    """The file has no text or word of a deleted run, or of the earlier version of a run that was written again with
+    more masks.
     """
     for name, word in (("a", "keptword"), ("b", "secretone"), ("c", "secrettwo")):
         recorded(tmp_path / f"{name}.json", f"the {word} here", metadata={"k": word})
@@ -169,8 +169,8 @@ def test_what_is_deleted_is_gone_from_the_file(tmp_path: Path) -> None:
     assert [*tmp_path.glob(f"{INDEX_NAME}?*")] == []
 
 
-def test_the_file_is_of_its_owner_alone_and_readers_do_not_write_it(tmp_path: Path) -> None:
-    """Readers write nothing either where there is no index."""
+def test_only_the_owner_can_read_an_index_and_readers_do_not_write_it(tmp_path: Path) -> None:
+    """Readers also write no file where there is no index."""
     recorded(tmp_path / "a.json", "alpha")
     settle(tmp_path)
     invoke("find", "alpha", tmp_path)
@@ -187,8 +187,8 @@ def test_the_file_is_of_its_owner_alone_and_readers_do_not_write_it(tmp_path: Pa
     assert sorted(one.name for one in tmp_path.iterdir()) == sorted([*before, INDEX_NAME])
 
 
-def test_an_index_that_cannot_be_written_is_a_sentence(directory: Path, tmp_path: Path) -> None:
-    """One sentence says that the directory is missing, or that another program prevents the write."""
+def test_an_index_that_cannot_be_written_is_reported_in_one_sentence(directory: Path, tmp_path: Path) -> None:
+    """The sentence says that the directory is missing, or that a second program prevents the write."""
     missing = invoke("index", directory, "--index", tmp_path / "none" / "index")
     (tmp_path / "index").mkdir()
     taken = invoke("index", directory, "--index", tmp_path / "index")
@@ -198,8 +198,8 @@ def test_an_index_that_cannot_be_written_is_a_sentence(directory: Path, tmp_path
     assert "Is a directory" in taken.stderr
 
 
-def test_a_directory_that_cannot_be_written_is_told_of_the_option(tmp_path: Path) -> None:
-    """An index can be elsewhere. The sentence about another place has no such advice."""
+def test_for_a_read_only_directory_the_option_is_named(tmp_path: Path) -> None:
+    """The message says that an index can be elsewhere. The message about a different place has no such advice."""
     recorded(tmp_path / "runs" / "run.json", "alpha")
     try:
         with immutable_directory(tmp_path / "runs"):
@@ -214,7 +214,7 @@ def test_a_directory_that_cannot_be_written_is_told_of_the_option(tmp_path: Path
     assert indexed.exit_code == 0
 
 
-def test_an_index_that_is_not_intact_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_index_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader waits only while an indexer works, because only an indexer could set the time of the file."""
     recorded(tmp_path / "run.json", "alpha")
     settle(tmp_path)
@@ -228,8 +228,8 @@ def test_an_index_that_is_not_intact_is_not_waited_for(tmp_path: Path, monkeypat
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="it has no locks of this kind")
-def test_an_indexer_is_waited_for_where_there_are_no_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An indexer may be about to set the time of the file."""
+def test_without_locks_an_indexer_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a file system without locks, a reader waits, because an indexer may be about to set the time of the file."""
     recorded(tmp_path / "run.json", "alpha")
     settle(tmp_path)
     open_index(tmp_path).update()
@@ -246,8 +246,8 @@ def test_an_indexer_is_waited_for_where_there_are_no_locks(tmp_path: Path, monke
 
 
 @pytest.mark.parametrize("is_database", [False, True])
-def test_a_file_of_the_user_is_never_overwritten(tmp_path: Path, is_database: bool) -> None:
-    """A run or a database whose path is given as that of the index, or to which the index is a link."""
+def test_a_user_s_file_is_never_overwritten(tmp_path: Path, is_database: bool) -> None:
+    """The path of the index may name a run or a database, or be a link to one."""
     run = recorded(tmp_path / "run.json", "alpha")
     other = run
     if is_database:
@@ -264,8 +264,8 @@ def test_a_file_of_the_user_is_never_overwritten(tmp_path: Path, is_database: bo
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names are any bytes")
-def test_a_directory_whose_name_is_not_unicode(tmp_path: Path) -> None:
-    """An index of such a directory is made, used, and brought up to date."""
+def test_a_directory_with_a_name_that_is_not_unicode_can_have_an_index(tmp_path: Path) -> None:
+    """An index of such a directory is created, used, and updated."""
     place = tmp_path / os.fsdecode(b"r\xff")
     recorded(place / "run.json", "alpha")
     settle(place)
@@ -277,9 +277,9 @@ def test_a_directory_whose_name_is_not_unicode(tmp_path: Path) -> None:
 
 
 def test_an_index_moves_with_its_directory(tmp_path: Path) -> None:
-    """The paths in an index are relative to the directory of the index.
+    """The paths in an index are relative to the index's directory.
 
-    Elsewhere, an index is valid for one directory only.
+    An index elsewhere is valid for one directory only.
     """
     make_runs(tmp_path / "old", 3)
     open_index(tmp_path / "old").update()
@@ -291,8 +291,8 @@ def test_an_index_moves_with_its_directory(tmp_path: Path) -> None:
     assert open_index(tmp_path / "new").update().read == 1
 
 
-def test_a_text_that_many_runs_have_is_in_the_file_once(tmp_path: Path) -> None:
-    """The same is true even if the runs are in different directories."""
+def test_a_common_text_is_stored_once(tmp_path: Path) -> None:
+    """A text that many runs have is in the file once, even if the runs are in different directories."""
     for number in range(20):
         recorded(tmp_path / f"{number % 2}" / f"{number}.json", "the same answer " * 50)
     settle(tmp_path)
@@ -304,8 +304,8 @@ def test_a_text_that_many_runs_have_is_in_the_file_once(tmp_path: Path) -> None:
         assert connection.execute("SELECT count(*) FROM texts").fetchone() == (2,)
 
 
-def test_what_is_written_while_it_is_read_is_read_again(tmp_path: Path) -> None:
-    """A run that changes between the look at its files and their reading is out of date at once."""
+def test_a_run_that_changes_while_it_is_read_is_read_again(tmp_path: Path) -> None:
+    """Such a run is out of date as soon as it is in the index."""
     record_run(tmp_path / "run.json", 1)
     settle(tmp_path)
     index = open_index(tmp_path)

@@ -1,4 +1,4 @@
-"""Two thousand runs: the index, the commands and `where=` say of them what a plain loop says."""
+"""Two thousand runs: the index, the commands and `where=` give the same as a plain loop."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Loop:
     stats: Stats = field(default_factory=Stats)
 
     def add(self, run: Trajectory) -> None:
-        """Take a run."""
+        """Add a run."""
         results = [str(result.result) for step in run.agent_steps for result in step.tool_results]
         sent = [str(message.content) for call in run.llm_interactions for message in call.input_messages]
         for query, is_match in QUERIES.items():
@@ -56,7 +56,7 @@ class Loop:
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Variants of a few recorded runs, in two directories, and their index."""
+    """Write variants of a few recorded runs to two directories, with their index."""
     place = tmp_path_factory.mktemp("many")
     (place / "001").mkdir()
     for number in range(ORIGINALS):
@@ -75,8 +75,8 @@ def loop(directory: Path) -> Loop:
     return loop
 
 
-def test_find_gives_what_the_loop_gives(directory: Path, loop: Loop) -> None:
-    """Each kind of term, with the index; `where=` loads the same runs."""
+def test_find_gives_the_same_as_the_loop(directory: Path, loop: Loop) -> None:
+    """Each kind of term gives the same with the index. `where=` loads the same runs."""
     for query, expected in loop.paths.items():
         result = invoke("find", "--paths", "--", query, directory)
         assert [*map(Path, result.stdout.split())] == expected, query
@@ -84,8 +84,8 @@ def test_find_gives_what_the_loop_gives(directory: Path, loop: Loop) -> None:
     assert [run.path for run in load_all(directory, where=RARE_WORD)] == loop.paths[RARE_WORD]
 
 
-def test_commands_say_what_the_loop_says(directory: Path, loop: Loop) -> None:
-    """`list` has each run, `stats` the same figures, `grep` the files."""
+def test_commands_give_the_same_as_the_loop(directory: Path, loop: Loop) -> None:
+    """`list` has each run, `stats` the same figures, and `grep` the same files."""
     listed = json.loads(invoke("list", directory, "--json").stdout)
     counted = json.loads(invoke("stats", directory, "--json").stdout)
     named = invoke("grep", "-i", "-l", f"{RARE_WORD.upper()}$", directory).stdout.split()
@@ -98,7 +98,9 @@ def test_commands_say_what_the_loop_says(directory: Path, loop: Loop) -> None:
 
 
 def about_equal(value: Payload) -> Any:
-    """Return JSON that equals JSON with almost the same fractions: several processes add them up in another order."""
+    """Return JSON that equals JSON with nearly the same fractions, because several processes add fractions in a
+    different order.
+    """
     if isinstance(value, dict):
         return {name: about_equal(part) for name, part in value.items()}
     if isinstance(value, list):
@@ -106,8 +108,8 @@ def about_equal(value: Payload) -> Any:
     return pytest.approx(value) if isinstance(value, float) else value
 
 
-def test_runs_that_changed_are_the_only_ones_that_are_read(directory: Path, loop: Loop) -> None:
-    """Before the next update they are read for the answer, and after it they are not."""
+def test_only_changed_runs_are_read_for_an_answer(directory: Path, loop: Loop) -> None:
+    """Before the next update changed runs are read for each answer, and after it they are not."""
     path = loop.paths[RARE_WORD][0]
     assert path is not None
     path.write_bytes(path.read_bytes())

@@ -1,4 +1,4 @@
-"""Facts of runs that other programs wrote: values of any kind neither fail nor match by accident."""
+"""Facts of runs that other programs wrote: a value of any kind neither fails nor matches by accident."""
 
 from __future__ import annotations
 
@@ -55,6 +55,6 @@ UNUSUAL = Trajectory(
         ("", True),
     ],
 )
-def test_unusual_values(query: str, matches: bool) -> None:
-    """A number out of range is unknown; a lone surrogate becomes a question mark."""
+def test_unusual_values_are_stored(query: str, matches: bool) -> None:
+    """A number out of range is unknown. A lone surrogate becomes a question mark."""
     assert Matcher(parse_query(query))(UNUSUAL) is matches

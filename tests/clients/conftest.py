@@ -1,4 +1,4 @@
-"""The environment of the clients' tests: no keys, no proxies, no addresses but those that a test sets."""
+"""The environment of the clients' tests: no keys, no proxies, and only the URLs that a test sets."""
 
 from __future__ import annotations
 

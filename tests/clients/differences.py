@@ -1,7 +1,7 @@
-"""In what the documents of one agent differ that ran with seven providers: the table of `docs/clients.md`.
+"""The differences between the documents of one agent that ran with seven providers: the table of `docs/clients.md`.
 
-`python -m tests.clients.differences` prints it. A row is a member of the document, whatever its place in lists; a
-cell is every value that it has in one run, in order. Times, values of ids and numbers of records are left out.
+`python -m tests.clients.differences` prints it. A row is a member of the document, wherever it is in lists. A cell has
+every value of the member in a run, in order. Times, values of ids and numbers of records are left out.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _WHOLE = (
     "llm_interactions.response.usage.extra",
     "llm_interactions.input_messages.extra",
 )
-"""Where everything is the provider's own, and one row says so."""
+"""Members that are the provider's own everywhere, so that one row covers them."""
 
 
 def documents(directory: Path) -> dict[str, Payload]:
-    """Run the agent with each provider; the documents by its name."""
+    """Run the agent with each provider. Return the documents by the provider's name."""
     (directory / "a.txt").write_text("1\n2\n")
     (directory / "b.txt").write_text("1\n2\n3\n")
     return {provider: _run(provider, directory) for provider in PROVIDERS}
@@ -67,7 +67,7 @@ def rows(documents: dict[str, Payload]) -> dict[str, dict[str, str]]:
 
 
 def markdown(found: dict[str, Payload]) -> str:
-    """The table, as in the docs."""
+    """Return the table as the docs have it."""
     lines = [["member", *found], ["---"] * (len(found) + 1)]
     lines += [[f"`{name}`", *row.values()] for name, row in rows(found).items()]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

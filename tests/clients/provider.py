@@ -1,7 +1,7 @@
-"""Seven providers on 127.0.0.1, at seven addresses of one server, with the same small model behind all of them.
+"""Seven providers on 127.0.0.1, at seven URLs of one server, with the same small model.
 
-The dialects are the demo's. This file adds the members that two of OpenAI's likes add to its dialect. The model counts
-the lines of text files, with the tools of `examples/clients/one_agent.py`.
+The dialects are the demo's. This file adds the members that two OpenAI-compatible providers add to its dialect. The
+model counts the lines of text files, with the tools of `examples/clients/one_agent.py`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def decide(conversation: Conversation) -> Action:
 
 
 def providers() -> Callable[[Request], Answer]:
-    """Return a function that answers each request in the dialect of the provider whose name its path begins with."""
+    """Return a function that answers each request in the dialect of the provider whose name begins the path."""
     model = Model(lambda turn: decide(turn.conversation()))
     models = {name: Model(model.decide, extra) for name, extra in (("doubao", _doubao), ("openrouter", _openrouter))}
 

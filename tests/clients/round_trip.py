@@ -1,7 +1,8 @@
-"""Recorded conversations, through the to_messages form, back into requests: what comes out differs only in named kinds.
+"""Recorded conversations, converted to the to_messages form and back into requests: the rebuilt requests differ only in
+named kinds.
 
-A request of the corpus is read by its dialect's reader, its messages are written as the document has them, and the
-builder makes a request of that. `python -m tests.clients.round_trip` prints the table of `docs/clients.md`.
+A request of the corpus is read by its dialect's reader, its messages are written in the document's form, and the
+builder makes a request of them. `python -m tests.clients.round_trip` prints the table of `docs/clients.md`.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of difference, and the reason why it loses nothing, or what it loses."""
+    """A kind of difference, with the reason why it loses nothing, or with what it loses."""
 
     name: str
     applies: Callable[[Difference], bool]
@@ -89,7 +90,7 @@ _OF_A_MESSAGE = ("/input/*/type", "/input/*/id", "/input/*/status")
 
 
 def _without_first(difference: Difference) -> bool:
-    """Return whether a list equals the rest of another after its first message."""
+    """Return whether a list equals the rest of another list after its first message."""
     if not (difference.path == "/input" and isinstance(difference.recorded, list)):
         return False
     texts = [_text_alone([one]) for one in difference.recorded[1:]]
@@ -97,7 +98,7 @@ def _without_first(difference: Difference) -> bool:
 
 
 def _text_alone(value: Payload) -> str | None:
-    """The text that a value is, or that is all it has."""
+    """Return the text that a value is, or that is its only content."""
     if isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict):
         [only] = value
         return _text_alone(only.get("content", only.get("text")))
@@ -130,7 +131,7 @@ def differences(exchange: Exchange) -> list[Difference]:
 
 
 def kinds(exchange: Exchange) -> set[str]:
-    """The names of the kinds in which a request differs; a difference of no kind is itself the name."""
+    """Return the names of the kinds in which a request differs. A difference of no kind is its own name."""
     return {
         next((kind.name for kind in KINDS if kind.applies(difference)), str(difference))
         for difference in differences(exchange)
@@ -138,7 +139,9 @@ def kinds(exchange: Exchange) -> set[str]:
 
 
 def count() -> tuple[Counter[str], Counter[str], Counter[str]]:
-    """Count for each dialect the requests and the equal ones, and for each kind the requests with such a difference."""
+    """Count for each dialect the requests and the equal requests, and for each kind the requests with such a
+    difference.
+    """
     asked, same, differing = Counter[str](), Counter[str](), Counter[str]()
     for exchange in load():
         if exchange.dialect not in DIALECTS:
@@ -154,7 +157,7 @@ def count() -> tuple[Counter[str], Counter[str], Counter[str]]:
 
 
 def markdown() -> str:
-    """Both tables, as in the docs."""
+    """Return both tables as the docs have them."""
     asked, same, differing = count()
     lines = ["| dialect | requests | the same |", "| --- | --- | --- |"]
     lines += [f"| {api} | {asked[api]} | {same[api]} |" for api in DIALECTS]
@@ -175,7 +178,7 @@ def _compared(recorded: Payload, built: Payload, path: str) -> Iterator[tuple[st
 
 
 def _camel(request: Payload) -> Payload:
-    """Google's SDK writes this one member in snake case, and the server takes both."""
+    """Rename a member that Google's SDK writes in snake case. The server accepts both."""
     return json.loads(json.dumps(request).replace('"parameters_json_schema"', '"parametersJsonSchema"'))
 
 

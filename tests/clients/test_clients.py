@@ -1,4 +1,4 @@
-"""Making clients: keys, addresses, names, missing packages; which recorder they use; what importing them costs."""
+"""Creating clients: keys, URLs, names, missing packages, the recorder of a client, and the cost of importing them."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ AZURE = {"azure_endpoint": "https://x.openai.azure.com", "api_version": "2024-10
 
 
 @pytest.mark.parametrize(("kind", "name"), KEYS)
-def test_the_key_is_the_environments(monkeypatch, kind, name):
-    """Each client finds its key under the provider's usual names, and the error names them if there is no key."""
+def test_the_key_is_taken_from_the_environment(monkeypatch, kind, name):
+    """Each client finds its key under the provider's usual names. Without a key, the error names them."""
     options = AZURE if kind is AzureClient else {}
     with pytest.raises(MissingKeyError, match=name):
         kind("m", **options)
@@ -65,8 +65,8 @@ def test_the_key_is_the_environments(monkeypatch, kind, name):
         (AzureClient, "AZURE_OPENAI_ENDPOINT", "/openai/deployments/m/chat/completions?api-version=v"),
     ],
 )
-def test_the_address_is_the_environments(monkeypatch, kind, name, path):
-    """Another address is taken from the variables that are usual for it."""
+def test_the_url_is_taken_from_the_environment(monkeypatch, kind, name, path):
+    """A different URL is taken from the provider's usual variables."""
     with serving(plain(CHAT)) as server:
         monkeypatch.setenv(name, server.url)
         monkeypatch.setenv("AZURE_OPENAI_API_VERSION", "v")
@@ -76,22 +76,22 @@ def test_the_address_is_the_environments(monkeypatch, kind, name, path):
     assert [path for path, _, _ in server.requests] == [path]
 
 
-def test_the_addresses_that_are_usual():
-    """If no address is stated, Doubao and OpenRouter have default addresses."""
+def test_some_providers_have_default_urls():
+    """If no URL is given, Doubao and OpenRouter have default URLs."""
     addresses = [str(kind(api_key="k").sdk.base_url) for kind in (DoubaoClient, OpenRouterClient)]
 
     assert addresses == ["https://ark.cn-beijing.volces.com/api/v3/", "https://openrouter.ai/api/v1/"]
 
 
 def test_ollama_needs_no_key(monkeypatch):
-    """Ollama is asked at OLLAMA_HOST."""
+    """Ollama's URL is OLLAMA_HOST."""
     monkeypatch.setenv("OLLAMA_HOST", "http://127.0.0.1:9")
 
     assert str(OllamaClient("m").sdk._client.base_url) == "http://127.0.0.1:9"
 
 
 @pytest.mark.parametrize("option", ["azure_ad_token", "azure_ad_token_provider"])
-def test_azure_takes_a_token_for_a_key(option):
+def test_azure_accepts_a_token_in_place_of_a_key(option):
     """With a token of Entra ID, or a function that returns one, no key is needed."""
     token = "t" if option == "azure_ad_token" else lambda: "t"
     with serving(plain(CHAT)) as server:
@@ -103,14 +103,14 @@ def test_azure_takes_a_token_for_a_key(option):
 
 
 @pytest.mark.parametrize("missing", ["azure_endpoint", "api_version"])
-def test_what_azure_needs_besides_is_named(missing):
+def test_missing_settings_of_azure_are_named(missing):
     """The error for a missing endpoint or version names the variable to set."""
     with pytest.raises(ClientError, match=f"has no {missing}: set AZURE_OPENAI_"):
         AzureClient("m", api_key="k", **{name: value for name, value in AZURE.items() if name != missing})
 
 
-def test_a_client_by_its_providers_name():
-    """`create_client` makes the client of a provider. The error for an unknown name lists the known names."""
+def test_a_client_is_created_by_its_provider_s_name():
+    """`create_client` creates the client of a provider. The error for an unknown name lists the known names."""
     client = create_client("doubao", "m", api_key="k")
     assert (type(client), client.model) == (DoubaoClient, "m")
 
@@ -118,8 +118,8 @@ def test_a_client_by_its_providers_name():
         create_client("groq")
 
 
-def test_a_model_has_to_be_named():
-    """A client without a model asks which, unless the call names one."""
+def test_a_model_must_be_named():
+    """A client without a model raises an error, unless the call names a model."""
     with serving(plain(CHAT)) as server, OpenAIClient(api_key="k", base_url=server.url) as client:
         client.chat("hello", model="m-2")
         with pytest.raises(ClientError, match="No model"):
@@ -141,7 +141,7 @@ def test_a_missing_package_is_named(monkeypatch, package, said):
 def test_importing_the_clients_imports_no_sdk():
     """Importing the clients imports no SDK, no HTTP library, no tenacity and no pydantic.
 
-    Making a client imports them.
+    Creating a client imports them.
     """
     ended = python("import json, sys, trace_recorder.clients; print(json.dumps(sorted(sys.modules)))")
 
@@ -149,7 +149,7 @@ def test_importing_the_clients_imports_no_sdk():
     assert {name.partition(".")[0] for name in json.loads(ended.stdout)} & heavy == set()
 
 
-def test_a_client_tells_its_recorder_else_the_current_one(tmp_path):
+def test_a_client_uses_its_recorder_or_the_current_one(tmp_path):
     """`set_trajectory_recorder` binds both SDK clients. With None they follow the current recorder."""
     with serving(plain(CHAT)) as server:
         client = OpenAIClient("m", api_key="k", base_url=server.url)
@@ -175,14 +175,14 @@ def test_a_client_tells_its_recorder_else_the_current_one(tmp_path):
     assert heard == [["to the current one", "to the current one again"], ["to its own", "to its own, too"]]
 
 
-def test_without_any_recorder_a_client_works_all_the_same():
+def test_a_client_works_without_a_recorder():
     """Nothing is recorded, and nothing else changes."""
     with serving(plain(CHAT)) as server, OpenAIClient("m", api_key="k", base_url=server.url) as client:
         assert client.chat("hello").content == "hi"
 
 
-def test_parameters_go_to_the_sdk():
-    """Other arguments of a call go into the request unchanged, even if only the SDK knows them."""
+def test_parameters_are_passed_to_the_sdk():
+    """Other arguments of a call are in the request unchanged, even if only the SDK knows them."""
     with serving(plain(CHAT)) as server, OpenAIClient("m", api_key="k", base_url=server.url) as client:
         client.chat("hello", temperature=0, extra_body={"own": 1}, timeout=5)
 
@@ -191,8 +191,8 @@ def test_parameters_go_to_the_sdk():
     ]
 
 
-def test_a_stream_can_be_left(tmp_path):
-    """A stream that is closed early has no response. The received part is recorded with the reason."""
+def test_a_stream_can_be_closed_early(tmp_path):
+    """Such a stream has no response. The received part is recorded with the reason."""
     with serving(stream(*CHAT_STREAM[:1], 0.2, *CHAT_STREAM[1:])) as server:
         with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
             with OpenAIClient("m", api_key="k", base_url=server.url) as client, client.stream("hello") as events:
@@ -204,8 +204,8 @@ def test_a_stream_can_be_left(tmp_path):
     assert (first, one.complete, one.response.content) == (TextDelta("Grü"), False, "Grü")
 
 
-def test_an_async_stream_can_be_left(tmp_path):
-    """An `async for` loop can be left early too."""
+def test_an_async_stream_can_be_closed_early(tmp_path):
+    """A caller may leave an `async for` loop early."""
 
     async def ask(client: OpenAIClient) -> object:
         async with client, client.astream("hello") as events:
@@ -219,7 +219,7 @@ def test_an_async_stream_can_be_left(tmp_path):
     assert (first, one.complete) == (TextDelta("Grü"), False)
 
 
-def test_a_stream_that_ends_without_its_end_is_not_complete():
+def test_a_stream_without_its_last_event_is_incomplete():
     """If a connection closes before the protocol's last event, `Finished.complete` is False."""
     with serving(stream(*CHAT_STREAM[:2])) as server:
         with OpenAIClient("m", api_key="k", base_url=server.url) as client:

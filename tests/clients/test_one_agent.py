@@ -1,4 +1,4 @@
-"""One agent, written once: seven providers, three forms, and files that differ only in what the providers differ in."""
+"""One agent, written once: with seven providers, in three forms, its files differ only as the providers do."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def test_the_agent_runs_with_every_provider_in_every_form(files, kind, form):
     assert {call.provider for call in trajectory.llm_interactions} == {kind.partition("-")[0]}
 
 
-def test_the_documents_differ_only_in_what_the_docs_say(tmp_path):
-    """Seven documents of one agent: every member in which they differ is in the table of docs/clients.md."""
+def test_the_documents_differ_only_as_documented(tmp_path):
+    """Every member in which the seven documents of an agent differ is in the table of docs/clients.md."""
     table = markdown(documents(tmp_path))
 
     written = (ROOT / "docs" / "clients.md").read_text()
@@ -70,7 +70,9 @@ def test_the_documents_differ_only_in_what_the_docs_say(tmp_path):
 
 
 def without_turn(response: LLMResponse) -> LLMResponse:
-    """A response as the file has it: the turn rides along in the agent alone, and Google's SDK respells signatures."""
+    """Return a response as the file has it, without the provider's own turn, which is kept only in memory, and without
+    signatures, which Google's SDK spells differently.
+    """
     calls = tuple(
         replace(call, extra={name: _respelled(value) for name, value in call.extra.items()})
         for call in response.tool_calls
@@ -85,7 +87,7 @@ def _respelled(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_the_client_gives_is_what_is_on_file(tmp_path, kind):
+def test_a_client_returns_the_recorded_responses(tmp_path, kind):
     """`chat`, `achat`, `stream` and `astream` return the responses that are read from the file."""
     asked = ([one_agent.SYSTEM, QUESTION], one_agent.TOOLS.values())
     params = THINKING.get(kind, {})
@@ -105,7 +107,7 @@ def test_what_the_client_gives_is_what_is_on_file(tmp_path, kind):
 
 
 def test_the_last_event_of_a_stream_has_the_response(tmp_path):
-    """A stream ends with Finished, which has the response that the stream has from then on."""
+    """A stream ends with `Finished`, which has the response. From then on, the stream has it too."""
     with serving(providers()) as server, client_at(server, "openai") as client:
         stream = client.stream(QUESTION, one_agent.TOOLS.values())
         last = list(stream)[-1]
@@ -114,7 +116,7 @@ def test_the_last_event_of_a_stream_has_the_response(tmp_path):
 
 
 def test_the_example_is_short() -> None:
-    """The agent is at most sixty lines of code."""
+    """The agent has at most sixty lines of code."""
     lines = Path(one_agent.__file__).read_text().splitlines()
 
     assert len([line for line in lines if line.strip()]) <= 60

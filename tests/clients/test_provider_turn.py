@@ -1,4 +1,6 @@
-"""Reasoning goes back as it was given, to whom it came from; elsewhere it is left out, and that is on file."""
+"""Reasoning is sent back unchanged to the provider that gave it. For other providers it is left out, which the file
+states.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,7 @@ LLAMA_SAID = {"role": "assistant", "content": "I look.", "thinking": "first", "t
 SIGNED = {"role": "assistant", "content": "I look.", "tool_calls": [TOOL_CALL]}
 
 TURNS: dict[str, tuple[Payload, Payload, tuple[str, str, int]]] = {
-    # what the client is: (the first answer, the turn in the second request, where it stands there)
+    # by client: (the first answer, the turn in the second request, its place there)
     "anthropic": ({**MESSAGE, "content": BLOCKS}, BLOCKS, ("messages", "content", 1)),
     "google": (GEMINI, CONTENT, ("contents", "", 1)),
     "ollama": ({**OLLAMA, "message": LLAMA_SAID}, LLAMA_SAID, ("messages", "", 1)),
@@ -77,7 +79,7 @@ def results(response: LLMResponse) -> list[ToolResult]:
 
 @pytest.mark.parametrize("by", ["values", "document"])
 @pytest.mark.parametrize("provider", TURNS)
-def test_a_turn_goes_back_as_it_came(provider, by):
+def test_a_turn_is_sent_back_unchanged(provider, by):
     """Blocks, parts, arguments and signatures of the first answer are in the second request, in their order."""
     answer, turn, (listed, member, place) = TURNS[provider]
     with serving(plain(answer)) as server, client_at(server, provider) as client:
@@ -89,8 +91,8 @@ def test_a_turn_goes_back_as_it_came(provider, by):
     assert (sent[member] if member else sent) == turn
 
 
-def test_items_go_back_as_they_came():
-    """The Responses API gets its reasoning items back, encrypted, each before the call that it led to."""
+def test_items_are_sent_back_unchanged():
+    """The Responses API gets its encrypted reasoning items back, each before the call that followed it."""
     with serving(plain(RESPONSE)) as server, client_at(server, "openai", api="responses") as client:
         said = client.chat("Look.")
         client.chat(["Look.", said, *results(said)])
@@ -98,8 +100,8 @@ def test_items_go_back_as_they_came():
     assert server.bodies()[1]["input"][1:5] == ITEMS
 
 
-def test_items_that_the_server_did_not_keep_are_left_out():
-    """With store=False the server keeps no reasoning item without encrypted content, so the item is not sent."""
+def test_items_that_the_server_did_not_store_are_left_out():
+    """With store=False the server has no reasoning item without encrypted content, so the item is not sent."""
     bare = [{name: value for name, value in item.items() if name != "encrypted_content"} for item in ITEMS]
     with serving(plain({**RESPONSE, "output": bare})) as server, client_at(server, "openai", api="responses") as client:
         said = client.chat("Look.")
@@ -113,7 +115,7 @@ def test_items_that_the_server_did_not_keep_are_left_out():
     ]
 
 
-def test_a_turn_that_the_values_rebuild_does_not_ride_along():
+def test_a_turn_that_can_be_rebuilt_is_not_kept():
     """If the values can rebuild an answer (text and calls, or thinking, text and calls in this order), the turn is not
     kept.
     """
@@ -126,7 +128,7 @@ def test_a_turn_that_the_values_rebuild_does_not_ride_along():
     assert server.bodies()[1]["messages"][1]["content"] == blocks
 
 
-def test_a_message_that_was_changed_is_what_it_says_now():
+def test_a_changed_message_is_sent_as_changed():
     """If a caller shortens the text of an answer, the short text is sent. The thinking before the text is kept."""
     with serving(plain({**MESSAGE, "content": BLOCKS})) as server, client_at(server, "anthropic") as client:
         said = client.chat("Look.")
@@ -136,8 +138,8 @@ def test_a_message_that_was_changed_is_what_it_says_now():
     assert server.bodies()[1]["messages"][1]["content"] == [*thinking, {"type": "text", "text": "…"}, CALL]
 
 
-def test_made_up_ids_are_counted_on():
-    """Calls of a provider that gives no ids have ids of their own throughout the conversation."""
+def test_made_up_ids_are_unique_in_a_conversation():
+    """If a provider gives no ids, its calls have different ids throughout the conversation."""
     with serving(plain(GEMINI)) as server, client_at(server, "google") as client:
         first = client.chat("Look.")
         second = client.chat(["Look.", first, *results(first)])
@@ -162,10 +164,10 @@ REFUSED_ELSEWHERE = ("signature", "thoughtSignature", "reasoning_details", "firs
 
 @pytest.mark.parametrize("after", ANSWERS)
 @pytest.mark.parametrize("before", ANSWERS)
-def test_a_conversation_goes_on_with_another_provider(tmp_path, before, after):
-    """Text, calls and results carry over.
+def test_a_conversation_continues_with_a_second_provider(tmp_path, before, after):
+    """Text, calls and results are sent.
 
-    Signed reasoning does not, and the file has the number of messages that had some.
+    Signed reasoning is not, and the file states how many messages had it.
     """
     with serving(plain(ANSWERS[before])) as first, serving(plain(ANSWERS[after])) as second:
         with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
@@ -193,8 +195,8 @@ def test_a_conversation_goes_on_with_another_provider(tmp_path, before, after):
         assert [word for word in REFUSED_ELSEWHERE if word in sent.replace("thoughtSignature", "")] == []
 
 
-def test_a_call_from_elsewhere_has_what_gemini_asks_for():
-    """Gemini refuses a first call without a signature: one that came from elsewhere has the word that it takes."""
+def test_a_call_of_another_provider_has_gemini_s_placeholder():
+    """Gemini refuses a first call without a signature. A call of another provider gets the documented placeholder."""
     with serving(plain(GENERATED)) as server, client_at(server, "google") as client:
         spoken = {"role": "assistant", "tool_calls": [{"call_id": "c", "name": "look", "arguments": {}}]}
         client.chat(["Look.", spoken, ToolResult("c", result={"found": 3})])
@@ -206,8 +208,8 @@ def test_a_call_from_elsewhere_has_what_gemini_asks_for():
     assert response["functionResponse"] == {"id": "c", "name": "look", "response": {"found": 3}}
 
 
-def test_another_provider_is_four_lines():
-    """The subclass of docs/clients.md is a whole client, as the page has it."""
+def test_a_new_provider_is_four_lines():
+    """The subclass in docs/clients.md is a complete client."""
     page = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
     [block] = re.findall(r"### Another provider\n.*?```python\n(.*?)```", page, re.DOTALL)
     names: dict[str, type[OpenAICompatibleClient]] = {}
@@ -221,7 +223,7 @@ def test_another_provider_is_four_lines():
     assert server.bodies()[1]["messages"][1] == SIGNED | {"reasoning_content": "first"}
 
 
-def test_messages_of_a_recorded_run_go_on(tmp_path):
+def test_messages_of_a_recorded_run_can_be_continued(tmp_path):
     """Messages and responses from load(), with their thinking, can continue a conversation."""
     blocks = [BLOCKS[0], BLOCKS[2], CALL]
     with serving(plain({**MESSAGE, "content": blocks})) as server, client_at(server, "anthropic") as client:

@@ -42,7 +42,7 @@ ANSWERS = {
     "ollama": OLLAMA,
 }
 STATES = ("openai", "azure", "doubao", "openrouter", "anthropic")
-"""Whose SDK has a header that says which attempt a request is."""
+"""Providers whose SDK has a header with the number of the attempt."""
 
 
 def responded(status: int, body: Any = None, **headers: str) -> httpx2.Response:
@@ -85,14 +85,14 @@ ERRORS: dict[str, Exception] = {
 
 
 def test_every_row_of_the_table_decides():
-    """The row of the table decides whether an error with its sign is tried again."""
+    """The row decides whether an error with its sign is retried."""
     assert {sign: is_retried(error) for sign, error in ERRORS.items()} == {
         sign: retried for sign, (retried, _) in RETRY_RULES.items()
     }
 
 
 def test_the_docs_have_the_table() -> None:
-    """docs/clients.md shows the table as it is."""
+    """docs/clients.md has the current table."""
     lines = [f"| {sign} | {'yes' if retried else 'no'} | {why} |" for sign, (retried, why) in RETRY_RULES.items()]
 
     assert "\n".join(lines) in (ROOT / "docs" / "clients.md").read_text()
@@ -102,18 +102,18 @@ def test_the_docs_have_the_table() -> None:
     "error",
     [of_openai(400), of_anthropic(401), of_openai(404), errors.ClientError(400, {}), ollama.ResponseError("no", 404)],
 )
-def test_what_the_caller_did_wrong_is_not_tried_again(error):
-    """A status that is in no row is final."""
+def test_an_error_of_the_caller_is_not_retried(error):
+    """A status in no row of the table is final."""
     assert not is_retried(error)
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), KeyboardInterrupt(), asyncio.CancelledError(), SystemExit()])
-def test_what_is_no_providers_error_is_not_tried_again(error):
-    """A mistake in code, an interrupt and a cancellation pass at once."""
+def test_other_exceptions_are_not_retried(error):
+    """A mistake in code, an interrupt and a cancellation are raised at once."""
     assert not is_retried(error)
 
 
-def test_waiting_longer_than_is_sensible_is_left_to_the_caller():
+def test_a_very_long_wait_is_left_to_the_caller():
     """If the server asks for more than two minutes, the error is raised at once."""
     asked = {"retry-after": str(int(MAX_SERVER_WAIT_SECONDS) + 1)}
 
@@ -137,21 +137,23 @@ GOOGLE_DELAY = {"error": {"details": [{"@type": "type.googleapis.com/google.rpc.
         (ConnectionError("no"), None),
     ],
 )
-def test_what_the_server_asks_for(error, seconds):
-    """Seconds, milliseconds, a date that is past, Google's delay in the body; nonsense is as nothing."""
+def test_the_server_s_delay_is_read(error, seconds):
+    """The delay may be seconds, milliseconds, a past date, or Google's delay in the body. An invalid value is
+    ignored.
+    """
     assert server_wait_seconds(error) == seconds
 
 
-def test_a_date_is_waited_for():
-    """Retry-After may be a date; the client waits until then."""
+def test_a_retry_after_date_is_waited_for():
+    """Retry-After may be a date, until which the client waits."""
     at = datetime.now(UTC) + timedelta(seconds=60)
 
     left = server_wait_seconds(of_openai(429, **{"retry-after": format_datetime(at, usegmt=True)}))
     assert 50 < left <= 60
 
 
-def test_waits_double_and_differ():
-    """If the server states no time, the wait doubles up to eight seconds, less up to a quarter."""
+def test_waits_double_with_jitter():
+    """If the server states no time, the wait doubles up to eight seconds, minus up to a quarter."""
     error = ConnectionError("no")
 
     waits = [wait_seconds(error, attempt) for attempt in range(1, 8)]
@@ -164,8 +166,10 @@ SOON = {"retry-after-ms": "1", "retry-after": "0"}
 
 
 @pytest.mark.parametrize("provider", ANSWERS)
-def test_every_attempt_is_on_file(tmp_path, provider):
-    """A call that is refused twice is one interaction with three attempts, stated where the SDK has words for it."""
+def test_every_attempt_is_recorded(tmp_path, provider):
+    """A call that is refused twice is one interaction with three attempts. Their numbers are sent if the SDK has a
+    header for them.
+    """
     refused = plain({"error": {"message": "slow down"}}, 429, **SOON)
     with serving(refused, refused, plain(ANSWERS[provider])) as server:
         with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
@@ -179,7 +183,7 @@ def test_every_attempt_is_on_file(tmp_path, provider):
 
 
 @pytest.mark.parametrize("provider", ANSWERS)
-def test_every_attempt_of_an_async_call_is_on_file(tmp_path, provider):
+def test_every_attempt_of_an_async_call_is_recorded(tmp_path, provider):
     """`achat` records every attempt too."""
     refused = plain({"error": {"message": "down"}}, 503, **SOON)
 
@@ -195,8 +199,8 @@ def test_every_attempt_of_an_async_call_is_on_file(tmp_path, provider):
     assert (said, [attempt.status for attempt in one.attempts]) == ("hi", [503, 200])
 
 
-def test_the_last_error_passes_as_it_is(tmp_path):
-    """When all attempts have failed, the SDK's own error is raised, and all of them are on file."""
+def test_the_last_error_is_raised_unchanged(tmp_path):
+    """If all attempts fail, the SDK's own error is raised, and all attempts are recorded."""
     refused = plain({"error": {"message": "slow down"}}, 429, **SOON)
     with serving(refused) as server, TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
         with client_at(server, "openai", retries=1) as client, pytest.raises(openai.RateLimitError):
@@ -206,8 +210,8 @@ def test_the_last_error_passes_as_it_is(tmp_path):
     assert [attempt.status for attempt in one.attempts] == [429, 429]
 
 
-def test_a_broken_connection_is_tried_again(tmp_path):
-    """A connection that is cut before the answer is no answer; the next attempt gives it."""
+def test_a_broken_connection_is_retried(tmp_path):
+    """If a connection is cut before the answer, the next attempt gives the answer."""
     cut = Answer([DROP])
     with serving(cut, plain(CHAT)) as server, TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
         with client_at(server, "openai") as client:
@@ -217,8 +221,8 @@ def test_a_broken_connection_is_tried_again(tmp_path):
     assert (said.content, len(one.attempts)) == ("hi", 2)
 
 
-def test_retries_may_be_off():
-    """retries=0 sends a request once; the SDK's own retries are off in any case."""
+def test_retries_can_be_turned_off():
+    """With retries=0 a request is sent once. The SDK's own retries are always off."""
     with serving(plain({"error": {}}, 503, **SOON)) as server, client_at(server, "anthropic", retries=0) as client:
         with pytest.raises(anthropic.APIStatusError):
             client.chat("hello")
@@ -226,8 +230,8 @@ def test_retries_may_be_off():
     assert len(server.requests) == 1
 
 
-def test_a_header_of_the_callers_own_stays():
-    """Stating the attempt leaves the caller's extra headers alone."""
+def test_a_header_of_the_caller_stays():
+    """The header with the number of the attempt does not replace the caller's extra headers."""
     with serving(plain({}, 503, **SOON), plain(CHAT)) as server, client_at(server, "openai") as client:
         client.chat("hello", extra_headers={"x-own": "1"})
 
@@ -236,7 +240,7 @@ def test_a_header_of_the_callers_own_stays():
 
 
 def test_an_error_in_the_body_of_a_200_is_an_error(tmp_path):
-    """OpenRouter answers 200 with an error inside: one with a passing code is tried again, another is raised."""
+    """OpenRouter may answer 200 with an error. It is retried if its code is temporary, and raised otherwise."""
     slow = plain({"error": {"code": 503, "message": "slow"}})
     with serving(slow, plain(CHAT)) as server, TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
         with client_at(server, "openrouter") as client:
@@ -262,8 +266,8 @@ OVERLOADED, BEGUN, STARTED, TEXT, STOPPED = events(
 )
 
 
-def test_a_stream_is_tried_again_before_its_first_event():
-    """A stream that begins with an error is opened again; the caller sees one answer."""
+def test_a_stream_is_retried_before_its_first_event():
+    """A stream that begins with an error is opened again, and the caller sees only one answer."""
     with serving(stream(OVERLOADED), stream(BEGUN, STARTED, TEXT, STOPPED)) as server:
         with client_at(server, "anthropic") as client:
             *_, last = client.stream("hello")
@@ -271,8 +275,8 @@ def test_a_stream_is_tried_again_before_its_first_event():
     assert (last.response.content, len(server.requests)) == ("hi", 2)
 
 
-def test_a_stream_that_breaks_later_passes_its_error_on():
-    """After the first event nothing is asked for twice."""
+def test_a_stream_that_breaks_later_raises_its_error():
+    """After the first event no request is repeated."""
     with serving(stream(BEGUN, STARTED, TEXT, OVERLOADED)) as server, client_at(server, "anthropic") as client:
         with pytest.raises(anthropic.APIStatusError, match="overloaded"):
             list(client.stream("hello"))
@@ -280,8 +284,8 @@ def test_a_stream_that_breaks_later_passes_its_error_on():
     assert len(server.requests) == 1
 
 
-def test_a_cancelled_call_is_not_tried_again():
-    """Cancelling achat cancels it, at once and for good."""
+def test_a_cancelled_call_is_not_retried():
+    """Cancelling `achat` ends the call at once."""
 
     async def ask(client: Client) -> None:
         async with client:

@@ -1,4 +1,4 @@
-"""The builders: one conversation, and what each provider's method is called with; and the one form of messages."""
+"""The builders: the arguments of each provider's method for the same conversation, and the common form of messages."""
 
 from __future__ import annotations
 
@@ -173,8 +173,8 @@ BUILT: dict[str, Payload] = {
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.WIRE_FORMAT.api)
-def test_one_conversation_in_every_dialect(module):
-    """Text, an image, calls side by side, a result and a failure, as each provider's method takes them."""
+def test_a_conversation_is_built_in_every_dialect(module):
+    """A text, an image, parallel calls, a result and a failure are passed as each provider's method takes them."""
     built = module.build_request(to_messages(CONVERSATION), to_tools([look]), {"model": "m"})
 
     assert built == BUILT[module.WIRE_FORMAT.api]
@@ -190,14 +190,14 @@ FORMS: dict[str, Payload] = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_an_image_in_any_providers_form_is_an_image(form):
-    """A recorded conversation with images goes on with any provider."""
+def test_an_image_in_any_provider_s_form_is_an_image(form):
+    """A recorded conversation with images can continue with any provider."""
     assert to_messages([{"role": "user", "content": [FORMS[form]]}]) == [Message("user", [IMAGE])]
 
 
 @pytest.mark.parametrize("form", ["plain", "openai", "anthropic", "function"])
-def test_tools_of_every_form_are_one(form):
-    """A function, OpenAI's form, Anthropic's and a plain one are the same tool in a request."""
+def test_tools_of_every_form_are_the_same(form):
+    """A function, OpenAI's form, Anthropic's form and a plain form give the same tool in a request."""
     definition: Payload = {
         "plain": {**DECLARED, "parameters": SCHEMA},
         "openai": {"type": "function", "function": {**DECLARED, "parameters": SCHEMA}},
@@ -209,8 +209,8 @@ def test_tools_of_every_form_are_one(form):
     assert built["tools"] == BUILT["anthropic-messages"]["tools"]
 
 
-def test_what_a_declaration_says_besides_goes_along():
-    """`strict` and `cache_control` stay; a tool that the provider runs itself is as it is given."""
+def test_other_members_of_a_declaration_are_kept():
+    """`strict` and `cache_control` stay. A tool that the provider runs is passed unchanged."""
     strict = {"type": "function", "function": {**DECLARED, "parameters": SCHEMA, "strict": True}}
     search = {"type": "web_search_20250305", "name": "web_search"}
 
@@ -219,8 +219,8 @@ def test_what_a_declaration_says_besides_goes_along():
     assert (chat, messages) == ([strict], [search])
 
 
-def test_a_function_with_all_kinds_of_parameters():
-    """Defaults, choices, nested lists and keyword-only parameters are in the schema, without made-up titles."""
+def test_a_function_with_all_kinds_of_parameters_has_a_schema():
+    """Defaults, choices, nested lists and keyword-only parameters are in the schema, without generated titles."""
 
     async def search(words: list[str], *, limit: int = 5, title: str | None = None) -> None:
         """Search."""
@@ -243,8 +243,8 @@ def positional(at: int, /) -> None:
 
 
 @pytest.mark.parametrize("tool", [positional, 3, "look"])
-def test_what_cannot_be_a_tool_is_refused(tool):
-    """A function that no model can call by name, and an object that is not a tool, raise errors that say so."""
+def test_invalid_tools_are_refused(tool):
+    """A function that no model can call by name, and an object that is not a tool, raise errors."""
     with pytest.raises(MessageFormatError, match=r"positional-only|Pass a function"):
         to_tools([tool])
 
@@ -259,14 +259,14 @@ def test_what_cannot_be_a_tool_is_refused(tool):
         ({"role": "user", "content": [{"type": "image"}]}, "neither data"),
     ],
 )
-def test_what_is_no_message_is_refused(message, said):
+def test_invalid_messages_are_refused(message, said):
     """The error names the message and the fault."""
     with pytest.raises(MessageFormatError, match=f"Message 1.*{said}"):
         to_messages(["hello", message])
 
 
-def test_what_a_provider_cannot_take_is_refused():
-    """An image in a tool's result, or by its address for Ollama, is an error and not left out."""
+def test_content_that_a_provider_cannot_take_is_refused():
+    """An image in a tool result, or an image with a URL for Ollama, is an error and not left out."""
     result = ToolResult("c", result=[{"type": "image", "url": "http://x/a.png"}])
     with pytest.raises(MessageFormatError, match="in a user message after that message"):
         openai_chat.build_request(to_messages([result]), [], {})
@@ -274,8 +274,8 @@ def test_what_a_provider_cannot_take_is_refused():
         ollama_chat.build_request(to_messages([{"role": "user", "content": [{"type": "image", "url": "u"}]}]), [], {})
 
 
-def test_a_response_is_the_assistants_turn():
-    """An LLMResponse, and its document with a role, are the same message."""
+def test_a_response_is_the_assistant_s_turn():
+    """An LLMResponse, and its document with a role, give the same message."""
     response = LLMResponse("hi", reasoning="hm", tool_calls=(ToolCall("c", "look", {"at": 1}),), extra={"content": []})
 
     from_value, from_document = to_messages([response, {"role": "assistant", **response.to_document()}])
@@ -289,13 +289,13 @@ def test_a_response_is_the_assistants_turn():
 @pytest.mark.parametrize(
     ("given", "text"), [(None, "null"), (3, "3"), ("x", "x"), ({"a": [1]}, '{"a":[1]}'), (["ö"], '["ö"]')]
 )
-def test_a_result_is_text(given, text):
-    """Any result of a tool becomes text for the model: JSON if it is not a text."""
+def test_a_result_becomes_text(given, text):
+    """Any result of a tool becomes text for the model: JSON if it is not a string."""
     assert to_messages([ToolResult("c", result=given)]) == [Message("tool", text, call_id="c")]
 
 
-def test_google_takes_the_configs_members_as_parameters():
-    """Parameters become members of the config, next to the members of a config that the caller passes."""
+def test_google_accepts_members_of_the_config_as_parameters():
+    """Parameters become members of the config, beside the members of a config that the caller passes."""
     built = google_generate.build_request(
         [], [], {"model": "m", "config": {"seed": 1, "top_k": None}, "temperature": 0}
     )

@@ -1,1 +1,1 @@
-"""Exports compared with the exchanged content: a script of both sides, and what each format shows of it."""
+"""Exports compared with the exchanged content: a script of both sides, and the content of each format."""

@@ -1,7 +1,7 @@
-"""Holding what an export shows against the script, aspect by aspect; and which differences there are, and why.
+"""Compares what an export shows with the script, aspect by aspect, and lists the known differences with their reasons.
 
-What a format should show follows from the script alone. `NOT_CARRIED` says which aspects a format has no place for;
-`KNOWN` where an export says something else than was exchanged, with the reason. Any other difference is a finding.
+What a format should show follows from the script alone. `NOT_CARRIED` says which aspects a format cannot express.
+`KNOWN` says where an export differs from the exchange, with the reason. Any other difference is a finding.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ EXPORTS: dict[str, tuple[tuple[str, ...], str]] = {
     "traces": (("traces",), ""),
     "trae": (("trae",), ""),
 }
-"""Each export: what `-f` is given, and how the file of a run ends where `-o` is a file."""
+"""Each export: the arguments of `-f`, and the suffix of a run's file if `-o` is a file."""
 READERS: dict[str, Shown] = {
     "atif": shown.atif,
     "hierarchy": shown.hierarchy,
@@ -55,9 +55,9 @@ READERS: dict[str, Shown] = {
     "document": shown.trae,
 }
 _KEEP_TOKENS = frozenset({"document", "inspect"})
-"""The exports that state what an answer took that a fork was given, next to a mark of their own."""
+"""The exports that state the usage of a fork's replayed answers beside a mark."""
 _TRAINS = frozenset({"openai", "toolbrain", "trl", "trl-prompt_completion"})
-"""The exports that learn from calls that were made. Rows of messages cannot mask the others."""
+"""The exports that train on made calls. Rows of messages cannot mask the other calls."""
 BY_EXCHANGE = frozenset({"trae", "document", "toolbrain", "otlp", "otlp-genai-0.1", "otlp-openinference", "inspect"})
 
 _TRAINING = "a row of training has no place for it"
@@ -81,24 +81,24 @@ NOT_CARRIED: dict[tuple[str, str], str] = {
     ("trl-prompt_completion", "failures"): _LEFT_OUT,
     ("trae", "thinking"): "Trae Agent's messages have no place for thoughts; counted",
 }
-"""By export and aspect: why it is not there."""
+"""By export and aspect: the reason why the aspect is absent."""
 
 _USAGE = "usage there is a prompt's, a completion's and their sum; what was cached is not told apart"
 KNOWN: dict[tuple[str, str, str, str], str] = {
     ("hierarchy", "tokens", "tools", "*"): _USAGE,
     ("hierarchy-message", "tokens", "tools", "*"): _USAGE,
 }
-"""By export, aspect, script and dialect ("*" for any): why it is something else."""
+"""By export, aspect, script and dialect ("*" for any): the reason for the difference."""
 
 OPEN: dict[tuple[str, str, str, str], str] = {
     ("trae", "images", "image", "ollama"): "Ollama's images stand beside the content, and are left out",
 }
-"""In the same form: faults of a view that have not been fixed."""
+"""In the same form: known faults of a view."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of comparing one aspect.
+    """The result of comparing an aspect.
 
     `why` is the reason for a difference or an omission, `what` the difference.
     """
@@ -117,7 +117,7 @@ class Outcome:
 def compare(run: str, export: str, payloads: list[Json], base: Path, shows: Shown | None = None) -> list[Outcome]:
     """Compare the contents of an export with the script of its run.
 
-    `shows` reads an output that has another form than the export.
+    `shows` reads an output in a form other than the export's.
     """
     script, dialect, way = run.split(".")
     conversations = (shows or READERS[export])(payloads, base, dialect)
@@ -171,7 +171,7 @@ def expected(script: Script, dialect: str, *, by_exchange: bool) -> Iterator[Con
             talk_then = _until(talk, number, answers_counted=len(talk.rounds))
         else:
             continue
-        if dialect == "ollama":  # which does not say what was cached
+        if dialect == "ollama":  # a dialect that does not state cached tokens
             for message in talk_then.messages:
                 message.tokens = message.tokens and replace(message.tokens, cached=0)
         yield talk_then
@@ -188,7 +188,7 @@ def _of_fork(talks: list[Conversation], export: str) -> list[Conversation]:
 
 
 def _until(talk: Talk, last: int, answers_counted: int) -> Conversation:
-    """The conversation up to a round, of whose answers the newest are counted."""
+    """Return the conversation up to a round, of whose answers the newest are counted."""
     made = Conversation([Message("system", talk.system)])
     asked = answered = 0
     for number, round_ in enumerate(talk.rounds[: last + 1]):
@@ -221,7 +221,7 @@ def _first(talk: Conversation) -> str:
 
 
 def _view(aspect: str, talk: Conversation) -> Json:
-    """One aspect of a conversation."""
+    """Return an aspect of a conversation."""
     answers = [message for message in talk.messages if message.role == "assistant"]
     views: dict[str, Callable[[], Json]] = {
         "messages": lambda: [(message.role, message.text) for message in talk.messages],
@@ -254,7 +254,7 @@ def _turns(script: Script) -> Iterator[_Turn]:
 
 
 def _pair(aspect: str, turn: _Turn, shown: Conversation) -> tuple[Json, Json]:
-    """Return one aspect of a turn twice: as expected, and as exported.
+    """Return an aspect of a turn twice: as expected, and as exported.
 
     A text before tool calls counts as a thought too.
     """
@@ -274,7 +274,7 @@ def _pair(aspect: str, turn: _Turn, shown: Conversation) -> tuple[Json, Json]:
 
 
 def _in_order(texts: list[str], whole: str) -> list[str]:
-    """Return the texts of this list that another text contains, each after the previous one."""
+    """Return the texts of this list that a long text contains, each after the previous one."""
     present, end = [], 0
     for text in texts:
         place = whole.find(text, end)
@@ -296,5 +296,5 @@ def payloads_of(run: str, export: str, directory: Path) -> tuple[list[Json], Pat
 
 
 def lines(path: Path) -> list[Json]:
-    """The lines of a file, as JSON."""
+    """Return the lines of a file, each parsed as JSON."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]

@@ -1,7 +1,7 @@
-"""What was said in real exchanges, read from their bytes: the answers, and what users and tools said before them.
+"""The content of real exchanges, read from their bytes: the answers, and the earlier texts of users and tools.
 
-It knows of each dialect where a text and a call are, and no more; what it does not know (audio, built-in tools,
-refusals, several choices) is not compared. Nothing of the package reads here.
+For each dialect it knows only where texts and calls are. Other content (audio, built-in tools, refusals, several
+choices) is not compared. No code of the package is used here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Said:
     calls: list[list[Json]] = field(default_factory=list)
 
     def key(self) -> str:
-        """Return the key by which an exchange is found again."""
+        """Return the key by which an exchange is recognised."""
         calls = [[name, _object(arguments)] for name, arguments in self.calls]
         return json.dumps([self.text, calls], sort_keys=True, ensure_ascii=False)
 
@@ -38,7 +38,7 @@ def _object(arguments: Json) -> Json:
 
 
 def events(text: str) -> Iterator[Json]:
-    """The JSON of a stream: of SSE, or a line each."""
+    """Return the JSON values of a stream, in SSE form or one on each line."""
     for line in text.splitlines():
         data = line.removeprefix("data:").strip()
         if data.startswith("{"):
@@ -83,7 +83,7 @@ def responses(bodies: list[Json], *, streamed: bool) -> Said:
 
 
 def anthropic(bodies: list[Json], *, streamed: bool) -> Said:
-    """Anthropic's messages."""
+    """Read Anthropic's messages."""
     answer = Said()
     blocks = bodies[0]["content"] if not streamed else _blocks(bodies)
     for block in blocks:
@@ -111,7 +111,7 @@ def _blocks(bodies: list[Json]) -> list[Json]:
 
 
 def google(bodies: list[Json], *, streamed: bool) -> Said:
-    """Gemini."""
+    """Read Gemini's answers."""
     answer = Said()
     for body in bodies:
         for candidate in body.get("candidates") or ():
@@ -128,7 +128,7 @@ def google(bodies: list[Json], *, streamed: bool) -> Said:
 
 
 def ollama(bodies: list[Json], *, streamed: bool) -> Said:
-    """Ollama's chat."""
+    """Read Ollama's chat."""
     answer = Said()
     for body in bodies:
         answer.text += body["message"].get("content") or ""
@@ -161,7 +161,7 @@ _CUT = re.compile(
 
 
 def was_cut(text: str) -> bool:
-    """Whether an answer ended because it was to be no longer."""
+    """Return whether an answer ended because of a limit of length."""
     return _CUT.search(text) is not None
 
 

@@ -1,4 +1,4 @@
-"""Scripts recorded and exported: each in every dialect, answered at once and as a stream, and some as forks."""
+"""Records and exports scripts: each in every dialect, answered whole and as a stream, and some as forks."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tests.contents.wire import DIALECTS, request_of
 from trace_recorder import TrajectoryRecorder, fork, http_client
 
 FORKED = frozenset({"anthropic", "openai-chat"})
-"""The dialects in which scripts are forked, too: all answers but the last are given from a recording."""
+"""The dialects in which scripts are forked too: all answers but the last are replayed."""
 MakeClient = Callable[..., Any]
 
 
 def names() -> Iterator[str]:
-    """The names of all runs: script, dialect, and how it is answered."""
+    """Return the names of all runs: script, dialect, and form of the answers."""
     for script in SCRIPTS:
         for dialect in DIALECTS:
             ways = ("whole", "streamed", "forked") if dialect in FORKED else ("whole", "streamed")
@@ -33,7 +33,7 @@ def names() -> Iterator[str]:
 
 
 def record(name: str, directory: Path) -> Path:
-    """Record one, and return its document."""
+    """Record a run, and return its document."""
     script, dialect, way = name.split(".")
     recorder = TrajectoryRecorder(directory / f"{name}.json", task=name, strict=True)
     if way == "forked":
@@ -81,13 +81,13 @@ def _exchange(make_client: MakeClient, dialect: str, talk: Talk, number: int, *,
 
 
 def record_all(directory: Path) -> list[Path]:
-    """Record every script in every dialect; return the documents."""
+    """Record every script in every dialect, and return the documents."""
     directory.mkdir(parents=True, exist_ok=True)
     return [record(name, directory) for name in names()]
 
 
 def export_all(runs: list[Path], directory: Path) -> None:
-    """Export runs in every format and form to `directory`/EXPORT, as files whose names begin with their run's."""
+    """Export runs in every format and form to `directory`/EXPORT, as files whose names begin with the run's name."""
     for name, (arguments, ending) in EXPORTS.items():
         target = directory / name
         target.mkdir(parents=True, exist_ok=True)

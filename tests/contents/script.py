@@ -1,7 +1,7 @@
-"""What a provider and an agent say to each other: scripts, known word by word, in no provider's form.
+"""Scripts of what a provider and an agent send to each other, in no provider's form.
 
-`wire.py` puts them into the dialects, `shown.py` reads what exports show, `comparing.py` holds that against these. It
-needs nothing but the standard library, so that it runs where third-party readers do.
+`wire.py` writes them in the dialects, `shown.py` reads what exports show, and `comparing.py` compares both. The module
+needs only the standard library, so that it runs where third-party readers do.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
 BYTES = PIXEL + bytes(range(240, 256)) * 3
-"""An image whose base64 has `+` and `/`, which are `-` and `_` where an SDK takes the alphabet for URLs."""
+"""An image whose base64 has `+` and `/`, which an SDK with the URL alphabet sends as `-` and `_`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Token counts in one way of counting: the prompt, the output, the cached parts of both, and thinking."""
+    """Token counts in one way of counting: the prompt, the output, cached parts of the prompt, and thinking."""
 
     prompt: int
     output: int
@@ -30,7 +30,7 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tool that the model asks for."""
+    """A tool call of the model."""
 
     name: str
     arguments: Mapping[str, Any]
@@ -38,7 +38,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A user's text, and perhaps an image."""
+    """A text of the user, possibly with an image."""
 
     text: str
     image: bytes | None = None
@@ -46,7 +46,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A tool's result, for the calls of the answer before it, in their order."""
+    """A tool result. Results answer the calls of the answer before them, in order."""
 
     text: str
 
@@ -64,7 +64,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """The new messages of a request, and the answer."""
+    """The new messages of a request, and its answer."""
 
     new: tuple[Asked | Result, ...]
     answer: Answer
@@ -87,7 +87,7 @@ class Script:
     talks: tuple[Talk, ...]
 
     def order(self) -> Iterator[tuple[Talk, int]]:
-        """The rounds of all conversations, in the order in which they take place."""
+        """Return the rounds of all conversations in the order of time."""
         main, *others = self.talks
         yield main, 0
         for talk in others:

@@ -1,7 +1,8 @@
-"""What an export shows of a run: its JSON read after the format's own description, and not by any code of the views.
+"""The content that an export shows of a run: its JSON, read by the format's description without code of the views.
 
-Each reader gives conversations, or one for each exchange where the format goes exchange by exchange. A conversation
-is messages in order; a call counts by its place among the calls of the conversation, since ids may be made up.
+Each reader returns conversations, or a conversation for each exchange if the format is organised by exchange. A
+conversation is messages in order. A call is identified by its position among the calls of the conversation, because ids
+may be made up.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Json = Any
 
 @dataclass(slots=True)
 class Message:
-    """One message. `of` is the place of the call that it answers, or None if that is not stated."""
+    """A message. `of` is the position of the call that it answers, or None if that is not stated."""
 
     role: str
     text: str
@@ -35,7 +36,7 @@ class Message:
 
 @dataclass(slots=True)
 class Conversation:
-    """Messages in order, and how many calls to the model failed in it."""
+    """Messages in order, and how many model calls of the conversation failed."""
 
     messages: list[Message] = field(default_factory=list)
     failures: int = 0
@@ -43,7 +44,7 @@ class Conversation:
     _calls: int = 0
 
     def say(self, role: str, content: Json, base: Path, **more: Json) -> Message:
-        """Add a message of a text, or of parts."""
+        """Add a message with a text, or with parts."""
         images = [found for part in parts_of(content) if (found := image_in(part, base)) is not None]
         message = Message(role, text_of(content), images=images, **more)
         self.messages.append(message)
@@ -66,7 +67,7 @@ def parts_of(content: Json) -> list[Mapping[str, Json]]:
 
 
 def text_of(content: Json) -> str:
-    """A text, or the texts of parts."""
+    """Return a text, or the joined texts of parts."""
     if not isinstance(content, list):
         return content or ""
     return "".join(part if isinstance(part, str) else part.get("text") or "" for part in content)
@@ -90,7 +91,7 @@ def image_in(part: Mapping[str, Json], base: Path) -> bytes | None:
     address = url.get("url") if isinstance(url, dict) else url
     if address is not None:
         return decoded(address.partition("base64,")[2])
-    if "inlineData" in part:  # Gemini's own form, in which it is the provider's alphabet
+    if "inlineData" in part:  # Gemini's own form has the provider's alphabet
         return base64.urlsafe_b64decode(part["inlineData"]["data"])
     data = source.get("data") or part.get("data") or part.get("url")
     return decoded(data) if isinstance(data, str) else None
@@ -105,7 +106,7 @@ def decoded(text: str) -> bytes:
 
 
 def usage(value: Mapping[str, Json] | None, dialect: str) -> Tokens | None:
-    """Return tokens as the provider counts them: Anthropic's prompt is without cached tokens, Gemini's output without
+    """Return tokens as the provider counts them: Anthropic's prompt excludes cached tokens, Gemini's output excludes
     thoughts.
     """
     if not value:
@@ -156,7 +157,7 @@ def hierarchy(documents: list[Json], base: Path, dialect: str) -> list[Conversat
 
 
 def hierarchy_steps(documents: list[Json], base: Path, dialect: str) -> list[Conversation]:
-    """Every step, for runs whose histories are rewritten."""
+    """Read every step, for runs whose histories are rewritten."""
     return [_hierarchy(step["messages"], base) for document in documents for step in document["steps"]]
 
 
@@ -189,7 +190,7 @@ def invariant(rows: list[Json], base: Path, dialect: str) -> list[Conversation]:
 
 
 def chat_rows(rows: list[Json], base: Path, dialect: str) -> list[Conversation]:
-    """Rows of messages in OpenAI's form, or of a prompt and its completion."""
+    """Read rows of messages in OpenAI's form, or of a prompt and its completion."""
     talks = []
     for row in rows:
         talk = Conversation()
@@ -238,7 +239,7 @@ def _session(lines: Iterable[Json], base: Path) -> Conversation:
 
 
 def session_traces(sessions: list[list[Json]], base: Path, dialect: str) -> list[Conversation]:
-    """Sessions of the Hub's simple form: texts, thoughts, calls with their arguments as JSON, results."""
+    """Read sessions of the Hub's simple form: texts, thoughts, calls with their arguments as JSON, and results."""
     talks = []
     for lines in sessions:
         talk = Conversation()
@@ -255,7 +256,9 @@ def session_traces(sessions: list[list[Json]], base: Path, dialect: str) -> list
 
 
 def trae(documents: list[Json], base: Path, dialect: str) -> list[Conversation]:
-    """Exchange by exchange: a message has one call or one result, and each answer its calls."""
+    """Read a Trae document exchange by exchange: a message has one call or one result, and each answer has its
+    calls.
+    """
     return [_exchange(one, base, dialect) for document in documents for one in document["llm_interactions"]]
 
 

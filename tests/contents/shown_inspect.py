@@ -13,12 +13,12 @@ Json = Any
 
 
 def inspect(logs: list[Json], base: Path, dialect: str) -> list[Conversation]:
-    """Event by event; messages are in the event, or in the pool of the sample that it refers to."""
+    """Read a log event by event. Messages are in the event, or in the sample's pool, to which the event refers."""
     return [_exchange(event, sample, base) for sample, event in model_events(logs)]
 
 
 def model_events(logs: list[Json]) -> Iterator[tuple[Json, Json]]:
-    """The model events of logs, each with its sample."""
+    """Return the model events of logs, each with its sample."""
     for log in logs:
         for sample in log["samples"]:
             yield from ((sample, event) for event in sample["events"] if event["event"] == "model")
@@ -58,7 +58,7 @@ def _message(talk: Conversation, raw: Json, base: Path) -> Message:
 
 def tokens(usage: Mapping[str, Json] | None) -> Tokens | None:
     """Return the tokens. Inspect's input does not include cached tokens."""
-    if usage is None:  # the provider stated none
+    if usage is None:  # the provider stated no usage
         return None
     read, write = usage.get("input_tokens_cache_read") or 0, usage.get("input_tokens_cache_write") or 0
     return Tokens(usage["input_tokens"] + read + write, usage["output_tokens"], read)

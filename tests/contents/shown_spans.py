@@ -1,4 +1,4 @@
-"""A run's spans, in OpenTelemetry's conventions and in OpenInference's: a conversation for each call."""
+"""A run's spans in OpenTelemetry's and OpenInference's conventions: a conversation for each call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Json = Any
 
 
 def spans_of(lines: list[Json]) -> Iterator[tuple[Json, dict[str, Json]]]:
-    """The spans of lines of OTLP JSON, each with its attributes."""
+    """Return the spans of lines of OTLP JSON, each with its attributes."""
     for line in lines:
         for resource in line["resourceSpans"]:
             for scope in resource["scopeSpans"]:
@@ -111,7 +111,7 @@ def _flat_message(talk: Conversation, raw: Json, base: Path) -> Message:
 
 
 def _nested(attributes: Mapping[str, Json], prefix: str) -> list[Json]:
-    """The values of flat attributes as a list of objects."""
+    """Return the values of flat attributes as a list of objects."""
     root: dict[str, Json] = {}
     for name, value in attributes.items():
         if name.startswith(f"{prefix}."):

@@ -1,4 +1,4 @@
-"""Shared by the requests of every dialect: the earlier messages of a talk, the calls' ids, events."""
+"""Helpers of the requests in every dialect: the earlier messages of a talk, the calls' ids, and events."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def before(talk: Talk, number: int) -> Iterator[tuple[Asked | Answer | tuple[Res
 
 
 def ids(talk: Talk, key: str, answer: Answer) -> list[str]:
-    """The ids of an answer's calls."""
+    """Return the ids of an answer's calls."""
     return [f"call_{talk.agent}{key}_{number}" for number in range(len(answer.calls))]
 
 
 def calls_before(talk: Talk, key: str) -> list[tuple[str, Call]]:
-    """The calls of the round of this id, with their ids."""
+    """Return the calls of the round with this id, with their ids."""
     answer = talk.rounds[int(key[1:])].answer
     return list(zip(ids(talk, key, answer), answer.calls, strict=True))
 
@@ -45,5 +45,5 @@ def event(body: Body, name: str = "") -> bytes:
 
 
 def halves(text: str) -> list[str]:
-    """A text in two pieces, as a stream has it."""
+    """Return a text in two pieces, as a stream sends it."""
     return [part for part in (text[: len(text) // 2], text[len(text) // 2 :]) if part]

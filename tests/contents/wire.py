@@ -1,6 +1,6 @@
 """Scripts in the providers' dialects: the request, and the answer, whole or as a stream.
 
-A dialect is written from its provider's documentation, and uses nothing of ours.
+Each dialect is written from its provider's documentation, and uses no code of ours.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.contents.talk_parts import NAMES, SCHEMA, Body, before, calls_before,
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """The address of a call, and how its request and its answer are written."""
+    """The URL of a call, and the functions that write its request and its answer."""
 
     url: Callable[[bool], str]
     request: Callable[[Talk, int], Body]
@@ -106,7 +106,7 @@ def google_request(talk: Talk, number: int) -> Body:
     contents: list[Body] = []
     for part, key in before(talk, number):
         if isinstance(part, Asked):
-            data = base64.urlsafe_b64encode(part.image or b"").decode()  # as google-genai sends it
+            data = base64.urlsafe_b64encode(part.image or b"").decode()  # in the form of google-genai
             image = [{"inlineData": {"mimeType": "image/png", "data": data}}] if part.image else []
             contents.append({"role": "user", "parts": [{"text": part.text}, *image]})
         elif isinstance(part, Answer):
@@ -221,7 +221,7 @@ DIALECTS = {
 
 
 def request_of(dialect: str, talk: Talk, number: int, *, streams: bool) -> Body:
-    """Return the body of a request. In Gemini's dialect, the address says whether the answer is streamed."""
+    """Return the body of a request. In Gemini's dialect, the URL says whether the answer is streamed."""
     body = DIALECTS[dialect].request(talk, number)
     if dialect == "google":
         return body

@@ -1,1 +1,1 @@
-"""Runs for tests to look at."""
+"""Runs for many tests."""

@@ -1,6 +1,6 @@
-"""Runs really recorded: calls captured through a transport that answers by itself, and what an agent records by hand.
+"""Recorded runs: calls captured through a transport that answers by itself, and runs that an agent records by hand.
 
-Each function makes a run in a directory, and returns the path of its document.
+Each function writes a run to a directory, and returns the path of its document.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def chunks(*texts: str) -> list[bytes]:
 
 
 def streamed(*pieces: bytes) -> httpx.Response:
-    """A response that streams these pieces."""
+    """Return a response that streams these pieces."""
     return httpx.Response(200, headers={"content-type": "text/event-stream"}, content=iter(pieces))
 
 
@@ -40,7 +40,7 @@ def _refuse(_: httpx.Request) -> httpx.Response:
 
 
 def client_of(recorder: TrajectoryRecorder, *answers: Callable[[httpx.Request], httpx.Response]) -> Any:
-    """Return a client that gets these answers in their order."""
+    """Return a client whose requests get these answers in order."""
     left = iter(answers)
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -61,7 +61,7 @@ def _answers(call: Any) -> list[Callable[[httpx.Request], httpx.Response]]:
 
 
 def captured(directory: Path, history: str = "auto") -> Path:
-    """Calls that came whole, streamed, refused by the server, closed early, and never answered."""
+    """Record calls that were complete, streamed, refused by the server, closed early, and never answered."""
     path = directory / "captured.json"
     call = called("call_1", "read_file", path="a.py")
     with TrajectoryRecorder(path, task="capture", history=history, metadata={"seed": 1}) as recorder:  # type: ignore[arg-type]
@@ -82,12 +82,12 @@ def captured(directory: Path, history: str = "auto") -> Path:
 
 
 def in_deltas(directory: Path) -> Path:
-    """Return the same run with a document in deltas."""
+    """Record the same run with a document in deltas."""
     return captured(directory, history="delta")
 
 
 def by_hand(directory: Path) -> Path:
-    """An agent that records its calls and steps itself, in several forms."""
+    """Record the calls and steps of an agent by hand, in several forms."""
     path = directory / "by_hand.json"
     call = {"call_id": "c1", "name": "bash", "arguments": {"command": "ls"}}
     response = {"content": "I look.", "model": "m-1", "finish_reason": "stop", "usage": {"input_tokens": 3}}
@@ -104,7 +104,7 @@ def by_hand(directory: Path) -> Path:
 
 
 def marked(directory: Path) -> Path:
-    """A loop that marks its steps, its tools and a sub-agent."""
+    """Record a loop that marks its steps, its tools and a sub-agent."""
     path = directory / "marked.json"
     with TrajectoryRecorder(path, task="marked") as recorder:
         call = called("call_1", "read_file", path="a.py")
@@ -129,7 +129,7 @@ def marked(directory: Path) -> Path:
 
 
 def poisoned(directory: Path) -> Path:
-    """A run with values that JSON cannot express."""
+    """Record a run with values that JSON cannot express."""
     path = directory / "poisoned.json"
     recorder = TrajectoryRecorder(path, task="a lone \ud800", metadata={"at": math.inf, "who": object})
     recorder.record_llm_interaction([ASK], {"content": "\udfff"}, "anthropic", "m\ud800")
@@ -142,7 +142,7 @@ def poisoned(directory: Path) -> Path:
 
 
 def in_flight(directory: Path) -> Path:
-    """Record one call without an answer, and the beginning of a stream."""
+    """Record a call without an answer, and the beginning of a stream."""
     path = directory / "moving" / "run.json"
     kept = directory / "in_flight.json"
 

@@ -1,4 +1,6 @@
-"""Two runs as people get to see them: one captured, whose steps are derived, and one that its agent recorded itself."""
+"""Two runs for tests of `show` and the viewer: a captured run, whose steps are derived, and a run that its agent
+recorded by hand.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ JOINED = {"id": "c", "model": "gpt-4o", "choices": [{"index": 0, "message": {"co
 
 
 def captured(path: Path, host: str = "elsewhere") -> Writing:
-    """A call with a tool, one that is refused and sent again, one that is cut off, one that is in flight."""
+    """Record a call with a tool, a call that is refused and retried, a call that is cut off, and an open call."""
     writing = Writing(path, host, task="Mend a.py", provider="openai", model="gpt-4o", metadata={"seed": 7})
     writing.request(1, asked(SYSTEM, TASK))
     writing.response(1, body=said("I look.", READ, usage=USAGE))
@@ -33,7 +35,7 @@ def captured(path: Path, host: str = "elsewhere") -> Writing:
 
 
 def by_hand(path: Path) -> Path:
-    """Two calls and two steps, as an agent hands them over that records by itself."""
+    """Record two calls and two steps of an agent by hand."""
     writing = Writing(path, task="List", provider="anthropic", model="claude", max_steps=4)
     call = {"call_id": "c1", "name": "bash", "arguments": {"command": "ls"}}
     result = {"call_id": "c1", "name": "bash", "success": True, "result": "a.py\nb.py", "error": None}

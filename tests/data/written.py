@@ -1,4 +1,6 @@
-"""Journals written record by record, a second apart from a fixed time on: all that is shown of them is known."""
+"""Journals that are written record by record, one second apart from a fixed time, so that all printed values
+are known.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ HEADERS = {"content-type": "application/json"}
 
 
 class Writing:
-    """A journal that is being written. If `elsewhere` is the host, nobody can know whether the run goes on."""
+    """A journal that is being written. If its host is `elsewhere`, it is unknown whether the run goes on."""
 
     def __init__(self, path: Path, host: str = "elsewhere", **members: Payload) -> None:
         self.path = path
@@ -31,13 +33,13 @@ class Writing:
         self.add("start", schema=SCHEMA, version=VERSION, trajectory_id=ID, **where, **told)
 
     def add(self, kind: str, **data: Payload) -> int:
-        """Write a record; return its CRC."""
+        """Write a record, and return its CRC."""
         at = (BEGAN + timedelta(seconds=self._seconds)).isoformat(timespec="microseconds")
         self._seconds += 1
         return self.journal.append(kind, json.dumps(data, ensure_ascii=False), at)[1]
 
     def add_body(self, kind: str, body: Mapping[str, Payload], **data: Payload) -> None:
-        """Write a record whose body is taken apart: each object in a list is an item."""
+        """Write a record whose body is split: each object in a list is an item."""
         lists = {name: value for name, value in body.items() if isinstance(value, list) and dict in map(type, value)}
         numbers = {name: [self._item(element) for element in value] for name, value in lists.items()}
         items = {name: [[number, number] for number, _ in found] for name, found in numbers.items()}
@@ -59,7 +61,7 @@ class Writing:
         self.add_body("llm_request", body, **told, **where, **more)
 
     def response(self, call: int, attempt: int = 0, **more: Payload) -> None:
-        """Write a response; by default it came whole, with status 200, after 1.5 seconds."""
+        """Write a response. By default it is complete, with status 200, after 1.5 seconds."""
         told = {"status": 200, "headers": HEADERS, "duration_seconds": 1.5, "complete": True}
         self.add("llm_response", interaction_id=f"llm_{call}", attempt=attempt, **(told | more))
 
@@ -72,25 +74,25 @@ class Writing:
 
 
 def asked(*messages: Payload, **more: Payload) -> dict[str, Payload]:
-    """The body of a chat request."""
+    """Return the body of a chat request."""
     return {"model": "gpt-4o", "messages": list(messages), **more}
 
 
 def said(content: str | None, *calls: Payload, **more: Payload) -> dict[str, Payload]:
-    """The body of a chat response."""
+    """Return the body of a chat response."""
     message = {"role": "assistant", "content": content} | ({"tool_calls": list(calls)} if calls else {})
     choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if calls else "stop"}
     return {"id": "chatcmpl-1", "model": "gpt-4o-2024-08-06", "choices": [choice], **more}
 
 
 def called(call_id: str, name: str, **arguments: Payload) -> dict[str, Payload]:
-    """A tool call as a chat response has it."""
+    """Return a tool call in the form of a chat response."""
     function = {"name": name, "arguments": json.dumps(arguments)}
     return {"id": call_id, "type": "function", "function": function}
 
 
 def change(path: Path, edit: Callable[[dict[str, Payload]], object]) -> None:
-    """Change records of a journal, each with a CRC that fits; one for which `edit` returns False is left out."""
+    """Change the records of a journal, each with a correct CRC. A record for which `edit` returns False is removed."""
     lines = []
     for line in path.read_bytes().splitlines(keepends=True):
         record: dict[str, Payload] = json.loads(line)

@@ -10,7 +10,7 @@ PAGE = (ROOT / "docs" / "attach.md").read_text(encoding="utf-8")
 
 
 def blocks(language: str) -> dict[str, str]:
-    """The blocks of code of the page, by the heading that they are under."""
+    """Return the blocks of code of the page by their headings."""
     named: dict[str, str] = {}
     for section in PAGE.split("\n## ")[1:]:
         heading = section.partition("\n")[0]

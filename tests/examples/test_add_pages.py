@@ -1,4 +1,4 @@
-"""The pages docs/add-*.md: a test follows each page in a copy of the package, and runs the page's tests there."""
+"""The pages docs/add-*.md: a test follows each page in a copy of the package, and runs the page's own tests there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAGES = sorted((ROOT / "docs").glob("add-*.md"))
 
 
 def copied(path: str, place: Path) -> Path:
-    """A file of the copy; one that is not of the package is copied when it is asked for."""
+    """Return a file of the copy. A file outside of the package is copied when it is first used."""
     file = place / path
     file.parent.mkdir(parents=True, exist_ok=True)
     if not file.exists() and (ROOT / path).exists():
@@ -26,7 +26,7 @@ def copied(path: str, place: Path) -> Path:
 
 
 def change(file: Path, diff: str) -> None:
-    """Insert each line with a plus after the line before it, which occurs once in the file."""
+    """Insert each line with a plus after the line before it, which must occur once in the file."""
     text, before = file.read_text(encoding="utf-8"), ""
     for line in diff.splitlines(keepends=True):
         if line.startswith("+"):
@@ -51,8 +51,8 @@ def follow(page: Path, place: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_what_a_page_says_works(page: Path, tmp_path: Path) -> None:
-    """The new module passes lint and its types, and the page's own tests pass."""
+def test_a_page_s_instructions_work(page: Path, tmp_path: Path) -> None:
+    """The new module passes lint and type checks, and the page's own tests pass."""
     tests = follow(page, tmp_path)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
 
@@ -72,6 +72,6 @@ def test_what_a_page_says_works(page: Path, tmp_path: Path) -> None:
 
 
 def test_there_are_four_pages() -> None:
-    """A dialect, a secret's pattern, a view, an import format."""
+    """The pages are about a dialect, a secret's pattern, a view, and an import format."""
     names = ["add-a-dialect", "add-a-secret-pattern", "add-a-view", "add-an-import-format"]
     assert [page.stem for page in PAGES] == names

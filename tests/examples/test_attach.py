@@ -1,4 +1,4 @@
-"""The page docs/attach.md: every block of code on it is run unchanged, and leaves the files that it names."""
+"""The page docs/attach.md: every block of code runs unchanged, and leaves the files that the page names."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ CALLS = {
     "Trae Agent": {"fix the failing test": 3},
     "Trae Agent (2)": {"fix the failing test": 3},
 }
-"""The tasks of the runs that a block leaves, and the calls in each."""
+"""The tasks of a block's runs, and how many calls each has."""
 
 
 def test_every_block_is_run() -> None:
-    """The page has no block of Python that the next test does not know, and one of commands."""
+    """The next test knows every block of Python, and there is one block of commands."""
     assert (blocks("python").keys(), list(blocks("sh"))) == (CALLS.keys(), ["Run it from outside"])
 
 
 @pytest.mark.parametrize("heading", CALLS)
-def test_a_block_does_what_it_says(heading: str, tmp_path: Path) -> None:
-    """A block runs without output on stderr, and its calls are on file."""
+def test_a_block_records_its_calls(heading: str, tmp_path: Path) -> None:
+    """A block runs without output on stderr, and its calls are recorded."""
     code = BEFORE.get(heading, AGENT) + blocks("python")[heading]
     with serving(plain(CHAT)) as server:
         done = subprocess.run(
@@ -63,8 +63,8 @@ def test_a_block_does_what_it_says(heading: str, tmp_path: Path) -> None:
     assert len(runs) == len(CALLS[heading])
 
 
-def test_a_loop_that_is_marked_is_as_the_page_says(tmp_path: Path) -> None:
-    """The step, its agent, its tool and its reflection are on file."""
+def test_a_marked_loop_is_recorded_as_the_page_says(tmp_path: Path) -> None:
+    """The step, its agent, its tool and its reflection are recorded."""
     code = blocks("python")["Steps, tools and sub-agents"]
     with serving(plain(CHAT)) as server:
         surroundings = environment(server.url, tmp_path)
@@ -79,7 +79,7 @@ def test_a_loop_that_is_marked_is_as_the_page_says(tmp_path: Path) -> None:
     assert (run.success, run.final_result) == (True, {"product": 391})
 
 
-def test_the_child_is_linked(tmp_path: Path) -> None:
+def test_the_child_names_its_parent(tmp_path: Path) -> None:
     """The child of the page's example has the parent that the page names."""
     subprocess.run(
         [sys.executable, "-c", blocks("python")["Processes"]],
@@ -93,7 +93,7 @@ def test_the_child_is_linked(tmp_path: Path) -> None:
     assert child == load(runs["the parent"]).trajectory_id
 
 
-def test_the_commands_do_what_they_say(tmp_path: Path) -> None:
+def test_the_commands_record_an_agent(tmp_path: Path) -> None:
     """Each command of the page records an agent in the stated directory."""
     (tmp_path / "agent.py").write_text(CALLING)
     with serving(plain(CHAT)) as server:

@@ -1,4 +1,4 @@
-"""The demo's policy and tools: how the model decides by what it has seen."""
+"""The demo's policy and tools: how the model decides from the earlier messages."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ DECISIONS = {
 
 
 @pytest.mark.parametrize(("history", "calls"), DECISIONS.values(), ids=DECISIONS)
-def test_the_model_decides_by_what_it_has_seen(history, calls):
+def test_the_model_decides_from_the_conversation(history, calls):
     """The same conversation always gets the same answer, which follows from its results."""
     assert list(decide(Conversation(TOOLS, tuple(history))).calls) == calls
 
 
-def test_the_model_calls_no_tool_that_is_not_offered():
+def test_the_model_calls_only_offered_tools():
     """If its tools are not offered, the model says so."""
     assert decide(Conversation(TOOLS - {"write_file"}, (LISTED,))).calls == ()
 
@@ -59,13 +59,13 @@ IMPOSSIBLE = [
 
 
 @pytest.mark.parametrize(("name", "arguments"), IMPOSSIBLE)
-def test_a_tool_that_fails_tells_the_model(tmp_path, name, arguments):
-    """A failed tool is answered by a text that is marked as a failure."""
+def test_a_failed_tool_has_a_result(tmp_path, name, arguments):
+    """The result of a failed tool is a text that is marked as a failure."""
     assert Toolbox(tmp_path).run(name, arguments).failed
 
 
-def test_the_tests_of_the_project_fail_until_it_is_mended(tmp_path):
-    """The project is as broken as the demo says, and changes of its tests do not help."""
+def test_the_project_s_tests_fail_until_it_is_repaired(tmp_path):
+    """The project has the faults that the demo names, and changing its tests does not help."""
     project.create(tmp_path)
     (tmp_path / "test_basket.py").write_text("")
 

@@ -42,13 +42,13 @@ def connect(provider):
 
 @pytest.mark.parametrize("form", ["sync", "async", "streaming"])
 @pytest.mark.parametrize("sdk", LOOPS)
-def test_the_agent_mends_the_project_through_every_sdk_in_every_form(provider, sdk, form):
+def test_the_agent_repairs_the_project_through_every_sdk(provider, sdk, form):
     """The agent finds both mistakes in nine calls, in each form of request."""
     assert run(Job(sdk, form, "local-model", provider.url, key="k", thinking=True)) == MENDED
     assert provider.hits == CALLS_OF_A_RUN
 
 
-def test_the_agent_uses_the_client_that_wrap_returns(provider):
+def test_the_agent_uses_the_wrapped_client(provider):
     """A client with retries turned off stops at the 429, whose header says when to try again."""
     provider.refuse_at(1)
     with pytest.raises(openai.RateLimitError) as refused:
@@ -57,8 +57,8 @@ def test_the_agent_uses_the_client_that_wrap_returns(provider):
     assert (provider.hits, refused.value.response.headers["Retry-After"]) == (1, "1")
 
 
-def test_a_killed_run_leaves_its_finished_calls_and_the_one_in_flight(provider, tmp_path):
-    """After SIGKILL four calls are complete in the files, and the received part of the fifth."""
+def test_a_killed_run_leaves_its_calls(provider, tmp_path):
+    """After SIGKILL four calls are complete in the files, and the received part of the fifth is there."""
     trajectory = load(run_and_kill(provider, tmp_path))
 
     complete = [interaction.complete for interaction in trajectory.llm_interactions]
@@ -86,7 +86,7 @@ SIGNED = {"thinking": {"type": "enabled", "budget_tokens": 1024}, "system": anth
 MESSAGES = {"model": "m", "max_tokens": 2048, "tools": anthropic_messages.TOOLS, "messages": ASKED, **SIGNED}
 
 
-def test_openai_chat_answers_whole(connect):
+def test_openai_chat_gives_a_whole_answer(connect):
     """A chat completion has the text, the call with its arguments as JSON text, and usage."""
     completion = connect(openai_chat).chat.completions.create(**CHAT)
 
@@ -121,13 +121,13 @@ def assert_first_response(response):
     assert response.status == "completed"
 
 
-def test_openai_responses_answers_whole(connect):
+def test_openai_responses_gives_a_whole_answer(connect):
     """A response has a reasoning item, a message and a function call."""
     assert_first_response(connect(openai_responses).responses.create(**RESPONSES))
 
 
 def test_openai_responses_streams_events(connect):
-    """The SDK's stream helper gathers the same response from events that are numbered without a hole."""
+    """The SDK's stream helper builds the same response from events whose numbers are consecutive."""
     with connect(openai_responses).responses.stream(**RESPONSES) as stream:
         events = list(stream)
         assert_first_response(stream.get_final_response())
@@ -147,13 +147,13 @@ def assert_first_message(message):
     assert (message.usage.cache_creation_input_tokens > 0, message.usage.cache_read_input_tokens) == (True, 0)
 
 
-def test_anthropic_answers_whole(connect):
-    """A message has signed thinking, text and a tool use; the system prompt is written to the cache."""
+def test_anthropic_gives_a_whole_answer(connect):
+    """A message has signed thinking, text and a tool use. The system prompt is written to the cache."""
     assert_first_message(connect(anthropic_messages).messages.create(**MESSAGES))
 
 
 def test_anthropic_streams_blocks(connect):
-    """The SDK's stream helper gathers the same message, thinking, words and arguments each in several deltas."""
+    """The SDK's stream helper builds the same message from thinking, words and arguments in several deltas each."""
     with connect(anthropic_messages).messages.stream(**MESSAGES) as stream:
         events = list(stream)
         assert_first_message(stream.get_final_message())
@@ -172,7 +172,7 @@ def assert_first_parts(parts):
     assert (called.function_call.name, called.function_call.args) == FIRST_CALL
 
 
-def test_gemini_answers_whole(connect):
+def test_gemini_gives_a_whole_answer(connect):
     """A response has a thought, text and a signed function call without an id."""
     response = connect(google_genai).models.generate_content(**GENERATE)
 
@@ -183,7 +183,9 @@ def test_gemini_answers_whole(connect):
 
 
 def test_gemini_streams_chunks(connect):
-    """The chunks together have the same parts; each repeats the usage so far, and the last one the reason."""
+    """The chunks together have the same parts. Each repeats the usage so far, and the last one has the finish
+    reason.
+    """
     chunks = list(connect(google_genai).models.generate_content_stream(**GENERATE))
 
     assert_first_parts([part for chunk in chunks for part in chunk.candidates[0].content.parts])
@@ -199,7 +201,7 @@ def assert_first_messages(messages):
     assert (call.function.name, call.function.arguments) == FIRST_CALL
 
 
-def test_ollama_answers_whole(connect):
+def test_ollama_gives_a_whole_answer(connect):
     """A chat response has thinking, text, a call and the counts."""
     response = connect(ollama_chat).chat(**OLLAMA)
 
@@ -208,7 +210,7 @@ def test_ollama_answers_whole(connect):
 
 
 def test_ollama_streams_lines(connect):
-    """The lines together have the same message; only the last is done and has the counts."""
+    """The lines together have the same message. Only the last line is done and has the counts."""
     lines = list(connect(ollama_chat).chat(**OLLAMA, stream=True))
 
     assert_first_messages([line.message for line in lines])
@@ -246,8 +248,8 @@ UNKNOWN = [
 
 
 @pytest.mark.parametrize(("path", "headers", "shape"), UNKNOWN)
-def test_an_unknown_path_is_not_found_in_the_words_of_its_dialect(provider, path, headers, shape):
-    """Each dialect has its own form of 404."""
+def test_an_unknown_path_is_a_404_in_the_form_of_its_dialect(provider, path, headers, shape):
+    """Each dialect has its own form of the error."""
     response = httpx.post(provider.url + path, headers=headers, json={})
 
     body = {name: set(value) if isinstance(value, dict) else None for name, value in response.json().items()}
@@ -270,8 +272,8 @@ def test_the_sdks_read_an_unknown_path_as_not_found(connect, loop, error, ask):
 
 
 @pytest.mark.parametrize("sdk", ["openai", "openai-responses", "anthropic"])
-def test_a_request_that_is_refused_once_is_sent_again_by_the_sdk(provider, sdk):
-    """A 429 with Retry-After costs one more request, and the run is otherwise the same."""
+def test_a_request_that_is_refused_once_is_retried_by_the_sdk(provider, sdk):
+    """A 429 with Retry-After costs an additional request, and the run is otherwise the same."""
     provider.refuse_at(3)
 
     assert run(Job(sdk, "sync", "local-model", provider.url, key="k")) == MENDED
@@ -279,8 +281,8 @@ def test_a_request_that_is_refused_once_is_sent_again_by_the_sdk(provider, sdk):
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_stalled_answer_stops_half_way_and_goes_on_when_released(provider, stream):
-    """The request that stalls has the first half of its answer; released, it gets the rest."""
+def test_a_stalled_answer_continues_when_released(provider, stream):
+    """The stalled request gets the first half of its answer. When it is released, it gets the rest."""
     provider.stall_at(1)
     body = {"model": "m", "messages": [], "stream": stream}
     with httpx.stream("POST", f"{provider.url}/v1/chat/completions", json=body) as response:
@@ -307,15 +309,15 @@ def test_closing_the_provider_ends_idle_connections():
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses", "/v1/messages", "/api/chat"])
-def test_a_body_that_cannot_be_read_is_a_bad_request(provider, path):
-    """Nonsense gets an answer, too, and the next request on the same connection another."""
+def test_an_unreadable_body_is_a_bad_request(provider, path):
+    """Invalid data gets an answer too, and so does the next request on the same connection."""
     with httpx.Client(base_url=provider.url) as client:
         assert [client.post(path, content=b"{").status_code for _ in range(2)] == [400, 400]
         assert client.post(path, json=[]).status_code == 400
 
 
-def test_thinking_that_was_tampered_with_is_refused(connect):
-    """A thinking block must go back as it came, as with the real provider."""
+def test_changed_thinking_is_refused(connect):
+    """A thinking block must be sent back unchanged, as with the real provider."""
     client = connect(anthropic_messages)
     blocks = [block.model_dump() for block in client.messages.create(**MESSAGES).content]
     blocks[0]["thinking"] += " Not."

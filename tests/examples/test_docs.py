@@ -1,6 +1,6 @@
-"""Everything that the pages name exists: files, links, commands, formats, and pages about the code.
+"""Everything that the docs name exists: files, links, commands, formats, and names in the code.
 
-Pages in docs/decisions/ may name removed files; only their links are followed.
+Pages in docs/decisions/ may name removed files, so only their links are checked.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ ON_THE_CODE = [
 ]
 OTHERS = {
     *("agent.py", "rewards.py", "file.py", "run.json", "x.journal.json", "aiohttp_openai/"),
-    *("broken.json", "discount.py"),  # of the run in docs/inspect.md
+    *("broken.json", "discount.py"),  # files of the run in docs/inspect.md
     *("base_state.json", "chatml.json", "header.json", "x-logs.json", "x-traces.json"),  # of other tools
     "api_conversation_history.json",
 }
-"""Files that a reader has, or another tool writes, and a folder of somebody else's."""
+"""Files that a reader has, or that other tools write, and a folder of another project."""
 FILE = re.compile(r"(?:[\w.-]+/)*[\w.-]+\.(?:py|md|json|toml)|(?:[a-z_]+/)+")
 BLOCK = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 
@@ -42,7 +42,7 @@ def name_of(page: Path) -> str:
 
 @cache
 def prose(page: Path) -> str:
-    """A page without its blocks of code."""
+    """Return a page without its blocks of code."""
     return BLOCK.sub("", page.read_text(encoding="utf-8"))
 
 
@@ -54,7 +54,7 @@ def quoted(page: Path) -> frozenset[str]:
 
 @cache
 def files() -> frozenset[str]:
-    """Every file and folder of the project, by its path and by the ends of that."""
+    """Return every file and folder of the project by its path, and by each end of the path."""
     endings = set()
     for top in ("trace_recorder", "tests", "docs", "examples", "benchmarks", "scripts"):
         for path in (ROOT / top).rglob("*"):
@@ -65,8 +65,8 @@ def files() -> frozenset[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_the_files_that_a_page_names_are_there(page: Path) -> None:
-    """Files and folders in backticks, by their whole path or the end of it."""
+def test_the_files_that_a_page_names_exist(page: Path) -> None:
+    """Files and folders in backticks are named by their whole path or the end of it."""
     named = {word for word in quoted(page) if FILE.fullmatch(word)} - OTHERS
     of_runs = {word for word in named if word.startswith(("trajectories/", "runs/", "NAME", ".venv", "/"))}
 
@@ -74,16 +74,16 @@ def test_the_files_that_a_page_names_are_there(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", ALL, ids=name_of)
-def test_links_lead_somewhere(page: Path) -> None:
-    """Every link to another page or folder of the project."""
+def test_links_lead_to_existing_files(page: Path) -> None:
+    """The test checks every link to a page or folder of the project."""
     links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", prose(page))
 
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_the_commands_that_a_page_names_are_there(page: Path) -> None:
-    """Scripts, targets of make, sessions of nox, modules, and subcommands."""
+def test_the_commands_that_a_page_names_exist(page: Path) -> None:
+    """Commands are scripts, targets of make, sessions of nox, modules, and subcommands."""
     code = "\n".join(quoted(page))
     subcommands = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "trace_recorder" / "cli").glob("*.py"))
     targets = (ROOT / "Makefile").read_text(encoding="utf-8")
@@ -98,7 +98,7 @@ def test_the_commands_that_a_page_names_are_there(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", ON_THE_CODE, ids=name_of)
-def test_the_names_that_a_page_on_the_code_uses_are_there(page: Path) -> None:
+def test_the_names_that_a_page_on_the_code_uses_exist(page: Path) -> None:
     """Identifiers in backticks occur in the package, its tests, or a block of the page."""
     sources = [*(ROOT / "trace_recorder").rglob("*.py"), *(ROOT / "tests" / "views").glob("*.py")]
     words = set(re.findall(r"\w+", "".join(path.read_text(encoding="utf-8") for path in sources)))
@@ -108,7 +108,7 @@ def test_the_names_that_a_page_on_the_code_uses_are_there(page: Path) -> None:
     assert {word for word in named if word not in words and not (ROOT / word).exists()} - {"py", "md", "json"} == set()
 
 
-def test_every_format_is_on_the_page_of_the_command() -> None:
+def test_every_export_format_is_on_the_page() -> None:
     """The page names each format that `export` knows."""
     [line] = re.findall(r"`export --format` knows ([^.]*)\.", (ROOT / "docs" / "commands.md").read_text("utf-8"))
 
@@ -116,7 +116,9 @@ def test_every_format_is_on_the_page_of_the_command() -> None:
 
 
 def way_of_one_request(tmp_path: Path) -> list[str]:
-    """The package's files in the order in which a call enters them, and `os.write`, until the request is sent."""
+    """Return the package's files in the order in which a call enters them, and `os.write`, until the request is
+    sent.
+    """
     entered: list[str] = []
     package = f"{ROOT / 'trace_recorder'}{os.sep}"
 
@@ -142,12 +144,12 @@ def way_of_one_request(tmp_path: Path) -> list[str]:
     return entered
 
 
-def test_one_request_goes_the_way_that_the_page_says(tmp_path: Path) -> None:
+def test_one_request_enters_files_in_the_documented_order(tmp_path: Path) -> None:
     """A request enters the files of the numbered list in their order, is then written, and is then sent."""
     section = (ROOT / "docs" / "architecture.md").read_text("utf-8").partition("## The way of one request\n")[2]
     lines = re.findall(r"^\d+\. (.*)", section.partition("\nThen ")[0], re.MULTILINE)
     said = [file for line in lines for file in re.findall(r"`([\w/]+\.py|os\.write)`", line)]
     entered = iter(way_of_one_request(tmp_path))
 
-    assert [file for file in said if file not in entered] == []  # each is looked for behind the one before it
+    assert [file for file in said if file not in entered] == []  # each file is searched for after the file before it
     assert (len(lines), said[-1]) == (10, "os.write")

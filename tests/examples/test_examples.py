@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def run(directory: Path, example: str, *arguments: str, **environment: str) -> str:
-    """Run an example in a directory and return what it prints."""
+    """Run an example in a directory, and return its output."""
     done = subprocess.run(
         [sys.executable, str(ROOT / "examples" / example), *arguments],
         cwd=directory,
@@ -29,8 +29,8 @@ def run(directory: Path, example: str, *arguments: str, **environment: str) -> s
     return done.stdout
 
 
-def test_wrap_a_client(tmp_path: Path) -> None:
-    """The wrapped client's loop is recorded: two calls, a tool with its result, the final answer."""
+def test_wrap_a_client_is_recorded(tmp_path: Path) -> None:
+    """The loop's two calls, a tool with its result, and the final answer are recorded."""
     with serving(plain(CALL), plain(CHAT)) as server:
         url = f"{server.url}/v1"
         printed = run(tmp_path, "wrap_a_client.py", "Multiply", "17 and 23.", OPENAI_BASE_URL=url, OPENAI_API_KEY="k")
@@ -43,8 +43,8 @@ def test_wrap_a_client(tmp_path: Path) -> None:
     assert (second.state, trajectory.final_result) == ("completed", "hi")
 
 
-def test_steps_and_tools(tmp_path: Path) -> None:
-    """The marked loop is recorded: two steps of one agent, the tool's object and the result for the model."""
+def test_steps_and_tools_is_recorded(tmp_path: Path) -> None:
+    """Two steps of an agent, the tool's object and the result for the model are recorded."""
     with serving(plain(CALL), plain(CHAT)) as server:
         url = f"{server.url}/v1"
         printed = run(tmp_path, "steps_and_tools.py", OPENAI_BASE_URL=url, OPENAI_API_KEY="k")
@@ -61,8 +61,8 @@ def test_steps_and_tools(tmp_path: Path) -> None:
     assert (second.reflection, trajectory.final_result) == ("nothing is left to compute", "hi")
 
 
-def test_attach_and_read_back(tmp_path: Path) -> None:
-    """The calls that a loop records itself are in the document, and read back."""
+def test_attach_and_read_back_is_recorded(tmp_path: Path) -> None:
+    """The calls that the loop records by hand are in the document, and are read back."""
     path = run(tmp_path, "attach_to_a_loop.py").strip()
     document = json.loads(Path(path).read_text(encoding="utf-8"))
 

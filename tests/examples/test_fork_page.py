@@ -1,4 +1,4 @@
-"""The page docs/fork.md: its blocks are run unchanged, on a run of two calls."""
+"""The page docs/fork.md: its blocks run unchanged, on a run of two calls."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LEFT = (
     (["one", "live", "live"], ["gpt-4o", "gpt-4o"]),
     (["one", "Ask me again.", "live"], ["gpt-4o-mini"]),
 )
-"""The answers of the model in the run that a block leaves, and the models that were called live."""
+"""The model's answers in a block's run, and the models that were really called."""
 
 
 def test_every_block_is_run() -> None:
@@ -37,7 +37,7 @@ def test_every_block_is_run() -> None:
     assert [language for language, _ in BLOCKS] == ["python"] * len(LEFT) + ["console"]
 
 
-def test_the_commands_print_what_they_are_shown_to_print(tmp_path: Path) -> None:
+def test_the_commands_print_the_shown_lines(tmp_path: Path) -> None:
     """Each command of the transcript prints the shown lines, also on stderr, for an agent of three calls."""
     agent = f"import openai\n{AGENT}\nrun_my_agent(openai.OpenAI())\n"
     (tmp_path / "agent.py").write_text(agent)
@@ -57,8 +57,8 @@ def test_the_commands_print_what_they_are_shown_to_print(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("number", range(len(LEFT)))
-def test_a_block_does_what_it_says(number: int, tmp_path: Path) -> None:
-    """The first call is given, the second is live or written by hand, the third is live."""
+def test_a_block_forks_a_run(number: int, tmp_path: Path) -> None:
+    """The first call is replayed, the second is sent or answered by hand, and the third is sent."""
     with serving(said("one"), said("two"), said("three"), said("live")) as server:
         surroundings = environment(server.url, tmp_path)
         for code in (RECORDING, BLOCKS[number][1]):

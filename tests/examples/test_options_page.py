@@ -16,15 +16,15 @@ PAGE = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
 
 
 def test_the_table_has_every_option() -> None:
-    """The first column has the parameters of the constructor."""
+    """The first column has exactly the parameters of the constructor."""
     rows = re.findall(r"^\| (`.*?`) \|", PAGE, re.MULTILINE)
     named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
 
     assert named == {*inspect.signature(TrajectoryRecorder).parameters}
 
 
-def test_a_redactor_of_ones_own_masks(tmp_path: Path) -> None:
-    """The function of the block masks a text that the default does not mask."""
+def test_the_page_s_redactor_masks(tmp_path: Path) -> None:
+    """The function of the block masks a text that the default redactor does not mask."""
     [block] = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     subprocess.run([sys.executable, "-c", block], cwd=tmp_path, env=environment("", tmp_path), check=True)
 

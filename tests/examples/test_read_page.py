@@ -1,4 +1,4 @@
-"""docs/read.md: its code blocks run unchanged."""
+"""The page docs/read.md: its code blocks run unchanged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "read.md").read_tex
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: str(block).partition("\n")[0])
-def test_a_block_runs_as_it_stands(
+def test_a_block_runs_unchanged(
     block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The blocks run on a directory with a run."""

@@ -1,4 +1,4 @@
-"""The README and docs/commands.md: every block is run unchanged, and prints what is below it."""
+"""The README and docs/commands.md: every block runs unchanged, and prints the output below it."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ AGENT = """
 import openai
 openai.OpenAI().chat.completions.create(model="gpt-4o-mini", messages=[{"role": "user", "content": "Hello!"}])
 """
-"""An agent of the reader's, in which nothing is ours."""
+"""An agent of the reader's, without a line of ours."""
 PRODUCT = copy.deepcopy(CHAT)
 PRODUCT["choices"][0]["message"]["content"] = "17 * 23 = 391."  # type: ignore[index]
 
 
 def blocks_of(page: str) -> Blocks:
-    """The blocks of a page, each with its language."""
+    """Return the blocks of a page, each with its language."""
     return re.findall(r"```(\w+)\n(.*?)```", page, re.DOTALL)
 
 
 def shell(page: str, program: str) -> list[str]:
-    """The commands in a page's shell blocks that call a program, without their comments."""
+    """Return the commands in a page's shell blocks that call a program, without their comments."""
     lines = [line for language, text in blocks_of(page) if language == "sh" for line in text.splitlines()]
     return [line.partition("    #")[0].strip() for line in lines if line.startswith(program)]
 
 
 @pytest.mark.parametrize("page", [README, COMMANDS])
-def test_every_block_is_looked_at(page: str) -> None:
+def test_every_block_is_tested(page: str) -> None:
     """The tests below run every block."""
     lines = [line for language, text in blocks_of(page) if language == "sh" for line in text.splitlines()]
 
@@ -55,8 +55,8 @@ def test_every_block_is_looked_at(page: str) -> None:
     assert len(blocks_of(page)) == len(re.findall(r"^```\w", page, re.MULTILINE))
 
 
-def test_a_reader_in_a_hurry_is_spared() -> None:
-    """The page is short."""
+def test_the_readme_is_short() -> None:
+    """The page has a bounded number of lines."""
     assert len(README.splitlines()) <= 120
 
 
@@ -88,7 +88,7 @@ def assert_printed(transcript: str, shown: list[str]) -> None:
 
 
 def write_scripts(page: str, place: Path) -> None:
-    """Write each block of Python into the file that its first line names."""
+    """Write each block of Python to the file that its first line names."""
     for language, text in blocks_of(page):
         if language == "python":
             (place / text.partition("\n")[0].removeprefix("# ")).write_text(text)
@@ -96,7 +96,7 @@ def write_scripts(page: str, place: Path) -> None:
 
 @pytest.fixture(scope="module")
 def used(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of a reader who did all that the README shows, in its order; the outputs were compared."""
+    """Run everything that the README shows, in its order, in a directory, and compare the outputs."""
     place = tmp_path_factory.mktemp("readme")
     write_scripts(README, place)
     with serving(*map(plain, (CHAT, CALL, PRODUCT))) as server:
@@ -108,7 +108,7 @@ def used(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def test_the_readme_does_what_it_says(used: Path) -> None:
+def test_the_readme_s_outputs_are_true(used: Path) -> None:
     """The outputs are those of the page. The two runs are valid, and the tool is in its step."""
     runs = {one.task: one for one in map(load, sorted((used / "trajectories").glob("*.json")))}
 
@@ -122,7 +122,7 @@ def test_the_readme_does_what_it_says(used: Path) -> None:
     ]
 
 
-def test_the_commands_do_what_they_say(used: Path, tmp_path: Path) -> None:
+def test_the_commands_work(used: Path, tmp_path: Path) -> None:
     """Every command of docs/commands.md works, on runs that were wrapped, marked, recorded by hand and from outside."""
     place = Path(shutil.copytree(used, tmp_path / "place", ignore=shutil.ignore_patterns("bin")))
     write_scripts(COMMANDS, place)
@@ -148,8 +148,8 @@ def test_the_commands_do_what_they_say(used: Path, tmp_path: Path) -> None:
     assert len([*(place / "atif").glob("*.json")]) == 6
 
 
-def test_what_is_installed_is_there() -> None:
-    """The page installs this clone, with extras that it has."""
+def test_the_installed_extras_exist() -> None:
+    """The page installs this clone, with extras that the package has."""
     [command] = shell(README, "pip")
     _, _, wanted = shlex.split(command)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -162,8 +162,8 @@ MADE = re.findall(r"`(make [^`]+)`", COMMANDS)
 
 
 @pytest.mark.parametrize("command", [*shell(README, "make"), *MADE])
-def test_what_is_made_can_be_made(command: str) -> None:
-    """`make` knows the targets, and the demo the options."""
+def test_the_named_targets_and_options_exist(command: str) -> None:
+    """`make` has the targets, and the demo the options."""
     program, *arguments = shlex.split(command)
     told = subprocess.run(
         [program, "-n", "--no-print-directory", *arguments], cwd=ROOT, capture_output=True, text=True, check=True
@@ -180,7 +180,7 @@ def test_what_is_made_can_be_made(command: str) -> None:
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Return the demo's output, line by line, with the parts removed that differ between runs."""
+    """Return the demo's output line by line, without the parts that differ between runs."""
     place = tmp_path_factory.mktemp("demo")
     surroundings = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     surroundings |= {"PYTHONPATH": str(ROOT), "TZ": "UTC"}
@@ -190,22 +190,20 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 def alike(line: str) -> str:
-    """Return a line without moments, durations, room between columns, and the path of Python, which differ from run to
-    run.
-    """
+    """Return a line without times, durations, column widths, and the path of Python, which differ between runs."""
     line = re.sub(r"[\d.,]+ (ms|s)\b", "TIME", line)
     line = re.sub(r"\d{8}_\d{6}(\.\d+)?|\d{4}-\d\d-\d\d(?: \d\d:\d\d\b)?|\d\d:\d\d:\d\d", "MOMENT", line)
     return " ".join(re.sub(r"^\$ \S*trace-recorder ", "$ trace-recorder ", line).split())
 
 
-def test_the_transcript_is_that_of_the_demo(shown: list[str]) -> None:
+def test_the_transcript_is_the_demo_s_output(shown: list[str]) -> None:
     """Each line of the transcript is printed, in its order, with other lines between only at `...`."""
     [transcript] = [text for language, text in blocks_of(COMMANDS) if language == "console"]
     assert_printed(transcript, shown)
 
 
-def test_the_demo_says_how_to_call_the_command(shown: list[str], tmp_path: Path) -> None:
-    """The demo prints the command as a user can type it, with the environment in which the demo runs."""
+def test_the_demo_prints_commands_that_can_be_typed(shown: list[str], tmp_path: Path) -> None:
+    """The demo prints commands with the environment in which it runs."""
     command = Path(sys.executable).with_name("trace-recorder")
     typed = run([sys.executable, "-c", SHOWING], tmp_path, {**os.environ, "PYTHONPATH": str(ROOT)}).stdout
     assert typed.splitlines()[1].split() == ["$", str(command), "list", "empty"]

@@ -1,4 +1,4 @@
-"""The page docs/replay.md: every block of code on it is run unchanged, and replays need no server."""
+"""The page docs/replay.md: every block of code runs unchanged, and replays need no server."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ PAGE = (ROOT / "docs" / "replay.md").read_text(encoding="utf-8")
 AGENT, *BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
-def test_every_block_does_what_it_says(tmp_path: Path) -> None:
-    """The first block records from a server. The others run in the same directory after the server has gone."""
+def test_every_block_runs(tmp_path: Path) -> None:
+    """The first block records from a server. The others run in the same directory after the server has ended."""
     first, *others = BLOCKS
     with serving(plain(CHAT)) as server:
         surroundings = environment(server.url, tmp_path)
@@ -30,7 +30,7 @@ def test_every_block_does_what_it_says(tmp_path: Path) -> None:
 
 
 def run(block: str, surroundings: dict[str, str], place: Path) -> str:
-    """Return a block's output. The block has to succeed, and to write nothing to stderr."""
+    """Return a block's output. The block must succeed, and write nothing to stderr."""
     done = subprocess.run(
         [sys.executable, "-c", AGENT + block], cwd=place, env=surroundings, capture_output=True, text=True, check=False
     )

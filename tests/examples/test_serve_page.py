@@ -1,4 +1,4 @@
-"""The page docs/serve.md: its commands print what they are shown to print."""
+"""The page docs/serve.md: its commands print the shown output."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, re.DOTALL)
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
-def test_the_commands_print_what_they_are_shown_to_print(tmp_path: Path) -> None:
+def test_the_commands_print_the_shown_lines(tmp_path: Path) -> None:
     """The server starts as shown, at a free port. Each other command runs while the server answers."""
     with serving(said("There is one.")) as server, TrajectoryRecorder(tmp_path / "runs" / "first.json") as recorder:
         with client(f"{server.url}/v1") as made:
@@ -45,6 +45,6 @@ def test_the_commands_print_what_they_are_shown_to_print(tmp_path: Path) -> None
             process.kill()
 
 
-def test_every_block_is_looked_at() -> None:
+def test_every_block_is_tested() -> None:
     """The test above runs every block."""
     assert [(language, text.count("$ ")) for language, text in BLOCKS] == [("console", 1), ("console", 2)]

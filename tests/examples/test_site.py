@@ -18,12 +18,12 @@ from tests.processes import ROOT
 
 CONFIGURATION = ROOT / "zensical.toml"
 ALIASES = {"fork", "replay", "__version__"}
-"""`fork` and `replay` are the classes `Fork` and `Replay`."""
+"""The reference has `fork` and `replay` as the classes `Fork` and `Replay`."""
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the site in a folder of its own. If that fails, raise the builder's message."""
+    """Build the site in a separate folder. If that fails, raise the builder's message."""
     folder = tmp_path_factory.mktemp("site")
     shutil.copytree(ROOT / "docs", folder / "docs")
     text = CONFIGURATION.read_text(encoding="utf-8").replace('paths = ["."]', f'paths = ["{ROOT}"]')
@@ -35,7 +35,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def pages(navigation: list[dict[str, Any]]) -> Iterator[str]:
-    """The pages that the navigation names."""
+    """Return the pages that the navigation names."""
     for entry in navigation:
         if isinstance(entry, str):
             yield entry
@@ -52,7 +52,7 @@ def test_every_page_is_in_the_navigation() -> None:
 
 
 def test_the_reference_has_every_public_name(site: Path) -> None:
-    """A page of the reference has a heading for each public name, and no heading twice."""
+    """For each public name, exactly one heading is on the pages of the reference."""
     text = "".join(page.read_text(encoding="utf-8") for page in (site / "reference").glob("*.html"))
     headings = re.findall(r'<h\d id="(trace_recorder\.[\w.]+)"', text)
     names = {name.rpartition(".")[2] for name in headings}
@@ -61,7 +61,7 @@ def test_the_reference_has_every_public_name(site: Path) -> None:
 
 
 def test_no_page_loads_from_another_host(site: Path) -> None:
-    """The site works offline: scripts, styles, fonts and pictures are its own."""
+    """The site works offline, because it has its own scripts, styles, fonts and pictures."""
     loads = re.compile(r'<(?:script|img|link|iframe)[^>]*(?:src|href)="(https?:[^"]*)"')
     assert {
         page.name: found for page in site.rglob("*.html") if (found := loads.findall(page.read_text("utf-8")))

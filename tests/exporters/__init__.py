@@ -1,1 +1,1 @@
-"""Tests of the exporters, by a real local server that takes spans."""
+"""Tests of the exporters with a real local server that receives spans."""

@@ -1,4 +1,4 @@
-"""A local server that takes OTLP requests, and can be slow, full or gone."""
+"""A local server that receives OTLP requests, and can be slow, full or absent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.provider import Answer, Request, serving, whole
 
 @dataclass
 class Sink:
-    """The answers of the sink, and the data that it accepted."""
+    """The sink's answers to requests, and the data that it accepted."""
 
     url: str = ""
     status: int = 200
@@ -33,7 +33,7 @@ class Sink:
         return whole(self.body, self.status, **self.headers)
 
     def spans(self) -> list[Any]:
-        """Return every span that it accepted."""
+        """Return every span that the sink accepted."""
         spans = []
         for request in self.requests:
             packed = request.headers.get("content-encoding") == "gzip"
@@ -43,13 +43,13 @@ class Sink:
         return spans
 
     def names(self) -> list[str]:
-        """Return the names of the spans that it accepted, in the order of the alphabet."""
+        """Return the names of the accepted spans in alphabetical order."""
         return sorted(span.name for span in self.spans())
 
 
 @contextmanager
 def sink(port: int = 0) -> Iterator[Sink]:
-    """Run a sink for the time of a block."""
+    """Run a sink during a block."""
     collector = Sink()
     with serving(collector.answer_to, port=port) as server:
         collector.url = server.url
@@ -57,5 +57,5 @@ def sink(port: int = 0) -> Iterator[Sink]:
 
 
 def attributes(span: Any) -> dict[str, Any]:
-    """The attributes of a span that arrived."""
+    """Return the attributes of a received span."""
     return {one.key: getattr(one.value, one.value.WhichOneof("value")) for one in span.attributes}

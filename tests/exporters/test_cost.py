@@ -1,4 +1,4 @@
-"""The cost of an exporter in the agent's thread, counted: nothing for a call, with any endpoint."""
+"""The cost of an exporter in the agent's thread, counted in function calls: none for a call, with any endpoint."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.exporters.sink import sink
 
 
 @pytest.mark.parametrize("status", [200, 429, None])
-def test_a_call_calls_no_more_functions_with_an_exporter(tmp_path: Path, status: int | None) -> None:
+def test_a_call_with_an_exporter_calls_no_more_functions(tmp_path: Path, status: int | None) -> None:
     """The median over calls equals that without an exporter, within the differences that the document thread causes."""
     with sink() as server:
         server.status = status or 200

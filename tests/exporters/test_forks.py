@@ -1,4 +1,4 @@
-"""A process that forks while its run is sent: the child neither waits for the export nor sends anything again."""
+"""A process that forks while its run is sent: the child neither waits for the export nor sends a span again."""
 
 from __future__ import annotations
 

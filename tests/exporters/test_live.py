@@ -1,4 +1,4 @@
-"""A run is sent while it goes on, and nothing that the endpoint does reaches the agent."""
+"""A run is sent while it goes on, and no behaviour of the endpoint reaches the agent."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SPANS = ["chat m", "chat m", "execute_tool count", "invoke_agent"]
 
 
 def record(path: Path, *exporters: object, pause: float = 0.0) -> float:
-    """Record two calls and a tool; return how long the agent's own part took, without the end of the run."""
+    """Record two calls and a tool. Return how long the agent's own part took, without the end of the run."""
     recorder = TrajectoryRecorder(path, task="count", provider="openai", model="m", exporters=exporters)  # type: ignore[arg-type]
     recorder.start()
     began = time.perf_counter()
@@ -51,7 +51,7 @@ def wait_for(server: Sink, count: int) -> None:
 
 
 def test_every_span_arrives_by_the_end_of_the_run(tmp_path: Path) -> None:
-    """At the end of the run all spans have arrived, each once, nested, with the exchanged contents."""
+    """At the end of the run all spans have arrived, each once and nested, with the exchanged contents."""
     with sink() as server:
         record(tmp_path / "run.json", otlp(server.url, flush_seconds=20))
 
@@ -72,8 +72,8 @@ def test_every_span_arrives_by_the_end_of_the_run(tmp_path: Path) -> None:
         assert attributes(spans["execute_tool count"])["gen_ai.tool.call.result"] == "3"
 
 
-def test_spans_are_sent_while_the_run_goes_on(tmp_path: Path) -> None:
-    """A call arrives soon after its response, long before the end."""
+def test_spans_are_sent_during_the_run(tmp_path: Path) -> None:
+    """The span of a call arrives soon after the response, long before the run's end."""
     with sink() as server:
         recorder = TrajectoryRecorder(tmp_path / "run.json", exporters=[otlp(server.url, flush_seconds=20)])
         with recorder:
@@ -84,8 +84,8 @@ def test_spans_are_sent_while_the_run_goes_on(tmp_path: Path) -> None:
         assert server.names() == ["chat m", "invoke_agent"]
 
 
-def test_an_endpoint_that_is_down_costs_the_agent_nothing_and_nothing_is_lost(tmp_path: Path) -> None:
-    """The run says which spans did not arrive, and `export --resume` sends them when the endpoint is back."""
+def test_a_missing_endpoint_costs_the_agent_nothing_and_loses_nothing(tmp_path: Path) -> None:
+    """The run says which spans did not arrive. `export --resume` sends them when the endpoint is back."""
     with sink() as server:
         port = int(server.url.rpartition(":")[2])
     path = tmp_path / "run.json"
@@ -103,7 +103,7 @@ def test_an_endpoint_that_is_down_costs_the_agent_nothing_and_nothing_is_lost(tm
 
 @pytest.mark.parametrize(("status", "seconds"), [(200, 3.0), (503, 0.0), (429, 0.0), (400, 0.0)])
 def test_a_slow_or_full_endpoint_costs_the_agent_nothing(tmp_path: Path, status: int, seconds: float) -> None:
-    """The end of the run waits no longer than its limit; missing spans are sent later."""
+    """The end of the run waits no longer than its limit. Missing spans are sent later."""
     path = tmp_path / "run.json"
     with sink() as server:
         server.status, server.seconds = status, seconds
@@ -119,8 +119,8 @@ def test_a_slow_or_full_endpoint_costs_the_agent_nothing(tmp_path: Path, status:
         assert {*SPANS} >= {*server.names()} >= ({"invoke_agent"} if status == 200 else {*SPANS})
 
 
-def test_a_run_that_cannot_be_read_keeps_no_other_from_being_sent(tmp_path: Path) -> None:
-    """Such a run is named, and the exit code is that of a failure."""
+def test_an_unreadable_run_prevents_no_other_from_being_sent(tmp_path: Path) -> None:
+    """The unreadable run is named, and the exit code is that of a failure."""
     (tmp_path / "a.json").write_text("{")
     record(tmp_path / "run.json")
     with sink() as server:
@@ -130,7 +130,7 @@ def test_a_run_that_cannot_be_read_keeps_no_other_from_being_sent(tmp_path: Path
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
-def test_a_redirect_is_no_delivery(tmp_path: Path, status: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_redirect_is_not_a_delivery(tmp_path: Path, status: int, caplog: pytest.LogCaptureFixture) -> None:
     """The redirect is reported and not followed, and the spans are sent later."""
     path = tmp_path / "run.json"
     record(path)
@@ -146,8 +146,8 @@ def test_a_redirect_is_no_delivery(tmp_path: Path, status: int, caplog: pytest.L
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "identity"])
-def test_little_of_a_long_answer_is_read(encoding: str) -> None:
-    """The exporter reads neither many bytes, nor few bytes that decompress to many."""
+def test_a_long_answer_is_not_read_completely(encoding: str) -> None:
+    """The exporter reads neither many bytes, nor a few bytes that decompress to many."""
     pack = {"gzip": gzip.compress, "deflate": zlib.compress}.get(encoding, bytes)
     with sink() as server:
         server.headers, server.body = {"Content-Encoding": encoding}, pack(b"a" * 10_000_000)
@@ -156,7 +156,7 @@ def test_little_of_a_long_answer_is_read(encoding: str) -> None:
 
 
 def test_a_restarted_endpoint_gets_every_span_once(tmp_path: Path) -> None:
-    """Accepted spans are not sent again, and spans of the meantime are sent when the endpoint is back."""
+    """Accepted spans are not sent again. Spans from the time without an endpoint are sent when it is back."""
     path = tmp_path / "run.json"
     with sink() as first:
         port = int(first.url.rpartition(":")[2])
@@ -174,9 +174,9 @@ def test_a_restarted_endpoint_gets_every_span_once(tmp_path: Path) -> None:
         assert {span.span_id for span in first.spans()}.isdisjoint(span.span_id for span in second.spans())
 
 
-def test_what_is_said_after_delivery_is_sent_by_resume_once(tmp_path: Path) -> None:
-    """Later rewards of the run and of a step, and later annotations, are spans of their own inside the span that they
-    are about.
+def test_later_rewards_and_annotations_are_sent_by_resume_once(tmp_path: Path) -> None:
+    """Later rewards of the run and of a step, and later annotations, are separate spans within the span that they
+    concern.
     """
     path = tmp_path / "run.json"
     with sink() as server:
@@ -203,8 +203,8 @@ def test_what_is_said_after_delivery_is_sent_by_resume_once(tmp_path: Path) -> N
         assert [event.name for event in spans["invoke_agent"].events] == ["gen_ai.evaluation.result"]
 
 
-def test_the_span_of_the_application_is_the_parent(tmp_path: Path) -> None:
-    """A run that begins inside a span of the application belongs to its trace, when it is sent again too."""
+def test_the_application_s_span_is_the_parent(tmp_path: Path) -> None:
+    """A run that begins within a span of the application belongs to its trace, also when the run is sent again."""
     tracer = TracerProvider().get_tracer("application")
     path = tmp_path / "run.json"
     with sink() as server:
@@ -221,7 +221,7 @@ def test_the_span_of_the_application_is_the_parent(tmp_path: Path) -> None:
 
 
 def test_contents_can_be_left_out(tmp_path: Path) -> None:
-    """Then no content is sent, only names, times and tokens."""
+    """Without contents, only names, times and tokens are sent."""
     with sink() as server:
         record(tmp_path / "run.json", otlp(server.url, content=False, flush_seconds=20))
 
@@ -230,8 +230,8 @@ def test_contents_can_be_left_out(tmp_path: Path) -> None:
         assert b"gen_ai.usage.input_tokens" in sent
 
 
-def test_a_fork_is_sent_with_the_mark_of_what_it_was_given(tmp_path: Path) -> None:
-    """While it goes on, and once: the call that was not made has a mark in the place of its tokens."""
+def test_a_fork_marks_its_replayed_call(tmp_path: Path) -> None:
+    """The mark is sent during the run, once, in place of the call's tokens."""
     path = tmp_path / "fork.json"
     with serving(*(plain(spoken(text)) for text in ("1", "2", "b"))) as provider, sink() as server:
         parent = TrajectoryRecorder(tmp_path / "parent.json")

@@ -1,4 +1,4 @@
-"""Scores that a service refuses: the other runs and the other scores are sent, and the command says what is missing."""
+"""Scores that a service refuses: other runs and scores are sent, and the command names the missing ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PROJECT = "00000000-0000-0000-0000-000000000007"
 
 
 class _Feedback(StandIn):
-    """A LangSmith that refuses feedback with some names, and notes the feedback that it accepted."""
+    """A stand-in for LangSmith that refuses feedback with some names, and notes the accepted feedback."""
 
     def __init__(self) -> None:
         super().__init__(0)
@@ -73,10 +73,8 @@ def test_feedback_that_langsmith_refuses_does_not_stop_the_others(
         assert (done.exit_code, kept.taken[2:], kept.batches) == (0, ["bad"], 2), done.output
 
 
-def test_langsmith_has_marks_and_no_tokens_of_calls_that_were_not_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A replay used no tokens. LangSmith's copy of it imports as a replay, with how it ended."""
+def test_langsmith_has_marks_and_no_tokens_of_replayed_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replay used no tokens. LangSmith's copy of the run imports as a replay, with its end."""
     pytest.importorskip("langsmith")
     monkeypatch.setenv("LANGSMITH_API_KEY", "lsv2_secret-key")
     with provider(plain(spoken("1"))) as server, TrajectoryRecorder(tmp_path / "parent.json") as recorder:

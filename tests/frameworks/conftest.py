@@ -1,4 +1,4 @@
-"""Shared by the tests of every framework: programs that run in a directory of their own."""
+"""Fixtures of every framework's tests: programs that run in separate directories."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ from tests.frameworks.judgement import Runs
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Runs:
-    """How the programs of a test are run."""
+    """A runner for the programs of a test."""
     return Runs(tmp_path)

@@ -1,10 +1,9 @@
-"""What every framework is held to: a run is recorded, exchange for exchange, and is what it was without recording.
+"""The checks for every framework: a run is recorded completely, and recording does not change it.
 
-An agent is a program that prints its answer. It is run twice, each time in a process of its own and with a provider of
-its own that says the same: as it is without us, and recorded. What it prints and what it sends are to be equal; what
-is on file is to be what went over the wire. Then it is run a third time, answered from its run, where there is no
-provider: it is to print the same. The steps and the results of tools are given back, to be compared by each framework's
-own tests.
+An agent is a program that prints its answer. It is run twice, each time in a separate process and with a separate
+provider that gives the same answers: without recording, and recorded. Its output and requests must be equal, and the
+recorded calls must equal the HTTP traffic. Then it is run a third time, answered from its run without a provider, and
+must print the same. The steps and tool results are returned, so that each framework's own tests can compare them.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ Step = tuple[str, list[tuple[str, Payload]], list[Payload]]
 ASKED: Step = ("calling_tool", [("get_weather", {"city": "Tokyo"})], ["It's sunny in Tokyo."])
 ANSWERED: Step = ("completed", [], [])
 STEPS = [ASKED, ANSWERED]
-"""The steps of a run of two turns."""
+"""The expected steps of a run of two turns."""
 
 INSTRUMENTED = """
 import trace_recorder
@@ -49,45 +48,45 @@ recorder.finalize(success=True)
 RUN = ("-m", "trace_recorder", "run", "--", sys.executable)
 MADE_UP = re.compile(r"[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}")
 NOWHERE = "http://127.0.0.1:9"
-"""No server is here."""
+"""An address where no server listens."""
 QUIET = {
-    "PYTHONWARNINGS": "ignore",  # what frameworks warn of is theirs
-    "OPENAI_AGENTS_DISABLE_TRACING": "1",  # its own tracer sends to api.openai.com
-    "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # else it asks github.com for prices
+    "PYTHONWARNINGS": "ignore",  # warnings of frameworks are not our concern
+    "OPENAI_AGENTS_DISABLE_TRACING": "1",  # the framework's own tracer sends to api.openai.com
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # otherwise LiteLLM asks github.com for prices
 }
 _SETTINGS = ("OPENAI_", "ANTHROPIC_", "GOOGLE_", "GEMINI_", "OLLAMA_", "LANGSMITH_", "LANGCHAIN_", "LITELLM_", "DSPY_")
 
 
 @dataclass(frozen=True)
 class Runs:
-    """Runs the programs of one test in a directory of its own."""
+    """Runs the programs of one test in a separate directory."""
 
     place: Path
 
     ignore: tuple[str, ...] = ()
-    """The allowed differences between requests of a replay: ids that a framework makes up each time."""
+    """The allowed differences between requests of a replay: ids that a framework generates each time."""
 
     def ignoring(self, *paths: str) -> Runs:
-        """Do the same for programs that never send the same request twice."""
+        """Return a runner for programs that never send the same request twice."""
         return replace(self, ignore=paths)
 
     def recorded(self, code: str, script: Sequence[Action] = SCRIPT) -> list[Step]:
-        """Run a program that records itself, and the same one without our lines; give the steps on file."""
+        """Run a program that records itself, and the same program without our lines. Return the recorded steps."""
         return self._both(without_us(code), code, script)
 
     def instrumented(self, code: str, script: Sequence[Action] = SCRIPT) -> list[Step]:
-        """Run a program that records nothing, and have every call of its process recorded; give the steps on file."""
+        """Run a program without a recorder, and have every call of its process recorded. Return the recorded steps."""
         return self._both(code, INSTRUMENTED.format(code), script)
 
     def outside(self, code: str, script: Sequence[Action] = SCRIPT) -> list[Step]:
-        """Run a program that knows nothing of us with `trace-recorder run`; give the steps on file."""
+        """Run an unmodified program with `trace-recorder run`. Return the recorded steps."""
         return self._both(code, code, script, *RUN)
 
     def once(self, code: str, script: Sequence[Action] = SCRIPT, *command: str) -> tuple[str, list[Step]]:
         """Run a recorded program.
 
-        Return its output and the steps on file. Use this for programs that never send the same twice, and for
-        calls through aiohttp that are not replayed.
+        Return its output and the recorded steps. Use this for programs that never send the same twice, and for calls
+        through aiohttp that are not replayed.
         """
         model = Model(script_of(script))
         with serving(model) as server:
@@ -96,13 +95,13 @@ class Runs:
         return printed, judged(document, model)
 
     def once_outside(self, code: str, script: Sequence[Action] = SCRIPT) -> tuple[str, list[Step]]:
-        """Do the same with a program that knows nothing of us, by `trace-recorder run`."""
+        """Do the same with an unmodified program, by `trace-recorder run`."""
         return self.once(code, script, *RUN)
 
     def unseen(self, code: str, script: Sequence[Action] = SCRIPT) -> tuple[str, int, int]:
         """Run a program as `instrumented` does.
 
-        Return its output, the exchanges of the server, and the exchanges on file.
+        Return its output, the exchanges of the server, and the recorded exchanges.
         """
         model = Model(script_of(script))
         with serving(model) as server:
@@ -153,12 +152,12 @@ def _is_setting(name: str) -> bool:
 
 
 def asked(model: Model) -> list[tuple[str, Payload]]:
-    """Return the requests of a model in order, without the ids that a framework makes up each time."""
+    """Return the requests to a model in order, without the ids that a framework generates each time."""
     return [(sent.path, json.loads(MADE_UP.sub("ID", json.dumps(sent.body)))) for sent in model.sent]
 
 
 def judged(document: Path, model: Model) -> list[Step]:
-    """Compare the recorded run with the bytes on the wire. Return its steps."""
+    """Compare the recorded run with the HTTP traffic. Return its steps."""
     trajectory = load(document)
     assert (validate(document).ok, trajectory.gaps, trajectory.status) == (True, (), "completed")
     assert on_file(trajectory) == on_the_wire(model)
@@ -181,5 +180,5 @@ def on_file(trajectory: Trajectory) -> list[Payload]:
 
 
 def on_the_wire(model: Model) -> list[Payload]:
-    """Return each exchange of a model in the same form, with one attempt each."""
+    """Return each exchange with a model in the same form, with one attempt each."""
     return [(sent.body, sent.answer.decode() if sent.streamed else json.loads(sent.answer), 1) for sent in model.sent]

@@ -1,4 +1,4 @@
-"""The page docs/frameworks.md: its blocks of code, and the same code without a line of ours."""
+"""The page docs/frameworks.md: its blocks of code, and the same code without our lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OURS = "trace_recorder"
 
 
 def blocks(heading: str) -> list[str]:
-    """The blocks of Python under a heading, in their order."""
+    """Return the blocks of Python under a heading, in order."""
     _, _, rest = PAGE.read_text(encoding="utf-8").partition(f"\n## {heading}\n")
     return re.findall(r"```python\n(.*?)```", rest.partition("\n## ")[0], re.DOTALL)
 
@@ -26,7 +26,7 @@ def without_us(code: str) -> str:
 
 
 def agent(heading: str) -> str:
-    """The agent of a framework: its first block without us, up to where it is run."""
+    """Return the agent of a framework: its first block without our lines, up to the line that runs it."""
     tree = ast.parse(blocks(heading)[0])
     runs = [isinstance(node, ast.With | ast.AsyncFunctionDef) for node in tree.body]
     tree.body = tree.body[: runs.index(True)]
@@ -40,7 +40,9 @@ def _written(tree: ast.AST) -> str:
 
 
 class _WithoutUs(ast.NodeTransformer):
-    """Removes our import, statements that call us, values that we make or mark, and `with` blocks of our recorders."""
+    """Removes our import, statements that call us, values that we create or mark, and `with` blocks of our
+    recorders.
+    """
 
     def visit_Import(self, node: ast.Import) -> ast.AST | None:
         return None if node.names[0].name == OURS else node

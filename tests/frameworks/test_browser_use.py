@@ -1,4 +1,4 @@
-"""browser-use: its chat models, and its agent with a real browser where Chromium is installed."""
+"""browser-use: its chat models, and its agent with a real browser if Chromium is installed."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ asyncio.run(main())
 
 
 def acted(**action: object) -> Action:
-    """An answer as browser-use has a model give it: an object with the next actions."""
+    """Return an answer in the form that browser-use asks for: an object with the next actions."""
     state = {"thinking": "t", "evaluation_previous_goal": "e", "memory": "m", "next_goal": "n"}
     return Action("", json.dumps({**state, "action": [action]}))
 
 
 STEPS = [ANSWERED] * 3
-"""Two steps of the agent, and a call in which browser-use has a model judge them."""
+"""Two steps of the agent, and a call in which a model judges them."""
 SAID = (acted(wait={"seconds": 1}), acted(done={"text": ANSWER, "success": True}))
 
 
@@ -50,12 +50,12 @@ def test_every_model_is_recorded(runs: Runs) -> None:
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
-def test_the_page_is_true(runs: Runs) -> None:
-    """The agent of the page is recorded with its browser; its actions are text in the answers."""
+def test_the_page_s_agent_is_recorded(runs: Runs) -> None:
+    """The agent of the page is recorded with its browser. Its actions are text in the answers."""
     assert runs.once(PAGE[0], SAID) == (f"{ANSWER}\n", STEPS)
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 def test_an_agent_is_recorded_from_outside(runs: Runs) -> None:
-    """`trace-recorder run` records the agent in which nothing is of ours."""
+    """`trace-recorder run` records the unmodified agent."""
     assert runs.once_outside(without_us(PAGE[0]), SAID) == (f"{ANSWER}\n", STEPS)

@@ -1,4 +1,4 @@
-"""DSPy: its ReAct agent through LiteLLM, and what is not seen of its own engine."""
+"""DSPy: its ReAct agent through LiteLLM, and the engine whose calls are not recorded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ASK = 'print(react(question="What is the weather in Tokyo?").answer)\n'
 
 
 def filled(**fields: str) -> Action:
-    """An answer as DSPy's chat adapter has a model give it."""
+    """Return an answer in the form of DSPy's chat adapter."""
     texts = [f"[[ ## {name} ## ]]\n{value}" for name, value in fields.items()]
     return Action("", "\n\n".join([*texts, "[[ ## completed ## ]]"]))
 
@@ -28,22 +28,22 @@ SAID = (
 )
 
 
-def test_the_page_is_true(runs: Runs) -> None:
-    """The block of the page records the agent and its tool, and leaves it as it is."""
+def test_the_page_s_agent_is_recorded(runs: Runs) -> None:
+    """The block of the page records the agent and its tool, without changing what it does."""
     assert runs.recorded(PAGE[0], SAID) == [ASKED, ANSWERED, ANSWERED]
 
 
 def test_an_agent_is_recorded_from_outside(runs: Runs) -> None:
-    """`trace-recorder run` records the agent in which nothing is of ours; its calls of tools are text."""
+    """`trace-recorder run` records the unmodified agent. Its tool calls are text."""
     assert runs.outside(without_us(PAGE[0]), SAID) == [ANSWERED] * 3
 
 
-def test_an_agent_that_is_awaited_is_recorded(runs: Runs) -> None:
-    """`acall` is recorded."""
+def test_an_awaited_agent_is_recorded(runs: Runs) -> None:
+    """A call by `acall` is recorded."""
     assert runs.instrumented(agent("DSPy") + AWAITED, SAID) == [ANSWERED] * 3
 
 
-def test_its_own_engine_is_not_seen(runs: Runs) -> None:
+def test_its_own_engine_is_not_recorded(runs: Runs) -> None:
     """Calls of the engine that uses sockets are not recorded, as the page says."""
     own = "engine='lm15', api_base=os.environ['OPENAI_BASE_URL']"
     code = "import os\n" + (agent("DSPy") + ASK).replace("engine='litellm'", own)

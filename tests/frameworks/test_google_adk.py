@@ -21,13 +21,13 @@ STREAMED = "RunConfig(streaming_mode=StreamingMode.SSE)"
 IMPORTS = "from google.adk.agents.run_config import RunConfig, StreamingMode\n"
 
 
-def test_the_page_is_true(runs: Runs) -> None:
-    """The block of the page records the agent, and leaves it as it is."""
+def test_the_page_s_agent_is_recorded(runs: Runs) -> None:
+    """The block of the page records the agent, without changing what it does."""
     assert runs.recorded(PAGE[0]) == STEPS
 
 
 def test_an_agent_is_recorded_from_outside(runs: Runs) -> None:
-    """`trace-recorder run` records the agent in which nothing is of ours."""
+    """`trace-recorder run` records the unmodified agent."""
     assert runs.outside(without_us(PAGE[0])) == STEPS
 
 

@@ -1,4 +1,4 @@
-"""instructor: answers of a type, asked for once more where they do not validate, streamed and awaited."""
+"""instructor: typed answers, which are asked for again if they are invalid, streamed and awaited."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ asyncio.run(main())
 
 
 def saying(*arguments: dict[str, object]) -> list[Action]:
-    """A model that gives these objects, one a turn."""
+    """Return the answers of a model that gives these objects, one in each turn."""
     return [Action("", "", (Call("User", each),)) for each in arguments]
 
 
 @pytest.mark.parametrize("number", range(2))
-def test_the_page_is_true(runs: Runs, number: int) -> None:
-    """The blocks of the page record the call, and leave it as it is."""
+def test_the_page_s_call_is_recorded(runs: Runs, number: int) -> None:
+    """The blocks of the page record the call, without changing what it does."""
     assert runs.recorded(PAGE[number], saying(WHOLE)) == [GIVEN]
 
 
 def test_a_program_is_recorded_from_outside(runs: Runs) -> None:
-    """`trace-recorder run` records the program in which nothing is of ours."""
+    """`trace-recorder run` records the unmodified program."""
     assert runs.outside(without_us(PAGE[0]), saying(WHOLE)) == [GIVEN]
 
 
-def test_an_answer_that_does_not_validate_is_asked_for_again(runs: Runs) -> None:
-    """The mistake is the result of the first call. The second try is an interaction of its own."""
+def test_an_invalid_answer_is_asked_for_again(runs: Runs) -> None:
+    """The mistake is the result of the first call. The second try is a separate interaction."""
     first, second = runs.instrumented(agent("instructor") + ASK + TWICE, saying(LACKING, WHOLE))
 
     assert first[:2] == ("calling_tool", [("User", LACKING)])
@@ -55,7 +55,7 @@ def test_an_answer_that_does_not_validate_is_asked_for_again(runs: Runs) -> None
 
 @pytest.mark.parametrize("way", [STREAMED, AWAITED], ids=["streamed", "awaited"])
 def test_every_provider_is_recorded(runs: Runs, way: str) -> None:
-    """A stream of partial objects reaches the program and the file, and so do the answers of an async client."""
+    """A stream of partial objects reaches the program and is recorded, and so are the answers of an async client."""
     each = [ASK + (agent("instructor") + way).replace(MODELS[0], model) for model in MODELS]
     calls = 2 * way.count("await client") * len(MODELS) or len(MODELS)
     assert runs.instrumented("".join(each), saying(WHOLE)) == [GIVEN] * calls

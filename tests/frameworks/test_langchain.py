@@ -1,4 +1,4 @@
-"""LangChain: agents of `create_agent` on its packages for four providers."""
+"""LangChain: agents of `create_agent` with its packages for four providers."""
 
 from __future__ import annotations
 
@@ -36,32 +36,32 @@ print(agent.invoke(question)["messages"][-1].text)
 
 
 @pytest.mark.parametrize("number", range(3))
-def test_the_page_is_true(runs: Runs, number: int) -> None:
-    """The blocks of the page record the agent, and leave it as it is."""
+def test_the_page_s_agent_is_recorded(runs: Runs, number: int) -> None:
+    """The blocks of the page record the agent, without changing what it does."""
     assert runs.recorded(PAGE[number]) == STEPS
 
 
 def test_an_agent_is_recorded_from_outside(runs: Runs) -> None:
-    """`trace-recorder run` records the agent in which nothing is of ours."""
+    """`trace-recorder run` records the unmodified agent."""
     assert runs.outside(without_us(PAGE[0])) == STEPS
 
 
 def on_each(way: str, models: Sequence[str]) -> str:
-    """The agent of the page on each of these models."""
+    """Return the agent of the page on each of these models."""
     return "".join(agent("LangChain").replace(MODELS[0], model) + way for model in models)
 
 
 def test_every_package_is_recorded(runs: Runs) -> None:
-    """The tokens of each provider's stream reach the agent, and the file."""
+    """The tokens of each provider's stream reach the agent, and are recorded."""
     assert runs.instrumented(on_each(STREAMED, MODELS), SCRIPT * 4) == STEPS * 4
 
 
 @pytest.mark.parametrize("way", [AWAITED, AWAITED_STREAM], ids=["whole", "streamed"])
-def test_what_is_awaited_is_recorded(runs: Runs, way: str) -> None:
-    """An async agent is recorded, whole and streamed. Google's package uses aiohttp, which is installed."""
+def test_an_async_agent_is_recorded(runs: Runs, way: str) -> None:
+    """An async agent is recorded, whole and streamed. Google's package uses aiohttp if it is installed."""
     assert runs.instrumented(on_each(way, MODELS), SCRIPT * 4) == STEPS * 4
 
 
 def test_the_responses_api_is_recorded(runs: Runs) -> None:
-    """A model that is set to use OpenAI's Responses API is recorded in that dialect."""
+    """A model with OpenAI's Responses API is recorded in that dialect."""
     assert runs.instrumented(agent("LangChain") + RESPONSES) == STEPS

@@ -30,31 +30,31 @@ AWAITED_STREAM = (
 
 
 @pytest.mark.parametrize(("number", "steps"), [(0, STEPS), (1, [ANSWERED] * 2)])
-def test_the_page_is_true(runs: Runs, number: int, steps: object) -> None:
-    """The blocks of the page record the agent, and leave it as it is."""
+def test_the_page_s_agent_is_recorded(runs: Runs, number: int, steps: object) -> None:
+    """The blocks of the page record the agent, without changing what it does."""
     assert runs.recorded(PAGE[number], SCRIPT if number == 0 else SCRIPT[1:]) == steps
 
 
 MADE_UP = "messages[*].tool_call_id"
-"""Ollama gives calls no ids; LiteLLM makes them up, and sends them."""
+"""The ids that LiteLLM makes up for Ollama, which gives calls no ids."""
 
 
 def test_an_agent_is_recorded_from_outside(runs: Runs) -> None:
-    """`trace-recorder run` records the agent in which nothing is of ours."""
+    """`trace-recorder run` records the unmodified agent."""
     assert runs.outside(without_us(PAGE[0])) == STEPS
 
 
 def loops(code: str, *ways: str) -> str:
-    """The loop on each model, with each way to ask."""
+    """Return the loop on each model, with each way of calling."""
     asking = (code.replace("ASK", way).replace("MODEL", repr(model)) for model in MODELS for way in ways)
     return agent("LiteLLM") + "".join(f"{BEGIN}{each}" for each in asking)
 
 
 def test_every_provider_is_recorded(runs: Runs) -> None:
-    """Each provider's calls are recorded, and the results found, also where a stream's end is left unread."""
+    """Each provider's calls are recorded, and the results found, even if the end of a stream is not read."""
     assert runs.ignoring(MADE_UP).instrumented(loops(LOOP, WHOLE, STREAMED), SCRIPT * 8) == STEPS * 8
 
 
-def test_what_is_awaited_is_recorded(runs: Runs) -> None:
-    """The calls that aiohttp carries inside of httpx are recorded once."""
+def test_awaited_calls_are_recorded(runs: Runs) -> None:
+    """The calls that aiohttp sends within httpx are recorded once."""
     assert runs.ignoring(MADE_UP).instrumented(loops(ASYNC, AWAITED, AWAITED_STREAM), SCRIPT * 8) == STEPS * 8

@@ -22,13 +22,13 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("number", range(2))
-def test_the_page_is_true(runs: Runs, number: int) -> None:
-    """The blocks of the page record the agent, which streams, and leave it as it is."""
+def test_the_page_s_agent_is_recorded(runs: Runs, number: int) -> None:
+    """The blocks of the page record the streaming agent, without changing what it does."""
     assert runs.recorded(PAGE[number]) == STEPS
 
 
 def test_an_agent_is_recorded_from_outside(runs: Runs) -> None:
-    """`trace-recorder run` records the agent in which nothing is of ours."""
+    """`trace-recorder run` records the unmodified agent."""
     assert runs.outside(without_us(PAGE[0])) == STEPS
 
 

@@ -1,4 +1,4 @@
-"""LlamaIndex on Gemini: its function agent, streaming and whole, by aiohttp."""
+"""LlamaIndex on Gemini: its function agent, streaming and whole, over aiohttp."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ def test_gemini_is_recorded(runs: Runs) -> None:
 
 
 def test_an_agent_is_recorded_from_outside(runs: Runs) -> None:
-    """`trace-recorder run` records the agent in which nothing is of ours."""
+    """`trace-recorder run` records the unmodified agent."""
     assert runs.once_outside(AGENT + RUN.replace("STREAMING", "True")) == ("It is sunny in Tokyo.\n", STEPS)

@@ -32,24 +32,24 @@ print(Runner.run_sync(lead, "What is the weather in Tokyo?").final_output)
 
 
 @pytest.mark.parametrize("number", range(2))
-def test_the_page_is_true(runs: Runs, number: int) -> None:
-    """The blocks of the page record the agent, and leave it as it is."""
+def test_the_page_s_agent_is_recorded(runs: Runs, number: int) -> None:
+    """The blocks of the page record the agent, without changing what it does."""
     assert runs.recorded(PAGE[number]) == STEPS
 
 
 def test_an_agent_is_recorded_from_outside(runs: Runs) -> None:
-    """`trace-recorder run` records the agent in which nothing is of ours."""
+    """`trace-recorder run` records the unmodified agent."""
     assert runs.outside(without_us(PAGE[0])) == STEPS
 
 
-def test_an_agent_that_streams_is_recorded(runs: Runs) -> None:
-    """The events of a streamed run reach the agent, and the file, in both dialects."""
+def test_a_streaming_agent_is_recorded(runs: Runs) -> None:
+    """The events of a streamed run reach the agent, and are recorded, in both dialects."""
     code = agent("OpenAI Agents SDK") + STREAMED + ON_CHAT + STREAMED
     assert runs.instrumented(code, SCRIPT * 2) == STEPS * 2
 
 
 def test_an_agent_that_hands_over_is_recorded(runs: Runs) -> None:
-    """A handover is a tool call with its result. The calls of the other agent follow."""
+    """A handover is a tool call with its result. The calls of the second agent follow."""
     over = Action("", "", (Call("transfer_to_assistant", {}),))
 
     handed, *rest = runs.instrumented(agent("OpenAI Agents SDK") + HANDED_OFF, (over, *SCRIPT))

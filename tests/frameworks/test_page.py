@@ -26,11 +26,11 @@ BLOCKS = {
     "browser-use": 1,
     "DSPy": 1,
 }
-"""The blocks of each section, all of which its framework's tests run."""
+"""How many blocks each section has, all of which its framework's tests run."""
 
 
-def test_every_framework_has_its_place() -> None:
-    """The page has the sections that are tested, with as many blocks, and a row of its table for each."""
+def test_every_framework_has_a_section() -> None:
+    """The page has the tested sections, with as many blocks, and a row of its table for each."""
     named = [row[0] for row in rows(PAGE_NAME, "Which frameworks")]
 
     assert {name: len(blocks(name)) for name in BLOCKS} == BLOCKS
@@ -38,8 +38,8 @@ def test_every_framework_has_its_place() -> None:
 
 
 @pytest.mark.parametrize("name", BLOCKS)
-def test_an_agent_without_us_is_a_program(name: str) -> None:
-    """Each block without our lines is code that contains the recorded block's last line."""
+def test_an_agent_without_our_lines_is_a_program(name: str) -> None:
+    """Each block without our lines is valid code with the recorded block's last line."""
     for block in blocks(name):
         plain = without_us(block)
         assert ast.unparse(ast.parse(block)).splitlines()[-1].strip() == plain.splitlines()[-1].strip()
@@ -47,7 +47,7 @@ def test_an_agent_without_us_is_a_program(name: str) -> None:
 
 
 def test_the_results_are_those_of_the_sessions() -> None:
-    """Each framework of noxfile.py has tests and results on the same Pythons, without failures and skips."""
+    """Each framework of noxfile.py has tests, and results on the same Pythons, without failures and skips."""
     tables = matrix()
     results = [(name, python, failed, skipped) for name, python, _, _, failed, skipped in results_of(RESULTS)]
     pythons = [python for python in tables["PYTHONS"] if any(result[1] == python for result in results)]  # type: ignore[attr-defined]

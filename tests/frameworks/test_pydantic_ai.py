@@ -1,4 +1,4 @@
-"""Pydantic AI: agents on its models of four providers, sync and async, streamed, with an output of a type."""
+"""Pydantic AI: agents on its models of four providers, sync and async, streamed, with a typed output."""
 
 from __future__ import annotations
 
@@ -33,40 +33,40 @@ async def main():
 asyncio.run(main())
 """
 FOR_GOOGLE = (*ASKED[:2], ['{"return_value":"It\'s sunny in Tokyo."}'])
-"""To Google the result is sent as an object."""
+"""The result as an object, as it is sent to Google."""
 MADE_UP_FOR_GOOGLE = ("contents[*].parts[*].functionCall.id", "contents[*].parts[*].functionResponse.id")
-"""Google gives calls no ids; the framework makes them up, and sends them."""
+"""The ids that the framework makes up for Google, which gives calls no ids."""
 TYPED = """
 from pydantic import BaseModel
 class Weather(BaseModel):
     sunny: bool
 print(agent.run_sync("What is the weather in Tokyo?", output_type=Weather).output)
 """
-"""The model gives its answer as the call of another tool."""
+"""The model gives its answer as a call of a second tool."""
 
 
 EACH = [step for model in MODELS for step in (FOR_GOOGLE if model.startswith("google") else ASKED, ANSWERED)]
 
 
 @pytest.mark.parametrize("number", range(2))
-def test_the_page_is_true(runs: Runs, number: int) -> None:
-    """The blocks of the page record the agent, and leave it as it is."""
+def test_the_page_s_agent_is_recorded(runs: Runs, number: int) -> None:
+    """The blocks of the page record the agent, without changing what it does."""
     assert runs.recorded(PAGE[number]) == STEPS
 
 
 def test_an_agent_is_recorded_from_outside(runs: Runs) -> None:
-    """`trace-recorder run` records the agent in which nothing is of ours."""
+    """`trace-recorder run` records the unmodified agent."""
     assert runs.outside(without_us(PAGE[0])) == STEPS
 
 
 @pytest.mark.parametrize("way", [AWAITED, STREAMED], ids=["awaited", "streamed"])
 def test_every_provider_is_recorded(runs: Runs, way: str) -> None:
-    """Each provider's calls are recorded with their results, of one that gives calls no ids too."""
+    """Each provider's calls are recorded with their results, even if the provider gives calls no ids."""
     code = "".join(agent("Pydantic AI").replace(MODELS[0], model) + way for model in MODELS)
     assert runs.ignoring(*MADE_UP_FOR_GOOGLE).instrumented(code, SCRIPT * len(MODELS)) == EACH
 
 
-def test_an_answer_of_a_type_is_a_call(runs: Runs) -> None:
+def test_a_typed_answer_is_a_call(runs: Runs) -> None:
     """If the answer must be an object, the model calls a tool that never runs. That call has no result."""
     typed = (SCRIPT[0], Action("", "", (Call("final_result", {"sunny": True}),)))
 

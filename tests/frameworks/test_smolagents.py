@@ -23,7 +23,7 @@ RUN = 'print(agent.run("What is the weather in Tokyo?"))\n'
 
 
 def made(kind: str, model: str, *, streamed: bool, marked: bool = True) -> str:
-    """The agent of the page as another kind, on another model; its tool marked, as on the page, or not."""
+    """Return the agent of the page as a different kind or on a different model, with its tool marked or not."""
     tool = agent("smolagents").partition("agent =")[0].replace("OpenAIModel", "OpenAIModel, LiteLLMModel, CodeAgent")
     if marked:
         tool = f"import trace_recorder\n{tool}".replace("@tool\n", "@tool\n@trace_recorder.tool\n")
@@ -33,31 +33,35 @@ def made(kind: str, model: str, *, streamed: bool, marked: bool = True) -> str:
 
 
 def each(kind: str) -> str:
-    """Agents of a kind on both models, whole and streamed."""
+    """Return agents of a kind on both models, whole and streamed."""
     return "".join(made(kind, model, streamed=streamed) for model in MODELS for streamed in (False, True))
 
 
 @pytest.mark.parametrize("number", range(2))
-def test_the_page_is_true(runs: Runs, number: int) -> None:
-    """The blocks of the page record the agent and its tool, and leave it as it is."""
+def test_the_page_s_agent_is_recorded(runs: Runs, number: int) -> None:
+    """The blocks of the page record the agent and its tool, without changing what it does."""
     assert runs.recorded(PAGE[number], CALLING) == [ASKED, FINAL]
 
 
 def test_an_agent_is_recorded_from_outside(runs: Runs) -> None:
-    """`trace-recorder run` records the agent in which nothing is of ours; the result is no result on the wire."""
+    """`trace-recorder run` records the unmodified agent. The HTTP traffic does not mark the tool's result as a
+    result.
+    """
     assert runs.outside(without_us(PAGE[0]), CALLING) == [(*ASKED[:2], []), FINAL]
 
 
 def test_agents_that_call_tools_are_recorded(runs: Runs) -> None:
-    """Calls are found on the wire, results by the mark, also where LiteLLM leaves a stream's end unread."""
+    """Calls are found in the HTTP traffic, and results by the mark, even if LiteLLM does not read the end of a
+    stream.
+    """
     assert runs.instrumented(each("ToolCallingAgent"), CALLING * 4) == [ASKED, FINAL] * 4
 
 
 def test_agents_that_write_code_are_recorded(runs: Runs) -> None:
-    """A tool that the agent's code calls is in the step of that code, if it is recorded."""
+    """A tool that the agent's code calls is in the step of that code, if the code is recorded."""
     assert runs.instrumented(each("CodeAgent"), CODING * 4) == [ASKED, WRITTEN] * 4
 
 
-def test_of_tools_without_a_mark_the_code_is_all_there_is(runs: Runs) -> None:
+def test_without_a_mark_a_tool_is_only_text(runs: Runs) -> None:
     """Without the decorator, the code and its output are texts in the messages."""
     assert runs.instrumented(made("CodeAgent", MODELS[0], streamed=False, marked=False), CODING) == [WRITTEN, WRITTEN]

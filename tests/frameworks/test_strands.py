@@ -1,4 +1,4 @@
-"""Strands Agents on Gemini: it makes up ids of tool calls, so that no two runs send the same."""
+"""Strands Agents on Gemini: it generates ids of tool calls, so that no two runs send the same requests."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ import asyncio
 print(asyncio.run(agent.invoke_async("What is the weather in Tokyo?")))
 """
 OUTPUT = '{"output":[{"text":"It\'s sunny in Tokyo."}]}'
-"""The result as Strands sends it to Gemini: a list of contents."""
+"""The result in the form in which Strands sends it to Gemini: a list of contents."""
 SAID = "It is sunny in Tokyo.\n\n"
 SENT = [(*ASKED[:2], [OUTPUT]), ANSWERED]
 
 
-def test_the_page_is_true(runs: Runs) -> None:
-    """The block of the page records the agent, which streams."""
+def test_the_page_s_agent_is_recorded(runs: Runs) -> None:
+    """The block of the page records the streaming agent."""
     assert runs.once(PAGE[0]) == (SAID, SENT)
 
 
 def test_an_agent_is_recorded_from_outside(runs: Runs) -> None:
-    """`trace-recorder run` records the agent in which nothing is of ours."""
+    """`trace-recorder run` records the unmodified agent."""
     assert runs.once_outside(without_us(PAGE[0])) == (SAID, SENT)
 
 
-def test_an_agent_that_is_awaited_is_recorded(runs: Runs) -> None:
-    """`invoke_async` is recorded."""
+def test_an_awaited_agent_is_recorded(runs: Runs) -> None:
+    """A call by `invoke_async` is recorded."""
     assert runs.once(INSTRUMENTED.format(agent("Strands Agents") + AWAITED)) == (SAID, SENT)
