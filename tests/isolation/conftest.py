@@ -1,4 +1,4 @@
-"""Shared by all tests here: no variable of the environment's own."""
+"""A fixture for all tests here: an environment without variables of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ways in which a call to a model ends before its time, as an agent causes or suffers them."""
+"""The ways in which a call to a model ends early, caused by the agent or not."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class Agent:
         return self.client.chat.completions.create(**ASK, **more)
 
     def stream(self) -> Payload:
-        """Make a call that is streamed."""
+        """Make a streamed call."""
         return self.ask(stream=True)
 
     def helper(self) -> Payload:
-        """Make a call that is streamed, by the SDK's own helper."""
+        """Make a streamed call by the SDK's own helper."""
         return self.client.chat.completions.stream(**ASK)
 
     async def until(self, condition: Callable[[], object]) -> None:
@@ -61,7 +61,7 @@ class Agent:
 
 
 class StubbornError(Exception):
-    """An agent's own."""
+    """The agent's own exception."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Ending:
     ended_by: str
     content: str | None = None
     failed: bool = False
-    """Whether it is the type of an error."""
+    """Return whether this is the type of an error."""
     options: Mapping[str, Payload] = field(default_factory=dict)
 
 
@@ -262,7 +262,7 @@ async def abreak_out(agent: Agent) -> None:
     async for _ in await agent.stream():
         break
     gc.collect()
-    for _ in range(100):  # rounds of the loop, in which it closes what was collected
+    for _ in range(100):  # rounds of the loop, in which it closes collected generators
         await asyncio.sleep(0)
 
 

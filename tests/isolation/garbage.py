@@ -1,7 +1,7 @@
-"""An agent that leaves a stream to the garbage collector while the run is being written to.
+"""An agent that leaves a stream to the garbage collector while the run is being written.
 
-It does so in a redactor, when a thread of the recorder's is about to write what has come of that very stream: the
-worst moment there is. Run as a program with the path of the document and the address of a model.
+It does so in a redactor, when a thread of the recorder is about to write the received part of that stream, which is the
+worst moment. Run as a program with the path of the document and the address of a model.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LEAVE = "leave it"
 
 
 class Leaving:
-    """The redactor."""
+    """The redactor that leaves a stream."""
 
     def __init__(self) -> None:
         self.streams: list[Payload] = []
@@ -38,7 +38,7 @@ class Leaving:
 
 
 def main(path: str, url: str) -> None:
-    """Leave a stream, in the middle of the next call."""
+    """Leave a stream in the middle of the next call."""
     leaving = Leaving()
     with (
         TrajectoryRecorder(path, redact=leaving) as recorder,

@@ -1,10 +1,10 @@
-"""Every place at which recording touches a call, and how each is made to fail.
+"""Every place at which recording touches a call, and a way to make each fail.
 
-`gaps` says what is then on file as not having been done, for each kind of call; a hook that a kind does not pass
-leaves nothing. Where no run is known yet there is none to write in, and the failure is only counted and logged.
+`gaps` are the gaps that are then recorded for each kind of call. A kind that does not pass the place leaves none. If no
+run is known yet, the failure is only counted and logged.
 
-Our own functions are patched here, and in no other folder of tests: most of these failures are bugs that do not exist,
-so no file, provider or system call could cause them.
+Only in this folder, tests patch our own functions, because most of these failures are bugs that do not exist, which no
+file, provider or system call could cause.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ class BrokenError(Exception):
 
 
 def fail(*_: object, **__: object) -> Payload:
-    """Fail."""
+    """Raise a BrokenError."""
     raise BrokenError("on purpose")
 
 
 def failing(owner: object, name: str, instead: Payload = fail) -> Break:
-    """Have a function or method fail."""
+    """Make a function or method fail."""
     return lambda patch: patch.setattr(owner, name, instead)
 
 
 def together(*breaks: Break) -> Break:
-    """Have several things happen."""
+    """Enter several context managers together."""
 
     def both(patch: pytest.MonkeyPatch) -> None:
         for one in breaks:
@@ -64,7 +64,7 @@ def together(*breaks: Break) -> Break:
 
 
 def once_asked(broken: Break) -> Break:
-    """Have something fail only when the request is on file."""
+    """Let a function fail only after the request is recorded."""
     write_request = attempt_records.AttemptRecords.write_request
 
     def later(patch: pytest.MonkeyPatch) -> None:
@@ -78,7 +78,7 @@ def once_asked(broken: Break) -> Break:
 
 
 def no_threads_of_ours(patch: pytest.MonkeyPatch) -> None:
-    """Have no thread of the recorder's start; the process has reached its limit."""
+    """Let no thread of the recorder start, as if the process had reached its limit."""
     start = threading.Thread.start
 
     def refuse(thread: threading.Thread) -> None:
@@ -88,24 +88,24 @@ def no_threads_of_ours(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(threading.Thread, "start", refuse)
     patch.setattr(stream_flusher.process_flusher, "_thread", None)
-    process_thread.after_fork()  # in a process whose thread has not been started
+    process_thread.after_fork()  # in a process whose thread was not started
 
 
 def thread_is_quick(patch: pytest.MonkeyPatch) -> None:
-    """Have the thread write a document before the call returns."""
+    """Let the thread write a document before the call returns."""
     patch.setattr(process_thread, "wake", lambda: [one.write_in_thread() for one in [*process_thread.waiting]])
     patch.setattr(process_thread, "is_idle", True)
 
 
 def beat_once(response: ReceivedResponse) -> None:
-    """Flush a response when it is first watched. It is watched again after that, and then its second never ends."""
+    """Flush a response when it is first watched. When it is watched again, its second never ends."""
     if not vars(response).setdefault("beaten", False):
         vars(response)["beaten"] = True
         response.write_pending()
 
 
 def fresh_guard(patch: pytest.MonkeyPatch) -> None:
-    """Forget what was logged for calls that belong to no run."""
+    """Forget which failures were logged for calls without a run."""
     patch.setattr(seam, "guard", Guard())
 
 
@@ -116,13 +116,13 @@ class Hook:
     breaks: Break
     gaps: Mapping[str, frozenset[str]] = field(default_factory=dict)
     raises: bool = True
-    """Whether the caller learns of it where the recorder is strict."""
+    """Whether a strict recorder raises the failure for the caller."""
     flush_bytes: int = Limits().flush_bytes
     has_begun: bool = True
-    """Whether the run has begun before; if not, the call would begin it."""
+    """Whether the run has begun before. Otherwise the call begins it."""
 
     def recorder(self, path: Path, *, strict: bool = False) -> TrajectoryRecorder:
-        """A recorder that writes parts of a response as the place needs it."""
+        """Return a recorder that writes parts of a response as the place requires."""
         return limited(flush_bytes=self.flush_bytes)(path, strict=strict)
 
 

@@ -1,6 +1,5 @@
-"""The result of a call for its caller, in every detail, for comparison with the unwrapped call.
-
-Eight calls, of four SDKs, sync and async, each in six ways.
+"""The result of a call for its caller, in every detail, for comparison with a call without a recorder: eight calls, of
+four SDKs, sync and async, each with six outcomes.
 """
 
 from __future__ import annotations
@@ -32,7 +31,9 @@ CALLS = {
     "ollama async": ("ollama, AsyncClient: chat", "ollama, AsyncClient: chat, streamed"),
 }
 KINDS = ("plain", "error", "stream", "cut", "closed", "left")
-"""A whole answer; one of status 400; a stream that is read, cut off by the server, closed by the caller, or left."""
+"""A whole answer; an answer of status 400; a stream that is read, cut off by the server, closed by the caller,
+or left.
+"""
 
 REFUSED = plain({"error": {"message": "no such model", "type": "invalid_request_error", "code": 400}}, 400)
 
@@ -46,7 +47,7 @@ class Outcome:
 
 
 def shape_of(call: str, kind: str) -> tuple[Shape, Answer]:
-    """Return how to make a call, and the server's answer to it. The encoding in its name changes nothing."""
+    """Return how to make a call, and the server's answer to it. The encoding in the name only affects the server."""
     whole, streamed = (SHAPES[name] for name in CALLS[call])
     shape = whole if kind in ("plain", "error") else streamed
     answer = REFUSED if kind == "error" else shape.call.answers[0]
@@ -99,7 +100,7 @@ async def _left(response: Payload, got: list[Payload]) -> None:
     del response, chunks
     gc.collect()
     if asynchronous:
-        for _ in range(100):  # rounds of the loop, in which it closes what was collected
+        for _ in range(100):  # rounds of the loop, in which it closes collected generators
             await asyncio.sleep(0)
 
 
@@ -136,7 +137,7 @@ _unwrapped: dict[tuple[str, str], Outcome] = {}
 
 
 def unwrapped(call: str, kind: str) -> Outcome:
-    """Return the caller's result of a client that is not wrapped."""
+    """Return the result for the caller of a client that is not wrapped."""
     if (call, kind) not in _unwrapped:
         shape, answer = shape_of(call, kind)
         with serving(answer) as server:

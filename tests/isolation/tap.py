@@ -1,4 +1,4 @@
-"""A tap in the line between a client and a server: it hands on every byte, and keeps those that the client sent."""
+"""A tap between a client and a server: it passes every byte on, and keeps those that the client sent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from socketserver import BaseRequestHandler, ThreadingTCPServer
 
 @dataclass
 class Tap:
-    """An address that leads to a server, and the bytes that were sent there over each connection, in order."""
+    """The address of a server's tap, and the bytes that were sent over each connection, in order."""
 
     url: str
     sent: list[bytearray] = field(default_factory=list)
@@ -20,7 +20,7 @@ class Tap:
 
 @contextmanager
 def tapped(url: str) -> Iterator[Tap]:
-    """Tap the line to a server on this machine."""
+    """Run a tap in front of a server on this machine."""
     port = int(url.rpartition(":")[2])
 
     class Line(BaseRequestHandler):

@@ -1,4 +1,6 @@
-"""Which exchanges are attempts of one interaction: retries of an SDK, and requests that look like a user's retry."""
+"""Which exchanges are attempts of one interaction: retries of an SDK, and requests that look like retries of the user's
+code.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ CUT = Answer([b"{", 0.01, DROP])
 
 @contextmanager
 def recorded(path: Path, *answers: Answer, retries: int = 0) -> Iterator[tuple[openai.OpenAI, Server]]:
-    """A wrapped OpenAI client, its server, and a run in `path`."""
+    """Yield a wrapped OpenAI client, its server, and the path of a run."""
     with (
         serving(*answers) as server,
         TrajectoryRecorder(path, strict=True) as recorder,
@@ -53,14 +55,14 @@ def create(client: Payload, messages: Payload = ASK) -> Payload:
 
 
 def attempts(one: LLMInteraction) -> list[tuple[int | None, str | None, bool]]:
-    """Return of each attempt of an interaction its status, its error, and whether it is inferred."""
+    """Return for each attempt of an interaction its status, its error, and whether it is inferred."""
     assert [each.number for each in one.attempts] == list(range(len(one.attempts)))
     assert all(each.duration_seconds is not None and each.timestamp for each in one.attempts)
     return [(each.status, each.error.type if each.error else None, each.inferred) for each in one.attempts]
 
 
 def on_file(path: Path) -> list[list[tuple[int | None, str | None, bool]]]:
-    """The attempts of every interaction of a run."""
+    """Return the attempts of every interaction of a run."""
     return [attempts(call) for call in load(path).llm_interactions]
 
 
@@ -124,11 +126,11 @@ SDKS = {
     "google": (ask_google, GENERATED, True),
     "google async": (ask_google_async, GENERATED, True),
 }
-"""How to call each SDK, what it is answered, and whether its retries are known by inference alone."""
+"""How to call each SDK, its answers, and whether its retries can only be inferred."""
 
 
 @pytest.mark.parametrize("sdk", SDKS)
-def test_what_an_sdk_retries_is_one_interaction(tmp_path: Path, sdk: str) -> None:
+def test_retries_of_an_sdk_are_one_interaction(tmp_path: Path, sdk: str) -> None:
     """Each attempt is recorded with its status, error and time. google-genai marks retries by no header."""
     path = tmp_path / "run.json"
     ask, body, inferred = SDKS[sdk]
@@ -141,8 +143,8 @@ def test_what_an_sdk_retries_is_one_interaction(tmp_path: Path, sdk: str) -> Non
     assert len(server.requests) == 3
 
 
-def test_attempts_that_repeat_the_key_do_so_on_no_file(tmp_path: Path) -> None:
-    """Bodies of refusals name the client's own key: the caller of a raw response gets them as sent."""
+def test_an_echoed_key_of_a_refused_attempt_is_in_no_file(tmp_path: Path) -> None:
+    """The bodies of refusals have the client's own key. The caller of a raw response gets them unchanged."""
     key = "a-key-of-the-gateway"
     refused = plain({"error": {"message": f"wrong key {key}", "type": "invalid_key"}}, 401)
     busy = plain({"error": {"message": f"busy: {key}", "type": "rate_limit"}}, 429, **{"retry-after-ms": "1"})
@@ -159,8 +161,8 @@ def test_attempts_that_repeat_the_key_do_so_on_no_file(tmp_path: Path) -> None:
     assert key not in path.read_text() + path.with_suffix(".jsonl").read_text()
 
 
-def test_the_pause_before_a_retry_is_time_of_the_call_and_not_of_the_tool_before(tmp_path: Path) -> None:
-    """An SDK has to wait 300 ms: the time belongs to the call in both files, and the tool has its own time."""
+def test_the_pause_before_a_retry_is_time_of_the_call(tmp_path: Path) -> None:
+    """An SDK must wait 300 ms: the time belongs to the call in both files, and not to the tool before it."""
     path = tmp_path / "run.json"
     busy = plain({"error": {"type": "rate_limit"}}, 429, **{"retry-after-ms": "300"})
     with serving(plain(CHAT), busy, plain(CHAT)) as server, TrajectoryRecorder(path, strict=True) as recorder:
@@ -183,8 +185,8 @@ def test_the_pause_before_a_retry_is_time_of_the_call_and_not_of_the_tool_before
     assert run.metrics["llm_seconds"] == pytest.approx(sum(call.duration_seconds or 0 for call in run.llm_interactions))
 
 
-def test_a_call_that_is_cancelled_between_its_attempts_has_those_that_were_made(tmp_path: Path) -> None:
-    """While an SDK waits to try again, no request is in flight. The call has failed with the last answer."""
+def test_a_call_cancelled_between_its_attempts_has_the_made_attempts(tmp_path: Path) -> None:
+    """While an SDK waits before a retry, no request is open. The call has failed with the last answer."""
     path = tmp_path / "run.json"
 
     async def work(server: Server, recorder: TrajectoryRecorder) -> None:
@@ -217,8 +219,10 @@ def test_a_connection_that_breaks_is_an_attempt(tmp_path: Path, sdk: str) -> Non
     assert sum(map(len, on_file(path))) == len(server.requests)
 
 
-def test_a_retry_loop_of_the_users_own_is_inferred(tmp_path: Path) -> None:
-    """Every call of a loop around an SDK that retries too is recorded, and their grouping is inferred."""
+def test_retries_of_the_user_s_loop_are_inferred(tmp_path: Path) -> None:
+    """Every call of a loop around an SDK with retries is recorded, and the calls of the loop are grouped as
+    inferred.
+    """
     path = tmp_path / "run.json"
     with recorded(path, BUSY, BUSY, BUSY, plain(CHAT), retries=1) as (client, _):
         tenacity.Retrying(stop=tenacity.stop_after_attempt(3))(create, client)
@@ -226,8 +230,8 @@ def test_a_retry_loop_of_the_users_own_is_inferred(tmp_path: Path) -> None:
     assert on_file(path) == [[FIRST, FIRST, (429, "rate_limit", True), RETRIED]]
 
 
-def test_an_equal_call_after_success_is_another(tmp_path: Path) -> None:
-    """A retry ends with its success. An equal request after that is a call of its own."""
+def test_an_equal_call_after_success_is_a_new_call(tmp_path: Path) -> None:
+    """A retry ends with its success. An equal request after it is a separate call."""
     path = tmp_path / "run.json"
     with recorded(path, BUSY, plain(CHAT), retries=1) as (client, _):
         create(client)
@@ -236,8 +240,8 @@ def test_an_equal_call_after_success_is_another(tmp_path: Path) -> None:
     assert on_file(path) == [[FIRST, RETRIED], ALONE]
 
 
-def test_an_equal_call_after_another_one_is_another(tmp_path: Path) -> None:
-    """A call that failed, then a different one, then the first again: three interactions."""
+def test_an_equal_call_after_a_different_call_is_a_new_call(tmp_path: Path) -> None:
+    """A failed call, then a different call, then the first again are three interactions."""
     path = tmp_path / "run.json"
     with recorded(path, BUSY, plain(CHAT)) as (client, _):
         with suppress(openai.RateLimitError):
@@ -248,8 +252,8 @@ def test_an_equal_call_after_another_one_is_another(tmp_path: Path) -> None:
     assert on_file(path) == [[FIRST], ALONE, ALONE]
 
 
-def test_a_changed_request_is_another(tmp_path: Path) -> None:
-    """After a failure, a request that differs in any byte is a call of its own."""
+def test_a_changed_request_is_a_new_call(tmp_path: Path) -> None:
+    """After a failure, a request that differs in any byte is a separate call."""
     path = tmp_path / "run.json"
     with recorded(path, BUSY, plain(CHAT)) as (client, _):
         with suppress(openai.RateLimitError):
@@ -259,8 +263,8 @@ def test_a_changed_request_is_another(tmp_path: Path) -> None:
     assert on_file(path) == [[FIRST], ALONE]
 
 
-def test_an_equal_call_of_another_run_is_another(tmp_path: Path) -> None:
-    """A failure in one run is not retried in another."""
+def test_an_equal_call_of_a_second_run_is_a_new_call(tmp_path: Path) -> None:
+    """A failure in one run is not retried in a different run."""
     with serving(BUSY, plain(CHAT)) as server:
         with openai.OpenAI(api_key="k", base_url=f"{server.url}/v1", max_retries=0) as client:
             for name in ("one", "two"):
@@ -272,13 +276,13 @@ def test_an_equal_call_of_another_run_is_another(tmp_path: Path) -> None:
 
 
 def create_or_fail(client: Payload) -> None:
-    """Make a call, and go on where it fails."""
+    """Make a call, and continue if it fails."""
     with suppress(openai.RateLimitError):
         create(client)
 
 
 @pytest.mark.parametrize("retries", [0, 2])
-def test_equal_calls_side_by_side_that_fail_and_retry(tmp_path: Path, retries: int) -> None:
+def test_equal_calls_in_threads_that_fail_and_retry_are_separate(tmp_path: Path, retries: int) -> None:
     """Ten equal requests in ten threads, five of which first fail, are ten interactions."""
     path = tmp_path / "run.json"
     with recorded(path, *[BUSY] * 5, plain(CHAT), retries=retries) as (client, server):
@@ -294,7 +298,7 @@ def test_equal_calls_side_by_side_that_fail_and_retry(tmp_path: Path, retries: i
 
 
 @pytest.mark.parametrize("retries", [0, 2])
-def test_equal_tasks_side_by_side_that_fail_and_retry(tmp_path: Path, retries: int) -> None:
+def test_equal_calls_in_tasks_that_fail_and_retry_are_separate(tmp_path: Path, retries: int) -> None:
     """Ten equal requests in ten tasks, five of which first fail, are ten interactions."""
     path = tmp_path / "run.json"
 
@@ -311,8 +315,8 @@ def test_equal_tasks_side_by_side_that_fail_and_retry(tmp_path: Path, retries: i
     assert sum(map(len, found)) == len(server.requests)
 
 
-def test_a_worker_that_asks_the_same_after_a_failure_is_inferred_to_retry(tmp_path: Path) -> None:
-    """Equal jobs of one worker look like a retry loop: they are grouped, as inferred, and no job is lost."""
+def test_equal_jobs_of_a_worker_look_like_retries(tmp_path: Path) -> None:
+    """Equal jobs of one worker look like a retry loop: they are grouped as inferred, and no job is lost."""
     path = tmp_path / "run.json"
     with recorded(path, BUSY, plain(CHAT)) as (client, _):
         with ThreadPoolExecutor(1) as pool:
@@ -321,8 +325,8 @@ def test_a_worker_that_asks_the_same_after_a_failure_is_inferred_to_retry(tmp_pa
     assert on_file(path) == [[FIRST, INFERRED], ALONE]
 
 
-def test_a_failure_has_one_successor(tmp_path: Path) -> None:
-    """At most one of ten equal tasks after a failure is its retry, so no call hides another one."""
+def test_a_failure_has_one_retry(tmp_path: Path) -> None:
+    """At most one of ten equal tasks after a failure is its retry, so no call hides a second one."""
     path = tmp_path / "run.json"
 
     async def calls(url: str, recorder: TrajectoryRecorder) -> None:
@@ -338,8 +342,8 @@ def test_a_failure_has_one_successor(tmp_path: Path) -> None:
     assert sorted(on_file(path), key=len) == [*[ALONE] * 9, [FIRST, INFERRED]]
 
 
-def test_a_failure_has_one_successor_in_threads(tmp_path: Path) -> None:
-    """The same is true for threads with copies of the context in which a call failed."""
+def test_a_failure_has_one_retry_in_threads(tmp_path: Path) -> None:
+    """The threads have copies of the context in which a call failed."""
     path = tmp_path / "run.json"
     with recorded(path, BUSY, plain(CHAT)) as (client, _):
         with suppress(openai.RateLimitError):
@@ -350,8 +354,8 @@ def test_a_failure_has_one_successor_in_threads(tmp_path: Path) -> None:
     assert sorted(on_file(path), key=len) == [*[ALONE] * 3, [FIRST, INFERRED]]
 
 
-def test_a_stream_that_was_broken_off_is_retried(tmp_path: Path) -> None:
-    """A cut stream and the same request after it are two attempts, and the received parts of both are kept."""
+def test_a_broken_stream_is_retried(tmp_path: Path) -> None:
+    """A broken stream and the same request after it are two attempts, and the received parts of both are kept."""
     path = tmp_path / "run.json"
     half = Answer([b'data: {"choices":[{"index":0,"delta":{"content":"ha"}}]}\n\n', 0.02, DROP], 200, SSE)
     whole = Answer([b'data: {"choices":[{"index":0,"delta":{"content":"half"}}]}\n\n', b"data: [DONE]\n\n"], 200, SSE)
@@ -365,8 +369,8 @@ def test_a_stream_that_was_broken_off_is_retried(tmp_path: Path) -> None:
     assert (one.complete, one.response and one.response.content) == (True, "half")
 
 
-def test_a_stream_that_had_ended_is_no_failure(tmp_path: Path) -> None:
-    """A connection that breaks after the end of a stream loses nothing: the same request again is a new call."""
+def test_a_broken_connection_after_a_stream_is_no_failure(tmp_path: Path) -> None:
+    """If a connection breaks after the end of a stream, nothing is lost, and the same request again is a new call."""
     path = tmp_path / "run.json"
     ended = Answer([b"data: [DONE]\n\n", 0.02, DROP], 200, SSE)
     with serving(ended) as server, TrajectoryRecorder(path, strict=True) as recorder:
@@ -379,7 +383,7 @@ def test_a_stream_that_had_ended_is_no_failure(tmp_path: Path) -> None:
 
 
 def test_a_redirect_is_an_attempt(tmp_path: Path) -> None:
-    """A request that the server sends elsewhere is one interaction: where it was sent to has the answer."""
+    """A redirected request is one interaction, whose last attempt has the answer."""
     path = tmp_path / "run.json"
     moved = Answer([], 307, {"location": "/v2/chat/completions"})
     with recorded(path, moved, plain(CHAT)) as (client, server):

@@ -1,4 +1,4 @@
-"""Many agents at once, in tasks and threads, on one client: every call is recorded in the right file."""
+"""Many agents at once, in tasks and threads, with one client: every call is recorded in the right file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CALLS = 2
 
 
 def said(question: str) -> list[Payload]:
-    """The messages of a question."""
+    """Return the messages of a question."""
     return [{"role": "user", "content": question}]
 
 
@@ -54,13 +54,13 @@ def questions(agent: int) -> list[str]:
 
 
 def answered(path: Path) -> list[tuple[Payload, str | None, bool]]:
-    """Return of every interaction its question, its answer, and whether it is complete."""
+    """Return for every interaction its question, its answer, and whether it is complete."""
     found = load(path).llm_interactions
     return [(one.input_messages[0].content, one.response and one.response.content, one.complete) for one in found]  # type: ignore[misc]
 
 
-def test_two_hundred_agents_on_one_client(tmp_path: Path) -> None:
-    """Each of 200 concurrent agents finds its own questions and their answers in its own file, in order."""
+def test_two_hundred_agents_with_one_client_are_separate(tmp_path: Path) -> None:
+    """Each of 200 concurrent agents has its own questions and their answers in its own file, in order."""
 
     async def agent(client: openai.AsyncOpenAI, number: int) -> None:
         async with TrajectoryRecorder(tmp_path / f"{number}.json", strict=True):
@@ -82,7 +82,7 @@ def test_two_hundred_agents_on_one_client(tmp_path: Path) -> None:
 
 
 def in_threads(number: int, work: Callable[[int], object]) -> None:
-    """Run a function in many threads at once. Raise an exception of one of them."""
+    """Run a function in many threads at once, and raise the exception of one of them, if any."""
     begin = Barrier(number)
 
     def together(one: int) -> object:
@@ -102,12 +102,12 @@ def shared_client() -> Iterator[tuple[openai.OpenAI, Payload]]:
 
 
 def ask(client: openai.OpenAI, question: str) -> None:
-    """Ask, and have the answer."""
+    """Ask a question, and return the answer."""
     assert client.chat.completions.create(model="m", messages=said(question)).choices[0].message.content == "hi"
 
 
-def test_sixteen_threads_on_one_client(tmp_path: Path) -> None:
-    """16 threads, each with a recorder of its own, find their own questions in their own files, in order."""
+def test_sixteen_threads_with_one_client_are_separate(tmp_path: Path) -> None:
+    """16 threads, each with its own recorder, have their own questions in their own files, in order."""
     with shared_client() as (client, server):
 
         def agent(number: int) -> None:
@@ -122,8 +122,8 @@ def test_sixteen_threads_on_one_client(tmp_path: Path) -> None:
     assert len(server.requests) == THREADS * CALLS
 
 
-def test_threads_without_context_on_one_recorder(tmp_path: Path) -> None:
-    """Calls in an executor's threads, which carry no context, all belong to the only recorder that is running."""
+def test_threads_without_a_context_use_the_only_recorder(tmp_path: Path) -> None:
+    """Calls in an executor's threads, which have no context, belong to the only running recorder."""
     path = tmp_path / "run.json"
     with shared_client() as (client, _), TrajectoryRecorder(path, strict=True):
         in_threads(THREADS, lambda number: [ask(client, question) for question in questions(number)])
@@ -132,8 +132,8 @@ def test_threads_without_context_on_one_recorder(tmp_path: Path) -> None:
     assert sorted(answered(path), key=str) == sorted(expected, key=str)
 
 
-def test_to_thread_takes_the_context_along(tmp_path: Path) -> None:
-    """asyncio.to_thread copies the context: of two agents at once, each finds its calls in its own file."""
+def test_to_thread_copies_the_context(tmp_path: Path) -> None:
+    """asyncio.to_thread copies the context: two agents at once each have their calls in their own file."""
 
     async def agent(client: openai.OpenAI, number: int) -> None:
         async with TrajectoryRecorder(tmp_path / f"{number}.json", strict=True):
@@ -150,7 +150,7 @@ def test_to_thread_takes_the_context_along(tmp_path: Path) -> None:
 
 
 def test_a_bound_client_needs_no_context(tmp_path: Path) -> None:
-    """Among many open recorders, the recorder that a client is bound to records its calls in any thread."""
+    """Among many open recorders, a client's bound recorder records its calls in any thread."""
     with serving(plain(CHAT)) as server:
 
         def agent(number: int) -> None:
@@ -169,7 +169,7 @@ def test_a_bound_client_needs_no_context(tmp_path: Path) -> None:
 
 
 def test_an_ambiguous_call_is_a_gap_in_every_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """With several open recorders, no run records a call without a context. Each run has a gap and warns."""
+    """With several open recorders, no run records a call without a context. Each run has a gap, and warns."""
     with shared_client() as (client, _):
         with TrajectoryRecorder(tmp_path / "0.json"), TrajectoryRecorder(tmp_path / "1.json"):
             in_threads(1, lambda _: ask(client, "whose?"))
@@ -183,8 +183,8 @@ def test_an_ambiguous_call_is_a_gap_in_every_run(tmp_path: Path, caplog: pytest.
     ]
 
 
-def test_recorders_may_come_and_go_meanwhile(tmp_path: Path) -> None:
-    """A call that looks for the only open recorder finds it, while other recorders begin and end."""
+def test_recorders_may_begin_and_end_meanwhile(tmp_path: Path) -> None:
+    """A call that looks for the only open recorder finds it while other recorders begin and end."""
     there: list[TrajectoryRecorder] = []
 
     def come_or_go(_: FrameType, event: str, __: object) -> Payload:

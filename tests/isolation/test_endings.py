@@ -1,4 +1,4 @@
-"""A call that ends early ends for its caller as it does unwrapped, and is recorded once, with the reason."""
+"""A call that ends early ends for its caller as without a recorder, and is recorded once, with the reason."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Payload = Any
 
 
 def run_sync(ending: Ending, agent: Agent) -> None:
-    """Have an agent act that does not await."""
+    """Run an act of a sync agent."""
     with agent.client:
         ending.act(agent)
 
@@ -32,12 +32,12 @@ async def _work(ending: Ending, agent: Agent) -> None:
 
 
 def run_asyncio(ending: Ending, agent: Agent) -> None:
-    """Have an agent act on asyncio."""
+    """Run an agent's act on asyncio."""
     asyncio.run(_work(ending, agent))
 
 
 def run_trio(ending: Ending, agent: Agent) -> None:
-    """Have an agent act on trio."""
+    """Run an agent's act on trio."""
     trio.run(_work, ending, agent)
 
 
@@ -64,10 +64,10 @@ def raised(ending: Ending, make: Payload, run: Payload, bind: Callable[[Payload]
 
 
 @pytest.mark.parametrize(("ending", "make", "run"), ENDINGS)
-def test_an_ending_is_on_file_as_what_it_was(tmp_path: Path, ending: Ending, make: Payload, run: Payload) -> None:
+def test_an_early_end_is_recorded_with_its_reason(tmp_path: Path, ending: Ending, make: Payload, run: Payload) -> None:
     """The same exception is raised as without a recorder.
 
-    One interaction is recorded, with the received part and the reason.
+    One interaction has the received part and the reason.
     """
     unwrapped = raised(ending, make, run, lambda client: client)
     with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
@@ -90,8 +90,8 @@ ERRORS = ("ConnectError", "ConnectTimeout", "ReadTimeout", "WriteTimeout", "Pool
 
 
 @pytest.mark.parametrize("name", ERRORS)
-def test_a_call_that_reaches_nobody(tmp_path: Path, name: str) -> None:
-    """Any exception of the transport passes unchanged, and is the interaction's error."""
+def test_an_exception_of_the_transport_is_the_call_s_error(tmp_path: Path, name: str) -> None:
+    """Any exception of the transport reaches the caller unchanged."""
     error = getattr(httpx2, name)("no luck")
 
     def fail(_: httpx2.Request) -> httpx2.Response:

@@ -1,4 +1,4 @@
-"""Streams that the garbage collector ends while something is being recorded."""
+"""Streams that the garbage collector ends while a call is being recorded."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tests.provider import CHAT, SILENCE, chat_chunk, plain, serving, stream
 from trace_recorder import load
 
 
-def test_a_stream_that_is_left_while_another_call_is_recorded(tmp_path: Path) -> None:
+def test_a_stream_may_be_collected_during_recording(tmp_path: Path) -> None:
     """The garbage collector may end a stream in the middle of recording.
 
-    No thread hangs, and both calls are on file.
+    No thread hangs, and both calls are recorded.
     """
     path = tmp_path / "run.json"
     answers = stream(chat_chunk("one"), SILENCE), plain(CHAT)

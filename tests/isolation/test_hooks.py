@@ -20,7 +20,7 @@ pytestmark = of_the_sdks
 each_hook = pytest.mark.parametrize("hook", HOOKS.values(), ids=HOOKS)
 OTHERS = [call for call in CALLS if "openai" not in call]
 SAME = dict.fromkeys(("record a broken response", "record a response that was closed early"), END)
-"""Some SDKs read a stream to its end, some drop it when they have seen enough."""
+"""Some SDKs read a stream to its end, and some close it when they have seen enough."""
 
 
 def broken(hook: Hook, call: str, kind: str, recorder: TrajectoryRecorder) -> Outcome:
@@ -30,7 +30,8 @@ def broken(hook: Hook, call: str, kind: str, recorder: TrajectoryRecorder) -> Ou
         if hook.has_begun:
             recorder.start()
         if hook is not HOOKS["start a thread"]:
-            patch.setattr(stream_flusher, "watch", lambda _: None)  # it would write a part whenever its second is over
+            # Otherwise the flusher would write a part whenever its second is over.
+            patch.setattr(stream_flusher, "watch", lambda _: None)
         hook.breaks(patch)
         outcome = outcome_of(shape, server.url, kind, recorder.wrap)
     if not hook.has_begun:
@@ -39,7 +40,7 @@ def broken(hook: Hook, call: str, kind: str, recorder: TrajectoryRecorder) -> Ou
 
 
 def notices_nothing(path: Path, hook: Hook, call: str, kind: str) -> None:
-    """Make a hook fail in a call. Check the result of the caller, and that the file has the failure."""
+    """Make a hook fail in a call. Check the caller's result, and that the file has the failure."""
     recorder = hook.recorder(path)
     outcome = broken(hook, call, kind, recorder)
     recorder.finalize()
@@ -52,30 +53,31 @@ def notices_nothing(path: Path, hook: Hook, call: str, kind: str) -> None:
 @each_hook
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("call", ["openai", "openai async"])
-def test_a_caller_notices_nothing(tmp_path: Path, hook: Hook, kind: str, call: str) -> None:
-    """While a hook fails, the caller's result is the unwrapped one; unrecorded parts are gaps."""
+def test_a_failing_hook_does_not_reach_the_caller(tmp_path: Path, hook: Hook, kind: str, call: str) -> None:
+    """While a hook fails, the caller's result is the same as without a recorder. Unrecorded parts are gaps."""
     notices_nothing(tmp_path / "run.json", hook, call, kind)
 
 
 @each_hook
 @pytest.mark.parametrize("call", OTHERS)
-def test_a_caller_of_another_sdk_notices_nothing(tmp_path: Path, hook: Hook, call: str) -> None:
-    """The same is true for a stream of each of the other SDKs."""
+def test_a_failing_hook_does_not_reach_the_caller_of_other_sdks(tmp_path: Path, hook: Hook, call: str) -> None:
+    """The call is a stream of each of the other SDKs."""
     notices_nothing(tmp_path / "run.json", hook, call, "stream")
 
 
 @each_hook
 @pytest.mark.parametrize("kind", ["plain", "stream"])
-def test_a_failure_is_counted_and_logged_once_a_kind(
+def test_a_failure_is_logged_once_for_each_kind(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, hook: Hook, kind: str
 ) -> None:
-    """Each failure is counted. One of each kind is logged, with the failed work, and that the agent goes on."""
+    """Each failure is counted. The first failure of each kind is logged, with the failed work."""
     recorder = hook.recorder(tmp_path / "run.json")
     broken(hook, "openai", kind, recorder)
     recorder.finalize()
 
     ours = [record for record in caplog.records if record.name == "trace_recorder"]
-    logged = [record.message for record in ours if USAGE_ADVICE not in record.message]  # once in a process, no failure
+    # The advice is logged once in a process, and is not a failure.
+    logged = [record.message for record in ours if USAGE_ADVICE not in record.message]
     kinds = {what for gap in load(recorder.trajectory_path).gaps for what in [gap.what]}
     assert recorder._lifecycle.guard.count >= len(kinds)
     if hook is HOOKS["look up the address"]:
@@ -86,8 +88,8 @@ def test_a_failure_is_counted_and_logged_once_a_kind(
 
 @pytest.mark.parametrize("call", ["openai", "openai async"])
 @pytest.mark.parametrize("kind", ["plain", "error", "stream", "cut", "closed"])
-def test_what_cannot_be_recorded_has_ended(tmp_path: Path, kind: str, call: str) -> None:
-    """If no redactor accepts a response, its status and its end are recorded, and the files are in order."""
+def test_a_response_that_cannot_be_recorded_has_an_end(tmp_path: Path, kind: str, call: str) -> None:
+    """If no redactor accepts a response, its status and its end are recorded, and the files are valid."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     broken(HOOKS["mask the response"], call, kind, recorder)
     recorder.finalize()

@@ -31,8 +31,8 @@ URL = "http://provider.test/v1/chat/completions"
 
 @pytest.mark.parametrize("kind", ["plain", "stream", "error"])
 @pytest.mark.parametrize("call", CALLS)
-def test_the_bytes_on_the_wire_are_the_same(tmp_path: Path, call: str, kind: str) -> None:
-    """A wrapped client opens as many connections and sends the same bytes on each: headers, body, order, and all."""
+def test_the_sent_bytes_are_the_same(tmp_path: Path, call: str, kind: str) -> None:
+    """A wrapped client opens as many connections as an unwrapped one, and sends the same bytes on each."""
     shape, answer = shape_of(call, kind)
 
     def sent(url: str, bind: Callable[[Payload], object]) -> list[bytes]:
@@ -49,7 +49,7 @@ def test_the_bytes_on_the_wire_are_the_same(tmp_path: Path, call: str, kind: str
 
 
 def looks(value: object) -> Payload:
-    """How an object looks to its user."""
+    """Return how an object appears to its user."""
     return type(value), type(value).__mro__, dir(value)
 
 
@@ -71,8 +71,10 @@ def see(client: openai.OpenAI) -> Iterator[Payload]:
         yield looks(events), [looks(event)[0] for event in events], looks(events.get_final_completion())
 
 
-def test_what_a_client_gives_looks_the_same(tmp_path: Path) -> None:
-    """The client, its copies, streams, raw and streaming responses and helpers have the types and members they had."""
+def test_a_client_s_objects_are_the_same(tmp_path: Path) -> None:
+    """The client, its copies, streams, raw and streaming responses and helpers have the same types and members as
+    before.
+    """
     answers = (stream(*CHAT_STREAM), plain(CHAT), stream(*CHAT_STREAM), stream(*CHAT_STREAM))
     seen = []
     with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
@@ -85,8 +87,8 @@ def test_what_a_client_gives_looks_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("module", [httpx, httpx2])
-def test_a_transport_is_still_what_it_was(tmp_path: Path, module: ModuleType) -> None:
-    """`isinstance` gives the same answer about the transport inside a client as without wrapping."""
+def test_isinstance_gives_the_same_for_a_transport(tmp_path: Path, module: ModuleType) -> None:
+    """`isinstance` gives the same answer about the transport within a client as without wrapping."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     clients = (module.Client, module.HTTPTransport), (module.AsyncClient, module.AsyncHTTPTransport)
 
@@ -94,7 +96,7 @@ def test_a_transport_is_still_what_it_was(tmp_path: Path, module: ModuleType) ->
 
 
 class Others(httpx2.BaseTransport):
-    """Somebody else's tracer: it hands everything on, and counts."""
+    """A tracer of another library, which passes everything on, and counts."""
 
     def __init__(self, inner: httpx2.BaseTransport) -> None:
         self.inner = inner
@@ -110,7 +112,7 @@ class Others(httpx2.BaseTransport):
 
 @pytest.mark.parametrize("first", ["ours", "theirs"])
 def test_a_tracer_beside_ours_changes_nothing(tmp_path: Path, first: str) -> None:
-    """With another library's transport around ours or inside it, each call is recorded once."""
+    """With another library's transport around ours or within it, each call is recorded once."""
     with serving(plain(CHAT)) as server, TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
         with openai.OpenAI(api_key="k", base_url=f"{server.url}/v1") as client:
             if first == "ours":
@@ -124,8 +126,8 @@ def test_a_tracer_beside_ours_changes_nothing(tmp_path: Path, first: str) -> Non
     assert len(load(recorder.trajectory_path).llm_interactions) == 2
 
 
-def test_a_method_that_others_patch_is_theirs(tmp_path: Path) -> None:
-    """Tracers that patch the transport's method where it is, as some do, are called, and nothing is doubled."""
+def test_a_tracer_s_patch_of_a_transport_stays(tmp_path: Path) -> None:
+    """Tracers that patch the transport's method are called, and nothing is recorded twice."""
     seen: list[str] = []
     with serving(plain(CHAT)) as server, TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
         with recorder.wrap(openai.OpenAI(api_key="k", base_url=f"{server.url}/v1")) as client:
@@ -143,7 +145,7 @@ def test_a_method_that_others_patch_is_theirs(tmp_path: Path) -> None:
     assert len(load(recorder.trajectory_path).llm_interactions) == 1
 
 
-def test_two_clients_on_one_http_client_are_recorded_once(tmp_path: Path) -> None:
+def test_two_clients_with_one_http_client_are_recorded_once(tmp_path: Path) -> None:
     """If two wrapped clients share an HTTP client, each call is one record."""
     with serving(plain(CHAT)) as server, TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
         with httpx2.Client() as shared:
@@ -154,8 +156,8 @@ def test_two_clients_on_one_http_client_are_recorded_once(tmp_path: Path) -> Non
     assert len(load(recorder.trajectory_path).llm_interactions) == 2
 
 
-def test_an_inner_transport_that_reads_is_left_alone(tmp_path: Path) -> None:
-    """A transport of the user's that has read the response already gives it to the caller, and to the record, whole."""
+def test_an_inner_transport_that_reads_is_unchanged(tmp_path: Path) -> None:
+    """If the user's transport has already read the response, the caller and the record get it completely."""
 
     class Reading(httpx2.HTTPTransport):
         def handle_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -170,8 +172,8 @@ def test_an_inner_transport_that_reads_is_left_alone(tmp_path: Path) -> None:
     assert [call.raw_response for call in load(recorder.trajectory_path).llm_interactions] == [said] == [CHAT]
 
 
-def test_a_response_that_was_used_up_is_left_alone(tmp_path: Path) -> None:
-    """A transport that has read a response and kept nothing of it: the caller gets the same error as unwrapped."""
+def test_a_consumed_response_is_unchanged(tmp_path: Path) -> None:
+    """If a transport has read a response and kept nothing, the caller gets the same error as without wrapping."""
 
     class Greedy(httpx2.HTTPTransport):
         def handle_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -194,8 +196,8 @@ def test_a_response_that_was_used_up_is_left_alone(tmp_path: Path) -> None:
     assert [gap.what for gap in trajectory.gaps] == ["wrap a response"]
 
 
-def test_a_body_that_is_made_while_it_is_sent_is_left_alone(tmp_path: Path) -> None:
-    """A request whose body is a generator is sent unchanged; its answer is recorded, and a gap for the request."""
+def test_a_generated_request_body_is_unchanged(tmp_path: Path) -> None:
+    """A request whose body is a generator is sent unchanged. Its answer is recorded, with a gap for the request."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.start()
     with serving(plain(CHAT)) as server, recorder.wrap(httpx2.Client()) as client:
@@ -210,7 +212,7 @@ def test_a_body_that_is_made_while_it_is_sent_is_left_alone(tmp_path: Path) -> N
 
 
 class Pieces:
-    """A stream of the user's own that knows whether its iteration was closed."""
+    """A stream of the user's that notes whether its iteration was closed."""
 
     def __init__(self) -> None:
         self.closed: list[str] = []
@@ -248,8 +250,12 @@ def _break_out(run: Callable[..., None], module: Payload, bind: Callable[[Payloa
 
 @pytest.mark.parametrize("run", [lambda work: asyncio.run(work()), trio.run], ids=["asyncio", "trio"])
 @pytest.mark.parametrize("module", [httpx, httpx2])
-def test_an_iteration_is_closed_as_it_would_be(tmp_path: Path, module: ModuleType, run: Callable[..., None]) -> None:
-    """A released stream closes the same objects in the same order as unwrapped, and nothing of ours remains."""
+def test_an_iteration_is_closed_as_without_a_recorder(
+    tmp_path: Path, module: ModuleType, run: Callable[..., None]
+) -> None:
+    """A released stream closes the same objects in the same order as without wrapping, and no object of ours
+    remains.
+    """
     with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
         wrapped = _break_out(run, module, recorder.wrap)
 

@@ -1,4 +1,4 @@
-"""The pulse flushes all other streams, whatever happens to one of them."""
+"""The flusher's thread flushes all other streams, whatever happens to one of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PATIENCE = 120.0
 
 
 class Stream:
-    """Is flushed by it."""
+    """A stream that counts its flushes."""
 
     def __init__(self) -> None:
         self.beaten = threading.Event()
@@ -23,7 +23,7 @@ class Stream:
 
 
 class Failing(Stream):
-    """Fails at each."""
+    """A stream whose flush fails."""
 
     def write_pending(self) -> None:
         super().write_pending()
@@ -31,14 +31,14 @@ class Failing(Stream):
 
 
 class Ending(Stream):
-    """Ends the thread in which it beats."""
+    """A stream whose flush ends the flusher's thread."""
 
     def write_pending(self) -> None:
         super().write_pending()
         raise SystemExit
 
 
-def test_a_beat_that_fails_stops_no_other() -> None:
+def test_a_failing_flush_stops_no_other() -> None:
     """After a strict run's stream has raised in the flusher's thread, other streams are still flushed."""
     flusher = StreamFlusher(seconds=0.02)
     failing, stream = Failing(), Stream()
@@ -51,8 +51,8 @@ def test_a_beat_that_fails_stops_no_other() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Exception in thread:pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_thread_that_was_ended_is_replaced() -> None:
-    """If the user's code has ended the thread, for example by SystemExit, the next stream starts another thread."""
+def test_an_ended_thread_is_replaced() -> None:
+    """If the user's code has ended the thread, for example by SystemExit, the next stream starts a new thread."""
     flusher = StreamFlusher(seconds=0.02)
     ending, stream = Ending(), Stream()
     flusher.watch(ending)
@@ -67,7 +67,7 @@ def test_a_thread_that_was_ended_is_replaced() -> None:
 
 
 def test_a_thread_that_cannot_be_started_is_started_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the system gives no thread for one stream, the next stream asks again, and both are flushed."""
+    """If the system starts no thread for one stream, the next stream tries again, and both are flushed."""
     flusher = StreamFlusher(seconds=0.02)
     first, second = Stream(), Stream()
     with monkeypatch.context() as patch:

@@ -1,6 +1,7 @@
-"""A stream of any SDK that ends early: the caller's result is the unwrapped one, and the received part is recorded.
+"""A stream of any SDK that ends early: the caller's result is the same as without a recorder, and the received part is
+recorded.
 
-`test_endings.py` has all the ways to end, with one method of one SDK; this file has all the methods, with two ways.
+`test_endings.py` has all the ways to end, with one method of one SDK. Here are all the methods, with two ways.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def named(piece: Payload) -> bytes:
 
 
 def silent(*chunks: bytes) -> Answer:
-    """A stream that stops in the middle."""
+    """Return a stream that stops in the middle."""
     return stream(*chunks, SILENCE)
 
 
@@ -63,14 +64,14 @@ OLLAMA_GENERATE = silent_lines({**UNDONE, "response": "hi"})
 
 @dataclass(frozen=True)
 class Method:
-    """A method that streams: how its client is made, how it is called, and the number of pieces of its answer."""
+    """A streaming method: how its client is created, how it is called, and the number of pieces of its answer."""
 
     make: Callable[[str, bool], Payload]
     call: Callable[[Payload], Payload]
     answer: Answer
     pieces: int
     calls: tuple[object, ...] = ()
-    """The arguments of the tool calls that had come, which are cut off."""
+    """The received arguments of the tool calls, which are incomplete."""
 
 
 def of_openai(url: str, asynchronous: bool) -> Payload:
@@ -144,7 +145,7 @@ async def pieces_later(response: Payload) -> AsyncIterator[Payload]:
 
 
 def left(client: Payload, method: Method) -> list[object]:
-    """Take all the pieces that come, and leave."""
+    """Read all the pieces that come, and leave the stream."""
     pieces = pieces_of(method.call(client))
     types = [type(next(pieces)) for _ in range(method.pieces)]
     del pieces
@@ -153,7 +154,7 @@ def left(client: Payload, method: Method) -> list[object]:
 
 
 async def cancelled(client: Payload, method: Method) -> list[object]:
-    """Take all the pieces that come, and be cancelled while there are no more."""
+    """Read all the pieces that come, and be cancelled while waiting for more."""
     types: list[object] = []
 
     async def listen() -> None:
@@ -187,8 +188,8 @@ def outcome(method: Method, url: str, wrap: Callable[[Payload], object], *, asyn
 
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["left", "cancelled"])
 @pytest.mark.parametrize("name", METHODS)
-def test_what_had_come_of_a_stream_is_on_file(tmp_path: Path, name: str, asynchronous: bool) -> None:
-    """One record has the text, the tool calls that were cut off, and the reason. The caller notices nothing."""
+def test_the_received_part_of_a_stream_is_recorded(tmp_path: Path, name: str, asynchronous: bool) -> None:
+    """A record has the text, the incomplete tool calls, and the reason. The caller notices nothing."""
     method = METHODS[name]
     with serving(method.answer) as server:
         unwrapped = outcome(method, server.url, lambda _: None, asynchronous=asynchronous)
@@ -213,8 +214,8 @@ ERRORS: dict[Callable[[str, bool], Payload], bytes] = {
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_an_error_event_in_a_stream_is_why_it_ended(tmp_path: Path, name: str) -> None:
-    """The caller has the SDK's exception; the received part and the provider's error are recorded."""
+def test_an_error_event_is_the_reason_for_a_stream_s_end(tmp_path: Path, name: str) -> None:
+    """The caller gets the SDK's exception. The received part and the provider's error are recorded."""
     method = METHODS[name]
     answer = Answer([*method.answer.chunks[:-1], ERRORS[method.make]], 200, method.answer.headers)
 

@@ -1,4 +1,6 @@
-"""A chunk is handed on when it comes. The server sends no further one before the caller has the last: no clock."""
+"""A chunk is passed on as soon as it arrives. The test uses no clock: the server sends a chunk only after the caller
+has the chunk before it.
+"""
 
 from __future__ import annotations
 
@@ -31,11 +33,11 @@ from trace_recorder.storage.journal import Journal
 Payload = Any
 PIECES = 5
 PATIENCE = 120.0
-"""Seconds after which the server takes the caller to be without its chunk."""
+"""After this many seconds the server decides that the caller did not get its chunk."""
 
 
 class Patient:
-    """The chunks of a server that sends the next one when the caller has the last."""
+    """The chunks of a server that sends the next chunk when the caller has the last."""
 
     def __init__(self) -> None:
         self.heard = threading.Semaphore(0)
@@ -49,14 +51,14 @@ class Patient:
 
 
 def read(url: str, recorder: TrajectoryRecorder, heard: Callable[[], None]) -> None:
-    """Read a stream, and say at each chunk that it is there."""
+    """Read a stream, and report each chunk."""
     with recorder.wrap(openai.OpenAI(api_key="k", base_url=f"{url}/v1", max_retries=0)) as client:
         for _ in client.chat.completions.create(model="m", messages=[], stream=True):
             heard()
 
 
 def read_async(url: str, recorder: TrajectoryRecorder, heard: Callable[[], None]) -> None:
-    """Read on asyncio."""
+    """Read a stream on asyncio, and report each chunk."""
 
     async def work() -> None:
         async with recorder.wrap(openai.AsyncOpenAI(api_key="k", base_url=f"{url}/v1", max_retries=0)) as client:
@@ -77,7 +79,7 @@ CONDITIONS = {
 
 @pytest.mark.parametrize("condition", CONDITIONS)
 @pytest.mark.parametrize("caller", [read, read_async])
-def test_a_chunk_is_handed_on_when_it_comes(
+def test_a_chunk_is_passed_on_when_it_arrives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, condition: str, caller: Callable[..., None]
 ) -> None:
     """The caller has each chunk before the next one exists, even while the chunk cannot be recorded."""
@@ -92,8 +94,8 @@ def test_a_chunk_is_handed_on_when_it_comes(
     assert not patient.stalled
 
 
-def test_what_cannot_be_written_is_not_tried_with_every_chunk(tmp_path: Path) -> None:
-    """A long stream on a full disk costs a handful of vain writes, each of twice the size, and loses nothing later."""
+def test_a_refused_write_is_not_repeated_for_every_chunk(tmp_path: Path) -> None:
+    """For a long stream, a full disk gets a few failing writes, each of twice the size, and nothing is lost later."""
     tries: list[int] = []
     lines = [b"data: " + json.dumps({"choices": [], "n": number}).encode() + b"\n\n" for number in range(1000)]
     recorder = limited(flush_bytes=64, flush_seconds=1000.0)(tmp_path / "run.json")
@@ -120,8 +122,8 @@ def test_what_cannot_be_written_is_not_tried_with_every_chunk(tmp_path: Path) ->
     assert all(later >= 2 * earlier for earlier, later in pairwise(tries[:8]))
 
 
-def test_a_chunk_waits_for_nobody(tmp_path: Path) -> None:
-    """While another thread writes the received part of a stream, its caller gets the next chunks. No chunk is lost."""
+def test_a_chunk_waits_for_no_thread(tmp_path: Path) -> None:
+    """While a second thread writes the received part of a stream, the caller gets the next chunks. No chunk is lost."""
     lines = [b'data: {"choices":[],"n":%d}\n\n' % number for number in range(10)]
     held, read = threading.Event(), threading.Event()
     responses: list[ReceivedResponse] = []
@@ -155,16 +157,16 @@ def test_a_chunk_waits_for_nobody(tmp_path: Path) -> None:
     assert (in_time, one.raw_stream) == ([True], b"".join(lines).decode())
 
 
-def test_a_run_that_ends_waits_for_a_response_that_is_being_written(tmp_path: Path) -> None:
-    """If another thread finalizes at a stream's very end, the response is recorded before that."""
+def test_the_end_of_a_run_waits_for_a_response(tmp_path: Path) -> None:
+    """If a second thread finalizes the run at a stream's end, the response is recorded before the end."""
 
     def slow(text: str) -> str:
         if text == last and finalizing.ident is None:
             finalizing.start()
-            finalizing.join(0.3)  # it waits for this; if it did not, it would be done by now
+            finalizing.join(0.3)  # the thread waits here; without the wait it would have ended by now
         return text
 
-    last = "data: [DONE]"  # no whole line: it is written when the response ends, and not before
+    last = "data: [DONE]"  # an incomplete line, which is written only when the response ends
 
     recorder = limited(lock_timeout_seconds=60.0)(tmp_path / "run.json", redact=slow)
     recorder.start()
@@ -181,8 +183,8 @@ def test_a_run_that_ends_waits_for_a_response_that_is_being_written(tmp_path: Pa
     assert ([call.complete for call in trajectory.llm_interactions], trajectory.gaps) == ([True], ())
 
 
-def test_what_a_finished_stream_said_is_kept_by_nobody(tmp_path: Path) -> None:
-    """A caller may keep a response for as long as he likes: its text is not in memory once more."""
+def test_a_finished_stream_s_text_is_not_kept(tmp_path: Path) -> None:
+    """A caller may keep a response for any time. The recorder does not keep its text in memory."""
     lines = [b'data: {"choices":[]}\n\n'] * 10
 
     def answer(_: httpx2.Request) -> httpx2.Response:
@@ -198,7 +200,7 @@ def test_what_a_finished_stream_said_is_kept_by_nobody(tmp_path: Path) -> None:
     assert [(one.buffer, one.written) for one in kept] == [([], [])]
 
 
-def test_the_loop_goes_on_while_a_model_is_waited_for(tmp_path: Path) -> None:
+def test_the_loop_runs_while_a_model_answers(tmp_path: Path) -> None:
     """The caller's other tasks run between the chunks. Recording starts no loop and blocks none."""
     patient = Patient()
 

@@ -1,4 +1,4 @@
-"""Faults in the files of a run that was given odd values."""
+"""The faults in the files of a run that got odd values."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Fuzzing: targets that take any bytes, seeds of every kind, and mutations of both; `scripts/fuzz` runs it manually.
+"""Fuzzing: targets that accept any bytes, seeds of every kind, and mutations of both.
 
-A target raises where the package does not do what it says. With atheris the mutations are guided by coverage, without
-it they are plain, by a seed that is printed: the same seed gives the same bytes.
+`scripts/fuzz` runs it manually. A target raises if the package breaks a promise. With atheris the mutations are guided
+by coverage. Without it they are random, by a seed that is printed: the same seed gives the same bytes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import Payload
 
 SLOW = 5.0
-"""The limit in seconds. An input that takes longer is a finding of a search by the command."""
+"""The limit in seconds. For the command, a slower input is a finding."""
 TOKENS = (
     *(b"data: ", b"data:", b"\ndata: ", b"event: error\n", b"\n\n", b"\r\n\r\n", b"\r", b"[DONE]", b": x\n"),
     *(b'"', b"\\", b"\\u", b"\\ud83d", b"{", b"}", b"[", b"]", b":", b",", b"null", b"NaN", b"1e999", b"\xff", b"\0"),
@@ -61,7 +61,7 @@ def join(data: bytes) -> None:
 
 
 def read_bodies(data: bytes) -> None:
-    """Every reader reads every JSON, as request and as response, and changes nothing in it."""
+    """Read any JSON with every reader, as request and as response. The readers change nothing in it."""
     try:
         body: Payload = json.loads(data)
     except (ValueError, RecursionError):
@@ -93,7 +93,7 @@ def read_journal(data: bytes) -> None:
 
 
 def redact(data: bytes) -> None:
-    """A text is masked once; JSON stays JSON; a stream is cut into the same lines."""
+    """Check that a text is masked once, JSON stays JSON, and a stream is cut into the same lines."""
     text = data.decode("utf-8", "surrogateescape")
     once = default_redactor(text)
     assert default_redactor(once) == once
@@ -118,7 +118,7 @@ def _redaction() -> Redaction:
 
 
 def take_apart(data: bytes) -> None:
-    """Check that strict JSON reads as in Python, and that a split request comes back whole."""
+    """Check that strict JSON is read as by Python, and that a split request is restored."""
     try:
         text = data.decode()
         value = parse(text)
@@ -164,7 +164,7 @@ def seeds(target: str) -> tuple[bytes, ...]:
 
 
 def mutate(data: bytes, random: Random, other: bytes) -> bytes:
-    """Change some bytes: cut, double, move, overwrite, insert a token, go on with another seed."""
+    """Change some bytes: cut, double, move, overwrite, insert a token, or continue with a second seed."""
     for _ in range(random.choice((1, 1, 2, 3, 8))):
         start = random.randrange(len(data) + 1)
         end = min(len(data), start + random.choice((1, 2, 8, 64, 1024)))
@@ -190,7 +190,7 @@ def mutate(data: bytes, random: Random, other: bytes) -> bytes:
 
 
 def example(target: str, random: Random) -> bytes:
-    """The bytes of one try."""
+    """Return the bytes of one try."""
     if target in {"read", "json"} and random.random() < 0.8:
         bodies = real_bodies() if random.random() < 0.8 else [(None, body) for body in BODIES.values()]
         return json.dumps(mutated(random.choice(bodies)[1], random)).encode()
@@ -199,9 +199,9 @@ def example(target: str, random: Random) -> bytes:
 
 
 def search(target: str, enough: Callable[[int], bool], seed: int, *, slow: float = inf) -> tuple[int, Counter[str]]:
-    """Try until there were enough tries.
+    """Try until the number of tries is reached.
 
-    Returns their number, and the findings by kind. A try of more than `slow` seconds is a finding too.
+    Return their number, and the findings by kind. A try of more than `slow` seconds is a finding too.
     """
     counts: Counter[str] = Counter()
     tries = 0
@@ -236,7 +236,7 @@ def guided(target: str, seconds: float, seed: int) -> None:
 
 
 def main() -> None:
-    """Run every target for its part of the time, and print a table."""
+    """Run every target for its share of the time, and print a table."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=1)

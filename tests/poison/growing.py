@@ -1,8 +1,7 @@
-"""Texts, JSON, streams and journals that are made to be read slowly, of any length, and what each goes through.
+"""Texts, JSON, streams and journals of any length that are slow to read, and the operations on each.
 
-The work on them must grow with their length, and not with its square. `test_growth.py` counts the lines of our code
-that run; what happens inside regular expressions and other built-in code, only a clock can measure:
-`python -m benchmarks.growth`.
+The work must grow with their length, and not with its square. `test_growth.py` counts the executed lines of our code.
+The work within regular expressions and other built-in code can only be timed: `python -m benchmarks.growth`.
 """
 
 from __future__ import annotations
@@ -126,7 +125,7 @@ JSONS: dict[str, Callable[[int], str]] = {
 
 
 def chat(choice: Payload) -> str:
-    """A chunk of a chat."""
+    """Return a chunk of a chat."""
     return f"data: {json.dumps({'choices': [{'index': 0, **choice}]})}\n\n"
 
 
@@ -136,12 +135,12 @@ def said(text: str) -> str:
 
 
 def called(number: int) -> str:
-    """A chunk of a chat that begins a tool call."""
+    """Return a chunk of a chat that begins a tool call."""
     return chat({"delta": {"tool_calls": [{"index": number, "id": f"c{number}", "function": {"name": "f"}}]}})
 
 
 def block(number: int) -> str:
-    """An event that begins a block of a message."""
+    """Return an event that begins a block of a message."""
     event = {"type": "content_block_start", "index": number, "content_block": {"type": "text", "text": ""}}
     return f"data: {json.dumps(event)}\n\n"
 

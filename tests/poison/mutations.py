@@ -1,6 +1,6 @@
-"""Real bodies of every dialect, and what becomes of them when their parts are replaced, doubled or left out.
+"""Real bodies of every dialect, of which parts are replaced, doubled or removed.
 
-The bodies are of the project's own making; the corpus of real traffic is used too, if it is installed.
+The bodies are the project's own. The corpus of real traffic is used too, if it is installed.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ BODIES: dict[str, Payload] = {
 
 
 def streams() -> dict[str, list[str]]:
-    """Streams of every dialect by the dialect's name; real ones where the corpus is there."""
+    """Return streams of every dialect by the dialect's name, including real ones if the corpus is installed."""
     texts: dict[str, list[str]] = {}
     for path in sorted(DATA.iterdir()):
         text = path.read_text(encoding="utf-8")
@@ -112,7 +112,7 @@ def _parsed(text: str) -> Payload:
 
 
 def mutated(body: Payload, random: Random, times: int = 3) -> Payload:
-    """A copy of a body in which some parts, anywhere, are replaced, left out, doubled or moved."""
+    """Return a copy of a body in which some parts, anywhere, are replaced, removed, doubled or moved."""
     body = copy.deepcopy(body)
     for _ in range(random.randint(1, times)):
         places = list(_places(body))
@@ -140,7 +140,7 @@ def _places(value: Payload) -> Iterator[tuple[Payload, Payload]]:
 
 
 def mutations() -> st.SearchStrategy[Payload]:
-    """Bodies of the project's own, mutated."""
+    """Yield mutated bodies of the project's own."""
     return st.builds(
         lambda name, seed: mutated(BODIES[name], Random(seed)), st.sampled_from(sorted(BODIES)), st.integers(0, 2**32)
     )

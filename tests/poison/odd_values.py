@@ -1,4 +1,4 @@
-"""Values of odd classes, that lie, raise or never end; and one of every kind that agents hand over."""
+"""Values of odd classes, which give wrong answers, raise or never end, and a value of every kind that agents pass."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HAS_NUMPY = importlib.util.find_spec("numpy") is not None
 
 
 class OddText(str):
-    """A text that answers everything wrong."""
+    """A text whose methods all give wrong answers."""
 
     __slots__ = ()
 
@@ -90,7 +90,7 @@ class Endless(list[object]):
 
 
 class EverythingThere:
-    """Has every attribute that it is asked for, and calls itself anything."""
+    """An object that has every attribute, and claims to be of any class."""
 
     def __getattr__(self, name: str) -> object:
         return self

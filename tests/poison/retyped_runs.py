@@ -1,7 +1,7 @@
 """Runs in which values have other types: `python -m tests.poison.retyped_runs`, or `scripts/fuzz-views`.
 
-The lines of such a journal are whole, with their CRC, and such a document is JSON: another program, or a provider that
-sends something new, may have written them. Whatever is in it, a run is read or refused in a sentence, and each view,
+The lines of such a journal are complete, with their CRC, and such a document is JSON, because another program, or a
+provider that sends something new, may have written them. Any such run is read or refused in a sentence, and each view,
 command and answer of the viewer gives its output or a TraceRecorderError. The same number and seed give the same file.
 """
 
@@ -71,20 +71,20 @@ OTHERS: tuple[Callable[[], Payload], ...] = (
         deep,
     ),
 )
-"""Values of every type, to take the place of any other."""
+"""Values of every type, which replace any other value."""
 NEVER = ("seq", "time", "kind", "crc", "schema", "version")
-"""Members of a journal's frame: a change of these is a damaged line, or another format."""
+"""Members of a journal's frame, whose change makes a damaged line or a different format."""
 _COMMANDS: tuple[tuple[str, ...], ...] = (
     *(("show",), ("show", "--full"), ("show", "--errors"), ("show", "--json"), ("show", "--turns")),
     *(("stats",), ("stats", "--json"), ("validate",), ("list",), ("list", "--json"), ("grep", "a")),
 )
 """Commands that take a run as their last argument."""
 _REFUSED = re.compile(r"cannot be \w+(?:: \w+Error|, as it is damaged).*|says where \(.*")
-"""How a command states an exception that it does not expect."""
+"""The text by which a command states an unexpected exception."""
 
 
 def runs(place: Path) -> dict[str, list[dict[str, Payload]] | dict[str, Payload]]:
-    """Return whole runs of every shape by name, as the records of their journals and as their documents."""
+    """Return complete runs of every shape by name, as the records of their journals and as their documents."""
     place.mkdir()
     contents: dict[str, list[dict[str, Payload]] | dict[str, Payload]] = {}
     for name, path in {**every(place), "rich": rich_run(place / "rich.json")}.items():
@@ -115,7 +115,7 @@ def _places(value: Payload) -> Iterator[tuple[Payload, Payload]]:
 
 
 def written(whole: Payload, name: str, random: Random, place: Path) -> Path:
-    """Write a run with changed values; return its file."""
+    """Write a run with changed values, and return its file."""
     path = place / name
     if path.suffix == ".json":
         path.write_text(json.dumps(retyped(whole, random)), encoding="utf-8")
@@ -178,7 +178,7 @@ ACTS: dict[str, Act] = {
 
 
 def failures(path: Path, whole: Path, *, commands: bool) -> Iterator[str]:
-    """Yield the commands that ended neither in output nor in an error of ours. `whole` is a run to compare with."""
+    """Yield the commands that gave neither output nor an error of ours. `whole` is a run to compare with."""
     run: list[Trajectory] = []
     yield from _failure("load", lambda: run.append(load(path)))
     for one in run:
@@ -218,14 +218,14 @@ def _failure(name: str, act: Callable[[], object]) -> Iterator[str]:
 
 
 def described(error: BaseException) -> str:
-    """Name an error and the lines that it came from, as far as they are this package's."""
+    """Return the name of an error and the lines of this package that raised it."""
     frames = [frame for frame in extract_tb(error.__traceback__) if "trace_recorder/" in frame.filename]
     where = " < ".join(f"{frame.filename.rpartition('trace_recorder/')[2]}:{frame.lineno}" for frame in frames[:-4:-1])
     return f"{type(error).__name__}: {str(error)[:100]} at {where}"
 
 
 def one(number: int, seed: int, whole: dict[str, Payload], place: Path) -> Iterator[str]:
-    """Change values of one run. Yield the faults."""
+    """Change values of one run, and yield the faults."""
     random = Random(f"{seed} {number}")
     name = [*whole][number % len(whole)]
     other = place / "whole.json"

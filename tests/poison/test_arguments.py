@@ -1,7 +1,7 @@
-"""Any Python value for any argument of the recorder: nothing raises, and the files are sound.
+"""Any Python value for any argument of the recorder: nothing raises, and the files are valid.
 
-Sound means: every line of the journal is a record that folds, the document is JSON for the strictest reader, `load`
-reads both, `validate` finds no error, and what JSON can say comes back equal.
+Valid means: every line of the journal is a record that folds, the document is JSON for the strictest reader, `load`
+reads both, `validate` finds no error, and values of JSON are read back equal.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ ARGUMENTS: dict[str, Use] = {
     "lakeview": lambda r, v: r.update_lakeview(1, v),
 }
 REFUSED = {"step number", "reward", "weight", "reward's step", "lakeview's step"}
-"""Arguments that have to be numbers: what is none is misuse, which raises once it is on file."""
+"""Arguments that must be numbers. Any other value is a misuse, which raises after it is recorded."""
 LIFE: dict[str, Callable[[Path, Payload], TrajectoryRecorder]] = {
     "metadata": lambda path, v: ended(TrajectoryRecorder(path, metadata=v)),
     "in the metadata": lambda path, v: ended(TrajectoryRecorder(path, metadata={"a": v})),
@@ -83,7 +83,7 @@ def ended(
 
 @contextmanager
 def refused_at_most() -> Iterator[None]:
-    """Call a method. It may refuse the value as misuse, if the message names the expected type."""
+    """Call a method, which may refuse the value as a misuse if the message names the expected type."""
     try:
         yield
     except TypeError as error:
@@ -95,7 +95,7 @@ def outcome(act: Callable[[Path], TrajectoryRecorder], directory: Path) -> list[
     path = directory / f"{uuid.uuid4().hex}.json"
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a coroutine that nobody awaits, a client that nobody closes
+            warnings.simplefilter("ignore")  # a coroutine that is not awaited, a client that is not closed
             act(path)
     except Exception as error:  # noqa: BLE001 - whatever a value raises
         return [f"raised {type(error).__name__}: {error}"]
@@ -116,8 +116,8 @@ def recorded(use: Use, value: Payload) -> Callable[[Path], TrajectoryRecorder]:
 
 
 @pytest.mark.parametrize("argument", ARGUMENTS)
-def test_no_value_harms_a_record(tmp_path: Path, argument: str) -> None:
-    """A record is written for any argument, and the files are sound; then the call returns, or reports misuse."""
+def test_no_value_damages_a_record(tmp_path: Path, argument: str) -> None:
+    """A record is written for any argument, and the files are valid. Then the call returns, or reports a misuse."""
 
     def act(path: Path) -> TrajectoryRecorder:
         recorder = TrajectoryRecorder(path, task="x")
@@ -135,14 +135,14 @@ def test_no_value_harms_a_record(tmp_path: Path, argument: str) -> None:
     assert (found, kinds.most_common(1)[0][1]) == ([], len(MAKERS))
 
 
-def test_a_list_without_an_end_is_cut(tmp_path: Path) -> None:
+def test_an_endless_list_is_cut(tmp_path: Path) -> None:
     """An endless iterable is recorded up to a limit."""
     assert outcome(recorded(ARGUMENTS["annotation"], Endless([1])), tmp_path) == []
 
 
 @pytest.mark.parametrize("argument", LIFE)
-def test_no_value_harms_the_life_of_a_run(tmp_path: Path, argument: str) -> None:
-    """A run begins and ends with any arguments, and its files are sound."""
+def test_no_value_damages_a_run(tmp_path: Path, argument: str) -> None:
+    """A run begins and ends with any arguments, and its files are valid."""
     complaints = {
         name: outcome(lambda path, make=make: LIFE[argument](path, make()), tmp_path)  # type: ignore[misc]
         for name, make in MAKERS.items()
@@ -152,14 +152,14 @@ def test_no_value_harms_the_life_of_a_run(tmp_path: Path, argument: str) -> None
 
 
 @given(values, st.sampled_from(sorted(ARGUMENTS)))
-def test_no_combination_of_values_harms_a_record(tmp_path: Path, value: object, argument: str) -> None:
-    """Values of every kind in one another do no harm anywhere."""
+def test_no_combination_of_values_damages_a_record(tmp_path: Path, value: object, argument: str) -> None:
+    """Values of every kind, nested in each other, do no damage."""
     assert outcome(recorded(ARGUMENTS[argument], value), tmp_path) == []
 
 
 @given(json_values, json_values)
-def test_what_json_can_say_comes_back_equal(tmp_path: Path, value: Payload, other: Payload) -> None:
-    """Annotations, metadata, results, contents: JSON is itself, in the journal and in the document."""
+def test_values_of_json_are_read_back_equal(tmp_path: Path, value: Payload, other: Payload) -> None:
+    """Annotations, metadata, results and contents of JSON are unchanged in the journal and in the document."""
     recorder = TrajectoryRecorder(directory=tmp_path, task="x", metadata={"m": value})
     recorder.start()
     recorder.annotate("a", other)
@@ -188,7 +188,7 @@ WORDLESS = (
 
 
 @given(WORDLESS)
-def test_what_json_cannot_say_is_described(tmp_path: Path, value: object) -> None:
+def test_other_values_are_described(tmp_path: Path, value: object) -> None:
     """A value outside of JSON is recorded as its class and its repr."""
     recorder = TrajectoryRecorder(directory=tmp_path)
     recorder.annotate("a", [value])

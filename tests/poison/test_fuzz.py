@@ -1,4 +1,4 @@
-"""The fuzzer's targets for a short time; `scripts/fuzz` runs them for a long one."""
+"""The fuzzer's targets for a short time. `scripts/fuzz` runs them for a long time."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ BRIEF = settings(max_examples=60 if settings().max_examples <= 100 else settings
 
 @BRIEF
 @given(st.sampled_from(sorted(TARGETS)), st.integers(0, 2**32))
-def test_mutated_input_breaks_nothing(target: str, seed: int) -> None:
-    """Joiners, readers, the journal's reader, the redactor and the JSON rooms accept any bytes."""
+def test_mutated_input_causes_no_finding(target: str, seed: int) -> None:
+    """The functions that join, read and mask accept any mutated bytes."""
     TARGETS[target](example(target, Random(seed)))
 
 
 @BRIEF
 @given(st.sampled_from(sorted(TARGETS)), st.binary(max_size=300))
-def test_any_bytes_break_nothing(target: str, data: bytes) -> None:
-    """Bytes that look like nothing at all do no harm either."""
+def test_any_bytes_cause_no_finding(target: str, data: bytes) -> None:
+    """Random bytes of no format do no damage either."""
     TARGETS[target](data)
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_what_mutations_begin_with_is_sound(target: str) -> None:
-    """The seeds themselves cause no finding, so that later findings come from mutations."""
+def test_the_seeds_cause_no_finding(target: str) -> None:
+    """The seeds themselves cause no finding, so later findings come from mutations."""
     for seed in seeds(target)[:20]:
         TARGETS[target](seed)
 
 
-def test_a_search_finds_what_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A target that raises is reported, with how often it did."""
+def test_a_search_reports_failing_targets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A target that raises is reported, with how often it raised."""
 
     def breaks(data: bytes) -> None:
         if b"}" in data:

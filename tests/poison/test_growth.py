@@ -1,7 +1,7 @@
 """The work grows with the length of the input, and not with its square.
 
-Each text is taken once and then four times as long. The test counts the lines of our code that run: slightly more than
-four times as many for the long text. A square would need sixteen times.
+Each text is processed once, and once at four times the length. The test counts the executed lines of our code: slightly
+more than four times as many for the long text. Quadratic work would need sixteen times as many.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from tests.poison.growing import WORKS, work
 
 SHORT = 2_000
 FEW = 3_000
-"""Below this number of lines growth cannot be distinguished from what any text takes."""
+"""Below this number of lines, growth cannot be distinguished from the fixed work for any text."""
 
 
 @pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, (_, texts) in WORKS.items() for name in texts])
-def test_hostile_texts_take_no_square_work(kind: str, name: str) -> None:
-    """Brackets, quotes, beginnings of keys that do not end, events and lines without end, in any number."""
-    work(kind, name, SHORT)()  # what is made at the first use
+def test_hostile_texts_take_linear_work(kind: str, name: str) -> None:
+    """The texts are brackets, quotes, unfinished beginnings of keys, events and lines without end, in any number."""
+    work(kind, name, SHORT)()  # work that is done only at the first use
 
     sooner, later = (lines(work(kind, name, size)) for size in (SHORT, 4 * SHORT))
 

@@ -25,19 +25,19 @@ CHANGES = 120
 
 
 def assert_viewed(trajectory: Trajectory) -> None:
-    """Every view gives its output."""
+    """Check that every view gives its output."""
     assert [*retyped_runs.failures_of_views(trajectory)] == []
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Payload]:
-    """Whole runs of every shape."""
+    """Return complete runs of every shape."""
     return retyped_runs.runs(tmp_path_factory.mktemp("retyped") / "whole")
 
 
 @pytest.mark.parametrize("begin", range(0, CHANGES, 20))
-def test_a_value_of_another_type_stops_no_view(begin: int, whole: dict[str, Payload], tmp_path: Path) -> None:
-    """Each ends in output or in an error of ours; the changes are the same in each run of this test."""
+def test_a_value_of_a_wrong_type_stops_no_view(begin: int, whole: dict[str, Payload], tmp_path: Path) -> None:
+    """Each view gives its output or an error of ours. The changes are the same in each run of this test."""
     found = [said for number in range(begin, begin + 20) for said in retyped_runs.one(number, 1, whole, tmp_path)]
 
     assert found == []
@@ -70,7 +70,7 @@ def test_a_part_whose_type_is_no_text_is_left_out_and_counted() -> None:
 @pytest.mark.parametrize("odd", [1.5, 5, True, "x", {"a": 1}])
 @pytest.mark.parametrize("members", [("logprobs", "content"), ("logprobsResult", "chosenCandidates"), ("logprobs",)])
 def test_log_probabilities_may_have_any_form(odd: Payload, members: tuple[str, ...]) -> None:
-    """Every view gives its output where a list of tokens is expected and another value is on file."""
+    """Every view gives its output even if a list of tokens has been replaced by any value."""
     extra: Payload = odd
     for member in reversed(members):
         extra = {member: extra}
@@ -79,8 +79,8 @@ def test_log_probabilities_may_have_any_form(odd: Payload, members: tuple[str, .
 
 
 @pytest.mark.parametrize("suffix", [".json", ".jsonl"])
-def test_an_integer_that_no_float_can_hold_is_reported(suffix: str, tmp_path: Path) -> None:
-    """Loading the run and checking it end in a result or in an error of the package."""
+def test_an_integer_beyond_every_float_is_reported(suffix: str, tmp_path: Path) -> None:
+    """Loading and checking the run give a result or an error of the package."""
     path = tmp_path / f"run{suffix}"
     document = run(call([{"role": "user", "content": "y"}], response={"content": "z"})).to_document()
     document["llm_interactions"][0]["duration_seconds"] = 10**400
@@ -93,8 +93,8 @@ def test_an_integer_that_no_float_can_hold_is_reported(suffix: str, tmp_path: Pa
     assert [finding.severity for finding in findings if "duration_seconds" in finding.what] != []
 
 
-def test_a_reward_that_is_no_finite_number_is_counted_by_no_view(tmp_path: Path) -> None:
-    """The recorder keeps such a value as a description. Figures consist of numbers alone."""
+def test_a_reward_that_is_not_a_finite_number_is_not_counted(tmp_path: Path) -> None:
+    """The recorder keeps such a value as a description. Figures count only numbers."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", task="guess")
     recorder.start()
     recorder.record_llm_interaction([{"role": "user", "content": "q"}], {"content": "a"}, "openai", "m")
@@ -108,8 +108,8 @@ def test_a_reward_that_is_no_finite_number_is_counted_by_no_view(tmp_path: Path)
     assert [reward["name"] for reward in stats.to_json()["rewards"]] == ["even"]
 
 
-def test_a_text_that_was_described_is_a_text_when_it_is_read(tmp_path: Path) -> None:
-    """A step's state or provider of another type is shown as its `repr`, in the document too."""
+def test_a_described_text_is_read_as_a_text(tmp_path: Path) -> None:
+    """A step's state or provider of a wrong type is shown as its `repr`, in the document too."""
     path = tmp_path / "run.json"
     with TrajectoryRecorder(path, task="\ud800") as recorder:
         recorder.record_llm_interaction([], {"content": "a"}, provider=b"openai", model="m")  # type: ignore[arg-type]
@@ -122,8 +122,8 @@ def test_a_text_that_was_described_is_a_text_when_it_is_read(tmp_path: Path) -> 
     assert_viewed(trajectory)
 
 
-def test_a_description_that_an_earlier_version_left_in_a_document_is_no_difference(tmp_path: Path) -> None:
-    """A description instead of a text is read as its `repr`. Any other description there is a difference."""
+def test_a_description_of_an_earlier_version_is_no_difference(tmp_path: Path) -> None:
+    """A description in place of a text is read as its `repr`. Any other description there is a difference."""
     path = tmp_path / "run.json"
     with TrajectoryRecorder(path, task="\ud800") as recorder:
         recorder.record_agent_step(1, b"thinking")
@@ -152,8 +152,8 @@ START: Payload = {
 END: Payload = {"status": True, "success": "yes", "execution_time": [1]}
 
 
-def test_members_of_the_run_have_their_types_whatever_a_journal_says() -> None:
-    """A value that represents a text becomes a text; a member of another type is omitted, with a gap."""
+def test_members_of_the_run_have_their_types() -> None:
+    """A description of a text becomes a text. A member of a wrong type is left out, with a gap."""
     trajectory = folded(journal_of(("start", START), ("finalize", END)))
 
     assert (trajectory.task, trajectory.provider, trajectory.model) == ('["mend"]', "5", '{"a": 1}')
@@ -168,8 +168,8 @@ def test_members_of_the_run_have_their_types_whatever_a_journal_says() -> None:
     assert_viewed(trajectory)
 
 
-def test_a_journal_whose_records_are_odd_is_replayed_without_them(tmp_path: Path) -> None:
-    """The odd records count as damaged, like lines that cannot be read."""
+def test_a_journal_with_invalid_records_is_replayed_without_them(tmp_path: Path) -> None:
+    """The invalid records count as damaged, like lines that cannot be read."""
     path = tmp_path / "run.jsonl"
     odd = [("llm_request", {"interaction_id": {"a": 1}}), ("llm_response", {}), ("item", {"n": "x"}), ("tool_call", {})]
     path.write_bytes(journal_of(("start", {}), *odd))
@@ -178,7 +178,7 @@ def test_a_journal_whose_records_are_odd_is_replayed_without_them(tmp_path: Path
 
 
 def test_lone_surrogates_in_a_document_stop_no_view(tmp_path: Path) -> None:
-    """Half of a surrogate pair stays, except if a format has no place for it."""
+    """Half of a surrogate pair stays, unless a format cannot express it."""
     path = recorded(tmp_path / "run.json", "answer")
     path.with_suffix(".jsonl").unlink()
     path.write_text(path.read_text().replace("answer", "\\ud800").replace('"ask"', '"\\ud800"'))

@@ -1,7 +1,7 @@
-"""Anything on the wire: the caller gets what it would have got, and the files are sound.
+"""Any traffic: the caller gets the same as without a recorder, and the files are valid.
 
-Bodies are arbitrary JSON, arbitrary bytes, and real bodies of every dialect in which parts were replaced; they are
-sent as requests, and come back plain and streamed, whole and in pieces.
+Bodies are arbitrary JSON, arbitrary bytes, and real bodies of every dialect with replaced parts. They are sent as
+requests, and received plain and streamed, whole and in pieces.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ STREAMS = st.lists(
 ).map(b"".join)
 
 
-def test_every_address_is_one_of_a_model() -> None:
-    """All requests to these addresses are recorded."""
+def test_every_url_of_these_tests_is_a_model_s() -> None:
+    """All requests to these URLs are recorded."""
     urls = [httpx.URL(address) for address in ADDRESSES]
 
     assert [url for url in urls if endpoint_of("POST", url.host, url.path) is None] == []
@@ -85,25 +85,25 @@ def got(directory: Path, address: str, request: bytes, answer: Answer) -> tuple[
 
 
 @given(st.sampled_from(ADDRESSES), BYTES, BYTES, st.sampled_from(MEDIA), st.sampled_from([200, 200, 404, 529]))
-def test_no_body_harms_a_record(
+def test_no_body_damages_a_record(
     tmp_path: Path, address: str, request: bytes, response: bytes, media: str, status: int
 ) -> None:
-    """The caller gets any answer to any request, and the files are sound."""
+    """The caller gets any answer to any request, and the files are valid."""
     answer = Answer(response, status, media)
 
     assert got(tmp_path, address, request, answer) == ((status, response), [])
 
 
 @given(st.sampled_from(ADDRESSES), STREAMS, st.sampled_from(MEDIA[1:3]), st.integers(1, 30))
-def test_no_stream_harms_a_record(tmp_path: Path, address: str, stream: bytes, media: str, size: int) -> None:
-    """The caller gets any stream, in any pieces, and the files are sound."""
+def test_no_stream_damages_a_record(tmp_path: Path, address: str, stream: bytes, media: str, size: int) -> None:
+    """The caller gets any stream, in any pieces, and the files are valid."""
     answer = Answer(stream, 200, media, size)
 
     assert got(tmp_path, address, b'{"stream": true}', answer) == ((200, stream), [])
 
 
 @given(json_texts(json_values))
-def test_what_was_sent_and_what_came_is_equal(tmp_path: Path, text: str) -> None:
+def test_recorded_json_equals_the_sent_and_received_json(tmp_path: Path, text: str) -> None:
     """A JSON body is recorded with the same values, however it was written."""
     body = f'{{"messages":[{text}],"x":{text}}}'
     recorder = TrajectoryRecorder(directory=tmp_path)

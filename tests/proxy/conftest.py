@@ -1,4 +1,4 @@
-"""The provider that a proxy of these tests forwards to."""
+"""The provider to which a proxy of these tests forwards."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ START_SECONDS = 300
 
 
 def ask(log: int, number: int) -> None:
-    """Ask again and again. Log each answer with its question."""
+    """Ask again and again, and log each answer with its question."""
     headers = {"session-id": f"session {number}"}
     with httpx.Client(base_url=os.environ["OPENAI_BASE_URL"], timeout=60, headers=headers) as client:
         for turn in range(100_000):
@@ -48,7 +48,7 @@ def ask(log: int, number: int) -> None:
 
 
 def program(path: str) -> None:
-    """Be the program: log its process id, and ask until the proxy is gone."""
+    """Run the program: log its process id, and ask until the proxy is gone."""
     log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.write(log, b"%d\n" % os.getpid())
     threads = [threading.Thread(target=ask, args=(log, number)) for number in range(THREADS)]
@@ -133,7 +133,7 @@ def _problems(answers: list[list[str]], runs: Path) -> Iterator[str]:
 
 
 def main(kills: int) -> int:
-    """Kill a number of times; print the losses."""
+    """Kill a number of times, and print the losses."""
     count, problems = 0, []
     with answering() as provider:
         for seed in range(kills):

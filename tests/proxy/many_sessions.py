@@ -28,7 +28,7 @@ STREAM = [*(chat_chunk(f"word {number} ") for number in range(CHUNKS - 1)), b"da
 
 
 def main(at_once: int, one_after_another: int) -> None:
-    """Measure, and print."""
+    """Measure, and print the results."""
     with serving(plain(CHAT)) as server, tempfile.TemporaryDirectory() as directory:
         command = [sys.executable, "-m", "trace_recorder", "proxy", "--quiet", "--idle", str(IDLE_SECONDS)]
         command += ["--upstream", f"mine={server.url}", "--directory", directory]
@@ -75,7 +75,7 @@ def _ask_one_after_another(server: Server, url: str, count: int, process_id: int
 
 
 def _wait_until_idle(process_id: int) -> None:
-    """Wait until the idle runs are closed: no journal is open any more."""
+    """Wait until the idle runs are closed, so that no journal is open."""
     end = time.monotonic() + 120
     while any(name.endswith(".jsonl") for name in _open_files(process_id)) and time.monotonic() < end:
         time.sleep(1)

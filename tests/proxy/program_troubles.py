@@ -39,12 +39,12 @@ CTRL_C = b"\x03"
 
 @dataclass
 class TroubledModel:
-    """A model whose first answers fail. `hanging` is set in the middle of an answer that does not go on."""
+    """A model whose first answers fail. `hanging` is set in the middle of an answer that stops."""
 
     model: Model
     troubles: deque[int | str]
     has_tools: bool
-    """Whether the program offers tools. Then its side calls, which come at the same time, get no trouble."""
+    """Whether the program offers tools. If it does, its simultaneous side calls do not fail."""
     hanging: threading.Event = field(default_factory=threading.Event)
     requests: int = 0
 
@@ -129,7 +129,7 @@ def compare(program: Program, troubles: Sequence[int | str], place: Path) -> str
 
 
 def main(tools: Path, names: Sequence[str]) -> int:
-    """Compare the programs in each trouble; print a line for each."""
+    """Compare the programs in each trouble, and print a line for each."""
     wrong = 0
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory)

@@ -29,28 +29,28 @@ from trace_recorder import load
 from trace_recorder.values.trajectory import Trajectory
 
 VOLATILE = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|\b\d{9,}\b|\d{4}-\d\d-\d\dT[\d:.]+Z?|\d+(?:\.\d+)?\s?m?s\b|/tmp/\S+")
-"""The texts that differ between two runs of one program: ids, times, durations, temporary directories."""
+"""The texts that differ between two runs of a program: ids, times, durations, temporary directories."""
 DONE = Action("Done.", "It is sunny in Tokyo.")
 
 
 @dataclass(frozen=True)
 class Program:
-    """A program: its command, the model's answer to each of its requests, and its variables."""
+    """A program: its command, the model's answer to each of its requests, and its environment variables."""
 
     name: str
     command: Sequence[str]
     says: Callable[[str, dict[str, Any]], Action]
     environment: dict[str, str] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
-    """Files in its home directory."""
+    """Files in the program's home directory."""
     without_proxy: Sequence[str] | None = None
-    """The command that leads it to the provider, if its environment does not."""
+    """The command that makes the program use the provider, if no variable does."""
     joined_tools: int = 0
-    """How many tools its own session file tells of, which `--join` adds."""
+    """How many tools the program's own session file has, which `--join` adds."""
 
 
 def _calls(*calls: Call) -> Callable[[str, dict[str, Any]], Action]:
-    """The model calls tools at its first turn, and then has done."""
+    """Return answers of a model that calls tools in its first turn, and then ends."""
 
     def says(_: str, body: dict[str, Any]) -> Action:
         text = json.dumps(body)
@@ -63,7 +63,7 @@ def _calls(*calls: Call) -> Callable[[str, dict[str, Any]], Action]:
 
 
 def _claude(_: str, body: dict[str, Any]) -> Action:
-    """Claude Code: two commands, then a sub-agent, which has done at once."""
+    """Return Claude Code: two commands, then a sub-agent, which ends at once."""
     text = json.dumps(body.get("messages", []))
     tools = {tool.get("name") for tool in body.get("tools", [])}
     if "Bash" not in tools or "Weather in Tokyo?" in json.dumps(body["messages"][0]):
@@ -248,7 +248,7 @@ def _key(pair: tuple[Any, bytes]) -> tuple[str, str]:
 
 
 def is_same(name: str, compared: Callable[[], str]) -> bool:
-    """Compare something, print a line with the result, and return whether there was no difference."""
+    """Compare two values, print a line with the result, and return whether they are equal."""
     try:
         print(f"- {name}: {compared()}", flush=True)
     except (AssertionError, subprocess.TimeoutExpired) as error:
@@ -258,7 +258,7 @@ def is_same(name: str, compared: Callable[[], str]) -> bool:
 
 
 def main(tools: Path) -> int:
-    """Compare all programs; print a line for each."""
+    """Compare all programs, and print a line for each."""
     failed = 0
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory)

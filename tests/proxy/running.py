@@ -31,7 +31,7 @@ class RunningProxy:
 def proxying(
     directory: Path, addresses: Mapping[str, str], *, token: str | None = None, **options: Any
 ) -> Iterator[RunningProxy]:
-    """Forward to addresses by the names of upstreams; the runs are ended after the block."""
+    """Run a proxy with these upstreams by name. End its runs after the block."""
     sessions = Sessions(directory, **options)
     listener = listening()
     port = listener.getsockname()[1]

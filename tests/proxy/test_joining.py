@@ -1,4 +1,4 @@
-"""`--join`: a program's session file tells about its tools, which become records of the proxy's run."""
+"""`--join`: a program's session file has facts about its tools, which become records of the proxy's run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ KEY = "mykey-verysecret-of-no-known-form"
 
 
 def recorded(server: Server, directory: Path, asked: dict[str, Any] = ASKED, /, **headers: str) -> Trajectory:
-    """Have a program ask twice, with a tool between, and its session end."""
+    """Let a program ask twice, with a tool in between, and end its session."""
     server.answers[:] = [plain(asked), plain(DONE)]
     question = {"role": "user", "content": "Make it."}
     answer = {"role": "assistant", "content": asked["content"]}
@@ -47,7 +47,7 @@ def recorded(server: Server, directory: Path, asked: dict[str, Any] = ASKED, /, 
 
 
 def claude_code(home: Path, *lines: dict[str, Any]) -> None:
-    """Write the file of a session of Claude Code with lines that are two seconds apart."""
+    """Write the file of a session of Claude Code whose lines are two seconds apart."""
     path = home / "projects" / "-work" / f"{SESSION}.jsonl"
     path.parent.mkdir(parents=True)
     before = None
@@ -80,10 +80,8 @@ def results(run: Trajectory) -> Sequence[ToolResult]:
     return [result for step in run.agent_steps for result in step.tool_results]
 
 
-def test_the_times_and_results_of_tools_are_those_of_the_session_file(
-    server: Server, tmp_path: Path, home: Path
-) -> None:
-    """The document has them too; the model got another result than the program, and both are there."""
+def test_times_and_results_of_tools_are_those_of_the_session_file(server: Server, tmp_path: Path, home: Path) -> None:
+    """The document has them too. If the model got a different result than the program, both are there."""
     claude_code(home, QUESTION, said(ASKED), returned(RETURNED), said(DONE))
     run = recorded(server, tmp_path / "runs", **{"x-claude-code-session-id": SESSION})
     expected = ToolResult(
@@ -106,8 +104,8 @@ def test_the_times_and_results_of_tools_are_those_of_the_session_file(
     assert [len(step.tool_calls) for step in run.agent_steps] == [1, 0]
 
 
-def test_what_disagrees_is_a_gap(server: Server, tmp_path: Path, home: Path) -> None:
-    """The gap may be for another text, another number of tokens, or a call that did not pass the proxy."""
+def test_a_disagreement_is_a_gap(server: Server, tmp_path: Path, home: Path) -> None:
+    """The gap may be for a different text, a different count of tokens, or a call that did not pass the proxy."""
     other = {
         **DONE,
         "content": [{"type": "text", "text": "It is not."}],
@@ -126,7 +124,7 @@ def test_what_disagrees_is_a_gap(server: Server, tmp_path: Path, home: Path) -> 
 
 
 @pytest.mark.parametrize("change", [{"name": "Read"}, {"input": {"command": "make all"}}])
-def test_another_tool_call_is_a_gap(server: Server, tmp_path: Path, home: Path, change: dict[str, Any]) -> None:
+def test_a_different_tool_call_is_a_gap(server: Server, tmp_path: Path, home: Path, change: dict[str, Any]) -> None:
     """The name and the arguments are compared."""
     other = {**ASKED, "content": [{**ASKED["content"][0], **change}]}
     claude_code(home, QUESTION, said(other), returned(RETURNED), said(DONE))
@@ -134,8 +132,8 @@ def test_another_tool_call_is_a_gap(server: Server, tmp_path: Path, home: Path, 
     assert ("llm_1 and the session file", "they have different tool calls") in [(gap.what, gap.why) for gap in run.gaps]
 
 
-def test_a_call_that_never_passed_the_proxy_hides_no_later_one(server: Server, tmp_path: Path, home: Path) -> None:
-    """Such a call may be the first call of the session, before the program used the proxy."""
+def test_a_call_outside_of_the_proxy_hides_no_later_call(server: Server, tmp_path: Path, home: Path) -> None:
+    """Such a call may be the first of the session, before the program used the proxy."""
     other = said({**DONE, "id": "msg_9"})
     claude_code(home, QUESTION, other, QUESTION, said(ASKED), returned(RETURNED), said(DONE))
     run = recorded(server, tmp_path / "runs", **{"x-claude-code-session-id": SESSION})
@@ -149,7 +147,7 @@ def test_a_call_that_never_passed_the_proxy_hides_no_later_one(server: Server, t
 
 
 def test_a_session_without_a_file_is_a_gap(server: Server, tmp_path: Path, home: Path) -> None:
-    """There is also a gap if the only file is of another program's session, without a call of the run."""
+    """There is also a gap if the only file is of a second program's session, without a call of the run."""
     claude_code(home, QUESTION, said({**ASKED, "id": "msg_7"}))
     run = recorded(server, tmp_path / "runs", **{"session-id": "other"})
     assert [(gap.what, gap.why) for gap in run.gaps] == [
@@ -159,7 +157,7 @@ def test_a_session_without_a_file_is_a_gap(server: Server, tmp_path: Path, home:
 
 
 def gemini_cli(home: Path, session: str) -> None:
-    """Write the session file of a conversation with one tool; the ids in it are its own."""
+    """Write the session file of a conversation with a tool. Its ids are the program's own."""
     path = home / ".gemini" / "tmp" / "p" / "chats" / f"session-{session}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     result = {"functionResponse": {"id": "b1", "name": "Bash", "response": {"output": "made"}}}
@@ -179,8 +177,8 @@ def gemini_cli(home: Path, session: str) -> None:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
-def test_a_session_is_found_by_its_calls_where_no_header_names_it(server: Server, tmp_path: Path, home: Path) -> None:
-    """Gemini CLI sends no session id, and the ids in its file are its own."""
+def test_without_a_header_a_session_is_found_by_its_calls(server: Server, tmp_path: Path, home: Path) -> None:
+    """Gemini CLI sends no session id, and its file has its own ids."""
     gemini_cli(home, "g")
     run = recorded(server, tmp_path / "runs")
     assert [(result.call_id, result.duration_seconds, result.result) for result in results(run)] == [
@@ -189,8 +187,8 @@ def test_a_session_is_found_by_its_calls_where_no_header_names_it(server: Server
     assert (run.gaps, run.annotations["joined_from"]["session_id"]) == ((), "g")
 
 
-def test_of_two_sessions_that_fit_neither_is_joined(server: Server, tmp_path: Path, home: Path) -> None:
-    """Two sessions of one program got equal answers at the same time; the wrong one would add wrong times."""
+def test_if_two_sessions_fit_neither_is_joined(server: Server, tmp_path: Path, home: Path) -> None:
+    """Two sessions of a program got equal answers at the same time. The wrong session would add wrong times."""
     gemini_cli(home, "g")
     gemini_cli(home, "h")
     run = recorded(server, tmp_path / "runs")
@@ -200,10 +198,10 @@ def test_of_two_sessions_that_fit_neither_is_joined(server: Server, tmp_path: Pa
     assert ([result.duration_seconds for result in results(run)], "joined_from" in run.annotations) == ([None], False)
 
 
-def test_a_session_with_a_known_id_is_joined_though_its_file_is_there_twice(
+def test_a_session_with_a_known_id_is_joined_even_if_it_has_two_files(
     server: Server, tmp_path: Path, home: Path
 ) -> None:
-    """The program states the id, so both files are of this session: somebody copied the directory of a project."""
+    """The program states the id, so both files are of this session, for example because somebody copied a project."""
     claude_code(home, QUESTION, said(ASKED), returned(RETURNED), said(DONE))
     (project,) = (home / "projects").iterdir()
     shutil.copytree(project, project.with_name("copy"))
@@ -211,15 +209,15 @@ def test_a_session_with_a_known_id_is_joined_though_its_file_is_there_twice(
     assert (run.gaps, run.annotations["joined_from"]["tools"]) == ((), 1)
 
 
-def test_a_key_in_a_session_file_is_not_on_file(server: Server, tmp_path: Path, home: Path) -> None:
-    """A tool printed the key that the program sends; nothing but the run knows that it is one."""
+def test_a_key_in_a_session_file_is_masked(server: Server, tmp_path: Path, home: Path) -> None:
+    """A tool printed the key that the program sends. Only the run knows that it is a key."""
     claude_code(home, QUESTION, said(ASKED), returned({"stdout": f"KEY IS {KEY}"}), said(DONE))
     run = recorded(server, tmp_path / "runs", **{"x-claude-code-session-id": SESSION})
     assert [result.result for result in results(run)] == [{"stdout": "KEY IS [REDACTED:known-secret]"}]
     assert [path.name for path in (tmp_path / "runs").iterdir() if KEY.encode() in path.read_bytes()] == []
 
 
-def test_a_session_file_that_cannot_be_read_ends_the_run_all_the_same(
+def test_an_unreadable_session_file_does_not_prevent_the_end_of_the_run(
     server: Server, tmp_path: Path, home: Path
 ) -> None:
     path = home / "projects" / "-work" / f"{SESSION}.jsonl"
@@ -230,7 +228,7 @@ def test_a_session_file_that_cannot_be_read_ends_the_run_all_the_same(
 
 
 def test_a_masked_key_is_no_disagreement(server: Server, tmp_path: Path, home: Path) -> None:
-    """The run has a mask where the session file has the key, in a text and in the arguments of a tool."""
+    """The run has a mask where the session file has the key, in a text and in a tool's arguments."""
     tool = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": f"echo {KEY}"}}
     asked = {**ASKED, "content": [{"type": "text", "text": f"It is {KEY}."}, tool]}
     claude_code(home, QUESTION, said(asked), returned(RETURNED), said(DONE))
@@ -239,7 +237,9 @@ def test_a_masked_key_is_no_disagreement(server: Server, tmp_path: Path, home: P
 
 
 def test_session_files_are_not_read_in_the_event_loop(server: Server, tmp_path: Path, home: Path) -> None:
-    """Requests are answered meanwhile. The first run ends to make room for the second, the second with the proxy."""
+    """Requests are answered meanwhile. The first run ends to make room for the second run, and the second ends with the
+    proxy.
+    """
     in_event_loop: list[bool] = []
 
     def note_thread(_: Source) -> bool:

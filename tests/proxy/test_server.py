@@ -1,4 +1,4 @@
-"""The proxy passes bytes, headers, streams as they come, errors, and the ends that either side makes."""
+"""The proxy passes on bytes, headers, streams as they arrive, errors, and an end by either side."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def proxy(server: Server, tmp_path: Path) -> Iterator[RunningProxy]:
         yield proxy
 
 
-def test_headers_pass_in_their_order_but_for_those_of_the_connection(proxy: RunningProxy, server: Server) -> None:
-    """Included are headers that the proxy does not know."""
+def test_headers_pass_in_their_order(proxy: RunningProxy, server: Server) -> None:
+    """All headers except those of the connection pass, including headers that the proxy does not know."""
     sent = [("x-b", "2"), ("x-a", "1"), ("authorization", "Bearer key"), ("te", "trailers")]
     server.answers[:] = [plain(CHAT, **{"x-request-id": "r", "x-ratelimit-remaining": "5", "keep-alive": "timeout=5"})]
     with httpx.Client() as client:
@@ -52,7 +52,7 @@ def test_headers_pass_in_their_order_but_for_those_of_the_connection(proxy: Runn
 
 
 @pytest.mark.parametrize(("name", "believed"), [("127.0.0.1", True), ("127.1", False)])
-def test_only_a_server_of_this_machine_may_say_that_its_answer_was_recorded(
+def test_only_a_server_of_this_machine_may_mark_an_answer_as_recorded(
     server: Server, tmp_path: Path, name: str, believed: bool
 ) -> None:
     """The program's own recorder trusts this proxy, because it is on this machine. `127.1` stands for a provider."""
@@ -64,7 +64,7 @@ def test_only_a_server_of_this_machine_may_say_that_its_answer_was_recorded(
 
 
 def test_each_event_of_a_stream_is_passed_on_at_once(proxy: RunningProxy, server: Server) -> None:
-    """The second event comes after the client has shown that it has the first."""
+    """The second event is sent only after the client has shown that it has the first."""
     has_first = threading.Event()
 
     class Waiting(float):
@@ -82,8 +82,8 @@ def test_each_event_of_a_stream_is_passed_on_at_once(proxy: RunningProxy, server
     assert (received[0], b"".join(received)) == (first, b"".join(CHAT_STREAM))
 
 
-def test_a_client_that_expects_100_is_told_to_go_on(proxy: RunningProxy, server: Server) -> None:
-    """curl sends a large body only after the 100. Two requests are sent over one connection."""
+def test_a_client_that_expects_100_gets_it(proxy: RunningProxy, server: Server) -> None:
+    """curl sends a large body only after status 100. Two requests are sent over one connection."""
     head = f"POST {PATH} HTTP/1.1\r\nHost: {proxy.url.removeprefix('http://')}\r\nContent-Length: {len(BODY)}\r\n"
     with socket.create_connection(("127.0.0.1", int(proxy.url.rpartition(":")[2])), timeout=60) as connection:
         file = connection.makefile("rb")
@@ -98,16 +98,16 @@ def test_a_client_that_expects_100_is_told_to_go_on(proxy: RunningProxy, server:
     assert [("expect" in headers, body) for _, headers, body in server.requests] == [(False, BODY)] * 2
 
 
-def test_a_large_request_passes_as_it_is(proxy: RunningProxy, server: Server) -> None:
-    """A client of Python sends four megabytes in pieces."""
+def test_a_large_request_passes_unchanged(proxy: RunningProxy, server: Server) -> None:
+    """A Python client sends four megabytes in pieces."""
     body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "0123456789 " * 400_000}]}).encode()
     httpx.post(proxy.url + PATH, content=body)
     assert [body for _, _, body in server.requests] == [body]
     assert proxy.runs()[0].llm_interactions[0].raw_request == json.loads(body)
 
 
-def test_a_slow_reader_has_the_whole_stream(proxy: RunningProxy, server: Server) -> None:
-    """The reader waits until more bytes have arrived than the buffers on the way can contain."""
+def test_a_slow_reader_gets_the_whole_stream(proxy: RunningProxy, server: Server) -> None:
+    """The reader waits until more bytes have arrived than the buffers in between can hold."""
     filler = b": " + b"x" * 100_000 + b"\n\n"
     chunks = [*[filler] * 100, *CHAT_STREAM]
     server.answers[:] = [stream(*chunks)]
@@ -120,7 +120,7 @@ def test_a_slow_reader_has_the_whole_stream(proxy: RunningProxy, server: Server)
 
 @pytest.mark.parametrize("status", [204, 301, 400, 401, 429, 500, 529])
 def test_a_status_passes_with_its_body(proxy: RunningProxy, server: Server, status: int) -> None:
-    """No redirect is followed, and nothing is tried again."""
+    """The proxy follows no redirect, and retries nothing."""
     body = b"" if status == 204 else b'{"error": {"message": "no"}}'
     server.answers[:] = [Answer([body] if body else [], status, {"content-type": "application/json", "location": "/x"})]
     response = httpx.post(proxy.url + PATH, content=BODY)
@@ -128,7 +128,7 @@ def test_a_status_passes_with_its_body(proxy: RunningProxy, server: Server, stat
 
 
 def test_other_requests_pass_and_are_not_recorded(proxy: RunningProxy, server: Server) -> None:
-    """A list of models, a count of tokens, and an upload that is sent while it is made."""
+    """The other requests are a list of models, a count of tokens, and an upload that is sent while it is generated."""
     httpx.get(proxy.url + "/openai/v1/models?limit=2&after=a%2Fb")
     httpx.post(proxy.url + "/openai/v1/messages/count_tokens", content=BODY)
     httpx.post(proxy.url + "/openai/v1/files", content=iter([b"one,", b"two"]), headers={"content-length": "7"})
@@ -140,7 +140,7 @@ def test_other_requests_pass_and_are_not_recorded(proxy: RunningProxy, server: S
     assert proxy.runs() == []
 
 
-def test_a_stream_that_breaks_breaks_for_the_program_too(proxy: RunningProxy, server: Server) -> None:
+def test_a_broken_stream_breaks_for_the_program(proxy: RunningProxy, server: Server) -> None:
     """The program gets the same exception as without a proxy."""
     server.answers[:] = [stream(CHAT_STREAM[0], DROP)]
     with pytest.raises(httpx.RemoteProtocolError), httpx.stream("POST", proxy.url + PATH, content=BODY) as response:
@@ -149,7 +149,7 @@ def test_a_stream_that_breaks_breaks_for_the_program_too(proxy: RunningProxy, se
     assert (call.complete, call.raw_stream) == (False, CHAT_STREAM[0].decode())
 
 
-def test_a_plain_answer_that_breaks_is_given_as_far_as_it_came(proxy: RunningProxy, server: Server) -> None:
+def test_a_broken_plain_answer_is_passed_on_so_far(proxy: RunningProxy, server: Server) -> None:
     """Without a proxy, a program such as curl gets that part too."""
     part = b'{"id": "chatcmpl-1", '
     server.answers[:] = [Answer([part, DROP], 200, {"content-type": "application/json"})]
@@ -162,8 +162,8 @@ def test_a_plain_answer_that_breaks_is_given_as_far_as_it_came(proxy: RunningPro
     assert (received, call.complete) == (part, False)
 
 
-def test_a_request_that_is_sent_again_is_the_next_attempt(proxy: RunningProxy, server: Server) -> None:
-    """The same is true if two requests fail before one of them is sent again, and for a stream that broke."""
+def test_a_repeated_request_is_the_next_attempt(proxy: RunningProxy, server: Server) -> None:
+    """Two requests may fail before one of them is repeated, and a broken stream may be repeated too."""
     other, again = BODY.replace(b"caf", b"tea"), {"x-stainless-retry-count": "1"}
     broken, no = stream(CHAT_STREAM[0], DROP), {"error": {"message": "later"}}
     server.answers[:] = [plain(no, 429), plain(no, 529), broken, plain(CHAT)]
@@ -182,8 +182,8 @@ def test_a_request_that_is_sent_again_is_the_next_attempt(proxy: RunningProxy, s
     ]
 
 
-def test_equal_requests_that_fail_together_are_sent_again_each(proxy: RunningProxy, server: Server) -> None:
-    """Two workers of one program send the same request at the same time, and both get a 529."""
+def test_simultaneous_failed_requests_are_each_repeated(proxy: RunningProxy, server: Server) -> None:
+    """Two workers of a program send the same request at the same time, and both get a 529."""
     both_sent = threading.Barrier(2, timeout=60)
     busy = Answer([both_sent.wait, b"{}"], 529, {"content-type": "application/json"})
     server.answers[:] = [busy, busy, plain(CHAT), plain(CHAT)]
@@ -198,16 +198,16 @@ def test_equal_requests_that_fail_together_are_sent_again_each(proxy: RunningPro
     assert [[attempt.status for attempt in call.attempts] for call in calls] == [[529, 200], [529, 200]]
 
 
-def test_requests_that_failed_are_not_kept_in_memory(proxy: RunningProxy, server: Server) -> None:
-    """A session remembers 16 of them, by digests. Invalid JSON is stored as text, which no cache keeps."""
+def test_failed_requests_are_not_kept_in_memory(proxy: RunningProxy, server: Server) -> None:
+    """A session remembers digests of 16 of them. Invalid JSON is stored as text, which no cache keeps."""
     server.answers[:] = [plain({"error": {"message": "invalid JSON"}}, 400)]
     for number in range(16):
         httpx.post(proxy.url + PATH, content=f"{{ {number} ".encode() + b"0123456789 " * 10_000)
     assert kept_by(proxy.sessions).characters < 16 * 110_000 / 2
 
 
-def test_an_equal_request_of_another_agent_is_another_call(proxy: RunningProxy, server: Server) -> None:
-    """Two sub-agents of one session with the same task: the first one's request fails before the second one asks."""
+def test_an_equal_request_of_a_second_agent_is_a_new_call(proxy: RunningProxy, server: Server) -> None:
+    """Two sub-agents of a session have the same task, and the first one's request fails before the second one asks."""
     server.answers[:] = [plain({"error": {"message": "later"}}, 529), plain(CHAT), plain(CHAT)]
     for agent in ("a", "b", "a"):
         headers = {"x-claude-code-session-id": "s", "x-claude-code-agent-id": agent}
@@ -219,7 +219,7 @@ def test_an_equal_request_of_another_agent_is_another_call(proxy: RunningProxy, 
     ]
 
 
-def test_a_provider_that_cannot_be_reached_is_502(tmp_path: Path) -> None:
+def test_an_unreachable_provider_is_502(tmp_path: Path) -> None:
     """The port is bound, but no server listens."""
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
@@ -231,8 +231,8 @@ def test_a_provider_that_cannot_be_reached_is_502(tmp_path: Path) -> None:
     assert (call.error.type, call.answered) == ("ConnectError", False)
 
 
-def test_a_client_that_goes_away_ends_its_call(proxy: RunningProxy, server: Server) -> None:
-    """The received part is recorded, and the provider sees that nobody reads any more."""
+def test_a_client_that_disconnects_ends_its_call(proxy: RunningProxy, server: Server) -> None:
+    """The received part is recorded, and the provider's connection is closed."""
     server.answers[:] = [stream(CHAT_STREAM[0], SILENCE)]
     with httpx.stream("POST", proxy.url + PATH, content=BODY) as response:
         assert next(response.iter_raw()) == CHAT_STREAM[0]
@@ -242,10 +242,10 @@ def test_a_client_that_goes_away_ends_its_call(proxy: RunningProxy, server: Serv
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd"])
-def test_compressed_bodies_pass_as_they_are_and_are_on_file_as_text(
+def test_compressed_bodies_pass_unchanged_and_are_recorded_as_text(
     proxy: RunningProxy, server: Server, encoding: str
 ) -> None:
-    """Programs of other languages offer, and send, encodings that Python's libraries often do not."""
+    """Programs of other languages accept and send encodings that Python's libraries often do not support."""
     request, answer = compressed(BODY, encoding), compressed(json.dumps(CHAT).encode(), encoding)
     headers = {"content-encoding": encoding, "content-type": "application/json"}
     server.answers[:] = [Answer([answer], 200, headers)]
@@ -256,7 +256,7 @@ def test_compressed_bodies_pass_as_they_are_and_are_on_file_as_text(
     assert (call.raw_request, call.raw_response) == (json.loads(BODY), CHAT)
 
 
-def test_a_key_is_not_on_file(proxy: RunningProxy, tmp_path: Path) -> None:
+def test_a_key_is_not_recorded(proxy: RunningProxy, tmp_path: Path) -> None:
     """The key is masked in a header that passes, and where the body repeats it."""
     key = "mykey-verysecret-of-no-known-form"
     httpx.post(proxy.url + PATH, headers={"authorization": f"Bearer {key}"}, json={"messages": [], "user": key})
@@ -273,7 +273,7 @@ def test_a_key_is_not_on_file(proxy: RunningProxy, tmp_path: Path) -> None:
         ({}, 200),
     ],
 )
-def test_pages_of_browsers_cannot_use_it(
+def test_web_pages_cannot_use_the_proxy(
     proxy: RunningProxy, server: Server, headers: dict[str, str], status: int
 ) -> None:
     response = httpx.post(proxy.url + PATH, headers=headers, content=BODY)
@@ -281,14 +281,14 @@ def test_pages_of_browsers_cannot_use_it(
 
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "[::1]"])
-def test_it_answers_at_each_address_that_needs_no_token(proxy: RunningProxy, name: str) -> None:
-    """`--host` takes all three."""
+def test_the_proxy_listens_at_each_address_of_this_machine(proxy: RunningProxy, name: str) -> None:
+    """`--host` accepts all three addresses without a token."""
     host = f"{name}:{proxy.url.rpartition(':')[2]}"
     assert httpx.post(proxy.url + PATH, headers={"host": host}, content=BODY).status_code == 200
 
 
 @pytest.mark.parametrize(("token", "status"), [("t0ken", 200), ("other", 403), (None, 403)])
-def test_beyond_this_machine_it_asks_for_a_token_that_goes_no_further(
+def test_beyond_this_machine_the_proxy_needs_a_token_and_does_not_pass_it_on(
     server: Server, tmp_path: Path, token: str | None, status: int
 ) -> None:
     headers = {} if token is None else {"X-Trace-Recorder-Token": token}
@@ -298,7 +298,7 @@ def test_beyond_this_machine_it_asks_for_a_token_that_goes_no_further(
     assert [headers.get("x-trace-recorder-token") for _, headers, _ in server.requests] == [None] * (status == 200)
 
 
-def test_an_unknown_upstream_is_refused_with_the_names_of_those_there_are(proxy: RunningProxy) -> None:
+def test_an_unknown_upstream_is_refused_with_the_known_names(proxy: RunningProxy) -> None:
     response = httpx.post(proxy.url + "/v1/chat/completions", content=BODY)
     assert (response.status_code, response.json()["error"]["message"]) == (
         404,
@@ -306,8 +306,8 @@ def test_an_unknown_upstream_is_refused_with_the_names_of_those_there_are(proxy:
     )
 
 
-def test_a_call_whose_session_cannot_be_recorded_is_in_no_other_run(server: Server, tmp_path: Path) -> None:
-    """Its directory is gone, while another session goes on."""
+def test_a_call_whose_session_cannot_be_recorded_is_in_no_run(server: Server, tmp_path: Path) -> None:
+    """The session's directory is gone, while a second session goes on."""
     with proxying(tmp_path / "runs", {"openai": server.url}) as proxy:
         httpx.post(proxy.url + PATH, content=BODY, headers={"session-id": "one"})
         (tmp_path / "runs").rename(tmp_path / "moved")
@@ -318,7 +318,7 @@ def test_a_call_whose_session_cannot_be_recorded_is_in_no_other_run(server: Serv
 
 
 def test_a_failure_of_recording_fails_no_call(server: Server, tmp_path: Path) -> None:
-    """A file is where the directory of the runs must be."""
+    """A file is in the place of the directory for runs."""
     (tmp_path / "runs").write_text("")
     with proxying(tmp_path / "runs", {"openai": server.url}) as proxy:
         response = httpx.post(proxy.url + PATH, content=BODY)

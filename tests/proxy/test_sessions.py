@@ -1,4 +1,6 @@
-"""Which run a request belongs to: by a header, by its path, by the program, or by the conversation it continues."""
+"""The run to which a request belongs: chosen by a header, its path, the program, or the conversation that it
+continues.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ def proxy(server: Server, tmp_path: Path) -> Iterator[RunningProxy]:
 
 
 def ask(proxy: RunningProxy, *texts: str, path: str = CHAT_PATH, **headers: str) -> None:
-    """Send a prompt with these texts of a user and of an assistant, in turn."""
+    """Send a prompt with these texts, which are the user's and the assistant's in turn."""
     roles = ["user", "assistant"] * len(texts)
     messages = [{"role": role, "content": text} for role, text in zip(roles, texts, strict=False)]
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -34,13 +36,13 @@ def ask(proxy: RunningProxy, *texts: str, path: str = CHAT_PATH, **headers: str)
 
 
 def prompts(run: Trajectory) -> list[str]:
-    """The last message of each prompt of a run."""
+    """Return the last message of each prompt of a run."""
     return [str(call.input_messages[-1].content) for call in run.llm_interactions]
 
 
 @pytest.mark.parametrize("name", ["x_claude_code_session_id", "session_id", "thread_id"])
-def test_sessions_with_an_id_stay_apart(proxy: RunningProxy, name: str) -> None:
-    """Interleaved sessions are separate runs. Each run says how the proxy knew its session."""
+def test_sessions_with_ids_are_separate(proxy: RunningProxy, name: str) -> None:
+    """Interleaved sessions are separate runs. Each run says how the proxy recognised its session."""
     for number in range(3):
         for session in ("first", "second"):
             ask(proxy, f"{session} {number}", **{name: session})
@@ -53,15 +55,15 @@ def test_sessions_with_an_id_stay_apart(proxy: RunningProxy, name: str) -> None:
     ]
 
 
-def test_a_header_of_the_users_comes_before_the_known_ones(server: Server, tmp_path: Path) -> None:
+def test_a_header_of_the_user_s_is_preferred_to_known_headers(server: Server, tmp_path: Path) -> None:
     with proxying(tmp_path, {"openai": server.url}, header="X-My-Session") as proxy:
         ask(proxy, "one", x_my_session="a", session_id="s")
         ask(proxy, "two", x_my_session="b", session_id="s")
     assert [run.metadata["session_id"] for run in proxy.runs()] == ["a", "b"]
 
 
-def test_a_path_names_task_group_and_attempt(proxy: RunningProxy, server: Server) -> None:
-    """Trainers choose such paths. The provider gets the path without these parts."""
+def test_a_path_may_name_task_group_and_attempt(proxy: RunningProxy, server: Server) -> None:
+    """Programs for training choose such paths. The provider gets the path without these parts."""
     ask(proxy, "one", path=f"run/fix%20it/g1/0/{CHAT_PATH}")
     ask(proxy, "two", path=f"run/fix%20it/g1/1/{CHAT_PATH}")
     ask(proxy, "three", path=f"run/fix%20it/g1/0/{CHAT_PATH}")
@@ -72,15 +74,15 @@ def test_a_path_names_task_group_and_attempt(proxy: RunningProxy, server: Server
     assert {path for path, _, _ in server.requests} == {"/v1/chat/completions"}
 
 
-def test_names_with_slashes_in_a_path_stay_apart(proxy: RunningProxy) -> None:
+def test_names_with_slashes_in_a_path_are_distinguished(proxy: RunningProxy) -> None:
     """Tasks and groups may be names of repositories, which contain slashes."""
     ask(proxy, "one", path=f"run/a%2Fb/c/0/{CHAT_PATH}")
     ask(proxy, "two", path=f"run/a/b%2Fc/0/{CHAT_PATH}")
     assert [(run.task, run.metadata["group"]) for run in proxy.runs()] == [("a/b", "c"), ("a", "b/c")]
 
 
-def test_without_any_name_a_run_is_a_conversation(proxy: RunningProxy) -> None:
-    """A request that begins with an earlier one continues it; an equal first question is another conversation."""
+def test_without_a_name_a_run_is_a_conversation(proxy: RunningProxy) -> None:
+    """A request that begins with an earlier prompt continues it. An equal first question is a new conversation."""
     ask(proxy, "a")
     ask(proxy, "b")
     ask(proxy, "a", "hi", "a2")
@@ -118,13 +120,13 @@ def test_sub_agents_are_agents_of_the_run_with_their_parents(proxy: RunningProxy
 
 
 @pytest.mark.parametrize("turn", ["", "{", "[]", '{"agent_name": 3}', '{"agent_name": ""}'])
-def test_a_header_that_says_nothing_of_agents_is_the_main_agents(proxy: RunningProxy, turn: str) -> None:
+def test_a_header_without_an_agent_is_the_main_agent_s(proxy: RunningProxy, turn: str) -> None:
     ask(proxy, "one", session_id="x", x_codex_turn_metadata=turn)
     assert [call.agent for call in proxy.runs()[0].llm_interactions] == [None]
 
 
-def test_a_session_that_comes_back_after_its_end_names_the_earlier_run(server: Server, tmp_path: Path) -> None:
-    """Whether it had been idle for too long, or the proxy was started again."""
+def test_a_resumed_session_names_the_earlier_run(server: Server, tmp_path: Path) -> None:
+    """The session had been idle for too long, or the proxy was started again."""
     with proxying(tmp_path, {"openai": server.url}, idle_seconds=0.01) as proxy:
         ask(proxy, "one", session_id="s/1")
         time.sleep(0.1)
@@ -157,7 +159,7 @@ def test_a_program_may_be_idle_for_long(server: Server, tmp_path: Path) -> None:
     for command, count in (["agent"], 1), ([], 2):
         with proxying(tmp_path, {"openai": server.url}, command=command) as proxy:
             ask(proxy, "one", session_id="s")
-            for _ in range(20):  # a program may have its answer before the proxy has ended the request
+            for _ in range(20):  # a program may have its answer before the proxy has finished the request
                 proxy.sessions.end_idle(time.monotonic() + 100_000)
                 ask(proxy, "two", session_id="s")
                 if len(proxy.sessions.documents) == 2:
@@ -165,7 +167,7 @@ def test_a_program_may_be_idle_for_long(server: Server, tmp_path: Path) -> None:
         assert len(proxy.runs()) == count
 
 
-def test_a_long_conversation_goes_on(proxy: RunningProxy) -> None:
+def test_a_long_conversation_is_continued(proxy: RunningProxy) -> None:
     """A thread reads its prompt, compressed or not."""
     texts = [f"{number} " + "word " * 600 for number in range(101)]
     ask(proxy, *texts[:99])
@@ -192,8 +194,8 @@ def test_idle_runs_are_ended_before_descriptors_run_out(server: Server, tmp_path
     assert [prompts(run) for run in proxy.runs()] == [["a", "a"], ["b"], ["c"]]
 
 
-def test_runs_of_one_second_keep_their_names(server: Server, tmp_path: Path) -> None:
-    """Each run that comes back names the one before it, also if that has just been ended."""
+def test_runs_of_one_second_have_different_names(server: Server, tmp_path: Path) -> None:
+    """Each resumed run names the run before it, even if that run has just ended."""
     with proxying(tmp_path, {"openai": server.url}, max_open=1) as proxy:
         for session in "ababab":
             ask(proxy, session, session_id=session)
@@ -205,8 +207,8 @@ def test_runs_of_one_second_keep_their_names(server: Server, tmp_path: Path) -> 
     ]
 
 
-def test_what_is_no_json_is_forwarded_and_on_file(proxy: RunningProxy, server: Server) -> None:
-    """Such a request belongs to no conversation, so each one is a conversation of its own."""
+def test_a_request_that_is_not_json_is_forwarded_and_recorded(proxy: RunningProxy, server: Server) -> None:
+    """Such a request continues no conversation, so each is a conversation of its own."""
     bodies = [b"{", b"{", b"[" * 50_000]
     for body in bodies:
         httpx.post(f"{proxy.url}/{CHAT_PATH}", content=body)

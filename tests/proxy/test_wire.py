@@ -1,4 +1,4 @@
-"""The wire corpus through the proxy: program and provider get what they get without it, and that is on file."""
+"""The HTTP corpus through the proxy: program and provider get the same as without it, and that is recorded."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _proxied(exchanges: tuple[Exchange, ...], mode: Mode, directory: Path) -> Ru
 
 
 def _end_to_end(run: Run) -> Run:
-    """Return a run without the headers of a single connection."""
+    """Return a run without the headers that concern a single connection."""
     return replace(
         run,
         received={

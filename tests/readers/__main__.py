@@ -41,7 +41,7 @@ EXPORTS: dict[str, Arguments] = {
     "parquet": ("parquet",),
     "parquet-scout": ("parquet", "--form", "scout"),
 }
-"""Which file or directory is the export of which format, and in which form."""
+"""The file or directory of each format's export, and its form."""
 SETTINGS = {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "DO_NOT_TRACK": "1"}
 TITLES = ("reader", "version", "what was read", "accepted", "refused")
 
@@ -51,7 +51,7 @@ class CannotInstallError(Exception):
 
 
 def main() -> None:
-    """Run all of it."""
+    """Run all readers."""
     unknown = set(sys.argv[1:]) - {one.name for one in ENVIRONMENTS}
     if unknown:
         sys.exit(f"{', '.join(unknown)}: none of {', '.join(one.name for one in ENVIRONMENTS)}")
@@ -71,7 +71,7 @@ def main() -> None:
 
 
 def export(directory: Path) -> None:
-    """Have the command line export all runs in every format."""
+    """Export all runs in every format by the command line."""
     runs = [directory / "runs", *(path for path in (directory / "runs").iterdir() if path.is_dir())]
     for name, arguments in EXPORTS.items():
         command = [sys.executable, "-m", "trace_recorder", "export", *map(str, runs), "-f", *arguments]
@@ -80,7 +80,7 @@ def export(directory: Path) -> None:
 
 
 def read_in(environment: Environment, directory: Path) -> Iterator[dict[str, Any]]:
-    """Make an environment, run its checks, and remove it."""
+    """Create an environment, run its checks, and remove it."""
     print(f"\n── {environment.name} ──", flush=True)
     place = directory / "environment"
     try:
@@ -100,7 +100,7 @@ def read_in(environment: Environment, directory: Path) -> Iterator[dict[str, Any
 
 
 def made(environment: Environment, place: Path) -> str:
-    """Make an environment; return its Python. Raises CannotInstallError."""
+    """Create an environment, and return its Python. Raises CannotInstallError."""
     run(interpreter(environment.python), "-m", "venv", str(place))
     python = str(place / "bin" / "python")
     for arguments in environment.first:
@@ -122,7 +122,7 @@ def installed(python: str, *arguments: str) -> str:
 
 
 def interpreter(oldest: tuple[int, int]) -> str:
-    """A Python that is new enough: this one, one by its name, or one of pyenv's. Raises CannotInstallError."""
+    """Return a new enough Python: this one, one by its name, or one of pyenv's. Raises CannotInstallError."""
     named = [shutil.which(f"python3.{minor}") for minor in range(11, 16)]
     pyenv = sorted(Path("~/.pyenv/versions").expanduser().glob("3.*/bin/python"))
     for candidate in (sys.executable, *named, *map(str, pyenv)):
@@ -134,7 +134,7 @@ def interpreter(oldest: tuple[int, int]) -> str:
 
 
 def checked(python: str, check: str, directory: Path) -> Iterator[dict[str, Any]]:
-    """Run a check and return its results. A check that did not end has a result of its own."""
+    """Run a check, and return its results. A check that broke off has a result that says so."""
     command = [python, "-m", f"tests.readers.{check}", str(directory)]
     environment = {**os.environ, **SETTINGS, "HF_HOME": str(directory / "hugging_face")}
     ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
@@ -151,7 +151,7 @@ def checked(python: str, check: str, directory: Path) -> Iterator[dict[str, Any]
 
 
 def run(*command: str) -> str:
-    """Run a command that has to work, and return its output."""
+    """Run a command that must succeed, and return its output."""
     ended = subprocess.run(
         command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False
     )
@@ -161,7 +161,7 @@ def run(*command: str) -> str:
 
 
 def lines(results: list[dict[str, Any]]) -> Iterator[str]:
-    """The table, in Markdown."""
+    """Return the table in Markdown."""
     yield f"| {' | '.join(TITLES)} |"
     yield "|---" * 3 + "|--:" * 2 + "|"
     for one in results:

@@ -29,14 +29,16 @@ RUN = {"model_provider": "p", "model_name": "m", "agent_name": "a", "start_time"
 
 
 def validate(document: object) -> None:
-    """Raise where Harbor's validator finds anything."""
+    """Raise if Harbor's validator has findings."""
     validator = TrajectoryValidator()
     if not validator.validate(document):
         raise ValueError("; ".join(validator.get_errors()))
 
 
 def convert(document: dict[str, Any]) -> None:
-    """Have Harbor make ATIF of a document in Trae Agent's format, and validate that; of nothing it makes nothing."""
+    """Have Harbor convert a document in Trae Agent's format to ATIF, and validate the result. An empty document has no
+    result.
+    """
     made = trae._convert_trajectory_to_atif(document)
     if made is None:
         assert not [*document["llm_interactions"], *document["agent_steps"]], "nothing was made of it"
@@ -45,7 +47,7 @@ def convert(document: dict[str, Any]) -> None:
 
 
 def messages_in(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Every message that a document shows."""
+    """Return every message in a document."""
     for one in document["llm_interactions"]:
         yield from one.get("input_messages") or ()
         yield one["response"]
@@ -55,7 +57,7 @@ def messages_in(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def train(path: Path) -> None:
-    """Have Harbor make conversations of an ATIF document, which it does of texts alone."""
+    """Have Harbor make conversations of an ATIF document, which it does only for texts."""
     try:
         extract_conversations_from_trajectory(path, RUN)
     except MultimodalExportError:
@@ -64,7 +66,7 @@ def train(path: Path) -> None:
 
 
 def spans(path: Path) -> None:
-    """Have Phoenix make spans: one at least for each."""
+    """Have Phoenix make spans: at least one for each document."""
     assert _convert_atif_trajectories_to_spans([json.loads(path.read_text(encoding="utf-8"))])
 
 

@@ -12,7 +12,7 @@ from tests.readers.table_rows import Rows, check_tables
 
 
 def read(files: str) -> Rows:
-    """The rows of files."""
+    """Return the rows of files."""
     result = duckdb.sql(f"select * from '{files}'")
     return [dict(zip(result.columns, row, strict=True)) for row in result.fetchall()]
 

@@ -19,13 +19,13 @@ from tests.readers.contents import Contents
 from tests.readers.reading import Reader, documents, finish
 
 LINEAR = frozenset({"tools", "document_only", "thinking", "gemini", "local", "responses", "code_agent", "react"})
-"""Runs of one conversation, of which the SDK's builder has to make the same steps."""
+"""Runs of one conversation, for which the SDK's builder must make the same steps."""
 CUTS = {"tools": ([6, 10], [2, 4, 5, 6, 9, 10]), "sub_agents": ([4, 5], [2, 1, 3, 4, 4, 5]), "empty": ([], [])}
 """How many messages the steps of a run have, by turn and by message."""
 
 
 def build(kind: Any, value: Any) -> Any:
-    """Make a dataclass of its dict, all the way down; a member that it has not is an error."""
+    """Make a dataclass of its dict, recursively. An unknown member is an error."""
     if value is None:
         return None
     origin, inner = get_origin(kind), get_args(kind)

@@ -19,7 +19,7 @@ from tests.readers.reading import Reader, directory, files, finish
 
 
 def read(path: Path) -> Any:
-    """Read a log as `inspect view` does: the whole of it, its list, and the summaries of its samples."""
+    """Read a log as `inspect view` does: the whole log, the list, and the summaries of its samples."""
     log = read_eval_log(str(path), resolve_attachments=True)
     assert log.samples
     assert len(log.samples) == 1

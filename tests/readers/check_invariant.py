@@ -25,11 +25,11 @@ RULES = {
     "twins": ('raise "flow" if:\n    (a: ToolCall) -> (out: ToolOutput)\n    a is tool:search\n', 4),
     "empty": ('raise "any" if:\n    (msg: Message)\n    msg.role == "user"\n', 0),
 }
-"""A rule that a run of this name breaks so many times."""
+"""A rule that a run of this name breaks this many times."""
 
 
 def accept(messages: list[dict[str, Any]]) -> None:
-    """Have it read messages without a warning; each result belongs to its call."""
+    """Let the reader accept messages without a warning. Each result belongs to its call."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         events = Input(messages).data

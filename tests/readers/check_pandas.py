@@ -14,7 +14,7 @@ from tests.readers.table_rows import Rows, check_tables
 
 
 def read(files: str) -> Rows:
-    """The rows of a directory of files."""
+    """Return the rows of a directory of files."""
     rows: Rows = pandas.read_parquet(Path(files).parent).to_dict("records")
     return rows
 

@@ -23,7 +23,7 @@ PLACE = directory() / "parquet-scout" / "transcripts"
 
 
 async def transcripts() -> dict[str, Transcript]:
-    """Every transcript, by its id."""
+    """Return every transcript by its id."""
     async with transcripts_db(str(PLACE)) as database:
         return {
             one.transcript_id: await database.read(one, TranscriptContent(messages="all"))
@@ -37,7 +37,7 @@ def validate() -> None:
 
 
 def compare(run: Trajectory, transcripts: dict[str, Transcript]) -> None:
-    """Raise where Scout has something else of a run."""
+    """Raise if Scout's values of a run differ."""
     cells = {name: values[0] for name, values in cells_of(run, "transcripts").items()}
     one = transcripts[cells["transcript_id"]]
     roles = [message["role"] for message in json.loads(cells["messages"])]

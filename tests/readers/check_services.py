@@ -74,7 +74,7 @@ def _unpacked(request: Request) -> bytes:
 
 @contextmanager
 def serving() -> Iterator[Service]:
-    """Run a service for the time of a block."""
+    """Run a service during a block."""
     service = Service()
     with provider.serving(service.answer_to) as server:
         service.url = server.url
@@ -97,7 +97,7 @@ def export(service: str, url: str, *arguments: object, keys: bool = True) -> sub
 
 
 def langfuse_calls(server: Service) -> Iterator[tuple[list[Json], Json, Json, bool]]:
-    """The generations, as prompt, answer, tokens, and whether they failed."""
+    """Return the generations, as prompt, answer, tokens, and whether they failed."""
     for path, _, body in server.requests:
         if path == "/api/public/otel/v1/traces":
             for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
@@ -110,7 +110,7 @@ def langfuse_calls(server: Service) -> Iterator[tuple[list[Json], Json, Json, bo
 
 
 def langsmith_runs(server: Service) -> list[Json]:
-    """The runs, put together from the parts of each request."""
+    """Return the runs, joined from the parts of each request."""
     by_id: dict[str, Json] = {}
     for path, headers, body in server.requests:
         if not path.startswith("/runs/"):
@@ -129,7 +129,7 @@ def langsmith_runs(server: Service) -> list[Json]:
 
 
 def langsmith_calls(server: Service) -> Iterator[tuple[list[Json], Json, Json, bool]]:
-    """The LLM runs, as prompt, answer, tokens, and whether they failed, in the order of time."""
+    """Return the LLM runs, as prompt, answer, tokens, and whether they failed, in the order of time."""
     for run in sorted(langsmith_runs(server), key=lambda run: run["dotted_order"]):
         if run["run_type"] == "llm":
             gave = run["outputs"]
@@ -137,7 +137,7 @@ def langsmith_calls(server: Service) -> Iterator[tuple[list[Json], Json, Json, b
 
 
 def conversations(calls: Iterator[tuple[list[Json], Json, Json, bool]], service: str, base: Path) -> list[Conversation]:
-    """Calls as the scripts have them."""
+    """Return calls in the form of the scripts."""
     talks = []
     for prompt, answer, usage, failed in calls:
         talk = Conversation()
@@ -174,7 +174,7 @@ CALLS = {"langfuse": langfuse_calls, "langsmith": langsmith_calls}
 
 
 def contents(service: str, run: Path) -> None:
-    """The service gets the exchanged content."""
+    """Check that the service gets the exchanged content."""
     with serving() as server:
         ended = export(service, server.url, run)
         assert ended.returncode == 0, ended.stderr
@@ -184,7 +184,9 @@ def contents(service: str, run: Path) -> None:
 
 
 def rewards_and_resume(service: str) -> None:
-    """A server that refuses costs an exit code; --resume sends it all, with the rewards, and then nothing twice."""
+    """Check that a refusing server costs an exit code, that --resume sends everything with the rewards, and nothing
+    twice.
+    """
     with tempfile.TemporaryDirectory() as place, serving() as server:
         path = Path(place, "run.json")
         with TrajectoryRecorder(path, task="ask", provider="openai", model="m") as recorder:

@@ -21,7 +21,7 @@ from trace_recorder.views.toolbrain.turns import ToolBrainTurn, to_turns
 
 
 def rewards() -> Any:
-    """`toolbrain.rewards` alone: its package's own beginning imports torch, so a stub replaces it."""
+    """Import `toolbrain.rewards` without its package, which imports torch. A stub replaces the package."""
     found = importlib.util.find_spec("toolbrain")
     assert found is not None
     assert found.submodule_search_locations
@@ -47,11 +47,11 @@ EXPECTED = {
     "thinking": {"reward_behavior_uses_search_first": 1.0},
     "empty": {"reward_exact_match": 0.0, "reward_step_efficiency": 1.0},
 }
-"""What the rewards have to say of runs of which that is known; the gold answer is "9 °C."."""
+"""The known rewards of some runs. The right answer is "9 °C."."""
 
 
 def has_its_form(turn: ToolBrainTurn, *, texts: bool) -> bool:
-    """Whether a turn has just the members of `toolbrain.core_types.Turn`, of the types that it states."""
+    """Return whether a turn has exactly the members of `toolbrain.core_types.Turn`, with their types."""
     parsed = turn["parsed_completion"]
     words = [turn["tool_output"], turn["formatted_conversation"], *parsed.values()]
     words += [turn["action_output"]] if texts else []
@@ -77,7 +77,7 @@ def read(name: str, trajectory: Trajectory) -> None:
         score = REWARDS.create_reward_function(getattr(REWARDS, reward)).get_batch_scores([trace], gold_answer="9 °C.")
         assert math.isclose(score[0], wanted), (reward, score, wanted)
     if trace and any(trace[-1]["parsed_completion"].values()):
-        # Its judge's summary of a run whose last turn says nothing is a TypeError of its own.
+        # ToolBrain's judge raises a TypeError for a summary of a run whose last turn is empty.
         REWARDS._format_traces_for_ranking([trace], "a question")
     REWARDS._format_traces_for_ranking([trace])
 
@@ -89,7 +89,7 @@ def read_exported(trace: list[ToolBrainTurn]) -> None:
 
 
 def rank(trajectories: list[Trajectory]) -> None:
-    """Have its judge rank a batch: without a model to ask it gives each the same."""
+    """Let the judge rank a batch. Without a model it gives each run the same score."""
     judge = reward_function("toolbrain.rewards:reward_llm_judge_via_ranking")
     assert is_batch(judge)
     assert score_batch(trajectories, judge, query="q", judge_model="none") == [0.5] * len(trajectories)

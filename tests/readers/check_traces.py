@@ -27,7 +27,7 @@ disable_progress_bars()
 
 
 def texts(content: list[dict[str, Any]]) -> str:
-    """The text of a message, as teich joins it."""
+    """Return the text of a message, joined as teich joins it."""
     return "\n".join(part["text"] for part in content if part.get("text")).strip()
 
 
@@ -68,7 +68,8 @@ def rows_of(sessions: list[list[dict[str, Any]]], cache: str) -> list[dict[str, 
     for number, session in enumerate(sessions):
         path = Path(cache, f"session{number}.jsonl")
         path.write_text("\n".join(map(json.dumps, session)), encoding="utf-8")
-        with tempfile.TemporaryDirectory() as fresh:  # files of one name and size are one to its cache
+        # The cache takes files of the same name and size for the same file.
+        with tempfile.TemporaryDirectory() as fresh:
             rows += load_dataset("json", data_files=str(path), split="train", cache_dir=fresh)
     return rows
 

@@ -33,7 +33,7 @@ CONVERSATION = ("messages", "prompt", "completion", "chosen", "rejected")
 
 
 def tokenizer() -> PreTrainedTokenizerFast:
-    """A tokenizer of our own: no model must be fetched to render text."""
+    """Return our own tokenizer, so that no model is downloaded to render text."""
     made = Tokenizer(models.WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
     made.pre_tokenizer = pre_tokenizers.Whitespace()
     return PreTrainedTokenizerFast(tokenizer_object=made, unk_token="[UNK]", chat_template=TEMPLATE)
@@ -69,13 +69,13 @@ def render(row: dict[str, Any], template: PreTrainedTokenizerFast) -> None:
 
 
 def has_tokens(row: dict[str, Any]) -> None:
-    """A mask and a log-probability for each token, and something to learn."""
+    """Check that each token has a mask and a log-probability, and that some tokens are trained on."""
     assert len(row["input_ids"]) == len(row["assistant_masks"]) == len(row["logprobs"])
     assert any(row["assistant_masks"])
 
 
 def read(reader: Reader, dicts: list[dict[str, Any]], check: Callable[[dict[str, Any]], object]) -> Reader:
-    """Make a dataset of rows, which must give them back, and check each."""
+    """Make a dataset of rows, which must return them unchanged, and check each row."""
     back = [without_nulls(row) for row in Dataset.from_list(dicts, on_mixed_types="use_json")]
     for number, (row, before) in enumerate(zip(back, dicts, strict=True), start=1):
 

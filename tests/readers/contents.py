@@ -38,7 +38,7 @@ class Contents:
 
     @property
     def accepted(self) -> int:
-        """How many aspects of runs are equal."""
+        """Return how many aspects of runs are equal."""
         return sum(counts["equal"] for counts in self._counts.values())
 
     def hold(self, read: Read, *, without: dict[str, str] | None = None) -> None:
@@ -67,7 +67,7 @@ class Contents:
             print(f"DIFFERENT in {self.name}: {run}: {aspect}: {what[:500]}", flush=True)
 
     def result(self) -> dict[str, Any]:
-        """Return the findings in the form of the session."""
+        """Return the findings in the form that the session reads."""
         aspects = {
             aspect: {
                 "equal": counts["equal"],

@@ -27,7 +27,7 @@ class Environment:
     python: tuple[int, int] = (3, 11)
     first: tuple[Arguments, ...] = ()
     alone: Arguments = ()
-    """The packages that are installed without their requirements, which are not used here."""
+    """Packages that are installed without their requirements, which are not used here."""
 
 
 ENVIRONMENTS = (

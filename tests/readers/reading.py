@@ -30,7 +30,7 @@ class Reader:
         self.passed_over: dict[str, int] = {}
 
     def take(self, what: str, read: Callable[[], object]) -> bool:
-        """Have the reader read something; its exception is the finding."""
+        """Let the reader read an input. Its exception is a finding."""
         try:
             read()
         except Exception:  # noqa: BLE001 - whatever a reader raises is the finding
@@ -45,14 +45,14 @@ class Reader:
         self.passed_over[why] = self.passed_over.get(why, 0) + 1
 
     def result(self) -> dict[str, Any]:
-        """Return the counts in the form of the session."""
+        """Return the counts in the form that the session reads."""
         besides = "".join(f"; {count} skipped: {why}" for why, count in self.passed_over.items())
         counts = {"accepted": self.accepted, "refused": self.refused}
         return {"reader": self.name, "version": self.versions, "what": self.what + besides, **counts}
 
 
 class Judge(Protocol):
-    """An object that has given inputs to a reader, and counted."""
+    """An object that has given inputs to a reader, and counted the results."""
 
     @property
     def accepted(self) -> int: ...
@@ -64,40 +64,40 @@ class Judge(Protocol):
 
 
 def finish(*readers: Judge) -> NoReturn:
-    """Print the results, and exit: 1 where something was refused, or a reader was given nothing."""
+    """Print the results, and exit: with 1 if an input was refused, or a reader got no input."""
     for reader in readers:
         print(RESULT + json.dumps(reader.result()), flush=True)
     sys.exit(any(reader.refused or not reader.accepted for reader in readers))
 
 
 def directory() -> Path:
-    """The directory with `runs` and the exports, which the command names."""
+    """Return the directory with `runs` and the exports, which the command names."""
     return Path(sys.argv[1])
 
 
 def files(name: str) -> list[Path]:
-    """The files of an export that has one a run, or more."""
+    """Yield the files of an export with one file or more for each run."""
     return sorted(path for path in (directory() / name).iterdir() if path.is_file())
 
 
 def documents(name: str) -> Iterator[tuple[str, Any]]:
-    """Each document of an export, with the name of its run."""
+    """Yield each document of an export, with the name of its run."""
     for path in files(name):
         yield path.stem, json.loads(path.read_text(encoding="utf-8"))
 
 
 def rows(name: str) -> list[Any]:
-    """The rows of an export that is one file."""
+    """Return the rows of an export that is one file."""
     return [json.loads(line) for line in (directory() / name).read_text(encoding="utf-8").splitlines()]
 
 
 def runs() -> Iterator[tuple[str, Trajectory]]:
-    """Each run, by its name."""
+    """Yield each run by its name."""
     found = {path.with_suffix(""): path for ending in ("jsonl", "json") for path in run_files(ending)}
     for name, path in sorted(found.items()):
         yield name.name, load(path)
 
 
 def run_files(ending: str) -> list[Path]:
-    """The journals, or the documents, of all runs."""
+    """Return the journals, or the documents, of all runs."""
     return sorted((directory() / "runs").rglob(f"*.{ending}"))

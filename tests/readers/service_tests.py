@@ -11,10 +11,10 @@ from tests.readers.reading import Reader
 
 
 class TestedClients(Reader):
-    """Counts the tests that passed. Tests that need something else skip themselves."""
+    """Counts the tests that passed. Tests that need anything else skip themselves."""
 
     def run(self, *tests: str) -> TestedClients:
-        """Run tests. Deprecation warnings come from the installed packages, such as a plugin of pytest."""
+        """Run tests. Deprecation warnings of installed packages, such as a plugin of pytest, are allowed."""
         command = [sys.executable, "-m", "pytest", "-W", "ignore::DeprecationWarning", *tests]
         ended = subprocess.run(command, capture_output=True, text=True, check=False)
         counts = {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed|error)", ended.stdout)}

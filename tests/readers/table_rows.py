@@ -1,6 +1,6 @@
-"""Check what a reader of Parquet has of the exported tables: every row of every run, value by value.
+"""Checks what a reader of Parquet has of the exported tables: every row of every run, value by value.
 
-The values to compare with are made from the runs themselves, without pyarrow (`tables/rows.py`).
+The expected values are made from the runs themselves, without pyarrow (`tables/rows.py`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def check_tables(name: str, read: Callable[[str], Rows], *packages: str) -> NoRe
 
 
 def by_file(rows: Rows, table: TableName) -> dict[str, Rows]:
-    """The rows of each run, by its file."""
+    """Return the rows of each run by its file."""
     found: dict[str, Rows] = {}
     for row in rows:
         found.setdefault(str(Path(row["source_uri" if table == "transcripts" else "file"])), []).append(row)
@@ -46,7 +46,7 @@ def by_file(rows: Rows, table: TableName) -> dict[str, Rows]:
 
 
 def compare(run: Trajectory, table: TableName, by_run: dict[str, Rows]) -> None:
-    """Raise an error if a run has other rows than it should."""
+    """Raise an error if a run's rows differ from the expected rows."""
     cells = cells_of(run, table)
     expected = [
         {name: plain(value) for name, value in zip(cells, values, strict=True)}
@@ -60,7 +60,7 @@ def compare(run: Trajectory, table: TableName, by_run: dict[str, Rows]) -> None:
 
 
 def plain(value: Any) -> Any:
-    """A value without the types of a library: lists of named values as objects, times in UTC, no NaN."""
+    """Return a value without the types of a library: lists of named values as objects, times in UTC, no NaN."""
     value = value.tolist() if hasattr(value, "tolist") else value
     value = value.to_pydatetime() if hasattr(value, "to_pydatetime") else value
     if value is None or value != value or type(value).__name__ in {"NaTType", "NAType"}:  # noqa: PLR0124 - NaN

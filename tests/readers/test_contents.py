@@ -1,4 +1,4 @@
-"""The content of the scripted runs after a reader is counted for each aspect, and printed in a table."""
+"""The content of the scripted runs in a reader, counted for each aspect, and printed in a table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EQUAL = {"equal": 1, "different": 0, "why": ""}
 
 @pytest.fixture
 def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Write one scripted run and its exports into the directory that a check gets."""
+    """Write a scripted run and its exports to the directory of a check."""
     (tmp_path / "contents" / "runs").mkdir(parents=True)
     run = record("image.anthropic.whole", tmp_path / "contents" / "runs")
     export_all([run], tmp_path / "contents")
@@ -25,8 +25,8 @@ def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_place")
-def test_what_a_reader_has_is_counted_by_aspect() -> None:
-    """Equal, or not carried by the format or the reader, with why."""
+def test_a_reader_s_content_is_counted_by_aspect() -> None:
+    """An aspect is counted as equal, or as not carried by the format or the reader, with the reason."""
     contents = Contents("R", "openai", "pytest")
     contents.hold(lambda rows, _: rows, without={"images": "R shows none"})
 
@@ -40,7 +40,7 @@ def test_what_a_reader_has_is_counted_by_aspect() -> None:
 
 
 @pytest.mark.usefixtures("_place")
-def test_what_a_reader_loses_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_content_that_a_reader_loses_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     """A difference without a reason is printed, and so is an exception of the reader."""
     losing, raising = Contents("L", "openai", "pytest"), Contents("E", "openai", "pytest")
 
@@ -60,7 +60,9 @@ def test_what_a_reader_loses_is_refused(capsys: pytest.CaptureFixture[str]) -> N
 
 @pytest.mark.usefixtures("_place")
 def test_the_table_has_a_line_for_each_aspect() -> None:
-    """How many were compared, were equal, differ, and why; readers without contents have no line."""
+    """The table has how many were compared, were equal, and differ, with the reasons. Readers without contents have no
+    line.
+    """
     contents = Contents("R", "openai", "pytest")
     contents.hold(lambda rows, _: rows)
 

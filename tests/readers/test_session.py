@@ -1,4 +1,4 @@
-"""The session of all readers: refused, broken or uninstalled readers are never counted as accepted."""
+"""The session of all readers: refused, broken or missing readers are never counted as accepted."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def refuse() -> None:
     raise ValueError("not so")
 
 
-def test_every_check_has_its_environment() -> None:
-    """Every environment checks something that exists."""
+def test_every_check_has_an_environment() -> None:
+    """Every environment names checks that exist."""
     there = {path.stem for path in Path(__file__).parent.glob("check_*.py")}
 
     assert sorted(check for one in ENVIRONMENTS for check in one.checks) == sorted(there)
 
 
-def test_a_reader_counts_what_it_took_and_what_it_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_reader_counts_accepted_and_refused_inputs(capsys: pytest.CaptureFixture[str]) -> None:
     """Refused inputs are printed with the reasons. The exit code says that there were some."""
     reader = Reader("R", "things", "pytest")
     reader.take("one", lambda: None)
@@ -46,7 +46,7 @@ def test_a_reader_counts_what_it_took_and_what_it_refused(capsys: pytest.Capture
     assert "ValueError: not so" in output
 
 
-def test_a_reader_that_was_given_nothing_has_accepted_nothing() -> None:
+def test_a_reader_without_inputs_has_accepted_nothing() -> None:
     """The exit code is 1."""
     with pytest.raises(SystemExit) as ended:
         finish(Reader("R", "things"))
@@ -54,7 +54,7 @@ def test_a_reader_that_was_given_nothing_has_accepted_nothing() -> None:
     assert ended.value.code is True
 
 
-def test_what_cannot_be_installed_is_named(tmp_path: Path) -> None:
+def test_a_reader_that_cannot_be_installed_is_named(tmp_path: Path) -> None:
     """The reason is named, and there are no counts."""
     [result] = read_in(Environment("future", ("pytest",), ("check_atif",), python=(9, 9)), tmp_path)
 

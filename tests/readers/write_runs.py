@@ -15,7 +15,7 @@ from trace_recorder import TrajectoryRecorder
 
 
 def record_sound(path: Path) -> None:
-    """Record a call whose prompt has a sound, which few formats have a place for."""
+    """Record a call whose prompt has a sound, which few formats can express."""
     sound = {"data": base64.b64encode(b"RIFF\x24\x00\x00\x00WAVEfmt ").decode(), "format": "wav"}
     content = [{"type": "text", "text": "What is it?"}, {"type": "input_audio", "input_audio": sound}]
     with TrajectoryRecorder(path, task="Name the sound.") as recorder:

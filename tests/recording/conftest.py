@@ -1,4 +1,4 @@
-"""A recorder that is strict."""
+"""A fixture: a strict recorder."""
 
 from __future__ import annotations
 

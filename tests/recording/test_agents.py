@@ -26,12 +26,12 @@ from trace_recorder.views.atif.document import to_atif
 
 
 def ask(recorder: TrajectoryRecorder, text: str = "go") -> None:
-    """A call that is answered with words."""
+    """Make a call that is answered with a text."""
     call(recorder, asked(text), said("done", identity=text))
 
 
 def whose(recorder: TrajectoryRecorder) -> list[Payload]:
-    """Agent, id and parent of every interaction, as the journal and the document have it."""
+    """Return the agent, id and parent of every interaction, after a check that journal and document agree."""
     recorder.save_trajectory()
     path = recorder.trajectory_path
     document = json.loads(path.read_bytes())["llm_interactions"]
@@ -40,7 +40,7 @@ def whose(recorder: TrajectoryRecorder) -> list[Payload]:
     return ones
 
 
-def test_a_call_knows_its_agent_and_the_one_around_it(recorder: TrajectoryRecorder) -> None:
+def test_a_call_has_its_agent_and_the_parent(recorder: TrajectoryRecorder) -> None:
     """Blocks nest, and end where they are left."""
     with recorder.agent("lead") as lead:
         ask(recorder)
@@ -58,8 +58,8 @@ def test_a_call_knows_its_agent_and_the_one_around_it(recorder: TrajectoryRecord
     assert (lead.agent_id, helper.agent_id, helper.parent_agent_id) == ("agent_1", "agent_2", "agent_1")
 
 
-def test_everything_that_is_recorded_knows_its_agent(recorder: TrajectoryRecorder) -> None:
-    """Calls by hand, steps with a block and without, tools."""
+def test_everything_that_is_recorded_has_its_agent(recorder: TrajectoryRecorder) -> None:
+    """The records are calls by hand, steps with a block and without, and tools."""
     with recorder.agent("one"), recorder.agent("two"):
         recorder.record_llm_interaction([], {"content": "x"}, "p", "m")
         recorder.record_agent_step(1, "completed")
@@ -74,8 +74,8 @@ def test_everything_that_is_recorded_knows_its_agent(recorder: TrajectoryRecorde
     assert [{name: getattr(step, name) for name in ours} for step in steps] == [ours] * 2
 
 
-def test_ten_agents_in_tasks_stay_apart(recorder: TrajectoryRecorder) -> None:
-    """All agents have one name, and each has its own id, calls and steps."""
+def test_ten_agents_in_tasks_are_separate(recorder: TrajectoryRecorder) -> None:
+    """All agents have the same name, and each has its own id, calls and steps."""
     lead = recorder.agent("lead")
 
     async def research(number: int) -> None:
@@ -106,8 +106,8 @@ def test_ten_agents_in_tasks_stay_apart(recorder: TrajectoryRecorder) -> None:
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_agents_whose_sibling_fails_are_on_file_as_cancelled(recorder: TrajectoryRecorder, backend: str) -> None:
-    """Streams of two sub-agents end with the task group: each in its own step, with the received part."""
+def test_agents_whose_sibling_fails_are_cancelled(recorder: TrajectoryRecorder, backend: str) -> None:
+    """Streams of two sub-agents end with the task group. Each is in its own step, with the received part."""
 
     async def research(client: openai.AsyncOpenAI, number: int, heard: list[int]) -> None:
         async with recorder.agent(f"researcher {number}"), recorder.step():
@@ -145,8 +145,8 @@ def test_agents_whose_sibling_fails_are_on_file_as_cancelled(recorder: Trajector
     assert validate(recorder.trajectory_path).ok
 
 
-def test_agents_in_threads(recorder: TrajectoryRecorder) -> None:
-    """A thread with a copied context is of the agent that started it."""
+def test_a_thread_with_a_copied_context_belongs_to_the_agent(recorder: TrajectoryRecorder) -> None:
+    """The thread belongs to the agent that started it."""
 
     def work(name: str) -> None:
         with recorder.agent(name):
@@ -163,7 +163,7 @@ def test_agents_in_threads(recorder: TrajectoryRecorder) -> None:
 
 
 def test_a_client_that_follows_the_context_knows_the_agent(recorder: TrajectoryRecorder) -> None:
-    """One client at module level serves all agents."""
+    """A client at module level serves all agents."""
     with httpx.Client(transport=Wire(said("x")), trust_env=False) as client:
         trace_recorder.wrap(client)
         with recorder.agent("a"), recorder.step():
@@ -173,8 +173,8 @@ def test_a_client_that_follows_the_context_knows_the_agent(recorder: TrajectoryR
     assert (one.agent, one.agent_id, one.step_number) == ("a", "agent_1", 1)
 
 
-def test_agents_of_one_name_have_their_own_tool_results(recorder: TrajectoryRecorder) -> None:
-    """Made-up or repeated call ids of two that take turns are not mixed up, in requests or by tools."""
+def test_agents_with_the_same_name_have_their_own_tool_results(recorder: TrajectoryRecorder) -> None:
+    """Made-up or repeated call ids of two alternating agents are not mixed up, in requests or by tools."""
     bash = recorder.tool(lambda text: {"of": text}, name="bash")
     contexts = []
     for name in ("x", "y"):
@@ -197,7 +197,7 @@ def test_agents_of_one_name_have_their_own_tool_results(recorder: TrajectoryReco
 
 
 def test_a_sub_agent_without_steps_is_in_the_step_around_it(recorder: TrajectoryRecorder) -> None:
-    """The step around it gathers its calls; the step's answer is that of the step's agent."""
+    """The step around the sub-agent has its calls. The step's answer is that of the step's own agent."""
     with recorder.step():
         ask(recorder, "lead")
         with recorder.agent("helper"):
@@ -230,7 +230,7 @@ with TrajectoryRecorder(sys.argv[1]) as recorder, recorder.agent("child"):
 
 
 @pytest.mark.parametrize("several", [False, True])
-def test_an_agent_in_another_process_names_its_parent(
+def test_an_agent_in_a_second_process_names_its_parent(
     recorder: TrajectoryRecorder, tmp_path: Path, several: bool
 ) -> None:
     """If one run is open, the environment names the parent. If several are open, `child_environment()` does."""
@@ -248,8 +248,8 @@ def test_an_agent_in_another_process_names_its_parent(
     assert [call.agent for call in load(tmp_path / "child.json").llm_interactions] == ["child"]
 
 
-def test_in_atif_sub_agents_of_one_name_are_apart(recorder: TrajectoryRecorder) -> None:
-    """Each sub-agent is a trajectory of its own."""
+def test_atif_separates_sub_agents_with_the_same_name(recorder: TrajectoryRecorder) -> None:
+    """Each sub-agent is a separate trajectory."""
     ask(recorder, "lead")
     for text in ("first", "second"):
         with recorder.agent("researcher"):

@@ -1,4 +1,6 @@
-"""Rewards after the end: appended to the journal, under its lock, and nothing that was recorded is touched."""
+"""Rewards after the end of a run: they are appended to the journal under its lock, and earlier records do not
+change.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,8 @@ from trace_recorder.storage.journal_reader import Record, read
 GOOD = {"name": "judge", "value": 0.5, "weight": 2.0, "explanation": "half of it"}
 
 
-def test_a_reward_is_appended_and_the_rest_stays_byte_for_byte(tmp_path: Path) -> None:
-    """The journal grows by one record, with the number that follows; the document shows it, and is valid."""
+def test_a_reward_is_appended_and_the_other_bytes_stay(tmp_path: Path) -> None:
+    """The journal grows by one record with the next number. The document shows it, and is valid."""
     document = rich_run(tmp_path / "run.json")
     journal = document.with_suffix(".jsonl")
     before = journal.read_bytes()
@@ -39,8 +41,8 @@ def test_a_reward_is_appended_and_the_rest_stays_byte_for_byte(tmp_path: Path) -
     assert validate(document).ok
 
 
-def test_the_run_is_as_it_was_but_for_the_reward(tmp_path: Path) -> None:
-    """The status, end, steps and calls are unchanged."""
+def test_a_run_with_a_reward_is_otherwise_unchanged(tmp_path: Path) -> None:
+    """The status, end, steps and calls are the same as before."""
     document = rich_run(tmp_path / "run.json")
     before = load(document).to_document()
 
@@ -54,7 +56,7 @@ def test_the_run_is_as_it_was_but_for_the_reward(tmp_path: Path) -> None:
 
 
 def test_a_run_that_goes_on_is_refused(tmp_path: Path) -> None:
-    """While a recorder has the journal, no other process writes to it."""
+    """While a recorder has the journal's lock, no other process writes to it."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", task="go on")
     recorder.start()
     before = recorder.trajectory_path.with_suffix(".jsonl").read_bytes()
@@ -66,7 +68,7 @@ def test_a_run_that_goes_on_is_refused(tmp_path: Path) -> None:
     recorder.finalize()
 
 
-def test_a_run_that_was_broken_off_may_be_scored(tmp_path: Path) -> None:
+def test_an_interrupted_run_may_be_scored(tmp_path: Path) -> None:
     """The process that wrote it is dead. The run stays interrupted, and a torn end is closed before the new record."""
     code = "import os, sys; from trace_recorder import TrajectoryRecorder as R; R(sys.argv[1]).start(); os._exit(1)"
     path = tmp_path / "run.json"
@@ -81,7 +83,7 @@ def test_a_run_that_was_broken_off_may_be_scored(tmp_path: Path) -> None:
     assert json.loads(path.read_bytes())["status"] == "interrupted"
 
 
-def test_a_run_of_another_host_is_scored_when_it_has_an_end(tmp_path: Path) -> None:
+def test_a_run_of_a_second_host_may_be_scored_if_it_has_an_end(tmp_path: Path) -> None:
     """Without an end, the run may still go on at the other host."""
     open_run, ended = Writing(tmp_path / "open.jsonl"), Writing(tmp_path / "ended.jsonl")
     ended.add("finalize", status="completed", success=True, final_result=None, execution_time=1.0)
@@ -95,8 +97,8 @@ def test_a_run_of_another_host_is_scored_when_it_has_an_end(tmp_path: Path) -> N
     assert [reward.name for reward in load(ended.path).rewards] == ["judge"]
 
 
-def test_a_document_alone_is_refused(tmp_path: Path) -> None:
-    """Without a journal nothing can be appended, and a document is never changed by itself."""
+def test_a_document_without_a_journal_is_refused(tmp_path: Path) -> None:
+    """Without a journal no record can be appended, and a document is never changed alone."""
     document = rich_run(tmp_path / "run.json")
     document.with_suffix(".jsonl").unlink()
     before = document.read_bytes()
@@ -108,7 +110,7 @@ def test_a_document_alone_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_journal_of_a_newer_version_is_refused(tmp_path: Path) -> None:
-    """The meaning of a newer version's records is unknown here."""
+    """The meaning of a newer version's records is unknown to this version."""
     writing = Writing(tmp_path / "run.jsonl")
     writing.journal.close()
     change(writing.path, lambda record: record["data"].update(version=99))
@@ -118,7 +120,7 @@ def test_a_journal_of_a_newer_version_is_refused(tmp_path: Path) -> None:
 
 
 def test_secrets_in_an_explanation_are_masked(tmp_path: Path) -> None:
-    """A judge may quote a secret. The secret is masked and counted."""
+    """A judge may quote a secret, which is masked and counted."""
     document = rich_run(tmp_path / "run.json")
     before = load(document).metrics["redactions"]
 
@@ -128,7 +130,7 @@ def test_secrets_in_an_explanation_are_masked(tmp_path: Path) -> None:
     assert load(document).metrics["redactions"] == before + 1
 
 
-def test_any_text_is_a_key(tmp_path: Path) -> None:
+def test_any_text_may_be_a_key(tmp_path: Path) -> None:
     """Half of a surrogate pair in a key is escaped, as during the run, and both files stay valid."""
     keys, path = ("\ud800", "half \udfff", "é"), tmp_path / "run.json"
     with TrajectoryRecorder(path) as recorder:
@@ -142,8 +144,8 @@ def test_any_text_is_a_key(tmp_path: Path) -> None:
     assert validate(path).ok
 
 
-def test_a_document_with_deltas_stays_one(tmp_path: Path) -> None:
-    """How its history was written is kept."""
+def test_a_document_with_deltas_keeps_its_form(tmp_path: Path) -> None:
+    """The form in which its history was written is kept."""
     with TrajectoryRecorder(tmp_path / "run.json", history="delta") as recorder:
         recorder.record_llm_interaction([{"role": "user", "content": "q"}], {"content": "a"}, "p", "m")
 
@@ -152,8 +154,8 @@ def test_a_document_with_deltas_stays_one(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "run.json").read_bytes())["history"] == "delta"
 
 
-def test_a_document_of_another_name_is_found_by_its_journal(tmp_path: Path) -> None:
-    """`run` has the journal `run.journal.jsonl`; either leads to both."""
+def test_a_document_with_a_different_suffix_is_found_by_its_journal(tmp_path: Path) -> None:
+    """`run` has the journal `run.journal.jsonl`. Either file leads to both."""
     with TrajectoryRecorder(tmp_path / "run") as recorder:
         recorder.annotate("k", 1)
 
@@ -162,8 +164,8 @@ def test_a_document_of_another_name_is_found_by_its_journal(tmp_path: Path) -> N
     assert [reward["name"] for reward in json.loads((tmp_path / "run").read_bytes())["rewards"]] == ["judge"]
 
 
-def test_how_the_process_ended_is_appended(tmp_path: Path) -> None:
-    """An exit code is one more annotation; another end takes the place of the run's own, and its time stays."""
+def test_the_exit_of_the_process_is_appended(tmp_path: Path) -> None:
+    """An exit code is an additional annotation. A different end replaces the run's own end, whose time stays."""
     document = rich_run(tmp_path / "run.json")
     before = load(document)
 
@@ -179,8 +181,8 @@ def test_how_the_process_ended_is_appended(tmp_path: Path) -> None:
     assert validate(document).ok
 
 
-def test_the_end_of_a_run_without_one_has_the_seconds_since_its_start(tmp_path: Path) -> None:
-    """A run with an end keeps its seconds."""
+def test_an_appended_end_has_the_seconds_since_the_start(tmp_path: Path) -> None:
+    """A run that already has an end keeps its seconds."""
     path = tmp_path / "run.json"
     with TrajectoryRecorder(path) as recorder:
         recorder.annotate("a", 1)
@@ -197,8 +199,8 @@ def test_the_end_of_a_run_without_one_has_the_seconds_since_its_start(tmp_path: 
     assert 0 <= (datetime.now(UTC) - start).total_seconds() - since < 60
 
 
-def test_a_run_with_another_ending_is_known_by_its_journal(tmp_path: Path) -> None:
-    """The document of `run.journal.jsonl` is `run`, if that file is there."""
+def test_a_run_without_a_suffix_is_found_by_its_journal(tmp_path: Path) -> None:
+    """The document of `run.journal.jsonl` is `run`, if that file exists."""
     with TrajectoryRecorder(tmp_path / "run") as recorder:
         recorder.annotate("a", 1)
 

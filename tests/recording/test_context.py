@@ -1,4 +1,4 @@
-"""Steps: a step has what happens inside its block, and the document equals the journal."""
+"""Steps: a step has everything that happens within its block, and the document equals the journal."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from trace_recorder.values.trajectory import AgentStep
 
 
 def steps(recorder: TrajectoryRecorder) -> list[AgentStep]:
-    """Return the steps of a run whose document equals its journal."""
+    """Return the steps of a run, after a check that its document equals its journal."""
     assert agrees_when_saved(recorder)
     return list(load(recorder.trajectory_path).agent_steps)
 
 
 def shown(recorder: TrajectoryRecorder) -> list[Payload]:
-    """Return of each step its number, its state, its interactions, and the names of its tool calls."""
+    """Return for each step its number, its state, its interactions, and the names of its tool calls."""
     return [
         (step.step_number, step.state, [*step.interaction_ids], [tool.name for tool in step.tool_calls])
         for step in steps(recorder)
@@ -37,21 +37,21 @@ def shown(recorder: TrajectoryRecorder) -> list[Payload]:
 
 
 def asks(recorder: TrajectoryRecorder, name: str = "bash", answer: str | None = None) -> None:
-    """A call that asks for a tool, and contains a result."""
+    """Make a call that asks for a tool, and has a result in its request."""
     told = [{"role": "tool", "tool_call_id": "c1", "content": answer}] if answer else []
     call(recorder, asked("go", *told), said(None, identity=f"r-{name}", calls=[("c1", name, "{}")]))
 
 
 def answers(recorder: TrajectoryRecorder) -> None:
-    """A call that is answered with words."""
+    """Make a call that is answered with a text."""
     call(recorder, asked("go"), said("done"))
 
 
 # ── what is inside ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_step_gathers_what_is_inside(recorder: TrajectoryRecorder) -> None:
-    """Calls that were captured and recorded by hand, and tools; each once, and no further step is derived."""
+def test_a_step_has_the_records_within_its_block(recorder: TrajectoryRecorder) -> None:
+    """Captured calls, calls by hand, and tools are each in the step once, and no further step is derived."""
     bash = recorder.tool(lambda: {"out": 1}, name="bash")
     with recorder.step():
         asks(recorder)
@@ -75,7 +75,7 @@ def test_a_step_gathers_what_is_inside(recorder: TrajectoryRecorder) -> None:
     assert [call.step_number for call in load(recorder.trajectory_path).llm_interactions] == [1, 1, 2]
 
 
-def test_a_step_that_is_open_is_thinking(recorder: TrajectoryRecorder) -> None:
+def test_an_open_step_is_thinking(recorder: TrajectoryRecorder) -> None:
     """The document shows the records of the open step."""
     with recorder.step():
         begun = shown(recorder)
@@ -98,10 +98,10 @@ class State(enum.Enum):
         (lambda recorder: recorder.tool(lambda: 1, name="t")(), "calling_tool"),
     ],
 )
-def test_a_state_that_is_not_set_is_told_by_what_happened(
+def test_a_step_without_a_set_state_has_a_derived_state(
     recorder: TrajectoryRecorder, act: Callable[[TrajectoryRecorder], None], state: str
 ) -> None:
-    """A tool that was asked for, or run, makes it one that calls tools."""
+    """If a tool was asked for or run in the step, its state is calling a tool."""
     with recorder.step():
         act(recorder)
 
@@ -109,7 +109,7 @@ def test_a_state_that_is_not_set_is_told_by_what_happened(
 
 
 @pytest.mark.parametrize("state", ["reflecting", State.REFLECTING])
-def test_a_state_that_is_set_stays(recorder: TrajectoryRecorder, state: object) -> None:
+def test_a_set_state_stays(recorder: TrajectoryRecorder, state: object) -> None:
     """The state may be a text or an Enum."""
     with recorder.step() as step:
         asks(recorder)
@@ -118,8 +118,8 @@ def test_a_state_that_is_set_stays(recorder: TrajectoryRecorder, state: object) 
     assert [step.state for step in steps(recorder)] == ["reflecting"]
 
 
-def test_an_exception_is_the_step_s_error_and_passes(recorder: TrajectoryRecorder) -> None:
-    """The caller gets the very exception; so with one that was caught and recorded."""
+def test_an_exception_is_the_step_s_error(recorder: TrajectoryRecorder) -> None:
+    """The caller gets the same exception object. A caught exception can be recorded as the error too."""
     raised = ValueError("no")
     with pytest.raises(ValueError, match="no") as caught, recorder.step():
         raise raised
@@ -133,8 +133,8 @@ def test_an_exception_is_the_step_s_error_and_passes(recorder: TrajectoryRecorde
     ]
 
 
-def test_a_step_in_async_code(recorder: TrajectoryRecorder) -> None:
-    """Steps of tasks that run at once stay apart."""
+def test_steps_of_tasks_are_separate(recorder: TrajectoryRecorder) -> None:
+    """Steps of simultaneous tasks have only their own records."""
 
     async def one(answer: str) -> None:
         async with recorder.step():
@@ -154,7 +154,7 @@ def test_a_step_in_async_code(recorder: TrajectoryRecorder) -> None:
     ]
 
 
-def test_a_thread_with_a_copied_context_is_inside(recorder: TrajectoryRecorder) -> None:
+def test_a_thread_with_a_copied_context_is_within_the_step(recorder: TrajectoryRecorder) -> None:
     """A thread without a copied context is outside of the step."""
     with recorder.step():
         for run in (contextvars.copy_context().run, lambda function, *args: function(*args)):
@@ -166,8 +166,8 @@ def test_a_thread_with_a_copied_context_is_inside(recorder: TrajectoryRecorder) 
     assert shown(recorder) == [(1, "completed", ["llm_1"], [])]
 
 
-def test_what_another_recorder_records_is_not_inside(recorder: TrajectoryRecorder, tmp_path: Path) -> None:
-    """Steps of two recorders may nest; each is its own."""
+def test_records_of_a_second_recorder_are_not_within_the_step(recorder: TrajectoryRecorder, tmp_path: Path) -> None:
+    """Steps of two recorders may nest, and each belongs to its own recorder."""
     with TrajectoryRecorder(tmp_path / "other.json", strict=True) as other:
         with recorder.step(), other.step(5):
             answers(other)
@@ -179,7 +179,7 @@ def test_what_another_recorder_records_is_not_inside(recorder: TrajectoryRecorde
 # ── numbers ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_steps_count_on_from_the_last_number(recorder: TrajectoryRecorder) -> None:
+def test_steps_are_numbered_on(recorder: TrajectoryRecorder) -> None:
     """The next number follows that of a block or of record_agent_step."""
     for number in (None, 10, None):
         with recorder.step(number):
@@ -191,8 +191,8 @@ def test_steps_count_on_from_the_last_number(recorder: TrajectoryRecorder) -> No
     assert ([step.step_number for step in steps(recorder)], last.step_number) == ([1, 10, 11, 20, 21], 21)
 
 
-def test_another_run_counts_from_one(tmp_path: Path) -> None:
-    """Numbers are of one run; the first step begins one by itself."""
+def test_each_run_counts_its_steps_from_one(tmp_path: Path) -> None:
+    """The first step may also start the run."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     numbers = []
     for _ in range(2):
@@ -205,7 +205,7 @@ def test_another_run_counts_from_one(tmp_path: Path) -> None:
     assert numbers == [1, 1]
 
 
-def test_steps_that_repeat_a_number_are_two(recorder: TrajectoryRecorder) -> None:
+def test_steps_with_a_repeated_number_are_two_steps(recorder: TrajectoryRecorder) -> None:
     """Each block is a step."""
     for _ in range(2):
         with recorder.step(3):
@@ -217,8 +217,8 @@ def test_steps_that_repeat_a_number_are_two(recorder: TrajectoryRecorder) -> Non
 # ── beside record_agent_step ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_step_that_is_told_inside_its_block_is_one(recorder: TrajectoryRecorder) -> None:
-    """A step that is recorded by hand replaces the members that it states. The collected other members stay."""
+def test_a_step_recorded_within_its_block_is_the_same_step(recorder: TrajectoryRecorder) -> None:
+    """The step recorded by hand replaces the members that it states. The other collected members stay."""
     with recorder.step() as step:
         asks(recorder)
         told = [{"call_id": "c1", "success": True, "result": 3}]
@@ -229,16 +229,16 @@ def test_a_step_that_is_told_inside_its_block_is_one(recorder: TrajectoryRecorde
     assert ([call.name for call in one.tool_calls], one.interaction_ids) == (["bash"], ("llm_1",))
 
 
-def test_a_step_of_another_number_is_another(recorder: TrajectoryRecorder) -> None:
-    """Inside a block or not."""
+def test_a_step_with_a_different_number_is_a_separate_step(recorder: TrajectoryRecorder) -> None:
+    """Such a step may be recorded within a block or outside."""
     with recorder.step():
         recorder.record_agent_step(7, "completed")
 
     assert [step.step_number for step in steps(recorder)] == [1, 7]
 
 
-def test_a_summary_is_shown_with_its_step(recorder: TrajectoryRecorder) -> None:
-    """Trae's lakeview works on steps with a block, while they are open and long after."""
+def test_a_summary_belongs_to_its_step(recorder: TrajectoryRecorder) -> None:
+    """Trae's lakeview adds summaries to steps with a block, while they are open and long after."""
     with recorder.step():
         recorder.update_lakeview(1, "first")
     for _ in range(20):
@@ -255,7 +255,7 @@ def test_a_summary_is_shown_with_its_step(recorder: TrajectoryRecorder) -> None:
 # ── misuse, ends and deaths ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_step_after_the_end_is_misuse(tmp_path: Path) -> None:
+def test_a_step_after_the_end_is_a_misuse(tmp_path: Path) -> None:
     """The error says what to do, as for every recording method."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     recorder.start()
@@ -266,8 +266,8 @@ def test_a_step_after_the_end_is_misuse(tmp_path: Path) -> None:
             method()
 
 
-def test_a_step_is_entered_once(recorder: TrajectoryRecorder) -> None:
-    """A second block needs a step of its own."""
+def test_a_step_can_be_entered_only_once(recorder: TrajectoryRecorder) -> None:
+    """A second block needs a new step."""
     step = recorder.step()
     with step:
         pass
@@ -276,8 +276,8 @@ def test_a_step_is_entered_once(recorder: TrajectoryRecorder) -> None:
         step.__enter__()
 
 
-def test_a_run_that_ends_inside_a_step_ends_the_step(tmp_path: Path) -> None:
-    """An agent that finalizes and returns leaves no step open, and no warning."""
+def test_a_run_that_ends_within_a_step_ends_the_step(tmp_path: Path) -> None:
+    """An agent that finalizes and returns leaves no open step, and causes no warning."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     with recorder.step() as step:
         step.reflection = "enough"
@@ -289,7 +289,7 @@ def test_a_run_that_ends_inside_a_step_ends_the_step(tmp_path: Path) -> None:
     assert records_of(recorder.trajectory_path)[-1].kind == "finalize"
 
 
-def test_a_generator_that_is_closed_in_a_step_has_not_failed(recorder: TrajectoryRecorder) -> None:
+def test_a_generator_that_is_closed_within_a_step_has_not_failed(recorder: TrajectoryRecorder) -> None:
     """The caller of a loop that is a generator may leave it."""
 
     def loop() -> Iterator[int]:
@@ -316,7 +316,7 @@ with recorder.step():
 
 
 def test_a_process_killed_in_a_step_loses_nothing(tmp_path: Path) -> None:
-    """The step is in flight, with the call that it made."""
+    """The step is open, with the call that it made."""
     path = tmp_path / "run.json"
     subprocess.run([sys.executable, "-c", KILLED, path], check=False, env=os.environ)
 
@@ -326,7 +326,7 @@ def test_a_process_killed_in_a_step_loses_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 def test_a_forked_child_is_in_no_step_of_its_parent(recorder: TrajectoryRecorder) -> None:
-    """The child's own file has no beginning of that step."""
+    """The child's own file has no start of that step."""
     with recorder.step():
         child = os.fork()
         if child == 0:

@@ -16,7 +16,7 @@ from trace_recorder import TrajectoryRecorder, load
 ASK = [{"role": "user", "content": "hello"}]
 
 
-def test_what_is_recorded_is_copied(tmp_path: Path) -> None:
+def test_recorded_objects_are_copied(tmp_path: Path) -> None:
     """Later changes of the passed objects do not change the file."""
     messages = [{"role": "user", "content": "hello"}]
     with TrajectoryRecorder(tmp_path / "run.json") as recorder:
@@ -28,14 +28,14 @@ def test_what_is_recorded_is_copied(tmp_path: Path) -> None:
 
 
 class State(enum.Enum):
-    """A state as agents have it."""
+    """A state as agents define it."""
 
     THINKING = "thinking"
 
 
 @dataclasses.dataclass
 class TraeToolCall:
-    """A tool call as Trae Agent has it."""
+    """A tool call in the form of Trae Agent."""
 
     name: str
     call_id: str
@@ -45,7 +45,7 @@ class TraeToolCall:
 
 @dataclasses.dataclass
 class TraeResponse:
-    """A response as Trae Agent has it."""
+    """A response in the form of Trae Agent."""
 
     content: str
     usage: object
@@ -54,7 +54,7 @@ class TraeResponse:
     tool_calls: list[TraeToolCall]
 
 
-def test_objects_with_attributes_are_taken(tmp_path: Path) -> None:
+def test_objects_with_attributes_are_accepted(tmp_path: Path) -> None:
     """Messages, responses, tools, calls and results may be plain objects, dataclasses or enums."""
     call = TraeToolCall("bash", "call_1", {"command": "ls"})
     usage = SimpleNamespace(input_tokens=1, output_tokens=2, cache_read_input_tokens=None)
@@ -80,7 +80,7 @@ def test_objects_with_attributes_are_taken(tmp_path: Path) -> None:
     ]
 
 
-def test_a_response_object_of_an_sdk_is_taken(tmp_path: Path) -> None:
+def test_a_response_object_of_an_sdk_is_accepted(tmp_path: Path) -> None:
     """An SDK's own response is read by its dialect."""
     with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
         recorder.record_llm_interaction(ASK, ChatCompletion.model_validate(CHAT), "openai", "m")
@@ -89,8 +89,8 @@ def test_a_response_object_of_an_sdk_is_taken(tmp_path: Path) -> None:
     assert (one.response.content, one.response.id, one.response.usage.input_tokens) == ("hi", "chatcmpl-1", 3)
 
 
-def test_an_exception_as_response_is_a_failed_call(tmp_path: Path) -> None:
-    """A call that failed is recorded with its error and an empty response."""
+def test_an_exception_as_the_response_is_a_failed_call(tmp_path: Path) -> None:
+    """A failed call is recorded with its error and an empty response."""
     with TrajectoryRecorder(tmp_path / "run.json") as recorder:
         recorder.record_llm_interaction(ASK, TimeoutError("too late"), "p", "m")
 

@@ -1,4 +1,4 @@
-"""Blocks that are left in another place or order than they were entered: later calls are not inside them."""
+"""Blocks that are left at a place or in an order other than their entry: later calls are not within them."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def where(recorder: TrajectoryRecorder) -> dict[Payload, tuple[Payload, Payload,
 
 
 async def closed_by_another_task(items: AsyncIterator[None]) -> None:
-    """Take the first item, and have another task close the generator."""
+    """Take the first item, and have a second task close the generator."""
     await anext(items)
     await asyncio.create_task(items.aclose())  # type: ignore[attr-defined]
 
 
 async def broken_out_of(items: AsyncIterator[None]) -> None:
-    """Leave the loop: the event loop closes the generator when it is collected."""
+    """Leave the loop. The event loop closes the generator when it is collected."""
     async for _ in items:
         break
     del items
@@ -72,7 +72,7 @@ def test_blocks_of_an_async_generator_end_with_it(recorder: TrajectoryRecorder, 
     }
 
 
-def test_generators_that_take_turns_keep_their_steps(recorder: TrajectoryRecorder) -> None:
+def test_alternating_generators_keep_their_steps(recorder: TrajectoryRecorder) -> None:
     """The first generator may end before the second, which is then still in its step. After both, no step is open."""
 
     def work(name: str) -> Iterator[None]:
@@ -92,9 +92,7 @@ def test_generators_that_take_turns_keep_their_steps(recorder: TrajectoryRecorde
 
 @pytest.mark.parametrize("leave", [closed_by_another_task, broken_out_of])
 def test_an_announced_tool_ends_with_its_generator(recorder: TrajectoryRecorder, leave: Left) -> None:
-    """A later execution of a tool with that name is one of its own, and an agent that starts later was not started by
-    it.
-    """
+    """A later execution of a tool with that name is separate, and the tool has not started a later agent."""
     bash = recorder.tool(lambda: "later", name="bash")
 
     async def work() -> AsyncIterator[None]:
@@ -119,8 +117,8 @@ def test_an_announced_tool_ends_with_its_generator(recorder: TrajectoryRecorder,
 
 
 @pytest.mark.parametrize("leave", [None, closed_by_another_task, broken_out_of])
-def test_what_was_started_in_a_block_stays_in_it(recorder: TrajectoryRecorder, leave: Left | None) -> None:
-    """Tasks, callbacks and threads with a copied context: also when the block was left meanwhile, wherever."""
+def test_work_started_in_a_block_stays_within_it(recorder: TrajectoryRecorder, leave: Left | None) -> None:
+    """Tasks, callbacks and threads with a copied context stay within it, even if the block was left meanwhile."""
     started: list[asyncio.Future[None]] = []
     is_over = asyncio.Event()
     contexts: list[contextvars.Context] = []

@@ -1,4 +1,4 @@
-"""The process: while one run is open its children can see it in the environment, which is left as it was found."""
+"""The process: while exactly one run is open, its children see it in the environment, which is restored afterwards."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ def shown() -> str | None:
 
 
 def started(path: Path) -> tuple[TrajectoryRecorder, str]:
-    """A recorder that runs, and the id of its run."""
+    """Yield a running recorder and the id of its run."""
     recorder = TrajectoryRecorder(path)
     recorder.start()
     return recorder, str(load(path).trajectory_id)
 
 
 @pytest.mark.parametrize("inherited", [None, "", "somebody"])
-def test_one_open_run_is_shown_and_several_are_not(
+def test_only_a_single_open_run_is_in_the_environment(
     inherited: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The earlier value of the variable comes back while several runs are open, and after them."""
+    """The earlier value of the variable is restored while several runs are open, and after them."""
     if inherited is not None:
         monkeypatch.setenv(PARENT_VARIABLE, inherited)
     values = [shown()]
@@ -52,8 +52,8 @@ def test_one_open_run_is_shown_and_several_are_not(
     assert parents == [inherited or None] * 2
 
 
-def test_what_somebody_sets_meanwhile_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A value that the program itself puts there while a run is open is its own, and stays."""
+def test_a_value_set_by_the_program_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A value that the program itself sets while a run is open is its own, and stays."""
     recorder, _ = started(tmp_path / "1.json")
     monkeypatch.setenv(PARENT_VARIABLE, "its own")
     inner, _ = started(tmp_path / "2.json")
@@ -63,7 +63,7 @@ def test_what_somebody_sets_meanwhile_counts(tmp_path: Path, monkeypatch: pytest
     assert records_of(tmp_path / "2.json")[0].data["parent"] == os.environ[PARENT_VARIABLE] == "its own"
 
 
-def test_a_run_that_is_interrupted_is_not_shown(tmp_path: Path) -> None:
+def test_an_interrupted_run_is_not_in_the_environment(tmp_path: Path) -> None:
     """A recorder that is collected leaves nothing in the environment."""
     recorder = TrajectoryRecorder(tmp_path / "1.json")
     recorder.annotate("a", 1)
@@ -73,7 +73,7 @@ def test_a_run_that_is_interrupted_is_not_shown(tmp_path: Path) -> None:
     assert [*said, PARENT_VARIABLE in os.environ] == [True, False]
 
 
-def test_of_several_runs_one_gives_its_own_environment(tmp_path: Path) -> None:
+def test_each_of_several_runs_gives_its_own_environment(tmp_path: Path) -> None:
     """A program that is started with a recorder's `child_environment` links its run to that recorder's."""
     first, identity = started(tmp_path / "1.json")
     second, _ = started(tmp_path / "2.json")
@@ -86,7 +86,7 @@ def test_of_several_runs_one_gives_its_own_environment(tmp_path: Path) -> None:
     assert records_of(tmp_path / "child.json")[0].data["parent"] == identity
 
 
-def test_without_recording_the_environment_is_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_recording_the_environment_is_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If recording is turned off, a child's environment names no parent."""
     monkeypatch.setenv("TRACE_RECORDER_DISABLED", "1")
     recorder = TrajectoryRecorder(tmp_path / "run.json")
@@ -95,8 +95,8 @@ def test_without_recording_the_environment_is_as_it_is(tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize("open_still", [True, False])
-def test_a_program_that_is_started_leaves_its_parent_s_file(tmp_path: Path, open_still: bool) -> None:
-    """A child that records to its parent's path takes a number, also where that run has ended meanwhile."""
+def test_a_started_program_does_not_use_its_parent_s_file(tmp_path: Path, open_still: bool) -> None:
+    """A child that records to its parent's path takes a number, even if that run has ended meanwhile."""
     recorder, identity = started(tmp_path / "run.json")
     environment = recorder.child_environment()
     if not open_still:
@@ -110,8 +110,8 @@ def test_a_program_that_is_started_leaves_its_parent_s_file(tmp_path: Path, open
 
 
 @pytest.mark.parametrize("order", ["child first", "parent first"])
-def test_a_forked_child_never_takes_the_name(order: str, tmp_path: Path) -> None:
-    """A child whose recorder was made before the fork has a number, whether or not its parent has recorded yet."""
+def test_a_forked_child_never_takes_its_parent_s_name(order: str, tmp_path: Path) -> None:
+    """A child whose recorder was created before the fork takes a number, whether or not its parent has recorded yet."""
     ended = python(
         """
         import os, sys

@@ -1,4 +1,6 @@
-"""Elements that an agent passes again are recorded as they are now, also after edits in place. Only new ones cost."""
+"""Elements that an agent passes again are recorded as they are now, also after edits in place. Only new elements cost
+work.
+"""
 
 from __future__ import annotations
 
@@ -32,19 +34,19 @@ Message = dict[str, Any]
 
 
 class Body:
-    """The bodies of one run, each written and read again."""
+    """The bodies of a run, each written and read again."""
 
     def __init__(self, *, max_chars: int = 200) -> None:
         self.elements = RepeatedElements(max_chars=max_chars)
         self._encoder, self._table, self._seqs = ItemEncoder(), ItemTable(), itertools.count(1)
 
     def encode(self, value: object) -> tuple[str | list[Element], Encoded]:
-        """Take a list apart."""
+        """Split a list into items."""
         elements = self.elements.elements_of(value)
         return elements, self._encoder.encode_lists({"messages": elements})
 
     def written(self, value: object) -> str:
-        """Return the JSON of a list as it is on file."""
+        """Return the recorded JSON of a list."""
         elements, encoded = self.encode(value)
         for crc, new in enumerate(encoded.new):
             self._table.add_item(json.loads(f"{{{new.own_members},{new.members_to_mask}}}"), crc)
@@ -63,7 +65,7 @@ def expected(value: object) -> str:
 
 
 def call() -> Message:
-    """A message with parts in parts."""
+    """Return a message with nested parts."""
     return {"role": "assistant", "content": None, "tool_calls": [{"id": "a", "arguments": {"n": 1, "l": [1, (2, 3)]}}]}
 
 
@@ -85,8 +87,8 @@ CHANGES: dict[str, Callable[[Message], object]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_a_change_is_written(change: Callable[[Message], object]) -> None:
-    """A message that was changed since the last call, at any depth, is written as it is now."""
+def test_a_changed_message_is_recorded_as_it_is_now(change: Callable[[Message], object]) -> None:
+    """A message that was changed since the last call, at any depth, is recorded in its new form."""
     body, messages = Body(), [call(), call()]
     body.written(messages)
 
@@ -95,8 +97,8 @@ def test_a_change_is_written(change: Callable[[Message], object]) -> None:
     assert body.written(messages) == to_json(objects_to_jsonable(messages))
 
 
-def test_a_name_that_is_none_is_not_taken_for_a_list() -> None:
-    """{None: "x"} becomes an object with one member, and ["x"] a list. One is not taken for the other."""
+def test_an_object_named_none_is_not_taken_for_a_list() -> None:
+    """{None: "x"} becomes an object with one member, and ["x"] a list."""
     body = Body()
     written = [json.loads(body.written([{"content": content}])) for content in (["x"], {None: "x"}, ["x"])]
 
@@ -104,19 +106,19 @@ def test_a_name_that_is_none_is_not_taken_for_a_list() -> None:
 
 
 class Meddling(datetime.tzinfo):
-    """A time zone that changes a message when it is asked the second time, as another thread may do at any time."""
+    """A time zone that changes a message when it is called for the second time, as a thread may do at any time."""
 
     def __init__(self) -> None:
         self.message: Message = {}
         self._calls = itertools.count(1)
 
     def utcoffset(self, _: datetime.datetime | None) -> datetime.timedelta:
-        if next(self._calls) == 2:  # the first time, the message is looked for; the second time, its key is kept
+        if next(self._calls) == 2:  # the first call looks for the message, and the second keeps its key
             self.message["content"] = "changed"
         return datetime.timedelta(0)
 
 
-def test_a_message_that_is_changed_while_it_is_copied_is_not_found_again() -> None:
+def test_a_message_changed_during_its_copy_is_not_remembered() -> None:
     """The JSON of a message is remembered only if the message had the same content before and after the copy."""
     body, zone = Body(), Meddling()
     zone.message = {"role": "user", "content": "original", "at": datetime.datetime(2025, 6, 12, tzinfo=zone)}
@@ -126,8 +128,8 @@ def test_a_message_that_is_changed_while_it_is_copied_is_not_found_again() -> No
     assert found == ["changed", "original"]
 
 
-def test_a_message_that_could_not_be_copied_is_tried_again() -> None:
-    """A model whose serializer raises is described. When it has recovered, its fields are on file."""
+def test_a_message_that_could_not_be_copied_is_copied_again() -> None:
+    """A model whose serializer raises is described. When the serializer works again, the fields are recorded."""
     failures = [ValueError("not yet")]
 
     def write(text: str) -> str:
@@ -154,7 +156,7 @@ class Role(enum.Enum):
 
 @dataclasses.dataclass
 class DataMessage:
-    """A message as agents have it."""
+    """A message as agents define it."""
 
     role: Any = "user"
     content: Any = ""
@@ -162,7 +164,7 @@ class DataMessage:
 
 
 class Model(pydantic.BaseModel):
-    """A message as SDKs have it."""
+    """A message as SDKs define it."""
 
     model_config = pydantic.ConfigDict(extra="allow")
     role: Any = "user"
@@ -179,7 +181,7 @@ class Shouting(Model):
 
 
 class Computed:
-    """An object with an attribute that is computed."""
+    """An object with a computed attribute."""
 
     def __init__(self, role: object, content: object) -> None:
         self.role, self.text = role, content
@@ -234,7 +236,9 @@ EDITS: tuple[Callable[[list[Any], int, object], object], ...] = (
 @given(
     st.lists(messages, min_size=1, max_size=5), st.lists(st.tuples(st.sampled_from(EDITS), st.integers(0, 9), values))
 )
-def test_random_edits_in_place(history: list[Any], edits: Sequence[tuple[Callable[..., object], int, Any]]) -> None:
+def test_random_edits_in_place_are_recorded(
+    history: list[Any], edits: Sequence[tuple[Callable[..., object], int, Any]]
+) -> None:
     """After any edits in place, of messages of any classes, the file has the content of a deep copy at the call."""
     body = Body()
     for edit, at, value in edits:
@@ -244,8 +248,8 @@ def test_random_edits_in_place(history: list[Any], edits: Sequence[tuple[Callabl
 
 
 @given(st.lists(st.lists(json_values, max_size=4), max_size=4))
-def test_any_values(histories: list[list[Any]]) -> None:
-    """Lists of any values, each passed twice, are written like whole values."""
+def test_any_values_are_recorded_like_whole_values(histories: list[list[Any]]) -> None:
+    """Lists of any values are each passed twice."""
     body = Body()
     for history in histories:
         assert [body.written(history), body.written(tuple(history))] == [expected(history)] * 2
@@ -253,7 +257,7 @@ def test_any_values(histories: list[list[Any]]) -> None:
 
 @pytest.mark.parametrize("holder", HOLDERS.values(), ids=HOLDERS)
 @pytest.mark.parametrize("make", HOSTILE.values(), ids=HOSTILE)
-def test_hostile_values(make: Callable[[], object], holder: Callable[[object], object]) -> None:
+def test_hostile_values_are_json(make: Callable[[], object], holder: Callable[[object], object]) -> None:
     """The text of any message is JSON, the second time as well."""
     body, value = Body(), [holder(make()), call()]
 
@@ -262,7 +266,7 @@ def test_hostile_values(make: Callable[[], object], holder: Callable[[object], o
     assert json.loads(first)[1:] == json.loads(expected([call()])) == json.loads(body.written(value))[1:]
 
 
-def test_many_parts_are_cut_as_a_whole() -> None:
+def test_many_parts_are_cut_as_one_list() -> None:
     """The limit of parts applies to the whole list, however its elements are remembered."""
     half = [0] * (jsonable.MAX_NODES // 2)
     messages = [{"content": half}, {"content": half}]
@@ -272,7 +276,7 @@ def test_many_parts_are_cut_as_a_whole() -> None:
     assert sum(len(one["content"]) for one in found) < jsonable.MAX_NODES
 
 
-def test_little_is_kept() -> None:
+def test_elements_that_are_not_passed_again_are_forgotten() -> None:
     """Elements that are not passed any more are forgotten."""
     body = Body(max_chars=10_000)
     for number in range(100):
@@ -285,7 +289,7 @@ def test_little_is_kept() -> None:
     assert kept_by(body.elements).characters <= kept.characters + 10_000
 
 
-def test_a_history_that_is_longer_than_the_limit_is_found() -> None:
+def test_a_history_longer_than_the_limit_is_found() -> None:
     """The next call finds the elements of a history of any length."""
     body, history = Body(max_chars=1000), [{"content": f"{number:090}"} for number in range(100)]
     body.written(history)
@@ -300,7 +304,7 @@ def _history(steps: int) -> list[Message]:
     return [part for number in range(steps) for part in ({"role": "user", "content": f"{number}" * 200}, call())]
 
 
-def test_a_step_costs_what_is_new() -> None:
+def test_a_repeated_history_costs_only_its_new_messages() -> None:
     """If a history is passed again, the key of each message is read. All other work is for new messages."""
 
     def work(steps: int) -> tuple[int, int]:

@@ -9,8 +9,8 @@ def mask(text: str) -> tuple[str, int]:
     return text.replace("secret", "****"), text.count("secret")
 
 
-def test_only_texts_that_change_are_masked_again_and_once() -> None:
-    """Each with its record and the number of its secrets."""
+def test_only_changed_texts_are_masked_again() -> None:
+    """Each changed text is returned once, with its record and the number of its secrets."""
     texts = RunTexts()
     texts.keep(1, "a secret, a secret")
     texts.keep(2, "nothing")
@@ -19,7 +19,7 @@ def test_only_texts_that_change_are_masked_again_and_once() -> None:
     assert [*texts.mask_again(mask)] == []
 
 
-def test_what_is_kept_is_bounded_by_what_is_there() -> None:
+def test_kept_texts_are_bounded() -> None:
     """A text for which there is no room is not kept. A text that masking made shorter leaves room for others."""
     texts = RunTexts()
     texts.keep(1, "secret" * (MAX_REMEMBERED_CHARS // 6))

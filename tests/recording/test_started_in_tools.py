@@ -1,4 +1,4 @@
-"""The execution of a tool in which a sub-agent was started: recorded, and shown in the document."""
+"""The execution of a tool that started a sub-agent: recorded, and shown in the document."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _say(recorder: TrajectoryRecorder, content: str, *calls: Payload) -> None:
 
 
 def _started(run: Trajectory) -> dict[str | None, str | None]:
-    """For which call each agent was started."""
+    """Return for which call each agent was started."""
     results = [result for step in run.agent_steps for result in step.tool_results if result.execution_id]
     calls = {result.execution_id: result.call_id for result in results}
     return {call.agent: calls.get(call.parent_execution_id) for call in run.llm_interactions}
@@ -31,8 +31,10 @@ def _ask(name: str, **arguments: Payload) -> Payload:
     return {"call_id": f"call_{name}", "name": name, "arguments": arguments}
 
 
-def test_every_kind_of_tool_says_who_was_started_in_it(tmp_path: Path) -> None:
-    """Functions, generators, coroutines, blocks; the caller's acts between two items are not inside a generator."""
+def test_every_kind_of_tool_names_the_agents_that_it_started(tmp_path: Path) -> None:
+    """The tools are functions, generators, coroutines and blocks. The caller's acts between two items are not within a
+    generator.
+    """
     with TrajectoryRecorder(tmp_path / "run.json") as recorder:
 
         @recorder.tool
@@ -90,8 +92,8 @@ def test_every_kind_of_tool_says_who_was_started_in_it(tmp_path: Path) -> None:
     assert _started(from_document(json.loads((tmp_path / "run.json").read_bytes()), "run")) == _started(run)
 
 
-def test_parallel_executions_are_told_apart(tmp_path: Path) -> None:
-    """If several executions of one tool run, each agent names its own execution.
+def test_parallel_executions_are_distinguished(tmp_path: Path) -> None:
+    """If several executions of a tool run, each agent names its own execution.
 
     Nested executions name the innermost.
     """

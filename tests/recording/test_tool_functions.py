@@ -1,4 +1,4 @@
-"""A tool is for its callers a function of the same kind, name, signature and result."""
+"""A tool is, for its callers, a function of the same kind, name, signature and result."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def async_with_defaults(a: int, b: int = 2, *, c: int = 3) -> int:
 
 @pytest.mark.parametrize("function", [with_defaults, async_with_defaults])
 def test_a_tool_has_the_function_s_defaults(recorder: TrajectoryRecorder, function: Callable[..., object]) -> None:
-    """A reader of the function finds its defaults, with the signature, followed or not. A call has them once."""
+    """A reader of the function finds its defaults, by its signature or its attributes. A call has them once."""
     marked: Payload = recorder.tool(function)
 
     assert (marked.__defaults__, marked.__kwdefaults__) == ((2,), {"c": 3})
@@ -58,8 +58,8 @@ def test_a_tool_has_the_function_s_defaults(recorder: TrajectoryRecorder, functi
     assert (asyncio.run(result) if inspect.iscoroutine(result) else result) == 8
 
 
-def test_a_result_is_the_same_object(recorder: TrajectoryRecorder) -> None:
-    """A result outside of JSON is described in the file, and returned unchanged."""
+def test_a_result_is_returned_unchanged(recorder: TrajectoryRecorder) -> None:
+    """A result outside of JSON is described in the file, and returned as the same object."""
     result = object()
 
     assert recorder.tool(lambda: result, name="make")() is result
@@ -67,7 +67,7 @@ def test_a_result_is_the_same_object(recorder: TrajectoryRecorder) -> None:
 
 
 class Box:
-    """Tools that are methods."""
+    """Methods that are tools."""
 
     def __init__(self, recorder: TrajectoryRecorder) -> None:
         self.recorder = recorder

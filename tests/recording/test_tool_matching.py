@@ -1,4 +1,4 @@
-"""Which of the model's calls an execution of a tool belongs to, and what a step then shows."""
+"""To which of the model's calls an execution of a tool belongs, and what a step then shows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from trace_recorder.views.toolbrain.turns import to_turns
 
 
 def test_views_have_the_object_and_the_text(recorder: TrajectoryRecorder) -> None:
-    """ToolBrain's action_output and ATIF's extra have the object, and the model's text is where text belongs."""
+    """ToolBrain's `action_output` and ATIF's `extra` have the object, and the model's text is in the place for text."""
     ask(recorder, ("c1", "bash", '{"command": "ls"}'))
     recorder.tool(lambda command: {"out": [command]}, name="bash")("ls")
     ask(recorder, c1="out: ls")
@@ -32,7 +32,7 @@ def test_views_have_the_object_and_the_text(recorder: TrajectoryRecorder) -> Non
 
 
 def results(step: AgentStep) -> list[Payload]:
-    """Call id, result and the text that the model got, of each result."""
+    """Return the call id, the result, and the text that the model got, for each result."""
     return [(result.call_id, result.result, result.sent) for result in step.tool_results]
 
 
@@ -59,8 +59,8 @@ ASKING = {"index": 0, "id": "c1", "function": {"name": "bash", "arguments": '{"c
 
 
 @pytest.mark.parametrize("delta", [{"tool_calls": [ASKING]}, {"content": "I run it myself."}])
-def test_a_stream_that_is_closed_late_has_asked_before(recorder: TrajectoryRecorder, delta: Payload) -> None:
-    """An agent that goes on before it has closed a stream has its tool and its answer where they belong."""
+def test_a_stream_that_is_closed_late_has_asked_before_its_tool(recorder: TrajectoryRecorder, delta: Payload) -> None:
+    """If an agent runs a tool before it closes the stream, the tool and its result belong to the stream's call."""
     events = f"data: {json.dumps({'choices': [{'index': 0, 'delta': delta}]})}\n\ndata: [DONE]\n\n"
     transport = Wire(Answer(events.encode(), media="text/event-stream", size=len(events)))
     bash = recorder.tool(lambda command: {"out": command}, name="bash")
@@ -77,8 +77,8 @@ def test_a_stream_that_is_closed_late_has_asked_before(recorder: TrajectoryRecor
     assert (result.call_id, result.sent) == (("c1", "ls") if "tool_calls" in delta else ("tool_1", None))
 
 
-def test_what_no_open_stream_asked_for_waits_once_with_each(recorder: TrajectoryRecorder) -> None:
-    """A result that no open stream asked for costs its bytes once in each open stream."""
+def test_an_unrequested_result_waits_once_for_each_open_stream(recorder: TrajectoryRecorder) -> None:
+    """Each open stream keeps the bytes of a result that no open stream asked for once."""
     events = b'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\ndata: [DONE]\n\n'
     transport = Wire(Answer(events, media="text/event-stream", size=len(events)))
     with recorder.wrap(httpx.Client(transport=transport, trust_env=False)) as client, ExitStack() as streams:
@@ -89,8 +89,8 @@ def test_what_no_open_stream_asked_for_waits_once_with_each(recorder: Trajectory
     assert [step.tool_results for step in steps(recorder)] == [()] * 31
 
 
-def test_parallel_calls_are_told_apart_by_their_arguments(recorder: TrajectoryRecorder) -> None:
-    """Run in another order than asked for, equal ones in their order."""
+def test_parallel_calls_are_distinguished_by_their_arguments(recorder: TrajectoryRecorder) -> None:
+    """Calls are run in a different order than requested. Equal calls are run in their order."""
     echo = recorder.tool(lambda **given: given, name="bash")
     ask(recorder, ("c1", "bash", '{"n": 1}'), ("c2", "bash", '{"n": 2}'), ("c3", "bash", '{"n": 1}'))
 
@@ -101,7 +101,7 @@ def test_parallel_calls_are_told_apart_by_their_arguments(recorder: TrajectoryRe
     assert results(step) == [("c1", {"n": 1}, None), ("c2", {"n": 2}, None), ("c3", {"n": 1}, None)]
 
 
-def test_a_call_whose_result_the_model_has_is_no_later_tool_s(recorder: TrajectoryRecorder) -> None:
+def test_a_call_whose_result_the_model_has_is_not_a_later_tool_s(recorder: TrajectoryRecorder) -> None:
     """The other call of the same answer is still open, and is taken for the tool that runs later."""
     echo = recorder.tool(lambda **arguments: arguments, name="bash")
     ask(recorder, ("c1", "bash", '{"n": 1}'), ("c2", "bash", '{"n": 1}'))
@@ -113,8 +113,8 @@ def test_a_call_whose_result_the_model_has_is_no_later_tool_s(recorder: Trajecto
     assert results(first) == [("c1", "one", None), ("c2", {"n": 1}, None)]
 
 
-def test_a_single_call_is_found_whatever_became_of_its_arguments(recorder: TrajectoryRecorder) -> None:
-    """An agent may convert them; where several of that name are open, nothing is guessed."""
+def test_a_single_call_is_found_with_changed_arguments(recorder: TrajectoryRecorder) -> None:
+    """An agent may convert the arguments. If several calls with the name are open, none is guessed."""
     echo = recorder.tool(lambda n: n, name="bash")
     ask(recorder, ("c1", "bash", '{"n": "1"}'))
     echo(1)
@@ -126,8 +126,8 @@ def test_a_single_call_is_found_whatever_became_of_its_arguments(recorder: Traje
     assert [(tool_call.call_id, tool_call.call_id_made_up) for tool_call in second.tool_calls][2:] == [("tool_2", True)]
 
 
-def test_a_tool_that_failed_may_be_tried_again(recorder: TrajectoryRecorder) -> None:
-    """Both executions are of the one call; the last counts."""
+def test_a_failed_tool_may_be_run_again(recorder: TrajectoryRecorder) -> None:
+    """Both executions belong to the same call, and the last one counts."""
     tries: list[int] = []
 
     @recorder.tool
@@ -146,7 +146,7 @@ def test_a_tool_that_failed_may_be_tried_again(recorder: TrajectoryRecorder) -> 
     assert (results(step), len(step.tool_calls)) == ([("c1", "ok", None)], 1)
 
 
-def test_a_tool_that_no_model_asked_for_has_an_id_of_ours(recorder: TrajectoryRecorder) -> None:
+def test_a_tool_that_no_model_asked_for_gets_an_id(recorder: TrajectoryRecorder) -> None:
     """The tool is shown with the last call of its agent."""
     ask(recorder)
     recorder.tool(plain)(1)
@@ -159,8 +159,8 @@ def test_a_tool_that_no_model_asked_for_has_an_id_of_ours(recorder: TrajectoryRe
     assert (step.state, results(step)) == ("calling_tool", [("tool_1", "1x", None)])
 
 
-def test_a_call_id_can_be_stated(recorder: TrajectoryRecorder) -> None:
-    """A tool that no decorator sees is announced; a decorated one inside is the same execution."""
+def test_a_call_id_can_be_given(recorder: TrajectoryRecorder) -> None:
+    """A tool without a decorator is announced. A decorated tool within the block is the same execution."""
     ask(recorder, ("c1", "bash", '{"n": 1}'), ("c2", "bash", '{"n": 1}'))
 
     with recorder.tool_call("bash", {"n": 1}, call_id="c2") as told:

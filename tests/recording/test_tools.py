@@ -22,8 +22,8 @@ from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.values.messages import Payload
 
 
-def test_a_tool_leaves_its_arguments_before_and_its_result_after(recorder: TrajectoryRecorder) -> None:
-    """The call is recorded while the tool runs; then its result, and its duration."""
+def test_a_tool_s_arguments_are_recorded_before_and_its_result_after(recorder: TrajectoryRecorder) -> None:
+    """The call is recorded while the tool runs, and later its result and its duration."""
     during: list[Payload] = []
 
     @recorder.tool
@@ -40,8 +40,8 @@ def test_a_tool_leaves_its_arguments_before_and_its_result_after(recorder: Traje
     assert seconds >= 0
 
 
-def test_what_changes_later_changes_nothing_on_file(recorder: TrajectoryRecorder) -> None:
-    """Arguments and results are copied when they are there."""
+def test_later_changes_of_values_do_not_change_the_file(recorder: TrajectoryRecorder) -> None:
+    """Arguments and results are copied at the time of the call and of the return."""
 
     @recorder.tool
     def grow(values: list[int]) -> list[int]:
@@ -56,8 +56,8 @@ def test_what_changes_later_changes_nothing_on_file(recorder: TrajectoryRecorder
     ]
 
 
-def test_an_argument_that_is_called_self_is_recorded(recorder: TrajectoryRecorder) -> None:
-    """A function that is not a method may have one."""
+def test_an_argument_called_self_is_recorded(recorder: TrajectoryRecorder) -> None:
+    """A function that is not a method may have such an argument."""
 
     @recorder.tool
     def compare(self: str, other: str) -> bool:
@@ -80,8 +80,8 @@ def test_a_secret_in_a_tool_is_masked(recorder: TrajectoryRecorder) -> None:
     assert secret not in recorder.trajectory_path.with_suffix(".jsonl").read_text()
 
 
-def test_an_exception_is_the_error_and_passes(recorder: TrajectoryRecorder) -> None:
-    """The caller gets the very exception; the file has its class and message."""
+def test_an_exception_is_the_tool_s_error(recorder: TrajectoryRecorder) -> None:
+    """The caller gets the same exception object. The file has its class and message."""
     raised = ValueError("no such file")
 
     @recorder.tool
@@ -96,7 +96,7 @@ def test_an_exception_is_the_error_and_passes(recorder: TrajectoryRecorder) -> N
     assert facts(recorder, "success", "error")[1] == ("tool_result", False, error)
 
 
-def test_arguments_that_do_not_fit_raise_as_ever(recorder: TrajectoryRecorder) -> None:
+def test_invalid_arguments_raise_as_without_a_recorder(recorder: TrajectoryRecorder) -> None:
     """The tool raises its own TypeError, and the call is recorded as it was made."""
 
     @recorder.tool
@@ -121,8 +121,8 @@ def test_a_coroutine_is_recorded(recorder: TrajectoryRecorder) -> None:
     assert facts(recorder, "name", "result") == [("tool_call", "fetch", None), ("tool_result", "fetch", "page x")]
 
 
-def test_a_cancelled_tool_says_so(recorder: TrajectoryRecorder) -> None:
-    """Cancellation is recorded as such, and goes on."""
+def test_a_cancelled_tool_is_recorded_as_cancelled(recorder: TrajectoryRecorder) -> None:
+    """The cancellation is recorded, and raised further."""
 
     @recorder.tool
     async def wait() -> None:
@@ -140,8 +140,8 @@ def test_a_cancelled_tool_says_so(recorder: TrajectoryRecorder) -> None:
     assert facts(recorder, "success", "error")[1] == ("tool_result", False, {"type": "CancelledError", "message": ""})
 
 
-def test_a_generator_is_recorded_by_what_it_yields(recorder: TrajectoryRecorder) -> None:
-    """Nothing is recorded before the generator runs; then its items, and its return value."""
+def test_a_generator_is_recorded_by_its_items(recorder: TrajectoryRecorder) -> None:
+    """Nothing is recorded before the generator runs. Later its items and its return value are recorded."""
 
     @recorder.tool
     def count(end: int) -> Generator[int, str, str]:
@@ -161,7 +161,7 @@ def test_a_generator_is_recorded_by_what_it_yields(recorder: TrajectoryRecorder)
 
 
 @pytest.mark.parametrize("many", [1000, 1001])
-def test_of_endless_output_the_beginning_is_kept(recorder: TrajectoryRecorder, many: int) -> None:
+def test_the_beginning_of_endless_output_is_kept(recorder: TrajectoryRecorder, many: int) -> None:
     """The first thousand items of a generator are recorded, and the number of all items."""
     list(recorder.tool(lambda: (yield from range(many)), name="many")())
 
@@ -169,8 +169,8 @@ def test_of_endless_output_the_beginning_is_kept(recorder: TrajectoryRecorder, m
     assert (len(result), yielded) == (1000, many)
 
 
-def test_a_closed_generator_says_so(recorder: TrajectoryRecorder) -> None:
-    """A tool that is closed early has not failed, and the tool itself sees that it is closed."""
+def test_a_closed_generator_is_recorded_as_closed(recorder: TrajectoryRecorder) -> None:
+    """A tool that is closed early has not failed, and the tool itself gets the GeneratorExit."""
     heard: list[str] = []
 
     @recorder.tool
@@ -189,8 +189,8 @@ def test_a_closed_generator_says_so(recorder: TrajectoryRecorder) -> None:
     assert facts(recorder, "success", "ended_by", "result")[1] == ("tool_result", None, "it was closed", [1])
 
 
-def test_what_is_thrown_into_a_generator_reaches_it(recorder: TrajectoryRecorder) -> None:
-    """A generator may answer an exception with another item."""
+def test_an_exception_thrown_into_a_generator_reaches_it(recorder: TrajectoryRecorder) -> None:
+    """A generator may answer the exception with a further item."""
 
     @recorder.tool
     def stubborn() -> Iterator[str]:
@@ -207,7 +207,7 @@ def test_what_is_thrown_into_a_generator_reaches_it(recorder: TrajectoryRecorder
 
 
 def test_an_async_generator_is_recorded(recorder: TrajectoryRecorder) -> None:
-    """Items, values that are sent in, exceptions that are thrown in, closing: all of it passes through."""
+    """Items, sent values, thrown exceptions and the close all reach the generator."""
     heard: list[object] = []
 
     @recorder.tool
@@ -245,8 +245,8 @@ class Broken:
         raise RuntimeError("nothing")
 
 
-def test_a_failure_of_recording_never_reaches_the_tool(tmp_path: Path) -> None:
-    """If nothing can be written, the tool goes on, and the file says what is missing."""
+def test_a_failure_of_recording_does_not_reach_the_tool(tmp_path: Path) -> None:
+    """If no record can be written, the tool goes on, and the file says what is missing."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.start()
     broken = Broken()
@@ -260,7 +260,7 @@ def test_a_failure_of_recording_never_reaches_the_tool(tmp_path: Path) -> None:
     assert [one[0] for one in facts(recorder)] == ["tool_call", "tool_result"]
 
 
-def test_a_tool_of_an_ended_run_goes_on_unrecorded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_tool_of_an_ended_run_runs_unrecorded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """There is one warning. If a run ends while a tool runs, the run has only the tool's call."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
 
@@ -277,7 +277,7 @@ def test_a_tool_of_an_ended_run_goes_on_unrecorded(tmp_path: Path, caplog: pytes
 def test_a_tool_that_follows_the_context_needs_no_recorder(tmp_path: Path) -> None:
     """Without an active recorder the tool just runs.
 
-    With one the tool is recorded there, even in a thread of its own.
+    With a recorder it is recorded, even in a separate thread.
     """
     marked = trace_recorder.tool(plain)
     alone = marked(1)
@@ -290,7 +290,7 @@ def test_a_tool_that_follows_the_context_needs_no_recorder(tmp_path: Path) -> No
     assert facts(recorder, "arguments", "result") == [("tool_call", {"a": 2}, None), ("tool_result", None, "2x")]
 
 
-def test_a_disabled_recorder_leaves_tools_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disabled_recorder_does_not_change_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is recorded, and everything works."""
     monkeypatch.setenv("TRACE_RECORDER_DISABLED", "1")
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
@@ -318,8 +318,8 @@ with recorder.step():
 """
 
 
-def test_a_process_killed_in_a_tool_shows_which(tmp_path: Path) -> None:
-    """The step is in flight, with the tool that it was in."""
+def test_a_process_killed_in_a_tool_shows_the_tool(tmp_path: Path) -> None:
+    """The step is open, with the tool that was running."""
     path = tmp_path / "run.json"
     ended = subprocess.run([sys.executable, "-c", KILLED, path], check=False, env=os.environ)
 
@@ -330,7 +330,7 @@ def test_a_process_killed_in_a_tool_shows_which(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("marked", [True, False])
 @pytest.mark.parametrize("locked", [True, False])
-def test_a_generator_that_is_collected_while_something_is_recorded(tmp_path: Path, marked: bool, locked: bool) -> None:
+def test_a_generator_may_be_collected_during_a_record(tmp_path: Path, marked: bool, locked: bool) -> None:
     """If a thread holds the run's lock, the end is recorded after that thread's record.
 
     Otherwise it is recorded at once.
@@ -342,7 +342,7 @@ def test_a_generator_that_is_collected_while_something_is_recorded(tmp_path: Pat
             running.clear()
             return "value"
 
-    def redact(text: str) -> str:  # called while the lock is held
+    def redact(text: str) -> str:  # this is called while the lock is held
         if text == "the answer":
             running.clear()
         return text
@@ -365,14 +365,14 @@ def test_a_generator_that_is_collected_while_something_is_recorded(tmp_path: Pat
     assert (kinds[-len(ends) :], running) == (ends, [])
 
 
-def test_a_name_in_the_place_of_a_function_is_misuse(recorder: TrajectoryRecorder) -> None:
+def test_a_name_in_place_of_a_function_is_a_misuse(recorder: TrajectoryRecorder) -> None:
     """The error says how to give a name."""
     with pytest.raises(TypeError, match=r"given 'bash', and takes a function.*tool\(name="):
         recorder.tool("bash")  # type: ignore[type-var]
 
 
-def test_a_told_tool_that_fails_passes_its_exception_on(recorder: TrajectoryRecorder) -> None:
-    """The tool call is a block of its own, also in async code."""
+def test_a_failed_tool_block_raises_its_exception(recorder: TrajectoryRecorder) -> None:
+    """A tool call may be recorded by a block, also in async code."""
 
     async def fail() -> None:
         async with recorder.tool_call("bash"):

@@ -13,13 +13,13 @@ class Work:
     is_abandoned = False
 
     def write_pending(self, *, last: bool = False) -> None:
-        """Nothing waits."""
+        """Do nothing, because no write is pending."""
 
     def wait(self) -> None:
         """Do nothing, because this work has no thread."""
 
     def abandoned_by_caller(self) -> None:
-        """Note it."""
+        """Note the call."""
         self.is_abandoned = True
 
     def end_with_run(self) -> None:
@@ -30,8 +30,8 @@ class Owner:
     """An owner of the work."""
 
 
-def test_work_that_lost_its_owner_is_abandoned() -> None:
-    """The work is abandoned with the next record."""
+def test_work_without_its_owner_is_abandoned() -> None:
+    """If the owner was collected, the work is abandoned with the next record."""
     unfinished, work, owner = UnfinishedWork(), Work(), Owner()
     unfinished.hold(work)
     kept = unfinished.watch(work, owner)
@@ -42,8 +42,8 @@ def test_work_that_lost_its_owner_is_abandoned() -> None:
     assert (work.is_abandoned, kept()) == (True, None)
 
 
-def test_released_work_leaves_nothing_to_what_is_held_next() -> None:
-    """Work may have the address in memory of earlier work whose owner was collected."""
+def test_released_work_does_not_affect_later_work() -> None:
+    """Later work may have the same address in memory as work whose owner was collected."""
     unfinished, work, owner = UnfinishedWork(), Work(), Owner()
     unfinished.hold(work)
     kept = unfinished.watch(work, owner)
@@ -51,6 +51,6 @@ def test_released_work_leaves_nothing_to_what_is_held_next() -> None:
     gc.collect()
     unfinished.release(work)
 
-    unfinished.hold(work)  # at the same place
+    unfinished.hold(work)  # at the same address
     unfinished.settle()
     assert (work.is_abandoned, kept()) == (False, None)

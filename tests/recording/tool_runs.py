@@ -1,4 +1,4 @@
-"""Shared by the tests of tools: a model that asks for them, a plain tool, and the recorded facts of both."""
+"""Helpers of the tests of tools: a model that asks for tools, a plain tool, and the recorded facts of both."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def facts(recorder: TrajectoryRecorder, *names: str) -> list[Payload]:
 
 
 def steps(recorder: TrajectoryRecorder) -> list[AgentStep]:
-    """Return the steps of a run whose document equals its journal."""
+    """Return the steps of a run, after a check that its document equals its journal."""
     recorder.save_trajectory()
     trajectory = load(recorder.trajectory_path)
     assert json.loads(recorder.trajectory_path.read_bytes())["agent_steps"] == [
@@ -28,7 +28,7 @@ def steps(recorder: TrajectoryRecorder) -> list[AgentStep]:
 
 
 def ask(recorder: TrajectoryRecorder, *calls: tuple[str, str, str], **answers: str) -> None:
-    """A call with these answers in its request, and these tools requested in its response."""
+    """Make a call with these results in its request, and these tool calls in its response."""
     told = [{"role": "tool", "tool_call_id": name, "content": text} for name, text in answers.items()]
     call(recorder, asked("go", *told, tools=[TOOL]), said(None if calls else "done", calls=calls))
 

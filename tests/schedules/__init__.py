@@ -1,1 +1,1 @@
-"""Random schedules of agents' acts, and the judge that compares each document with its journal."""
+"""Random schedules of agents' acts, and the comparison of each document with its journal."""

@@ -1,7 +1,7 @@
-"""Schedules: what some agents do concurrently, one act after another, and the recorder that records it.
+"""Schedules: the acts of several concurrent agents in sequence, and the recorder that records them.
 
-A schedule is a pure function of a seed: a list of acts, each with an actor, which is a context of its own, and a number
-from which its details are made. Any part of a schedule is one too, which is how a failing one is cut down.
+A schedule is a pure function of a seed: a list of acts, each with an actor, which has its own context, and a number
+from which its details are made. Any part of a schedule is a schedule too, so that a failing schedule can be shortened.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from trace_recorder import TrajectoryRecorder
 from trace_recorder.values.messages import Payload
 
 LARGE = 40_000
-"""So many characters has a text that fills the journal: four of them are read in two parts."""
+"""How many characters a text has that fills the journal: four such texts are read in two parts."""
 WEIGHTS = {
     "call": 8,
     "stream": 6,
@@ -53,7 +53,7 @@ class Act:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The acts in their order. `history` is the form of the document, `large` says whether messages are long."""
+    """The acts in order. `history` is the form of the document, `large` says whether messages are long."""
 
     acts: tuple[Act, ...]
     history: Literal["auto", "inline", "delta"] = "auto"
@@ -61,7 +61,7 @@ class Schedule:
 
 
 def schedule_of(seed: int) -> Schedule:
-    """The schedule of a seed: each has its own likings, so that some do little but open streams."""
+    """Return the schedule of a seed. Each schedule prefers some acts, so that some do little but open streams."""
     random = Random(f"schedule {seed}")
     names = [name for name in WEIGHTS if name in {"call", "stream"} or random.random() < 0.8]
     weights = [WEIGHTS[name] * random.choice((0.3, 1, 1, 3)) for name in names]
@@ -75,7 +75,7 @@ def schedule_of(seed: int) -> Schedule:
 
 
 class Wire(httpx.BaseTransport):
-    """Gives the answer that is ready: bytes, pieces that come when they are read, or an exception."""
+    """A transport that gives the prepared answer: bytes, pieces that come when they are read, or an exception."""
 
     def __init__(self) -> None:
         self.answer: Payload | Iterator[bytes] | Exception = None
@@ -92,7 +92,7 @@ class Wire(httpx.BaseTransport):
 
 @dataclass(slots=True)
 class Stream:
-    """An open response. `said` is its whole text, `heard` whether the talk has the text already."""
+    """An open response. `said` is its whole text, `heard` whether the talk already has the text."""
 
     response: httpx.Response
     pieces: Iterator[bytes]
@@ -118,7 +118,7 @@ class Actor:
 
 
 class Agents:
-    """The agents of one schedule. `act` does one act. `end` closes what is open, after the end of the run."""
+    """The agents of a schedule. `act` does one act. `end` closes everything that is open, after the end of the run."""
 
     def __init__(self, recorder: TrajectoryRecorder, schedule: Schedule) -> None:
         self.recorder = recorder
@@ -206,7 +206,7 @@ class Agents:
                 next(stream.pieces, None)
 
     def _end_stream(self, _: Actor, random: Random) -> None:
-        """Read a stream to its end; or close it; or drop it, which the garbage collector may see later."""
+        """Read a stream to its end, close it, or drop it, so that the garbage collector may find it later."""
         if not self._streams:
             return
         stream = self._streams.pop(random.randrange(len(self._streams)))
@@ -220,7 +220,7 @@ class Agents:
             stream.response.close()
 
     def _by_hand(self, actor: Actor, random: Random) -> None:
-        """A call recorded by hand, also one that was captured, or will be, or is recorded a second time."""
+        """Record a call by hand. It may also be captured before or after, or be recorded by hand a second time."""
         answer = self._answer(random)
         if random.random() < 0.6:
             answer = Said(random.choice(self._said), answer.text, answer.asks if random.random() < 0.5 else ())
@@ -276,7 +276,7 @@ class Agents:
         actor.blocks.append(agent)
 
     def _leave(self, actor: Actor, random: Random) -> None:
-        """Leave the innermost block, by an exception of the agent's too."""
+        """Leave the innermost block, normally or by an exception of the agent."""
         if not actor.blocks:
             return
         block = actor.blocks.pop()
@@ -307,6 +307,6 @@ class Agents:
 
 
 def parts_of(acts: Sequence[Act], size: int) -> Iterator[tuple[Act, ...]]:
-    """The acts without some of them, so many at a time."""
+    """Yield the acts without some of them, this many at a time."""
     for at in range(0, len(acts), size):
         yield (*acts[:at], *acts[at + size :])

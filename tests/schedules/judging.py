@@ -1,6 +1,6 @@
-"""The judge of a schedule: whether the document says what its journal says, in mid-run and at the end.
+"""Compares documents with their journals during a schedule and at its end.
 
-`scripts/schedules` runs one schedule after another until its time is up; the first that fails is cut down.
+`scripts/schedules` runs one schedule after another until its time is up. The first failing schedule is shortened.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from trace_recorder.derive.validate import validate
 from trace_recorder.storage.journal import Journal
 
 PAUSE = 4000
-"""At most so many moments within the package pass between two interruptions,"""
+"""At most this many moments within the package pass between two interruptions,"""
 INTERRUPTIONS = 30
-"""of which there are so many: a document that is written is begun again with each."""
+"""of which there are this many, because a document that is being written is begun again after each."""
 PACKAGE = str(ROOT / "trace_recorder")
 
 Way = Callable[[TrajectoryRecorder, Agents, Schedule], str | None]
-"""How a schedule is done; what it returns is wrong in mid-run."""
+"""A way to run a schedule. It returns the faults during the run."""
 
 
 def one_by_one(recorder: TrajectoryRecorder, agents: Agents, schedule: Schedule) -> str | None:
-    """Every act in its turn, in this thread; wherever the document is saved, it is looked at."""
+    """Run every act in sequence in this thread. Check the document whenever it is saved."""
     for number, act in enumerate(schedule.acts):
         agents.act(act)
         if act.name == "save" and (wrong := disagreement_so_far(recorder)):
@@ -51,7 +51,7 @@ def one_by_one(recorder: TrajectoryRecorder, agents: Agents, schedule: Schedule)
 
 
 def in_threads(recorder: TrajectoryRecorder, _: Agents, schedule: Schedule) -> None:
-    """Run each actor in a thread of its own, with a client of its own."""
+    """Run each actor in a separate thread, with a separate client."""
     actors = {act.actor: Agents(recorder, schedule) for act in schedule.acts}
     with ThreadPoolExecutor(len(actors) or 1) as pool:
         own = ((agents, [act for act in schedule.acts if act.actor == actor]) for actor, agents in actors.items())
@@ -63,7 +63,7 @@ def in_threads(recorder: TrajectoryRecorder, _: Agents, schedule: Schedule) -> N
 
 
 def interrupted(recorder: TrajectoryRecorder, agents: Agents, schedule: Schedule) -> str | None:
-    """Run the actors one by one, with a signal handler that also records, again and again inside the package."""
+    """Run the actors in sequence, with a signal handler that also records, again and again within the package."""
     busy = Agents(recorder, schedule)
     random = Random(len(schedule.acts))
     left, more = random.randrange(PAUSE), INTERRUPTIONS
@@ -134,7 +134,7 @@ def problems_at_every_record(schedule: Schedule, directory: Path) -> list[str]:
 
 
 class EveryRecord:
-    """Takes the document that is there each time that a record has been written."""
+    """Reads the document each time after a record has been written."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -147,7 +147,7 @@ class EveryRecord:
                 self._seen.append(document)
 
     def problems(self) -> list[str]:
-        """Return the faults of the documents that were seen, in their order."""
+        """Return the faults of the documents that were read, in order."""
         lines = self._path.with_suffix(".jsonl").read_bytes().splitlines(keepends=True)
         complaints, last = [], 0
         for data in self._seen:
@@ -181,7 +181,9 @@ def disagreement_so_far(recorder: TrajectoryRecorder) -> str | None:
 
 
 def tried(schedule: Schedule, way: Way | None = one_by_one) -> list[str]:
-    """Do the same in a temporary directory; an exception is a problem too. Without a way, check at every record."""
+    """Do the same in a temporary directory. An exception is a problem too. Without a way of running, check at every
+    record.
+    """
     directory = Path(tempfile.mkdtemp(prefix="schedule-"))
     try:
         return problems(schedule, directory, way) if way else problems_at_every_record(schedule, directory)
@@ -192,7 +194,7 @@ def tried(schedule: Schedule, way: Way | None = one_by_one) -> list[str]:
 
 
 def shrunk(schedule: Schedule, way: Way | None = one_by_one) -> Schedule:
-    """A part of a schedule that fails as well, without any act that it does not need."""
+    """Return a failing part of a schedule without any act that is not needed for the failure."""
     size = len(schedule.acts) // 2
     while size:
         smaller = next(
@@ -207,7 +209,7 @@ def shrunk(schedule: Schedule, way: Way | None = one_by_one) -> Schedule:
 
 
 def main() -> None:
-    """Read the arguments; exit 1 where any schedule failed."""
+    """Run the command line. Exit with 1 if a schedule failed."""
     parser = argparse.ArgumentParser(prog="scripts/schedules")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=0, help="the first one")

@@ -1,4 +1,4 @@
-"""Random schedules for a short time, each document compared with its journal; `scripts/schedules` runs for longer."""
+"""Random schedules for a short time, each document compared with its journal. `scripts/schedules` runs for longer."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ FOUND = (24, 42, 120, 131, 172, 181, 268, 299)
 
 
 @pytest.mark.parametrize("seed", [*range(8), *FOUND])
-def test_a_document_says_what_its_journal_says(tmp_path: Path, seed: int) -> None:
-    """Each save is checked while calls are open, and the end, where validate finds nothing."""
+def test_a_document_equals_its_journal(tmp_path: Path, seed: int) -> None:
+    """Each save is checked while calls are open, and at the end, where `validate` finds nothing."""
     assert problems(schedule_of(seed), tmp_path) == []
 
 
 @pytest.mark.parametrize("seed", [1000, 1001, 329, 389])
-def test_it_does_where_everything_is_read_a_second_time(tmp_path: Path, seed: int) -> None:
+def test_a_document_equals_its_journal_if_everything_is_read_twice(tmp_path: Path, seed: int) -> None:
     """The result is the same if no call's records are kept in memory."""
     assert problems(schedule_of(seed), tmp_path, limits=DocumentLimits(kept_bytes=0)) == []
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_at_every_record_the_document_is_that_of_an_earlier_one(tmp_path: Path, seed: int) -> None:
+def test_each_document_equals_an_earlier_state_of_the_journal(tmp_path: Path, seed: int) -> None:
     """Every document is valid, says how many records it covers, and never covers fewer.
 
     `scripts/schedules --every-record` tries more.
@@ -45,8 +45,8 @@ def test_at_every_record_the_document_is_that_of_an_earlier_one(tmp_path: Path, 
 
 @pytest.mark.parametrize("way", ["in threads", "interrupted"])
 @pytest.mark.parametrize("seed", range(3))
-def test_it_does_where_several_record_at_once(tmp_path: Path, way: str, seed: int) -> None:
-    """The threads run at the same time, and a signal handler records inside other records."""
+def test_a_document_equals_its_journal_if_several_record_at_once(tmp_path: Path, way: str, seed: int) -> None:
+    """The threads run at the same time, and a signal handler records within other records."""
     assert problems(schedule_of(seed), tmp_path, WAYS[way]) == []
 
 
@@ -66,7 +66,7 @@ def _chunk(identity: str) -> bytes:
     return f"data: {json.dumps(event)}\n\ndata: [DONE]\n\n".encode()
 
 
-def test_a_call_that_was_told_of_twice_while_its_stream_was_open_stands_once(tmp_path: Path) -> None:
+def test_a_call_recorded_twice_during_its_stream_is_shown_once(tmp_path: Path) -> None:
     """The stream outlives many later calls. A tool that ran for the copy belongs to the captured call or to none."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     recorder.record_agent_step(1, "thinking")
@@ -86,8 +86,8 @@ def test_a_call_that_was_told_of_twice_while_its_stream_was_open_stands_once(tmp
     assert ids == ["r1", *(f"s{number}" for number in range(16))]
 
 
-def test_a_call_that_is_found_at_the_end_of_a_stream_is_shown_in_its_step(tmp_path: Path) -> None:
-    """When the stream ends only one of two calls of a name remains: the tool ran for that call."""
+def test_a_call_found_at_the_end_of_a_stream_is_shown_in_its_step(tmp_path: Path) -> None:
+    """When the stream ends only one of two calls with the same name remains, so the tool ran for that call."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     response = _open(recorder, _chunk("r1"))
     call(recorder, asked("a"), said(None, identity="r2", calls=[("c1", "bash", "{}"), ("c2", "bash", "{}")]))
@@ -105,8 +105,8 @@ def test_a_call_that_is_found_at_the_end_of_a_stream_is_shown_in_its_step(tmp_pa
     assert [tool_call.call_id for tool_call in step.tool_calls] == ["c2"]
 
 
-def test_an_answer_that_is_tried_again_is_read_as_it_came(tmp_path: Path) -> None:
-    """A tool before the second answer knows the calls of the first answer, however late both are read."""
+def test_an_answer_with_a_second_attempt_is_read_in_order(tmp_path: Path) -> None:
+    """A tool before the second answer belongs to a call of the first answer, however late both are read."""
     identity = {"interaction_id": "llm_1", "api": "openai-chat", "provider": "p", "model": "m"}
 
     def answered(attempt: int) -> tuple[str, Payload]:

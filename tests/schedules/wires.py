@@ -1,4 +1,4 @@
-"""Requests and answers in five dialects: a talk as a request, a model's answer as bytes, whole and streamed."""
+"""Requests and answers in five dialects: a talk as a request, and a model's answer as bytes, whole and streamed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trace_recorder.values.messages import Payload
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A tool call that a model asks for."""
+    """A tool call of a model."""
 
     identity: str
     name: str
@@ -21,7 +21,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """An entry of a talk: a user's text, a model's answer, or a tool's result (then `asks` has its call)."""
+    """An entry of a talk: a user's text, a model's answer, or a tool result (then `asks` has its call)."""
 
     role: str
     text: str
@@ -30,7 +30,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A model's answer: the response's id, a text, and the tools that it asks for."""
+    """A model's answer: the response's id, a text, and the tool calls."""
 
     identity: str
     text: str
@@ -43,7 +43,9 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """An address, with one for streams; the body of a request; a whole answer; the pieces of a streamed one."""
+    """A dialect: its URL, the URL for streams, the body of a request, a whole answer, and the pieces of a streamed
+    answer.
+    """
 
     url: str
     streaming: str

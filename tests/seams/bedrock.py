@@ -1,4 +1,4 @@
-"""Shared by the tests of Bedrock: a question, keys, and the recorded calls of a run."""
+"""Helpers of the tests of Bedrock: a question, keys, and the recorded calls of a run."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ KEYS = {
 
 
 def only_call(path: Path) -> LLMInteraction:
-    """Return the one interaction of a run."""
+    """Return the only interaction of a run."""
     [call] = load(path).llm_interactions
     return call
 
 
 def lines_on_file(path: Path) -> str:
-    """Return the text of the stream of a run, as it is on file."""
+    """Return the recorded text of the only stream of a run."""
     records = map(json.loads, path.with_suffix(".jsonl").read_text().splitlines())
     parts = [record["data"] for record in records if record["kind"] == "llm_stream"]
     assert {part["framing"] for part in parts} == {"aws-eventstream"}

@@ -1,6 +1,5 @@
-"""Callers of a model by each HTTP library that is not httpx, and what such a caller gets, in every detail.
-
-aiohttp is in an environment of its own, where the other libraries are not tried again.
+"""Callers of a model by each HTTP library other than httpx, and the result of such a caller in every detail. aiohttp
+has its own environment, where the other libraries are not tested again.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ Heard = Callable[[Payload], None]
 ASK = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
 TIMEOUT_SECONDS = 60.0
 IMPATIENT_SECONDS = 0.3
-"""How long a caller waits who is to give up."""
+"""How many seconds a caller waits who is meant to give up."""
 
 
 @dataclass
@@ -33,22 +32,22 @@ class Outcome:
     raised: Payload = None
 
     def hear(self, piece: Payload) -> None:
-        """Take a piece."""
+        """Add a piece to the outcome."""
         self.got.append((type(piece).__name__, piece))
 
     def joined(self) -> Outcome:
-        """Return the outcome with all bytes as one piece: where pieces end depends on the network."""
+        """Return the outcome with all bytes as one piece, because the network decides where pieces end."""
         others = [piece for piece in self.got if piece[0] != "bytes"]
         return Outcome([*others, b"".join(piece for kind, piece in self.got if kind == "bytes")], self.raised)
 
 
 class Library:
-    """An HTTP library: it makes clients, and calls a model in each way in which a call can end."""
+    """An HTTP library: it creates clients, and calls a model with each possible end of the call."""
 
     name = ""
 
     def client(self) -> Payload:
-        """Make a client. The caller closes it."""
+        """Return a new client, which the caller closes."""
         raise NotImplementedError
 
     def close(self, client: Payload) -> None:
@@ -56,7 +55,7 @@ class Library:
         client.close()
 
     def ask(self, client: Payload, url: str, way: str, hear: Heard) -> None:
-        """Call a model in one way, and return the outcome."""
+        """Call a model in the given way, and return the outcome."""
         raise NotImplementedError
 
     def post(self, client: Payload, url: str, body: bytes) -> bytes:
@@ -226,6 +225,6 @@ def timeout_of(way: str) -> float:
 KINDS: tuple[type[Library], ...] = (Aiohttp,) if find_spec("aiohttp") else (Requests, Urllib3)
 LIBRARIES: dict[str, type[Library]] = {kind.name: kind for kind in KINDS}
 WHOLE = ("whole", "impatient")
-"""Ways to ask for a whole answer; an impatient caller gives up soon."""
+"""Ways to ask for a whole answer. An impatient caller gives up soon."""
 WAYS = ("whole", "lines", "pieces", "read", "closed", "left")
-"""A whole answer; a stream that is read by lines, by pieces, by reads, closed by the caller, or left."""
+"""A whole answer; a stream that is read by lines, by pieces, by single reads, closed by the caller, or left."""

@@ -1,4 +1,4 @@
-"""Frames of AWS's event stream, made without the package, and streams of Bedrock in them."""
+"""Frames of AWS's event stream, made without AWS's package, and streams of Bedrock in them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TYPE = {"content-type": "application/vnd.amazon.eventstream"}
 
 
 def frame(name: str, payload: Payload, kind: str = "event", more: dict[str, str] | None = None) -> bytes:
-    """Return one frame, with more headers if they are given."""
+    """Return a frame, with additional headers if given."""
     headers = {f":{kind}-type": name, ":content-type": "application/json", ":message-type": kind, **(more or {})}
     packed = b"".join(
         struct.pack(">B", len(key)) + key + b"\x07" + struct.pack(">H", len(value)) + value
@@ -28,13 +28,13 @@ def frame(name: str, payload: Payload, kind: str = "event", more: dict[str, str]
 
 
 def wrapped(event: Payload) -> bytes:
-    """Return the frame in which InvokeModel sends an event of the model's own."""
+    """Return the frame in which InvokeModel sends an event of the model."""
     inner = base64.b64encode(json.dumps(event).encode()).decode()
     return frame("chunk", {"bytes": inner, "p": "abcd"})
 
 
 def cut(frames: list[bytes], size: int) -> Answer:
-    """Return the answer with these frames, in chunks of a size."""
+    """Return the answer with these frames, in chunks of this size."""
     data = b"".join(frames)
     return Answer([data[at : at + size] for at in range(0, len(data), size)], 200, TYPE)
 
@@ -82,4 +82,4 @@ WHOLE = {
     "stopReason": "end_turn",
     "usage": {"inputTokens": 3, "outputTokens": 2, "totalTokens": 5},
 }
-"""An answer of Converse that is no stream."""
+"""An answer of Converse without streaming."""

@@ -1,4 +1,4 @@
-"""The test suites of the HTTP libraries themselves, without and with recording: the same tests fail, if any.
+"""Runs the HTTP libraries' own test suites without and with recording: the same tests must fail, if any.
 
     python -m tests.seams.own_suites urllib3 [MORE ARGUMENTS FOR PYTEST]
 
@@ -44,7 +44,7 @@ SUITES = {
         *("tests/test_proxy.py", "tests/test_response.py", "-k", "asyncio"),
     ),
 }
-"""By a library: the parts of its suite that send requests by it, and options of pytest that they need."""
+"""By library: the parts of its suite that send requests by the library, and the needed options of pytest."""
 RECORDING = "TRACE_RECORDER_OWN_SUITE"
 """The variable that names the run of the suite."""
 
@@ -69,7 +69,7 @@ def run(library: str, source: Path, recorded: Path | None, more: list[str]) -> d
     """Run a suite. Return the names of its tests by how they ended."""
     report = source / f"{'plain' if recorded is None else 'recorded'}.xml"
     command = [sys.executable, "-m", "pytest", "-q", f"--junit-xml={report}"]
-    environment = {**os.environ, "PYTHONPATH": str(source)}  # its package `tests` is another than ours
+    environment = {**os.environ, "PYTHONPATH": str(source)}  # its package `tests` is a different one than ours
     if recorded is not None:
         environment[RECORDING] = str(recorded)
     (source / "tests_of_recorder.py").write_text(Path(__file__).read_text(encoding="utf-8"), encoding="utf-8")
@@ -85,7 +85,7 @@ def run(library: str, source: Path, recorded: Path | None, more: list[str]) -> d
 
 
 def unpacked(library: str, directory: Path) -> Path:
-    """Return the directory of the source distribution of the version that is installed."""
+    """Return the directory of the source distribution of the installed version."""
     asked = f"{library}=={version(library)}"
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", library]
     subprocess.run([*pip, "--dest", str(directory), asked], check=True)
@@ -94,13 +94,13 @@ def unpacked(library: str, directory: Path) -> Path:
         file.extractall(directory, filter="data")
     [source] = [one for one in directory.iterdir() if one.is_dir()]
     package = source / library
-    if package.is_dir():  # it has no compiled parts, so the installed package is to be tested
+    if package.is_dir():  # the directory has no compiled parts, so the installed package is to be tested
         package.rename(source / "not-imported")
     return source
 
 
 def main(library: str, *more: str) -> int:
-    """Print the counts of both runs, and the tests that fail with recording only, twice. Return the exit code."""
+    """Print the counts of both runs, and the tests that fail twice only with recording. Return the exit code."""
     with tempfile.TemporaryDirectory() as directory:
         source = unpacked(library, Path(directory))
         alone = run(library, source, None, [*more])

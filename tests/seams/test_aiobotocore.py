@@ -1,4 +1,4 @@
-"""Bedrock by the real aiobotocore, over aiohttp and over httpx: the server's bytes are recorded."""
+"""Bedrock through the real aiobotocore, over aiohttp and over httpx: the server's bytes are recorded."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from trace_recorder.dialects.stream_framing import encode_line
 
 aiobotocore = pytest.importorskip("aiobotocore.session", reason="aiobotocore has an environment of its own")
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # a stream that is not read to its end leaves its connection
+    # A stream that is not read to its end leaves its connection open.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 Payload = Any
@@ -32,7 +33,7 @@ each_transport = pytest.mark.parametrize("transport", TRANSPORTS)
 
 @asynccontextmanager
 async def bedrock(url: str, transport: str = "aiohttp") -> AsyncIterator[Payload]:
-    """A client that sends by one of the two libraries."""
+    """Yield a client that sends by one of the two libraries."""
     kind = {"aiohttp": "httpsession.AIOHTTPSession", "httpx": "httpxsession.HttpxSession"}[transport]
     module, _, name = kind.partition(".")
     session_class = getattr(import_module(f"aiobotocore.{module}"), name)
@@ -66,8 +67,8 @@ def called(url: str, call: Callable[[Payload], Payload], bind: Callable[[Payload
     return asyncio.run(work())
 
 
-def test_a_stream_of_converse_is_on_file(tmp_path: Path) -> None:
-    """The caller gets the stream's events, wherever it is cut, and the frames can be made again."""
+def test_a_stream_of_converse_is_recorded(tmp_path: Path) -> None:
+    """The caller gets the stream's events, wherever the stream is cut, and the frames can be built again."""
     path = tmp_path / "a.json"
     with serving(cut(CONVERSE, 1)) as server:
         alone = called(server.url, streamed, lambda _: None, "aiohttp")
@@ -89,8 +90,8 @@ def test_a_stream_of_converse_is_on_file(tmp_path: Path) -> None:
         assert b"".join(map(encode_line, lines_on_file(path).splitlines())) == b"".join(CONVERSE)
 
 
-def test_a_stream_of_a_model_s_own_events(tmp_path: Path) -> None:
-    """InvokeModel's stream over aiohttp is read as Anthropic's own."""
+def test_a_stream_of_invoke_model_is_recorded(tmp_path: Path) -> None:
+    """InvokeModel's stream over aiohttp is read like Anthropic's own."""
 
     async def events(client: Payload) -> list[Payload]:
         answer = await client.invoke_model_with_response_stream(
@@ -107,8 +108,8 @@ def test_a_stream_of_a_model_s_own_events(tmp_path: Path) -> None:
 
 
 @each_transport
-def test_a_whole_answer(tmp_path: Path, transport: str) -> None:
-    """The answer is recorded once, with either library, with the request that the server got."""
+def test_a_whole_answer_is_recorded_once(tmp_path: Path, transport: str) -> None:
+    """The answer is recorded with either library, with the request that the server got."""
     with serving(plain(WHOLE)) as server, TrajectoryRecorder(tmp_path / "a.json", strict=True) as recorder:
         message = called(server.url, asked, recorder.wrap, transport)
     call = only_call(tmp_path / "a.json")
@@ -150,8 +151,8 @@ def test_unwrap_restores_a_client(tmp_path: Path, transport: str) -> None:
     assert (len(server.requests), len(load(tmp_path / "a.json").llm_interactions)) == (2, 1)
 
 
-def test_what_ends_a_stream_early(tmp_path: Path) -> None:
-    """An exception in a frame and a cancelled read: the caller gets each, and each is the error of its call."""
+def test_an_early_end_of_a_stream_is_recorded(tmp_path: Path) -> None:
+    """The caller gets an exception in a frame, or a cancelled read, and each is the error of its call."""
 
     async def cancelled(client: Payload) -> None:
         async def read() -> None:
@@ -186,7 +187,7 @@ def test_what_ends_a_stream_early(tmp_path: Path) -> None:
 
 @each_transport
 def test_a_replay_answers_a_whole_call(tmp_path: Path, transport: str) -> None:
-    """A replay answers over both libraries, for clients made before, wrapped clients, and a whole process."""
+    """A replay answers over both libraries, for earlier clients, wrapped clients, and a whole process."""
     path = tmp_path / "run.json"
     with serving(plain(WHOLE)) as server, TrajectoryRecorder(path, strict=True) as recorder:
         came = called(server.url, asked, recorder.wrap, transport)

@@ -1,4 +1,4 @@
-"""Cases of aiohttp alone: reads that are cancelled, long streams, keys of a session."""
+"""Cases of aiohttp only: cancelled reads, long streams, and keys of a session."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Payload = Any
 
 
 def recorded(path: Path, answer: Answer, act: Callable[[Payload, str], Awaitable[None]]) -> LLMInteraction:
-    """Act with a wrapped session, and return the interaction that is on file."""
+    """Run an act with a wrapped session, and return the recorded interaction."""
 
     async def work(url: str) -> None:
         async with aiohttp.ClientSession() as session:
@@ -31,8 +31,8 @@ def recorded(path: Path, answer: Answer, act: Callable[[Payload, str], Awaitable
     return call
 
 
-def test_a_caller_reads_on_after_a_read_that_was_cancelled(tmp_path: Path) -> None:
-    """A timeout around one read loses nothing, for the caller and on file."""
+def test_a_caller_reads_on_after_a_cancelled_read(tmp_path: Path) -> None:
+    """A timeout around a read loses no data, for the caller and in the file."""
     lines: list[bytes] = []
 
     async def act(session: Payload, url: str) -> None:
@@ -50,8 +50,8 @@ def test_a_caller_reads_on_after_a_read_that_was_cancelled(tmp_path: Path) -> No
     assert (call.response.content, call.complete, call.error) == ("onetwo", True, None)
 
 
-def test_a_cancelled_call_is_recorded_as_such(tmp_path: Path) -> None:
-    """The read was cancelled and the response closed: the cancellation is the call's error."""
+def test_a_cancelled_call_is_recorded_as_cancelled(tmp_path: Path) -> None:
+    """The read was cancelled and the response closed. The cancellation is the call's error."""
 
     async def act(session: Payload, url: str) -> None:
         async def read() -> None:
@@ -69,8 +69,8 @@ def test_a_cancelled_call_is_recorded_as_such(tmp_path: Path) -> None:
     assert call.error.type.endswith("CancelledError")
 
 
-def test_a_cancellation_of_the_agents_own_passes_as_it_is(tmp_path: Path) -> None:
-    """The exception's class has a constructor of its own."""
+def test_a_cancellation_by_the_agent_s_own_exception_passes_unchanged(tmp_path: Path) -> None:
+    """The exception's class has its own constructor."""
 
     class CancelledError(asyncio.CancelledError):
         def __init__(self, *, why: str) -> None:
@@ -90,8 +90,8 @@ def test_a_cancellation_of_the_agents_own_passes_as_it_is(tmp_path: Path) -> Non
     assert (call.response.content, call.complete) == ("one", False)
 
 
-def test_a_long_stream_is_whole(tmp_path: Path) -> None:
-    """A thread assembles it after the caller has read it to its end."""
+def test_a_long_stream_is_complete(tmp_path: Path) -> None:
+    """A thread joins the stream after the caller has read it to its end."""
 
     async def act(session: Payload, url: str) -> None:
         async with session.post(url, json={**ASK, "stream": True}) as response:
@@ -105,7 +105,7 @@ def test_a_long_stream_is_whole(tmp_path: Path) -> None:
 
 
 def test_a_key_of_the_session_is_learned(tmp_path: Path) -> None:
-    """A key among the headers of the session is masked where the answer echoes it."""
+    """A key in the session's headers is masked where the answer repeats it."""
     choice = {"index": 0, "message": {"role": "assistant", "content": "It is Opaque-K3y9."}, "finish_reason": "stop"}
     path = tmp_path / "a.json"
 

@@ -1,4 +1,4 @@
-"""Bedrock by the real boto3, and by Anthropic's client for it: the server's bytes are recorded."""
+"""Bedrock through the real boto3, and through Anthropic's client for it: the server's bytes are recorded."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from trace_recorder.dialects.stream_framing import encode_line
 boto3 = pytest.importorskip("boto3", reason="boto3 has an environment of its own")
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # botocore leaves the socket of a stream that breaks off
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # botocore leaves the socket of a broken stream open
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 Payload = Any
 
 
 def bedrock(url: str, **more: Payload) -> Payload:
-    """Make a client."""
+    """Return a new client."""
     return boto3.client("bedrock-runtime", endpoint_url=url, region_name="us-east-1", **KEYS, **more)
 
 
 @contextmanager
 def recorded(path: Path, *answers: Answer) -> Iterator[tuple[Payload, Server]]:
-    """A wrapped client, its server, and a run in `path`."""
+    """Yield a wrapped client, its server, and the path of a run."""
     with serving(*answers) as server, TrajectoryRecorder(path, strict=True) as recorder:
         yield recorder.wrap(bedrock(server.url)), server
 
 
 @pytest.mark.parametrize("size", [1, 7, 10_000])
-def test_a_stream_of_converse_is_on_file(tmp_path: Path, size: int) -> None:
-    """botocore and the recording read the same from any chunks, and the frames can be rebuilt."""
+def test_a_stream_of_converse_is_recorded(tmp_path: Path, size: int) -> None:
+    """botocore and the recorder read the same from any chunks, and the frames can be built again."""
     path = tmp_path / "a.json"
     with recorded(path, cut(CONVERSE, size)) as (client, _):
         answer = client.converse_stream(modelId=MODEL, messages=ASK, system=[{"text": "Be brief."}])
@@ -62,7 +62,7 @@ def test_a_stream_of_converse_is_on_file(tmp_path: Path, size: int) -> None:
     assert load(path).metrics["total_input_tokens"] == 10
 
 
-def test_a_whole_answer_of_converse(tmp_path: Path) -> None:
+def test_a_whole_answer_of_converse_is_recorded(tmp_path: Path) -> None:
     """The body is recorded unchanged, and its parameters and tools are read."""
     body = {
         "output": {"message": {"role": "assistant", "content": [{"text": "hi"}]}},
@@ -84,8 +84,8 @@ def test_a_whole_answer_of_converse(tmp_path: Path) -> None:
     assert call.parameters["inferenceConfig"] == {"maxTokens": 5}
 
 
-def test_a_stream_of_a_model_s_own_events(tmp_path: Path) -> None:
-    """InvokeModel wraps the events in base64: they are recorded as JSON, so that their text is masked and joined."""
+def test_a_stream_of_invoke_model_is_recorded(tmp_path: Path) -> None:
+    """InvokeModel wraps the events in base64. They are recorded as JSON, so that their text is masked and joined."""
     path = tmp_path / "a.json"
     model = "anthropic.claude-sonnet-4-v1:0"
     body = {"anthropic_version": "bedrock-2023-05-31", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
@@ -114,7 +114,7 @@ def test_a_stream_of_a_model_s_own_events(tmp_path: Path) -> None:
     ],
     ids=["Llama", "Titan", "Mistral", "Nova"],
 )
-def test_bodies_of_other_makers(
+def test_bodies_of_other_model_makers_are_read(
     tmp_path: Path, body: Payload, answer: Payload, prompt: str, content: str, tokens: int | None
 ) -> None:
     """The prompts, completions and counts of other makers are read."""
@@ -126,8 +126,8 @@ def test_bodies_of_other_makers(
     assert (call.response.content, call.response.usage.input_tokens) == (content, tokens)
 
 
-def test_a_stream_that_carries_an_exception(tmp_path: Path) -> None:
-    """The received part is recorded, and the exception that botocore raises."""
+def test_a_stream_with_an_exception_is_recorded(tmp_path: Path) -> None:
+    """The received part is recorded with the exception that botocore raises."""
     failed = frame("throttlingException", {"message": "Too many requests."}, "exception")
     with recorded(tmp_path / "a.json", cut([*CONVERSE[:7], failed], 9)) as (client, _):
         stream = client.converse_stream(modelId=MODEL, messages=ASK)["stream"]
@@ -148,8 +148,8 @@ def test_a_stream_that_carries_an_exception(tmp_path: Path) -> None:
     ],
     ids=["exception", "error"],
 )
-def test_a_stream_of_a_model_s_own_events_that_fails(tmp_path: Path, failure: bytes) -> None:
-    """The error is the call's, and the frames can be rebuilt."""
+def test_a_failing_stream_of_invoke_model_is_recorded(tmp_path: Path, failure: bytes) -> None:
+    """The error is the call's, and the frames can be built again."""
     path = tmp_path / "a.json"
     with recorded(path, cut([*CLAUDE[:4], failure], 9)) as (client, _):
         answer = client.invoke_model_with_response_stream(modelId="anthropic.claude-3", body=b'{"messages":[]}')
@@ -163,8 +163,8 @@ def test_a_stream_of_a_model_s_own_events_that_fails(tmp_path: Path, failure: by
     assert b"".join(map(encode_line, lines_on_file(path).splitlines())) == b"".join([*CLAUDE[:4], failure])
 
 
-def test_what_is_no_frame_is_said(tmp_path: Path) -> None:
-    """A stream that breaks off being frames is incomplete; botocore's own error passes."""
+def test_a_stream_that_stops_being_frames_is_incomplete(tmp_path: Path) -> None:
+    """The caller gets botocore's own error."""
     answer = Answer([CONVERSE[0], b"x" * 40], 200, TYPE)
     with serving(answer) as server, TrajectoryRecorder(tmp_path / "a.json") as recorder:
         client = recorder.wrap(bedrock(server.url))
@@ -173,7 +173,7 @@ def test_what_is_no_frame_is_said(tmp_path: Path) -> None:
     assert only_call(tmp_path / "a.json").complete is False
 
 
-def test_no_key_is_on_file(tmp_path: Path) -> None:
+def test_no_key_is_in_the_files(tmp_path: Path) -> None:
     """No file has parts of the signature, the session's token, or a key that the model streams in pieces."""
     path = tmp_path / "a.json"
     key = "sk-ant-api03-" + "Ab3dEf6hIj9k" * 7
@@ -187,10 +187,10 @@ def test_no_key_is_on_file(tmp_path: Path) -> None:
     assert not [value for value in (*KEYS.values(), "AWS4-HMAC-SHA256", key[13:60]) if value in text]
 
 
-def test_anthropic_s_client_for_bedrock(tmp_path: Path) -> None:
+def test_anthropic_s_client_for_bedrock_is_recorded(tmp_path: Path) -> None:
     """The client uses the same protocol over httpx.
 
-    It is wrapped, recorded, and replayed with frames made from the lines.
+    It is wrapped, recorded, and replayed with frames built from the lines.
     """
     anthropic = pytest.importorskip("anthropic")
     path = tmp_path / "a.json"
@@ -261,7 +261,7 @@ def test_a_replay_answers_boto3(tmp_path: Path, name: str) -> None:
 
 
 def test_a_masked_stream_is_replayed_as_frames(tmp_path: Path) -> None:
-    """botocore accepts the frames that have a mask where a key was."""
+    """botocore accepts frames in which a mask replaces a key."""
     key = "sk-ant-api03-" + "Ab3dEf6hIj9k" * 7
     pieces = [*CONVERSE[:5], delta(1, text=f"It is {key}."), *CONVERSE[-2:]]
 
@@ -281,7 +281,7 @@ def test_a_masked_stream_is_replayed_as_frames(tmp_path: Path) -> None:
     assert key not in again
 
 
-def test_a_fork_of_signed_requests(tmp_path: Path) -> None:
+def test_a_fork_refuses_changes_of_signed_requests(tmp_path: Path) -> None:
     """An unchanged request is sent. A changed request is refused, because its signature would be wrong."""
     call, answer = CALLS["converse"]
     with recorded(tmp_path / "run.json", answer) as (client, _):
@@ -299,8 +299,8 @@ def test_a_fork_of_signed_requests(tmp_path: Path) -> None:
     assert only_call(tmp_path / "fork.json").response.content == "hi"
 
 
-def test_rotating_headers_cost_nothing(tmp_path: Path) -> None:
-    """The date, the signature and the id of an attempt are in no record: equal calls have equal requests on file."""
+def test_rotating_headers_are_not_recorded(tmp_path: Path) -> None:
+    """The date, the signature and the id of an attempt are in no record, so equal calls have equal requests."""
     with recorded(tmp_path / "run.json", plain(WHOLE)) as (client, server):
         for _ in range(3):
             client.converse(modelId=MODEL, messages=ASK)

@@ -1,4 +1,4 @@
-"""Failures, signals and many agents at once, by every HTTP library that is not httpx."""
+"""Failures, signals and many agents at once, through every HTTP library other than httpx."""
 
 from __future__ import annotations
 
@@ -33,11 +33,13 @@ Payload = Any
 AGENTS = 12
 each_library = pytest.mark.parametrize("kind", LIBRARIES.values(), ids=LIBRARIES)
 NOT_PASSED = {"wrap the stream", "find a decoder", "decode"}
-"""Places of recording that these answers do not pass: they are not encoded, and these libraries have no transports."""
+"""Places of recording that these answers do not pass, because they are not encoded and these libraries have no
+transports.
+"""
 
 
 def caused_by(error: BaseException | None, kind: type[BaseException]) -> bool:
-    """Whether an exception, or one that it came from, is of a class: the libraries wrap some in their own."""
+    """Return whether an exception, or a cause of it, is of a class, because the libraries wrap some exceptions."""
     return kind in [one for one, *_ in in_all(error)]
 
 
@@ -83,7 +85,7 @@ SEAMS = ("aiohttp_sessions", "urllib3_pools", "method_seams", "method_slots", "/
 @each_library
 @pytest.mark.parametrize("way", ["whole", "lines"])
 def test_no_exception_of_a_handler_is_swallowed(tmp_path: Path, kind: type[Library], way: str) -> None:
-    """Wherever in a seam an alarm's exception comes, it reaches the agent; the next call is whole."""
+    """An alarm's exception may come anywhere in a seam. It reaches the agent, and the next call is complete."""
     path = tmp_path / "run.json"
     library = kind()
     with serving(ANSWERS[way][0]) as server, TrajectoryRecorder(path) as recorder:
@@ -112,7 +114,8 @@ def test_no_exception_of_a_handler_is_swallowed(tmp_path: Path, kind: type[Libra
         act()
         places = [place for place in sorted(places_of(act)) if place[0].removesuffix(".py").endswith(SEAMS)]
         swallowed = [place for place in places if swallows(place)]
-        assert (bound_here.get(), request_in_progress.get()) == (None, None)  # else calls of other clients are lost
+        # Otherwise calls of other clients would be lost.
+        assert (bound_here.get(), request_in_progress.get()) == (None, None)
         act()
         library.close(client)
     last = load(path).llm_interactions[-1]
@@ -124,7 +127,7 @@ def test_no_exception_of_a_handler_is_swallowed(tmp_path: Path, kind: type[Libra
 
 
 def asked_and_told(path: Path) -> list[Payload]:
-    """Return the recorded questions, and the answer to each."""
+    """Return the recorded questions, each with its answer."""
     calls = load(path).llm_interactions
     return [(call.input_messages[0].content, call.response.content, call.complete) for call in calls]
 
@@ -135,7 +138,7 @@ def question(agent: int, number: int) -> Payload:
 
 
 def by_threads(kind: type[Library], url: str, directory: Path) -> None:
-    """Run agents that share a client, each in a thread with a recorder of its own."""
+    """Run agents that share a client, each in a thread with its own recorder."""
     library = kind()
     client = wrap(library.client())
     begin = Barrier(AGENTS)
@@ -153,7 +156,7 @@ def by_threads(kind: type[Library], url: str, directory: Path) -> None:
 
 
 def by_tasks(url: str, directory: Path) -> None:
-    """Run agents that share a session of aiohttp, each in a task with a recorder of its own."""
+    """Run agents that share an aiohttp session, each in a task with its own recorder."""
 
     async def work(session: Payload, agent: int) -> None:
         async with TrajectoryRecorder(directory / f"{agent}.json", strict=True):
@@ -172,7 +175,7 @@ def by_tasks(url: str, directory: Path) -> None:
 
 
 @each_library
-def test_many_agents_on_one_client(tmp_path: Path, kind: type[Library]) -> None:
+def test_many_agents_with_one_client_are_separate(tmp_path: Path, kind: type[Library]) -> None:
     """Each agent has its own calls in its own file, in order, and no call is lost."""
     answer = stream(CHAT_STREAM[0], 0.01, *CHAT_STREAM[1:])
     with serving(answer) as server:
@@ -190,8 +193,8 @@ def test_many_agents_on_one_client(tmp_path: Path, kind: type[Library]) -> None:
 
 @pytest.mark.skipif("aiohttp" not in LIBRARIES, reason="aiohttp has an environment of its own")
 @pytest.mark.parametrize("moment", ["before the answer", "in the stream"])
-def test_a_task_that_is_cancelled(tmp_path: Path, moment: str) -> None:
-    """The cancellation passes as asyncio's own, and is the error of the call."""
+def test_a_cancelled_task_is_recorded(tmp_path: Path, moment: str) -> None:
+    """The cancellation reaches the caller as asyncio's own, and is the error of the call."""
     silent = stream(chat_chunk("one"), SILENCE)
     late = UNANSWERED
 

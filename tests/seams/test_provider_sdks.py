@@ -1,6 +1,6 @@
 """SDKs of other providers, and LiteLLM over each of its transports: recorded once, and unchanged for their users.
 
-They are installed by `nox -s seams`; where one is missing, its cases skip.
+They are installed by `nox -s seams`. The cases of a missing SDK are skipped.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ TOLD_EVENTS = [
 WHOLE, STREAM, COHERE = plain(CHAT), stream(*CHAT_STREAM), plain(TOLD)
 COHERE_STREAM = stream(*(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode() for event in TOLD_EVENTS))
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what these packages warn of is theirs
+pytestmark = pytest.mark.filterwarnings("ignore")  # warnings of these packages are not our concern
 
 
 def package(name: str) -> Payload:
@@ -55,7 +55,7 @@ def mistral() -> Payload:
 
 
 def run(work: Coroutine[Payload, None, Payload]) -> Payload:
-    """Run a coroutine in a loop of its own."""
+    """Run a coroutine in a new event loop."""
     return asyncio.run(work)
 
 
@@ -138,8 +138,10 @@ CASES: dict[str, tuple[Call, Answer]] = {
 
 @pytest.mark.parametrize(("call", "answer"), CASES.values(), ids=CASES)
 def test_a_call_is_recorded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Call, answer: Answer) -> None:
-    """The caller gets the unrecorded result; the recording has the server's request, and a complete answer."""
-    monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # it asks the network for prices otherwise
+    """The caller gets the same result as without a recorder. The recorded call has the server's request, and a complete
+    answer.
+    """
+    monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # otherwise it asks the network for prices
     with serving(answer) as server:
         alone = call(server.url)
     with serving(answer) as server, TrajectoryRecorder(tmp_path / "a.json", strict=True):

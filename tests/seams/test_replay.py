@@ -1,4 +1,4 @@
-"""Calls by every HTTP library that is not httpx are answered from their recording, and forked, without a server."""
+"""Calls through every HTTP library other than httpx are answered from their recording, and forked, without a server."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ def recorded(kind: type[Library], path: Path, name: str) -> Outcome:
 
 
 def comparable(outcome: Outcome) -> Payload:
-    """Return the outcome for a caller, without the chained exceptions, which name connections."""
+    """Return the outcome for a caller without the chained exceptions, which name connections."""
     joined = outcome.joined()
     return joined.got, joined.raised and joined.raised[0]
 
 
 @each_library
 @pytest.mark.parametrize("name", NAMES)
-def test_a_caller_gets_what_was_recorded(tmp_path: Path, kind: type[Library], name: str) -> None:
-    """Status, content type, bytes, types and exceptions, by a client that is wrapped, and by any client."""
+def test_a_caller_gets_the_recorded_answer(tmp_path: Path, kind: type[Library], name: str) -> None:
+    """Status, content type, bytes, types and exceptions are the same, by a wrapped client and by any client."""
     came = recorded(kind, tmp_path / "run.json", name)
 
     with replay(tmp_path / "run.json", strict=False) as run:
@@ -54,8 +54,8 @@ def test_a_caller_gets_what_was_recorded(tmp_path: Path, kind: type[Library], na
 
 
 @each_library
-def test_chunks_come_one_by_one(tmp_path: Path, kind: type[Library]) -> None:
-    """A reader by lines gets the lines that came, and with `speed` at their times."""
+def test_chunks_are_given_one_by_one(tmp_path: Path, kind: type[Library]) -> None:
+    """A reader by lines gets the recorded lines, and with `speed` at their recorded times."""
     pieces = [chat_chunk("one"), 0.2, chat_chunk("two"), b"data: [DONE]\n\n"]
     with serving(stream(*pieces)) as server, TrajectoryRecorder(tmp_path / "run.json") as recorder:
         came = kind().outcome(server.url + PATH, "lines", recorder.wrap)
@@ -70,8 +70,8 @@ def test_chunks_come_one_by_one(tmp_path: Path, kind: type[Library]) -> None:
 
 @each_library
 @pytest.mark.parametrize("recorder_first", [True, False])
-def test_a_replay_that_is_recorded(tmp_path: Path, kind: type[Library], recorder_first: bool) -> None:
-    """Each call names the recorded call that gave its answer, whichever of the two was wrapped first."""
+def test_a_replay_is_recorded_with_its_sources(tmp_path: Path, kind: type[Library], recorder_first: bool) -> None:
+    """Each call names the recorded call that gave its answer, whichever of recorder and replay wrapped first."""
     for name in ("whole", "lines", "refused", "cut off"):
         recorded(kind, tmp_path / f"{name}.json", name)
 
@@ -91,7 +91,7 @@ def test_a_replay_that_is_recorded(tmp_path: Path, kind: type[Library], recorder
 
 @each_library
 @pytest.mark.parametrize("is_recorded", [True, False])
-def test_a_client_is_as_it_was_afterwards(tmp_path: Path, kind: type[Library], is_recorded: bool) -> None:
+def test_a_client_is_unchanged_afterwards(tmp_path: Path, kind: type[Library], is_recorded: bool) -> None:
     """The client sends its calls again, and they are recorded if it is still wrapped."""
     recorded(kind, tmp_path / "run.json", "whole")
     library = kind()
@@ -120,7 +120,7 @@ FRAMES = {
 @each_library
 @pytest.mark.parametrize("name", FRAMES)
 @pytest.mark.parametrize("size", [1, 100_000])
-def test_frames_are_built_anew(tmp_path: Path, kind: type[Library], name: str, size: int) -> None:
+def test_frames_are_built_again(tmp_path: Path, kind: type[Library], name: str, size: int) -> None:
     """The bytes of an event stream equal the original, from any chunks."""
     path = f"/model/anthropic.claude-3/{name.partition(',')[0]}"
 
@@ -141,8 +141,8 @@ def test_frames_are_built_anew(tmp_path: Path, kind: type[Library], name: str, s
 
 
 @each_library
-def test_a_request_that_differs_is_a_failed_connection(tmp_path: Path, kind: type[Library]) -> None:
-    """The library raises its own error for it, and the end of the block raises the difference."""
+def test_a_different_request_is_a_failed_connection(tmp_path: Path, kind: type[Library]) -> None:
+    """The library raises its own connection error, and the end of the block raises the difference."""
     recorded(kind, tmp_path / "run.json", "whole")
     with pytest.raises(Exception, match=r"messages\[0\].content: \{\+hello\+\}|content|stream"):
         with replay(tmp_path / "run.json") as run:
@@ -152,8 +152,8 @@ def test_a_request_that_differs_is_a_failed_connection(tmp_path: Path, kind: typ
 
 
 @each_library
-def test_other_traffic_goes_to_its_server(tmp_path: Path, kind: type[Library]) -> None:
-    """A request that is no LLM call is sent."""
+def test_other_requests_are_sent_to_their_server(tmp_path: Path, kind: type[Library]) -> None:
+    """A request that is not an LLM call is sent."""
     recorded(kind, tmp_path / "run.json", "whole")
     with serving(plain({"data": []})) as server, replay(tmp_path / "run.json", strict=False, instrument=True):
         outcome = kind().outcome(f"{server.url}/v1/models", "whole")
@@ -162,8 +162,10 @@ def test_other_traffic_goes_to_its_server(tmp_path: Path, kind: type[Library]) -
 
 
 @each_library
-def test_a_fork_goes_on_live(tmp_path: Path, kind: type[Library]) -> None:
-    """Earlier calls are answered from the run; the call is sent with another model, and all calls are recorded."""
+def test_a_fork_sends_later_calls(tmp_path: Path, kind: type[Library]) -> None:
+    """Earlier calls are answered from the run. The forked call is sent to a different model, and all calls are
+    recorded.
+    """
     with serving(plain(CHAT), stream(*CHAT_STREAM)) as server, TrajectoryRecorder(tmp_path / "run.json") as recorder:
         first = kind().outcome(server.url + PATH, "whole", recorder.wrap)
         kind().outcome(server.url + PATH, "lines", recorder.wrap)
@@ -183,8 +185,8 @@ def test_a_fork_goes_on_live(tmp_path: Path, kind: type[Library]) -> None:
 
 
 @each_library
-def test_a_block_is_recorded_and_replayed(tmp_path: Path, kind: type[Library]) -> None:
-    """The first time the calls are recorded, the second time they are answered, as by the pytest plugin."""
+def test_a_block_is_recorded_and_then_replayed(tmp_path: Path, kind: type[Library]) -> None:
+    """The first time the calls are recorded. The second time they are answered, as by the pytest plugin."""
     journal = tmp_path / "journal.jsonl"
     with serving(plain(CHAT)) as server:
         with RecordOrReplay(journal, tmp_path / "1"):

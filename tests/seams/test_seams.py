@@ -1,4 +1,6 @@
-"""Calls by every HTTP library that is not httpx: the caller notices nothing, and all of each call is on file."""
+"""Calls through every HTTP library other than httpx: the caller notices nothing, and each call is recorded
+completely.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ each_library = pytest.mark.parametrize("kind", LIBRARIES.values(), ids=LIBRARIES
 
 
 def gzipped(answer: Answer) -> Answer:
-    """Return an answer that is compressed in one piece, and sent in two."""
+    """Return an answer that is compressed as a whole, and sent in two pieces."""
     data = gzip.compress(b"".join(answer.chunks))  # type: ignore[arg-type]
     return Answer([data[:20], data[20:]], answer.status, {**answer.headers, "content-encoding": "gzip"})
 
@@ -62,7 +64,7 @@ ANSWERS = {
 
 
 def recorded(kind: type[Library], path: Path, answer: Answer, way: str) -> tuple[Payload, Payload, Any]:
-    """Return the outcome for a caller unrecorded and recorded, and the interaction on file."""
+    """Return the outcomes for a caller without and with recording, and the recorded interaction."""
     with serving(answer) as server:
         alone = kind().outcome(server.url + PATH, way)
     with serving(answer) as server, TrajectoryRecorder(path, strict=True) as recorder:
@@ -92,13 +94,13 @@ EXPECTED = {
     "cut off": ("one", False),
     "silent": (None, False),
 }
-"""The content that is on file, and whether it is complete."""
+"""The expected recorded content, and whether it is complete."""
 
 
 @each_library
 @pytest.mark.parametrize("name", EXPECTED)
-def test_the_answer_is_on_file(tmp_path: Path, kind: type[Library], name: str) -> None:
-    """The content, whether it is complete, and the error that the caller got."""
+def test_the_answer_is_recorded(tmp_path: Path, kind: type[Library], name: str) -> None:
+    """The recorded call has the content, whether it is complete, and the error that the caller got."""
     _, outcome, call = recorded(kind, tmp_path / "a.json", *ANSWERS[name])
 
     assert (call.response.content, call.complete) == EXPECTED[name]
@@ -109,8 +111,10 @@ def test_the_answer_is_on_file(tmp_path: Path, kind: type[Library], name: str) -
 
 @each_library
 @pytest.mark.parametrize("way", ["closed", "left"])
-def test_a_stream_that_is_not_read_to_its_end(tmp_path: Path, kind: type[Library], way: str) -> None:
-    """The received part is recorded, and who ended it. The generators of requests and urllib3 close their source."""
+def test_a_stream_that_is_not_read_to_its_end_is_incomplete(tmp_path: Path, kind: type[Library], way: str) -> None:
+    """The received part is recorded, and who ended the stream. The generators of requests and urllib3 close their
+    source.
+    """
     answer = stream(chat_chunk("one"), 0.05, *[chat_chunk("more")] * 2000)
     _, _, call = recorded(kind, tmp_path / "a.json", answer, way)
 
@@ -121,8 +125,10 @@ def test_a_stream_that_is_not_read_to_its_end(tmp_path: Path, kind: type[Library
 @each_library
 @pytest.mark.parametrize("hook", HOOKS.values(), ids=HOOKS)
 @pytest.mark.parametrize("name", ["whole", "lines", "cut off"])
-def test_a_caller_notices_no_failure_of_recording(tmp_path: Path, kind: type[Library], hook: Hook, name: str) -> None:
-    """Recording fails at each of its places in turn, and the outcome for the caller is the same as unrecorded."""
+def test_no_failure_of_recording_reaches_the_caller(tmp_path: Path, kind: type[Library], hook: Hook, name: str) -> None:
+    """Recording fails at each of its places in turn, and the outcome for the caller is the same as without a
+    recorder.
+    """
     answer, way = ANSWERS[name]
     with serving(answer) as server:
         alone = kind().outcome(server.url + PATH, way)
@@ -136,7 +142,7 @@ def test_a_caller_notices_no_failure_of_recording(tmp_path: Path, kind: type[Lib
 
 
 class Patient:
-    """The chunks of a server that sends the next one when the caller has the last."""
+    """The chunks of a server that sends the next chunk when the caller has the last."""
 
     def __init__(self) -> None:
         self.heard = threading.Semaphore(0)
@@ -150,7 +156,7 @@ class Patient:
 
 
 @each_library
-def test_a_chunk_is_handed_on_when_it_comes(tmp_path: Path, kind: type[Library]) -> None:
+def test_a_chunk_is_passed_on_when_it_arrives(tmp_path: Path, kind: type[Library]) -> None:
     """The server sends no further chunk before the caller has the last."""
     chunks = Patient()
     library = kind()
@@ -165,8 +171,8 @@ def test_a_chunk_is_handed_on_when_it_comes(tmp_path: Path, kind: type[Library])
 
 
 @each_library
-def test_an_answer_is_on_file_before_the_caller_has_its_end(tmp_path: Path, kind: type[Library]) -> None:
-    """When the last read returns, a process that is killed then has lost nothing."""
+def test_an_answer_is_recorded_before_its_end_reaches_the_caller(tmp_path: Path, kind: type[Library]) -> None:
+    """If the process is killed when the last read returns, nothing is lost."""
     path = tmp_path / "a.json"
     with serving(plain(CHAT)) as server, TrajectoryRecorder(path) as recorder:
         seen: list[Payload] = []
@@ -186,8 +192,10 @@ def test_an_answer_is_on_file_before_the_caller_has_its_end(tmp_path: Path, kind
 
 @each_library
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=lambda one: one.name)
-def test_a_process_that_is_ended_in_a_stream(tmp_path: Path, kind: type[Library], number: signal.Signals) -> None:
-    """The received part is recorded. Ctrl-C passes, and is the error of its call. A kill leaves no reason."""
+def test_a_process_that_ends_in_a_stream_has_the_received_part(
+    tmp_path: Path, kind: type[Library], number: signal.Signals
+) -> None:
+    """Ctrl-C reaches the caller, and is the error of its call. A kill leaves no reason."""
     code = """
     import os, sys, time
     from pathlib import Path
@@ -219,8 +227,8 @@ def test_a_process_that_is_ended_in_a_stream(tmp_path: Path, kind: type[Library]
 
 
 @each_library
-def test_the_request_is_what_the_server_got(tmp_path: Path, kind: type[Library]) -> None:
-    """The body is equal. The address has no key, and no header outside of the allow-list is on file."""
+def test_the_recorded_request_is_the_server_s(tmp_path: Path, kind: type[Library]) -> None:
+    """The body is equal. The URL has no key, and no header outside of the allow-list is recorded."""
     path = tmp_path / "a.json"
     with serving(plain(CHAT)) as server, TrajectoryRecorder(path) as recorder:
         kind().outcome(f"{server.url}{PATH}?api-version=1&key=SECRETKEY123", "whole", recorder.wrap)
@@ -235,7 +243,7 @@ def test_the_request_is_what_the_server_got(tmp_path: Path, kind: type[Library])
 
 @each_library
 def test_an_instrumented_process_records_any_client(tmp_path: Path, kind: type[Library]) -> None:
-    """Clients of any age are recorded once, and the library is as it was afterwards."""
+    """Clients of any age are recorded once, and the library is unchanged afterwards."""
     with serving(plain(CHAT)) as server, TrajectoryRecorder(tmp_path / "a.json") as recorder:
         instrument()
         try:
@@ -249,10 +257,8 @@ def test_an_instrumented_process_records_any_client(tmp_path: Path, kind: type[L
 
 
 @each_library
-def test_an_address_that_no_reader_knows_is_a_gap(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Library]
-) -> None:
-    """A request to a model's host that is not understood is noted once, by the host alone."""
+def test_an_unknown_url_is_a_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Library]) -> None:
+    """A request to a model's host that no reader knows is recorded once as a gap, which has only the host."""
     with serving(plain(CHAT)) as server, TrajectoryRecorder(tmp_path / "a.json", strict=True) as recorder:
         url = server.url.replace("127.0.0.1", "localhost")
         monkeypatch.setenv("OPENAI_BASE_URL", f"{url}/v1")
@@ -269,8 +275,8 @@ def test_an_address_that_no_reader_knows_is_a_gap(
 
 @pytest.mark.skipif("urllib3" not in LIBRARIES, reason="aiohttp has an environment of its own")
 @pytest.mark.parametrize("by_requests", [True, False], ids=["requests", "urllib3"])
-def test_what_urllib3_retries_is_one_call(tmp_path: Path, *, by_requests: bool) -> None:
-    """Each attempt is recorded with its status, whoever makes urllib3 retry."""
+def test_retries_of_urllib3_are_one_call(tmp_path: Path, *, by_requests: bool) -> None:
+    """Each attempt is recorded with its status, whichever code makes urllib3 retry."""
     urllib3, requests = import_module("urllib3"), import_module("requests")
     retries = urllib3.Retry(2, status_forcelist=[503], allowed_methods=None, backoff_factor=0)
     busy = plain({"error": {"message": "busy"}}, 503)
@@ -289,8 +295,8 @@ def test_what_urllib3_retries_is_one_call(tmp_path: Path, *, by_requests: bool) 
 
 
 @pytest.mark.skipif("urllib3" not in LIBRARIES, reason="aiohttp has an environment of its own")
-def test_urllib3_before_version_2(tmp_path: Path) -> None:
-    """`wrap` refuses it. An instrumented process leaves it alone, and records nothing that is half known."""
+def test_urllib3_before_version_2_is_not_recorded(tmp_path: Path) -> None:
+    """`wrap` refuses it. An instrumented process does not change it, and records no call of it."""
     code = """
     import sys
     import urllib3
@@ -315,7 +321,7 @@ def test_urllib3_before_version_2(tmp_path: Path) -> None:
 
 
 @each_library
-def test_a_library_that_is_imported_later(tmp_path: Path, kind: type[Library]) -> None:
+def test_a_library_that_is_imported_later_is_recorded(tmp_path: Path, kind: type[Library]) -> None:
     """`instrument()` imports no library, and records libraries that are imported later."""
     code = """
     import sys
@@ -359,8 +365,8 @@ def call_google(url: str) -> None:
 
 @pytest.mark.skipif("aiohttp" not in LIBRARIES, reason="aiohttp has an environment of its own")
 @pytest.mark.parametrize(("call", "answer"), [(call_openai, plain(CHAT)), (call_google, plain(GENERATED))])
-def test_libraries_on_each_other_record_once(tmp_path: Path, call: Callable[[str], None], answer: Answer) -> None:
-    """The outermost seam that knows the call records it."""
+def test_stacked_libraries_record_a_call_once(tmp_path: Path, call: Callable[[str], None], answer: Answer) -> None:
+    """If one library sends by a second one, the outermost seam that knows the call records it."""
     with serving(answer) as server, TrajectoryRecorder(tmp_path / "a.json"):
         instrument()
         try:

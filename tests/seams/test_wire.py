@@ -1,7 +1,8 @@
-"""Real exchanges through each HTTP library: the caller's bytes are the server's, and on file is what httpx has on file.
+"""Real exchanges through each HTTP library: the caller gets the server's bytes, and the recorded call equals that of
+httpx.
 
-The corpus is no part of the project: where it is absent these tests skip. In a search, and in `nox -s seams`, each
-exchange goes through each library; otherwise a sample does.
+The corpus is not part of the project: where it is absent these tests are skipped. In a search, and in `nox -s seams`,
+each exchange goes through each library. Otherwise a sample does.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class HttpxClient(Library):
 
 
 def address(url: str, exchange: Exchange) -> str:
-    """Return where an exchange is asked for."""
+    """Return the URL of an exchange."""
     return url + exchange.path + (f"?{exchange.query}" if exchange.query else "")
 
 
@@ -54,13 +55,13 @@ def answer(exchange: Exchange) -> Answer:
 
 @contextmanager
 def answered(exchanges: Sequence[Exchange]) -> Iterator[str]:
-    """A server that gives the answers in their order."""
+    """Run a server that gives the answers in their order."""
     with serving(*map(answer, exchanges)) as server:
         yield server.url
 
 
 def recorded(library: Library, path: Path, exchanges: Sequence[Exchange]) -> tuple[list[bytes], list[LLMInteraction]]:
-    """Return the outcomes of these exchanges, and the calls on file."""
+    """Return the outcomes of these exchanges, and the recorded calls."""
     with answered(exchanges) as url, TrajectoryRecorder(path, strict=True) as recorder:
         client = recorder.wrap(library.client())
         requests = [(address(url, exchange), json.dumps(exchange.request).encode()) for exchange in exchanges]
@@ -70,7 +71,7 @@ def recorded(library: Library, path: Path, exchanges: Sequence[Exchange]) -> tup
 
 
 def on_file(call: LLMInteraction) -> Payload:
-    """Return the members of a record about a call, without times."""
+    """Return the members of a call's record, without times."""
     attempts = [(attempt.number, attempt.status) for attempt in call.attempts]
     return (
         *(call.api, call.provider, call.model, attempts, call.complete, call.ended_by, call.error),
@@ -80,8 +81,8 @@ def on_file(call: LLMInteraction) -> Payload:
 
 @pytest.mark.skipif(not EXCHANGES, reason=f"no wire corpus in {DIRECTORY} (set TRACE_RECORDER_WIRE)")
 @pytest.mark.parametrize("kind", LIBRARIES.values(), ids=LIBRARIES)
-def test_real_exchanges_are_recorded_as_by_httpx(tmp_path: Path, kind: type[Library]) -> None:
-    """Requests, answers and streams: the caller's bytes, and each recorded call, are equal."""
+def test_real_exchanges_are_recorded_as_with_httpx(tmp_path: Path, kind: type[Library]) -> None:
+    """Requests, answers and streams reach the caller unchanged, and each recorded call equals httpx's."""
     expected, by_httpx = recorded(HttpxClient(), tmp_path / "httpx.json", EXCHANGES)
     got, calls = recorded(kind(), tmp_path / "other.json", EXCHANGES)
 

@@ -1,4 +1,4 @@
-"""Runs of one task each, and the tasks of those in a directory."""
+"""Runs with one task each, and the tasks of the runs in a directory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trace_recorder.storage.paths import journal_path_for
 
 
 def run(path: Path, task: str) -> TrajectoryRecorder:
-    """Record a whole run at a path of the user's."""
+    """Record a whole run at a given path."""
     recorder = TrajectoryRecorder(path, task=task)
     recorder.start()
     recorder.finalize(success=True)

@@ -1,4 +1,4 @@
-"""Replacing a file: it has all of the new content, in order, or is as it was."""
+"""Replacing a file: it has all of the new content, in order, or is unchanged."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trace_recorder.storage.atomic_write import SpooledBytes, replace_file
 
 
 @pytest.mark.parametrize("together", ["by the system", "by ourselves"])
-def test_the_content_is_there_in_order(tmp_path: Path, together: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_content_is_written_in_order(tmp_path: Path, together: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Any number of parts, including empty parts, replaces any earlier content."""
     if together == "by ourselves":
         monkeypatch.delattr(os, "writev")
@@ -27,8 +27,8 @@ def test_the_content_is_there_in_order(tmp_path: Path, together: str, monkeypatc
     assert [one.name for one in tmp_path.iterdir()] == ["file"]
 
 
-def test_what_finds_no_room_leaves_the_old_content(tmp_path: Path) -> None:
-    """A file is not half replaced if a part finds no room."""
+def test_a_failed_replacement_leaves_the_old_content(tmp_path: Path) -> None:
+    """A file is not partly replaced if there is no room for a part."""
     path = tmp_path / "file"
     replace_file(path, [b"old"])
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -47,8 +47,8 @@ def test_what_finds_no_room_leaves_the_old_content(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are listed by /proc")
-def test_spooled_bytes_are_there_in_order_and_leave_no_file(tmp_path: Path) -> None:
-    """A few bytes need no file. For many there is a file without a name, which is closed at the end."""
+def test_spooled_bytes_are_in_order_and_leave_no_file(tmp_path: Path) -> None:
+    """A few bytes need no file. Many bytes are in a file without a name, which is closed at the end."""
     parts = [b"%d," % number for number in range(150_000)]
     open_files = _open_files()
     few, many = SpooledBytes(tmp_path / "missing"), SpooledBytes(tmp_path)

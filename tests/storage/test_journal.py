@@ -32,11 +32,11 @@ WHOLE = b"".join(line(seq, "note", data) for seq, data in enumerate(DATA, start=
 
 
 def untouched(begin: int, end: int) -> list[Record]:
-    """Return the records of WHOLE that have no byte in [begin, end); a lost newline costs no record."""
+    """Return the records of WHOLE that have no byte in [begin, end). A lost newline affects no record."""
     return [record for record in records(WHOLE) if record.offset + record.length <= begin or end <= record.offset]
 
 
-def test_what_is_appended_is_on_the_file_byte_for_byte(tmp_path: Path) -> None:
+def test_an_appended_record_has_the_documented_form(tmp_path: Path) -> None:
     """A record is one line of the documented form, with the CRC-32 of the text before its `crc` member."""
     journal = Journal.create(tmp_path / "run.jsonl")
 
@@ -47,8 +47,8 @@ def test_what_is_appended_is_on_the_file_byte_for_byte(tmp_path: Path) -> None:
 
 
 @given(st.lists(json_objects, max_size=4))
-def test_what_is_appended_is_read_again(data: list[dict[str, object]]) -> None:
-    """Every record comes back whole, in order, with the seq and the crc that append gave, from where it is."""
+def test_appended_records_are_read_again(data: list[dict[str, object]]) -> None:
+    """Every record is read completely, in order, with the seq and the crc that append returned, from its place."""
     with tempfile.NamedTemporaryFile() as file:
         journal = Journal(os.dup(file.fileno()), Path(file.name))
 
@@ -64,8 +64,8 @@ def test_what_is_appended_is_read_again(data: list[dict[str, object]]) -> None:
     assert len(ends) == len(data)
 
 
-def test_every_cut_reads_as_a_prefix() -> None:
-    """A journal that is cut off at any byte gives its first records. The rest of the next record is one torn line."""
+def test_every_cut_gives_the_first_records() -> None:
+    """A journal that is cut at any byte gives its first records. The rest of the next record is one torn line."""
     whole = records(WHOLE)
     for cut in range(len(WHOLE) + 1):
         kept = [one for one in whole if one.offset + one.length <= cut]
@@ -74,8 +74,8 @@ def test_every_cut_reads_as_a_prefix() -> None:
         assert list(read(WHOLE[:cut])) == [*kept, *torn], cut
 
 
-def test_a_flipped_bit_costs_the_line_that_it_hits() -> None:
-    """If any bit of a journal is flipped, every other line reads as before, and the loss is reported."""
+def test_a_flipped_bit_affects_only_its_line() -> None:
+    """If any bit of a journal is flipped, every other line is read as before, and the loss is reported."""
     for place in range(len(WHOLE)):
         for bit in (0, 3, 5, 7):
             broken = WHOLE[:place] + bytes([WHOLE[place] ^ 1 << bit]) + WHOLE[place + 1 :]
@@ -85,15 +85,15 @@ def test_a_flipped_bit_costs_the_line_that_it_hits() -> None:
 
 
 @given(begin=st.integers(0, len(WHOLE)), length=st.integers(1, 200))
-def test_a_block_of_nuls_costs_the_lines_that_it_hits(begin: int, length: int) -> None:
-    """If a crash leaves NULs in a part of the file, the other lines read as before."""
+def test_a_block_of_nuls_affects_only_its_lines(begin: int, length: int) -> None:
+    """If a crash leaves NULs in a part of the file, the other lines are read as before."""
     end = min(begin + length, len(WHOLE))
     broken = WHOLE[:begin] + bytes(end - begin) + WHOLE[end:]
 
     assert records(broken) == untouched(begin, end)
 
 
-def test_a_block_of_nuls_between_two_lines_costs_neither() -> None:
+def test_a_block_of_nuls_between_two_lines_affects_neither() -> None:
     """A file that was extended by NULs and then appended to has all of its records."""
     second = records(WHOLE)[1].offset
     broken = WHOLE[:second] + bytes(4096) + WHOLE[second:]
@@ -101,8 +101,8 @@ def test_a_block_of_nuls_between_two_lines_costs_neither() -> None:
     assert [record.data for record in records(broken)] == list(DATA)
 
 
-def test_a_record_welded_onto_a_torn_one_is_read() -> None:
-    """A complete record after half of another is a record; the half is a bad line."""
+def test_a_record_after_half_a_record_in_one_line_is_read() -> None:
+    """The complete record is read, and the half is a bad line."""
     welded = line(1, "note", {})[:30] + line(2, "note", {"a": 1})
 
     assert list(read(welded)) == [
@@ -122,8 +122,8 @@ INNER = line(1, "finalize", {}).rstrip(b"\n")
 
 
 @pytest.mark.parametrize("cut", [2, 20])
-def test_a_record_that_was_said_within_another_is_none(tmp_path: Path, cut: int) -> None:
-    """A complete record in a model's JSON text cannot become a record of the run, whatever happens to its line."""
+def test_a_record_within_a_string_of_a_record_is_not_a_record(tmp_path: Path, cut: int) -> None:
+    """A complete record in a model's JSON text cannot become a record of the run, whatever damages its line."""
     journal = Journal.create(tmp_path / "run.jsonl")
     journal.append("llm_response", f'{{"body":{{"tool_input":{INNER.decode()}}}}}', TIME)
     journal.close()
@@ -133,7 +133,7 @@ def test_a_record_that_was_said_within_another_is_none(tmp_path: Path, cut: int)
     assert records(written[:-cut]) == []
 
 
-def test_a_long_damaged_line_is_passed_over_in_time() -> None:
+def test_a_long_damaged_line_is_skipped_in_linear_time() -> None:
     """A damaged line that looks at 60,000 places like the beginning of a record is not checked from each of them."""
     broken = line(1, "note", {"list": [{"seq": 1}] * 60_000}).replace(b": ", b":").replace(b"note", b"n0te")
     lines: list[object] = []
@@ -149,7 +149,7 @@ def test_a_long_damaged_line_is_passed_over_in_time() -> None:
 @given(
     st.lists(st.sampled_from([b"\n", b"\0", b'{"seq":', b'"crc":"00000000"}', b"\xff", WHOLE[:90], WHOLE]), max_size=9)
 )
-def test_a_reader_makes_something_of_every_byte_sequence(parts: list[bytes]) -> None:
+def test_a_reader_reads_every_byte_sequence(parts: list[bytes]) -> None:
     """Each result is at its stated place in the file, in order, without overlaps."""
     data = b"".join(parts)
     found = list(read(data))
@@ -164,7 +164,7 @@ def read_again(data: bytes, one: Record) -> Record:
     return Record(alone.seq, alone.time, alone.kind, alone.data, alone.crc, one.offset, one.length)
 
 
-def test_the_lock_tells_a_live_writer_from_a_dead_one(tmp_path: Path) -> None:
+def test_the_lock_distinguishes_a_living_writer_from_a_dead_one(tmp_path: Path) -> None:
     """A journal is locked as long as its writer runs, and free as soon as the writer is killed."""
     path = tmp_path / "run.jsonl"
     code = "import sys; from pathlib import Path; from trace_recorder.storage.journal import Journal\n"
@@ -181,8 +181,8 @@ def test_the_lock_tells_a_live_writer_from_a_dead_one(tmp_path: Path) -> None:
         assert (alive, is_locked(path)) == (True, False)
 
 
-def test_whether_a_writer_on_another_host_is_alive_is_not_known(tmp_path: Path) -> None:
-    """A lock, or a missing file, says nothing about a writer on another host."""
+def test_whether_a_writer_on_a_second_host_is_alive_is_unknown(tmp_path: Path) -> None:
+    """A lock, or a missing file, says nothing about a writer on a different host."""
     journal = Journal.create(tmp_path / "run.jsonl")
 
     answers = (
@@ -195,8 +195,8 @@ def test_whether_a_writer_on_another_host_is_alive_is_not_known(tmp_path: Path) 
     assert answers == (None, None, None)
 
 
-def test_of_many_processes_one_creates_a_journal(tmp_path: Path) -> None:
-    """If many processes want one name at once, one gets it, and no other file is left in the directory."""
+def test_only_one_of_many_processes_creates_a_journal(tmp_path: Path) -> None:
+    """If many processes want the same name at once, one gets it, and no other file is left in the directory."""
     code = "import sys, time; from pathlib import Path; from trace_recorder.storage.journal import Journal\n"
     code += "time.sleep(max(0, float(sys.argv[2]) - time.time()))\n"
     code += "try: Journal.create(Path(sys.argv[1])).append('start', '{}', 't'); print('mine')\n"
@@ -211,8 +211,8 @@ def test_of_many_processes_one_creates_a_journal(tmp_path: Path) -> None:
     assert [one.name for one in tmp_path.iterdir()] == ["run.jsonl"]
 
 
-def test_a_journal_is_for_its_owner_alone(tmp_path: Path) -> None:
-    """Only the owner may read a journal, with any umask."""
+def test_only_the_owner_can_read_a_journal(tmp_path: Path) -> None:
+    """The mode of the file is the same with any umask."""
     before = os.umask(0)
     journal = Journal.create(tmp_path / "run.jsonl", sync=True)
     os.umask(before)
@@ -222,7 +222,7 @@ def test_a_journal_is_for_its_owner_alone(tmp_path: Path) -> None:
 
 
 def test_only_an_empty_journal_is_discarded(tmp_path: Path) -> None:
-    """A name that was reserved and never used is given back; a record is never thrown away."""
+    """A name that was reserved and never used is freed. A record is never thrown away."""
     unused, used = Journal.create(tmp_path / "unused.jsonl"), Journal.create(tmp_path / "used.jsonl")
     used.append("start", "{}", TIME)
 

@@ -1,4 +1,4 @@
-"""Values in journals besides strict JSON, which older journals and other writers have."""
+"""Values in journals beyond strict JSON, which older journals and other writers have."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trace_recorder.values.messages import Payload
 
 
 def whole_line(value: bytes) -> bytes:
-    """Return a line with a right CRC and this JSON as its data."""
+    """Return a line with a correct CRC and this JSON as its data."""
     facts = b'{"seq":1,"time":"t","kind":"item","data":{"value":' + value + b"}"
     return b'%s,"crc":"%08x"}\n' % (facts, crc32(facts))
 
@@ -31,15 +31,15 @@ def whole_line(value: bytes) -> bytes:
         (b'{"a":1,"a":2}', {"a": 2}),
     ],
 )
-def test_what_strict_parsers_refuse_is_read(value: bytes, expected: Payload) -> None:
+def test_values_that_strict_parsers_refuse_are_read(value: bytes, expected: Payload) -> None:
     """The CRC shows that the writer meant the line, so Python's json reads it, with the same types."""
     [record] = records(whole_line(value))
 
     assert (record.data["value"], type(record.data["value"])) == (expected, type(expected))
 
 
-def test_deeper_nesting_than_a_document_may_have_is_no_record() -> None:
-    """Two of the levels are the line's own; brackets within a text do not count."""
+def test_too_deep_nesting_is_not_a_record() -> None:
+    """Two of the allowed levels are the line's own. Brackets within a text do not count."""
     deepest = MAX_DOCUMENT_DEPTH - 2
     nested = [b"[" * levels + b"]" * levels for levels in (deepest, deepest + 1)]
     quoted = b'"' + b"[" * 2 * MAX_DOCUMENT_DEPTH + b'"'

@@ -1,4 +1,4 @@
-"""Writes that fail or fall short: the journal keeps whole lines, and the next record finds its place."""
+"""Writes that fail or are incomplete: the journal keeps complete lines, and the next record is in its place."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def append(text):
 """
 
 
-def test_a_short_write_leaves_whole_lines_and_the_next_one_works(tmp_path: Path) -> None:
-    """A record that the system takes only in half leaves no trace; later records are complete."""
+def test_a_short_write_leaves_complete_lines(tmp_path: Path) -> None:
+    """A record that the system writes only in part leaves no trace. Later records are complete."""
     path = tmp_path / "run.jsonl"
     ended = python(
         FILL
@@ -52,8 +52,10 @@ print([*seqs, append("last")])
     assert damages(path.read_bytes()) == []
 
 
-def test_ctrl_c_and_a_short_write_cost_no_record_that_was_appended(tmp_path: Path) -> None:
-    """Interrupted at any moment of one append, with a later one that finds no room, the one between is on file."""
+def test_ctrl_c_and_a_short_write_lose_no_appended_record(tmp_path: Path) -> None:
+    """An append is interrupted at any moment, and a later append finds no room. The record between them is in
+    the file.
+    """
     lost = []
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     for moment in range(1, 100):
@@ -75,8 +77,8 @@ def test_ctrl_c_and_a_short_write_cost_no_record_that_was_appended(tmp_path: Pat
     assert lost == []
 
 
-def test_a_full_disk_leaves_whole_lines_and_the_next_one_works(tmp_path: Path) -> None:
-    """Records that find no room are refused; when there is room again, the journal goes on."""
+def test_a_full_disk_leaves_complete_lines(tmp_path: Path) -> None:
+    """Records without room are refused. When there is room again, the journal continues."""
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", tmp_path], capture_output=True, check=False
     )
@@ -106,8 +108,8 @@ def appended_until_full(journal: Journal) -> list[int]:
     return seqs
 
 
-def test_a_torn_end_that_cannot_be_cut_off_is_closed_by_the_next_record() -> None:
-    """If half a record has to stay, the next record is on a line of its own."""
+def test_a_torn_end_that_cannot_be_cut_off_is_closed() -> None:
+    """If half a record must stay, the next record is on a line of its own."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     os.set_blocking(reading, False)
@@ -128,8 +130,8 @@ def test_a_torn_end_that_cannot_be_cut_off_is_closed_by_the_next_record() -> Non
     )
 
 
-def test_a_record_that_lacks_only_its_newline_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the record cannot be cut off, it is read, and the next record has the next number."""
+def test_a_record_without_its_newline_is_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If such a record cannot be cut off, it is read, and the next record has the next number."""
     journal = Journal.create(tmp_path / "run.jsonl")
     journal.append("note", '{"text":"1"}', TIME)
     size = journal.path.stat().st_size
@@ -146,8 +148,10 @@ def test_a_record_that_lacks_only_its_newline_is_one(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize("size", [0, 150, 10_000])
-def test_a_short_write_to_a_file_that_others_have_cut_or_grown_costs_nothing_else(tmp_path: Path, size: int) -> None:
-    """The incomplete part is cut off in its place, and the next record has the next number."""
+def test_a_short_write_to_a_changed_file_loses_nothing_else(tmp_path: Path, size: int) -> None:
+    """If others have cut or extended the file, the incomplete part is cut off in its place. The next record has the
+    next number.
+    """
     journal = Journal.create(tmp_path / "run.jsonl")
     journal.append("note", '{"text":"1"}', TIME)
     journal.append("note", '{"text":"2"}', TIME)

@@ -1,4 +1,4 @@
-"""A file that was at the path is renamed, and the log says so."""
+"""A file that was at a run's path is renamed, and the log says so."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.storage.small_runs import run, tasks
 from trace_recorder import TrajectoryPathError, TrajectoryRecorder, load
 
 
-def test_a_path_of_the_user_s_is_used_as_it_is(tmp_path: Path) -> None:
-    """The newest run is under the name that was given, the earlier ones under numbers."""
+def test_the_user_s_path_is_used_unchanged(tmp_path: Path) -> None:
+    """The newest run has the given name, and earlier runs have numbers."""
     for number in range(4):
         run(tmp_path / "run.json", f"task {number}")
 
@@ -45,7 +45,7 @@ def test_both_files_of_a_run_get_the_same_number(taken: str, tmp_path: Path) -> 
     ],
 )
 def test_a_file_that_is_not_a_run_is_refused(name: str, content: str, tmp_path: Path) -> None:
-    """A file of the user stays as it is, and no file is written next to it."""
+    """A user's file stays unchanged, and no file is written next to it."""
     (tmp_path / name).write_text(content)
 
     with pytest.raises(TrajectoryPathError, match="not a run"):
@@ -61,7 +61,7 @@ def test_a_file_that_is_not_a_run_is_refused(name: str, content: str, tmp_path: 
         *(("run.jsonl", b"\0" * 4096), ("run.json", b'{"task": "t", "llm_interactions": []}')),
     ],
 )
-def test_what_an_ended_process_leaves_is_moved_aside(name: str, content: bytes, tmp_path: Path) -> None:
+def test_files_of_an_ended_process_are_moved_aside(name: str, content: bytes, tmp_path: Path) -> None:
     """An empty file, a journal that is torn in its first record, and a document in one line count as a run."""
     (tmp_path / name).write_bytes(content)
 
@@ -72,8 +72,8 @@ def test_what_an_ended_process_leaves_is_moved_aside(name: str, content: bytes, 
 
 
 @pytest.mark.parametrize("step", ["open", "fcntl.flock", "os.remove"])
-def test_a_run_that_starts_while_another_is_moved_aside_is_not_wiped(tmp_path: Path, step: str) -> None:
-    """If a second run begins between two steps of the first one's beginning, all three runs are on file."""
+def test_a_run_that_starts_while_another_is_moved_aside_is_kept(tmp_path: Path, step: str) -> None:
+    """If a second run begins between two steps of the first one's beginning, all three runs are kept."""
     ended = python(
         """
         import sys
@@ -102,8 +102,8 @@ def test_a_run_that_starts_while_another_is_moved_aside_is_not_wiped(tmp_path: P
     assert sorted(tasks(tmp_path).values()) == ["between", "new", "old"]
 
 
-def test_what_is_no_file_is_not_moved_aside(tmp_path: Path) -> None:
-    """A path such as /dev/null is refused and stays where it is."""
+def test_a_path_that_is_not_a_file_is_not_moved_aside(tmp_path: Path) -> None:
+    """A path such as /dev/null is refused and stays unchanged."""
     os.mkfifo(tmp_path / "null")
 
     with pytest.raises(TrajectoryPathError):
@@ -113,7 +113,7 @@ def test_what_is_no_file_is_not_moved_aside(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["run.json", "run.jsonl"])
-def test_a_symlink_to_nothing_is_moved_aside_like_a_file(tmp_path: Path, name: str) -> None:
+def test_a_dangling_symlink_is_moved_aside_like_a_file(tmp_path: Path, name: str) -> None:
     """A symlink at the path that leads nowhere is neither replaced nor followed."""
     (tmp_path / name).symlink_to(tmp_path / "nothing")
 
@@ -132,8 +132,8 @@ def moved(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
     return [(record.levelname, record.getMessage()) for record in caplog.records if record.name == "trace_recorder"]
 
 
-def test_what_is_moved_aside_is_named_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The log has the old and the new name; a path without a file is not logged."""
+def test_files_moved_aside_are_named_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The log has the old and the new name. Without an existing file nothing is logged."""
     path = tmp_path / "run.json"
     run(path, "first")
     assert moved(caplog) == []
@@ -147,8 +147,8 @@ def test_what_is_moved_aside_is_named_in_the_log(tmp_path: Path, caplog: pytest.
     assert tasks(tmp_path) == {"run.json": "third", "run.1.json": "first", "run.2.json": "second"}
 
 
-def test_a_journal_that_is_moved_aside_alone_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """If there is no document, the journal's names are logged."""
+def test_a_journal_moved_aside_without_a_document_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The log has the names of the journal."""
     run(tmp_path / "run.json", "first")
     (tmp_path / "run.json").unlink()
     run(tmp_path / "run.json", "second")
@@ -157,8 +157,8 @@ def test_a_journal_that_is_moved_aside_alone_is_named(tmp_path: Path, caplog: py
     assert moved(caplog) == [("WARNING", f"{journal} belonged to an earlier run, and was renamed to {now}")]
 
 
-def test_a_log_that_breaks_harms_no_run(tmp_path: Path) -> None:
-    """A filter of the user's that raises costs the line in the log, and nothing else."""
+def test_a_failing_log_damages_no_run(tmp_path: Path) -> None:
+    """If the user's log filter raises, only the line in the log is lost."""
     run(tmp_path / "run.json", "first")
 
     def broken(_: logging.LogRecord) -> bool:

@@ -1,4 +1,4 @@
-"""Where files go: no run takes another's name, nothing that was there is wiped."""
+"""The places of files: no run takes the name of a second run, and no existing file is overwritten."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from trace_recorder.storage.paths import create_files, default_name, document_pa
         ("run.journal.json", "run.journal.json", "run.journal.json.journal.jsonl"),
     ],
 )
-def test_a_document_and_its_journal_know_each_other(name: str, document: str, journal: str) -> None:
-    """Each path of a run leads to the other one."""
+def test_a_document_and_its_journal_lead_to_each_other(name: str, document: str, journal: str) -> None:
+    """Each path of a run gives the path of the other file."""
     path = Path("d") / name
 
     assert (document_path_for(path), journal_path_for(document_path_for(path)), journal_path_for(path)) == (
@@ -39,12 +39,12 @@ def test_a_document_and_its_journal_know_each_other(name: str, document: str, jo
 
 
 def test_the_default_name_is_the_local_time() -> None:
-    """A run that has no path is named by the second in which it begins."""
+    """A run without a path is named after the second in which it begins."""
     assert default_name(datetime(2025, 6, 12, 22, 5, 46, 433797)) == "trajectory_20250612_220546.json"  # noqa: DTZ001
 
 
-def test_runs_of_one_second_in_one_process_have_files_of_their_own(tmp_path: Path) -> None:
-    """Each of many threads that start a run at once has its own two complete files."""
+def test_runs_of_one_second_in_one_process_have_their_own_files(tmp_path: Path) -> None:
+    """Each of many threads that start a run at once has two complete files."""
     barrier = threading.Barrier(8)
 
     def record(number: int) -> None:
@@ -73,8 +73,8 @@ for number in range(5):
 
 
 @pytest.mark.parametrize("where", ["directory=sys.argv[1]", "sys.argv[1] + '/run.json'"], ids=["by time", "by path"])
-def test_runs_of_many_processes_have_files_of_their_own(tmp_path: Path, where: str) -> None:
-    """Three processes that record five runs each, at once and to one place, leave fifteen pairs of files."""
+def test_runs_of_many_processes_have_their_own_files(tmp_path: Path, where: str) -> None:
+    """Three processes that record five runs each, at once and with the same path, leave fifteen pairs of files."""
     at = str(datetime.now().timestamp() + 1)  # noqa: DTZ005
     arguments = [sys.executable, "-c", RECORD % where, tmp_path, at]
     processes = [subprocess.Popen([*arguments, str(number)], cwd=ROOT) for number in range(3)]
@@ -86,7 +86,7 @@ def test_runs_of_many_processes_have_files_of_their_own(tmp_path: Path, where: s
 
 
 def test_a_path_in_use_stays_in_use(tmp_path: Path) -> None:
-    """While a run goes on at a path, another at the same path takes a number, and both are whole."""
+    """While a run goes on at a path, a second run at the same path takes a number, and both are complete."""
     first = TrajectoryRecorder(tmp_path / "run.json", task="first")
     first.start()
 
@@ -100,8 +100,8 @@ def test_a_path_in_use_stays_in_use(tmp_path: Path) -> None:
     )
 
 
-def test_a_document_alone_is_not_written_over(tmp_path: Path) -> None:
-    """A numbered document that has no journal keeps its content when a second run needs a number."""
+def test_a_document_without_a_journal_is_not_overwritten(tmp_path: Path) -> None:
+    """A numbered document without a journal keeps its content when a second run needs a number."""
     (tmp_path / "run.1.json").write_text("precious")
     first = TrajectoryRecorder(tmp_path / "run.json", task="first")
     first.start()
@@ -112,7 +112,7 @@ def test_a_document_alone_is_not_written_over(tmp_path: Path) -> None:
 
 
 def test_two_documents_never_share_a_journal(tmp_path: Path) -> None:
-    """A path without a suffix and the same path with one are runs of their own, each with its own journal."""
+    """A path without a suffix and the same path with a suffix are separate runs, each with its own journal."""
     names = ["run", "run.json", "run.journal", "run.journal.json", "run.journal.json.journal.json"]
     documents = [run(tmp_path / name, name).trajectory_path for name in names]
 
@@ -120,10 +120,8 @@ def test_two_documents_never_share_a_journal(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ["os._exit(0)", "sys.exit(0)"])
-def test_a_fork_between_asking_for_the_path_and_the_start(tmp_path: Path, ending: str) -> None:
-    """A child that is forked from a recorder with a reserved name gets a name of its own, and does not take its
-    parent's.
-    """
+def test_a_child_forked_before_the_start_has_its_own_name(tmp_path: Path, ending: str) -> None:
+    """A child that is forked from a recorder with a reserved name gets a new name, and does not take its parent's."""
     ended = python(
         f"""
         import os, sys
@@ -148,10 +146,10 @@ def test_a_fork_between_asking_for_the_path_and_the_start(tmp_path: Path, ending
 
 
 @pytest.mark.parametrize("path", [None, "runs/run.json"])
-def test_a_program_that_changes_its_directory_leaves_its_runs_where_they_are(
+def test_a_change_of_the_directory_does_not_move_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str | None
 ) -> None:
-    """The first run, the next one and a forked child's are in the directory in which the recorder was made."""
+    """The first run, the next run and a forked child's run are in the directory in which the recorder was created."""
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)
     recorder = TrajectoryRecorder(path, directory="runs")
@@ -169,10 +167,8 @@ def test_a_program_that_changes_its_directory_leaves_its_runs_where_they_are(
     assert (len([*(tmp_path / "runs").glob("*.json")]), [*(tmp_path / "elsewhere").iterdir()]) == (4, [])
 
 
-def test_in_a_directory_that_is_gone_a_relative_path_cannot_be_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A recorder can be made there, and used with a path that is not relative."""
+def test_in_a_deleted_directory_a_relative_path_cannot_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A recorder can be created there, and used with an absolute path."""
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
@@ -198,7 +194,7 @@ def test_a_directory_as_a_path_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["x" * 300 + ".json", "a\0b.json", "file/run.json"], ids=["too long", "nul", "in a file"]
 )
-def test_a_path_that_cannot_be_is_refused(tmp_path: Path, name: str) -> None:
+def test_an_impossible_path_is_refused(tmp_path: Path, name: str) -> None:
     """For any error of the system the exception is ours, and names the path."""
     (tmp_path / "file").touch()
 
@@ -209,14 +205,14 @@ def test_a_path_that_cannot_be_is_refused(tmp_path: Path, name: str) -> None:
 
 
 def test_a_name_as_long_as_the_system_allows_is_used(tmp_path: Path) -> None:
-    """254 characters leave room for the journal's name, and for nothing next to it."""
+    """254 characters leave room for the journal's name, and for no other name next to it."""
     recorder = run(tmp_path / ("x" * 249 + ".json"), "task")
 
     assert load(recorder.trajectory_path).task == "task"
 
 
-def test_missing_directories_are_made_and_excluded_from_version_control(tmp_path: Path) -> None:
-    """A directory that the recorder makes excludes itself; nothing is written into one that was there."""
+def test_created_directories_are_excluded_from_version_control(tmp_path: Path) -> None:
+    """A directory that the recorder creates excludes itself. No such file is written to an existing directory."""
     run(tmp_path / "new" / "deep" / "run.json", "task")
     run(tmp_path / "run.json", "task")
 
@@ -225,8 +221,8 @@ def test_missing_directories_are_made_and_excluded_from_version_control(tmp_path
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o277])
-def test_a_directory_that_is_made_is_for_its_owner_alone(tmp_path: Path, umask: int) -> None:
-    """A directory that a recorder makes has the mode 0700 with any umask; an existing directory is unchanged."""
+def test_only_the_owner_can_read_a_created_directory(tmp_path: Path, umask: int) -> None:
+    """A directory that a recorder creates has the mode 0700 with any umask. An existing directory is unchanged."""
     tmp_path.chmod(0o755)
     before = os.umask(umask)
     try:
@@ -243,7 +239,7 @@ def test_a_directory_that_is_made_is_for_its_owner_alone(tmp_path: Path, umask: 
 @pytest.mark.parametrize("name", ["run.json", "run.jsonl"])
 @pytest.mark.parametrize("argument", ["run.json", "run.jsonl"])
 def test_a_pipe_at_either_path_is_refused(tmp_path: Path, name: str, argument: str) -> None:
-    """To open it would be to wait for somebody who reads from it."""
+    """Opening a pipe would wait for a process that reads from it."""
     os.mkfifo(tmp_path / name)
     code = """
         import sys
@@ -262,8 +258,8 @@ def test_a_pipe_at_either_path_is_refused(tmp_path: Path, name: str, argument: s
     )
 
 
-def test_both_files_are_for_their_owner_alone(tmp_path: Path) -> None:
-    """Only the owner may read a run, with any umask."""
+def test_only_the_owner_can_read_both_files(tmp_path: Path) -> None:
+    """The mode of the files is the same with any umask."""
     before = os.umask(0)
     run(tmp_path / "run.json", "task")
     os.umask(before)
@@ -272,8 +268,8 @@ def test_both_files_are_for_their_owner_alone(tmp_path: Path) -> None:
     assert modes == {"run.json": "0o600", "run.jsonl": "0o600"}
 
 
-def test_a_reserved_name_that_is_not_used_is_given_back(tmp_path: Path) -> None:
-    """Asking for the path takes the name, and a recorder that never starts leaves nothing."""
+def test_an_unused_reserved_name_is_freed(tmp_path: Path) -> None:
+    """Asking for the path reserves the name, and a recorder that never starts leaves no file."""
     recorder = TrajectoryRecorder(directory=tmp_path)
     reserved = [recorder.trajectory_path, recorder.trajectory_path]
 
@@ -290,8 +286,8 @@ def run_by_time(directory: Path) -> Path:
     return recorder.trajectory_path
 
 
-def test_create_says_where_the_document_goes(tmp_path: Path) -> None:
-    """The candidates are the name itself, then numbers, whichever is free."""
+def test_create_returns_the_path_of_the_document(tmp_path: Path) -> None:
+    """The candidates are the name itself, then numbers, of which the first free one is used."""
     made = [create_files(tmp_path / "run.json", own=False, sync=False) for _ in range(3)]
 
     for _, journal in made:

@@ -1,4 +1,4 @@
-"""Which files are runs: in a directory, and in those below it."""
+"""Which files are runs: in a directory, and in the directories below it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trace_recorder.storage.run_files import runs_in_directory
 
 
 def touch(directory: Path, *names: str) -> None:
-    """Make empty files, and the directories that they are in."""
+    """Create empty files, and their directories."""
     for name in names:
         path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -19,7 +19,7 @@ def touch(directory: Path, *names: str) -> None:
 
 
 def names_of(directory: Path, *, recursive: bool = True) -> list[str]:
-    """The runs that are found, by their paths from the directory."""
+    """Return the runs that are found, by their paths from the directory."""
     return [path.relative_to(directory).as_posix() for path in runs_in_directory(directory, recursive=recursive)]
 
 
@@ -36,7 +36,7 @@ def test_the_runs_of_each_directory_come_before_those_below_it(tmp_path: Path) -
 
 
 def test_links_to_directories_and_hidden_names_are_left_out(tmp_path: Path) -> None:
-    """So no run is found twice, no loop is walked, and nothing is read through a link."""
+    """So no run is found twice, no loop is followed, and nothing is read through a link."""
     touch(tmp_path / "runs", "a.json", ".git/b.json", ".hidden.json", "sub/c.json")
     touch(tmp_path, "elsewhere/d.json")
     (tmp_path / "runs" / "loop").symlink_to(".")
@@ -46,8 +46,8 @@ def test_links_to_directories_and_hidden_names_are_left_out(tmp_path: Path) -> N
     assert names_of(tmp_path / "runs") == ["a.json", "e.json", "sub/c.json"]
 
 
-def test_a_directory_that_is_a_link_itself_is_searched(tmp_path: Path) -> None:
-    """The user named the directory."""
+def test_a_named_directory_that_is_a_link_is_searched(tmp_path: Path) -> None:
+    """The user named the link, so it is followed."""
     touch(tmp_path, "runs/sub/a.json")
     (tmp_path / "link").symlink_to("runs")
 
@@ -55,8 +55,8 @@ def test_a_directory_that_is_a_link_itself_is_searched(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="every directory can be read")
-def test_a_directory_below_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    """A read of that directory gives the reason. The other runs are found."""
+def test_an_unreadable_directory_below_is_named(tmp_path: Path) -> None:
+    """The error for that directory has the reason. The other runs are found."""
     touch(tmp_path, "a/x.json", "b/y.json")
     (tmp_path / "a").chmod(0)
     try:

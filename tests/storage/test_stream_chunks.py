@@ -1,4 +1,6 @@
-"""The chunks of a stream as two short texts: they come back as they came, and where masks moved them, in order."""
+"""The chunks of a stream as two short texts: they are read back as they were. If masks moved them, they are in
+order.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ CAME = st.lists(st.tuples(st.integers(0, 5000), TEXTS.map(b"".join).filter(bool)
 )
 
 
-def test_chunks_of_whole_events_take_some_bytes() -> None:
-    """Fifty chunks of an event each are one word, and their times a digit or two each."""
+def test_chunks_of_whole_events_take_few_bytes() -> None:
+    """Fifty chunks of an event each are one word, and their times take a digit or two each."""
     came = [(0.2 + number / 50, b"data: {}\n\n") for number in range(50)]
 
     said = describe_chunks(came, 0.0, b"".join(data for _, data in came))
@@ -26,8 +28,10 @@ def test_chunks_of_whole_events_take_some_bytes() -> None:
     assert said == {"chunk_ends": "2*50", "chunk_times": "oG" + "U" * 49}
 
 
-def test_what_the_texts_say_is_what_the_format_says() -> None:
-    """Lines and bytes, runs, and numbers of several digits, the lowest first, as docs/format.md has it."""
+def test_the_texts_have_the_documented_form() -> None:
+    """The texts have lines and bytes, runs, and numbers of several digits, the lowest digit first, as in
+    docs/format.md.
+    """
     came = [(1.5, b"a\nb"), (1.5, b"c"), (1.531, b"\n"), (3.0, b"\n"), (3.0, b"\n\nx")]
 
     said = describe_chunks(came, 0.5, b"a\nbc\n\n\n\nx")
@@ -36,8 +40,8 @@ def test_what_the_texts_say_is_what_the_format_says() -> None:
 
 
 @given(CAME, st.lists(st.integers(0, 60), max_size=4).map(sorted))
-def test_chunks_come_back_as_they_came(came: list[TimedBytes], cuts: list[int]) -> None:
-    """The chunks of all parts together equal the original chunks, wherever the parts end, within chunks too."""
+def test_chunks_are_read_back_unchanged(came: list[TimedBytes], cuts: list[int]) -> None:
+    """The chunks of all parts together equal the original chunks, wherever the parts end, also within chunks."""
     parts = []
     continues, left, written = False, came, 0
     for cut in [*cuts, sum(len(data) for _, data in came)]:
@@ -56,7 +60,7 @@ MASKS = st.sampled_from([b"", b"*", b"[REDACTED:key]", b"s", b"1"])
 
 
 @given(CAME, MASKS, st.booleans())
-def test_chunks_of_a_masked_text_are_all_of_it(came: list[TimedBytes], mask: bytes, lines: bool) -> None:
+def test_chunks_of_a_masked_text_give_the_whole_text(came: list[TimedBytes], mask: bytes, lines: bool) -> None:
     """The chunks have the masked text in order and at their times, even if masking removed lines."""
     masked = b"".join(data for _, data in came).replace(b"sk-1", mask)
     masked = masked.replace(b"\n\n", b"\n") if lines else masked
@@ -67,8 +71,8 @@ def test_chunks_of_a_masked_text_are_all_of_it(came: list[TimedBytes], mask: byt
     assert [at for at, _ in found] == [at for at, _ in came]
 
 
-def test_a_chunk_that_ends_within_a_mask_ends_behind_it() -> None:
-    """Before the mask in its line, after it, and in other lines, chunks end where they ended before."""
+def test_a_chunk_that_ends_within_a_mask_ends_after_it() -> None:
+    """Chunks that end elsewhere end where they ended before: in front of the mask, after it, and in other lines."""
     came = [(0.0, b"data: a"), (0.1, b'"sk-'), (0.2, b'12" b'), (0.3, b"c\nd"), (0.4, b"\n")]
 
     found = read_chunks([(text := b'data: a"[KEY]" bc\nd\n', describe_chunks(came, 0.0, text))])
@@ -89,8 +93,8 @@ def test_a_chunk_that_ends_within_a_mask_ends_behind_it() -> None:
         {"chunk_ends": 1, "chunk_times": 2},
     ],
 )
-def test_what_says_something_else_than_its_text_is_refused(said: dict[str, object]) -> None:
-    """A part without the two texts, as older journals have them, and one whose texts do not fit, are errors."""
+def test_texts_that_contradict_the_stream_are_refused(said: dict[str, object]) -> None:
+    """A part without the two texts, as in older journals, and a part whose texts do not fit, raise errors."""
     with pytest.raises((ValueError, KeyError, TypeError, AttributeError)):
         read_chunks([(b"a\n", said)])
 
@@ -109,7 +113,7 @@ def test_what_says_something_else_than_its_text_is_refused(said: dict[str, objec
     ],
     ids=["run", "run-behind", "backwards", "nothing", "no-times", "endless-time", "list", "object"],
 )
-def test_what_a_stranger_says_of_chunks_is_refused_in_bounded_memory(said: dict[str, Payload]) -> None:
-    """A run of any length, a number of any size, or another type is an ordinary error."""
+def test_hostile_chunk_texts_are_refused_in_bounded_memory(said: dict[str, Payload]) -> None:
+    """A run of any length, a number of any size, or a wrong type raises an ordinary error."""
     with pytest.raises((ValueError, TypeError)):
         read_chunks([(b"a\n", {"chunk_ends": "1", "chunk_times": "A"}), (b"a\n", said | {"continues": True})])

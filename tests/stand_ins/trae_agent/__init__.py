@@ -1,6 +1,7 @@
-"""Replaces trae-agent 0.1: its modules, how they import each other, and who hands a recorder to whom.
+"""A stand-in for trae-agent 0.1: its modules, their imports, and the passing on of a recorder.
 
-Importing any of them runs this, and so all of them, as there. What an agent does and records is in `tests/trae.py`.
+Importing any of the modules runs this file, which imports all of them, as in the original. The acts and records of an
+agent are in `tests/trae.py`.
 """
 
 from trae_agent.agent.base_agent import BaseAgent

@@ -1,4 +1,4 @@
-"""A journal in memory that requests are encoded into and expanded from."""
+"""A journal in memory to which requests are encoded, and from which they are expanded."""
 
 from __future__ import annotations
 
@@ -61,6 +61,6 @@ def unfinished(encoded: Encoded) -> list[tuple[str, Data]]:
 
 
 def records(encoded: Encoded, seq: int) -> list[tuple[str, str]]:
-    """The records that an encoded request makes, from `seq` on; the CRC of each is seven times its seq."""
+    """Return the records of an encoded request, numbered from `seq`. The CRC of each is seven times its number."""
     crcs = [7 * (seq + number) for number in range(len(encoded.new))]
     return [(kind, data if isinstance(data, str) else data(crcs)) for kind, data in unfinished(encoded)]

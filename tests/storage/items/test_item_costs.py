@@ -20,7 +20,9 @@ from trace_recorder.values.messages import Payload
 
 
 def journal_of_calls(path: Path, calls: Iterator[list[Payload]]) -> tuple[list[int], list[str]]:
-    """Write every call through the encoder to a journal; return the journal's size after each, and the last texts."""
+    """Write every call through the encoder to a journal. Return the journal's size after each call, and the
+    last texts.
+    """
     journal = Journal.create(path)
     encoder = ItemEncoder()
     sizes, texts = [], []
@@ -49,7 +51,7 @@ def requests_of(path: Path) -> Iterator[tuple[ItemTable, Record]]:
 
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda one: one.__name__)
-def test_three_hundred_calls_cost_what_is_new_in_them(tmp_path: Path, pattern: object) -> None:
+def test_three_hundred_calls_cost_only_their_new_content(tmp_path: Path, pattern: object) -> None:
     """With any pattern of a history, 300 calls of 3 KB each take at most 2.5 MB, and each can be restored."""
     path = tmp_path / "run.jsonl"
 
@@ -72,7 +74,7 @@ def test_a_call_costs_the_same_after_any_history(tmp_path: Path) -> None:
     assert max(cost) - min(cost) <= 30
 
 
-def test_a_damaged_item_costs_the_calls_that_use_it(tmp_path: Path) -> None:
+def test_a_damaged_item_affects_only_the_calls_that_use_it(tmp_path: Path) -> None:
     """If an item cannot be read, the calls whose requests have its text cannot be expanded. All others can."""
     path = tmp_path / "run.jsonl"
     calls = [["a", "b"], ["b", "c", "a"], [LARGE], ["c"], [LARGE + "d", "d", LARGE], ["a", "c"]]
@@ -109,8 +111,8 @@ def expanded_without(data: bytes, lost: Record) -> list[Payload]:
     return bodies
 
 
-def test_a_wrong_item_does_not_pass_the_check() -> None:
-    """A request whose numbers lead to another record than its writer meant is reported."""
+def test_a_wrong_item_fails_the_check() -> None:
+    """A request whose numbers lead to a record other than its writer meant is reported."""
     store = Store()
     store.add('{"list":[{"a":1},{"a":2}]}')
     table = ItemTable()

@@ -29,7 +29,7 @@ def both_ways(*texts: str, max_known_items: int = MAX_KNOWN_ITEMS) -> list[Paylo
 
 @given(st.lists(json_texts(json_objects), max_size=4))
 def test_encode_then_expand_is_the_identity(texts: list[str]) -> None:
-    """Any JSON objects, one after another, come back as any JSON reader reads them."""
+    """Any JSON objects in sequence are restored as any JSON reader reads them."""
     assert exactly(both_ways(*texts)) == exactly([json.loads(text) for text in texts])
 
 
@@ -43,14 +43,14 @@ ELEMENTS = st.recursive(
 @settings(max_examples=60)
 @given(st.lists(json_texts(st.fixed_dictionaries({"list": st.lists(st.dictionaries(STRINGS, ELEMENTS), max_size=3)}))))
 @example(['{"list":[{"a":"' + LARGE + '","b":"\\u0040string:0"}]}'])
-def test_large_strings_come_back_whatever_stands_beside_them(texts: list[str]) -> None:
-    """A string that is stored apart, and one that looks like the mark of such a string, both come back."""
+def test_large_strings_are_restored(texts: list[str]) -> None:
+    """A string that is stored separately, and a string that looks like the mark of such a string, are both restored."""
     assert exactly(both_ways(*texts)) == exactly([json.loads(text) for text in texts])
 
 
 @given(st.lists(st.lists(st.integers(0, 60), max_size=40), max_size=8), st.integers(0, 4))
 @example([list(range(0, 60, 2)), list(range(1, 60, 2)), [*range(0, 30, 2), 7, *range(30, 60, 2)]], 0)
-def test_lists_that_shrink_repeat_and_interleave_come_back(lists: list[list[int]], forgets: int) -> None:
+def test_lists_that_shrink_repeat_and_interleave_are_restored(lists: list[list[int]], forgets: int) -> None:
     """Each request is complete, whatever is sent again, in any order, and with few items remembered."""
     texts = [json.dumps({"messages": [{"content": number} for number in numbers]}) for numbers in lists]
 
@@ -67,7 +67,7 @@ AFTER = st.sampled_from(
 
 @st.composite
 def conversations(draw: st.DrawFn) -> list[str]:
-    """Return requests of one conversation: its list grows, or goes back and on; members after it come and go."""
+    """Return requests of a conversation whose list grows or goes back. The members after the list change."""
     texts, said = [], draw(st.lists(SAID, min_size=1, max_size=4))
     for _ in range(draw(st.integers(1, 6))):
         said = said[: draw(st.integers(1, len(said)))] + draw(st.lists(SAID, max_size=3))
@@ -81,15 +81,15 @@ def conversations(draw: st.DrawFn) -> list[str]:
 @example(['{"m":[{"a":1}],"s":1}', '{"m":[{"a":1}],"tools":[{"t":1}],"s":1}'])
 @example(['{"m":[{"a":1},1]}', '{"m":[{"a":1},12]}'])
 @example(['{"a":[{"x":1}],"\\u0061":[{"y":2},{"z":3}]}', '{"a":[{"x":1}],"\\u0061":[{"y":2},{"z":3},{"z":4}]}'])
-def test_requests_that_continue_one_another_come_back(texts: list[str]) -> None:
-    """A request may share its beginning and its end with earlier ones, and is restored."""
+def test_requests_that_continue_each_other_are_restored(texts: list[str]) -> None:
+    """A request may share its beginning and its end with earlier requests."""
     assert exactly(both_ways(*texts)) == exactly([json.loads(text) for text in texts])
 
 
 @pytest.mark.parametrize(
     "added", ['{"b":1}', ',{"b":NaN}', ",", ',{"b":1},', ',{"b":1', ',"b":1', "]", ',{"b":"\\ud800"}']
 )
-def test_a_continuation_that_is_no_json_is_refused(added: str) -> None:
+def test_a_continuation_that_is_not_json_is_refused(added: str) -> None:
     """The text after the beginning of an earlier request is read as strictly as the first time."""
     store = Store()
     store.add('{"list":[{"a":1}],"s":1}')
@@ -100,7 +100,7 @@ def test_a_continuation_that_is_no_json_is_refused(added: str) -> None:
     assert store.kinds() == ["item", "llm_request"]
 
 
-def test_a_request_that_fails_to_be_written_leaves_the_next_one_whole() -> None:
+def test_a_request_after_a_failed_one_is_complete() -> None:
     """If the system refuses a record in the middle of a request, the next request is complete."""
     texts = [json.dumps({"list": [{"n": number} for number in range(length)]}) for length in (2, 5, 6)]
     for refused in range(1, 12):
@@ -111,15 +111,15 @@ def test_a_request_that_fails_to_be_written_leaves_the_next_one_whole() -> None:
         assert store.expanded() == [json.loads(text) for text in texts if text not in store.lost], refused
 
 
-def test_of_two_members_with_one_name_the_last_counts() -> None:
-    """A name that occurs twice reads as in every JSON reader."""
+def test_the_last_of_two_members_with_one_name_counts() -> None:
+    """A name that occurs twice is read as by every JSON reader."""
     texts = ['{"a":[{"x":1}],"a":5,"b":5,"b":[{"x":1}]}', '{"a":[{"x":1}],"\\u0061":[{"y":2}]}']
 
     assert both_ways(*texts) == [json.loads(text) for text in texts]
 
 
-def test_what_is_equal_in_python_only_is_not_one_item() -> None:
-    """Elements are distinguished by their text: 0, 0.0, false and -0.0 are four."""
+def test_values_that_are_equal_only_in_python_are_different_items() -> None:
+    """Elements are distinguished by their text: 0, 0.0, false and -0.0 are four items."""
     text = '{"list":[{"a":0},{"a":0.0},{"a":false},{"a":-0.0},{"a":0}]}'
     store = Store()
     store.add(text)
@@ -127,7 +127,7 @@ def test_what_is_equal_in_python_only_is_not_one_item() -> None:
     assert (exactly(store.expanded()), store.kinds().count("item")) == (exactly([json.loads(text)]), 4)
 
 
-def test_a_large_string_is_stored_once_wherever_it_stands() -> None:
+def test_a_large_string_is_stored_once_wherever_it_is() -> None:
     """An image that is sent in different messages, and as a member, is recorded once."""
     texts = [json.dumps({"list": [{"n": number, "deep": [{"url": LARGE}]}]}) for number in range(5)]
     store = Store()
@@ -137,8 +137,8 @@ def test_a_large_string_is_stored_once_wherever_it_stands() -> None:
     assert sum(line.count(LARGE.encode()) for line in store.lines) == 1
 
 
-def test_what_is_remembered_of_requests_has_a_limit() -> None:
-    """Requests whose bytes come after their longest list are remembered within the same limit."""
+def test_the_memory_of_requests_has_a_limit() -> None:
+    """Requests with many bytes after their longest list are remembered within the same limit."""
     encoder = ItemEncoder()
     for number in range(20):
         request = f'{{"list":[{{"n":{number}}}],"image":"{number}{"x" * (MAX_PREFIX_BYTES // 8)}"}}'.encode()
@@ -157,8 +157,8 @@ NO_OBJECTS = (
 
 
 @pytest.mark.parametrize("text", NO_OBJECTS, ids=lambda text: text[:20])
-def test_what_is_no_json_object_is_refused(text: str) -> None:
-    """Text that a strict reader refuses, or that is no object, is not taken apart, and nothing is written."""
+def test_text_that_is_not_a_json_object_is_refused(text: str) -> None:
+    """A text that a strict reader refuses, or that is not an object, is not split, and nothing is written."""
     store = Store()
 
     with pytest.raises(NotJsonError):
@@ -169,7 +169,7 @@ def test_what_is_no_json_object_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("text", ['{"a":[{"b":"\\ud800"}]}', '{"a":"\\udc00"}', '{"\\ud83d":1}'])
 def test_a_lone_surrogate_is_refused(text: str) -> None:
-    """A request whose text UTF-8 has no bytes for is not taken apart: no file could show it."""
+    """A request with text that UTF-8 cannot encode is not split, because no file could contain it."""
     store = Store()
 
     with pytest.raises(NotJsonError):
@@ -180,13 +180,13 @@ def test_a_lone_surrogate_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("read_strictly", [parse, lambda text: Store().add(text)], ids=["parse", "encode"])
 def test_a_number_beyond_every_float_is_refused(read_strictly: object) -> None:
-    """1e999 is JSON to Python, which reads it as an infinity that JSON cannot say again."""
+    """Python reads 1e999 as an infinity, which JSON cannot express."""
     with pytest.raises(NotJsonError):
         read_strictly('{"a":1e999}')  # type: ignore[operator]
 
 
-def test_what_was_taken_apart_can_be_read_wherever_a_reader_stands() -> None:
-    """Nesting that only a reader with an empty stack could follow is refused by the writer, not lost by the reader."""
+def test_an_encoded_request_can_be_read_from_any_stack_depth() -> None:
+    """The writer refuses nesting that a reader could follow only with an empty stack."""
     accepted = []
     for depth in range(100, 1000, 50):
         store = Store()
@@ -209,14 +209,14 @@ def readable(store: Store, frames: int) -> bool:
 
 
 @pytest.mark.skipif(not EXCHANGES, reason=f"no wire corpus in {DIRECTORY} (set TRACE_RECORDER_WIRE)")
-def test_what_real_agents_sent_comes_back() -> None:
-    """Every request of the corpus, through one encoder, comes back as it was sent."""
+def test_requests_of_real_agents_are_restored() -> None:
+    """Every request of the corpus, through one encoder, is restored as it was sent."""
     texts = [json.dumps(exchange.request, ensure_ascii=exchange.number % 2 == 0) for exchange in EXCHANGES]
 
     assert exactly(both_ways(*texts)) == exactly([json.loads(text) for text in texts])
 
 
 @given(json_texts(json_values))
-def test_parse_reads_what_every_reader_reads(text: str) -> None:
+def test_parse_reads_the_same_as_python(text: str) -> None:
     """JSON of any kind is read as Python's own reader reads it."""
     assert exactly(parse(text)) == exactly(json.loads(text))

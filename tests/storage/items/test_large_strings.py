@@ -1,4 +1,4 @@
-"""Large strings are taken out of a request before it is parsed, and change nothing in what is on file."""
+"""Large strings are taken out of a request before it is parsed, which does not change the records."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def test_records_are_the_same_with_and_without_preparation(*, ascii_only: bool) 
     assert [one.start > 0 for one in prepared if one is not None] == [False, True, True, False, False]  # type: ignore[attr-defined]
 
 
-def test_a_preparation_that_others_have_overtaken_does_no_harm() -> None:
-    """A preparation for another state of the encoder is ignored, and the records are right."""
+def test_an_outdated_preparation_does_no_damage() -> None:
+    """A preparation for an earlier state of the encoder is ignored, and the records are right."""
     requests = [json.dumps(call).encode() for call in CALLS]
     stale = [ItemEncoder().prepare(request) for request in requests]
 
@@ -81,7 +81,7 @@ PIECES = st.sampled_from(
 
 
 @given(st.lists(st.one_of(PIECES, st.just("A" * MIN_STRING_CHARACTERS)), max_size=30))
-def test_what_is_taken_out_is_put_back(pieces: list[str]) -> None:
+def test_extracted_strings_are_restored(pieces: list[str]) -> None:
     """Restoring the reduced bytes gives the original, for any bytes."""
     text = "".join(pieces)
     reduced = reduce_json(text.encode())
@@ -96,7 +96,7 @@ BROKEN = ["\n", "\t", "\x00", "\\x", "\\u12", "\\ud800", "\\", "\udc80"]
 @pytest.mark.parametrize("broken", BROKEN, ids=ascii)
 @pytest.mark.parametrize("place", [0, 5_000, 40_000])
 def test_a_large_string_that_is_not_json_is_refused(broken: str, place: int) -> None:
-    """Taking strings out accepts nothing that parsing refuses."""
+    """The extraction of strings accepts nothing that parsing refuses."""
     body = '{"messages":[{"role":"user","content":"' + "A" * place + broken + '" ,"more":"' + "B" * 40_000 + '"}]}'
     request = body.encode("utf-8", "surrogateescape")
     encoder = ItemEncoder()
@@ -105,8 +105,8 @@ def test_a_large_string_that_is_not_json_is_refused(broken: str, place: int) -> 
         encoder.encode(request, encoder.prepare(request))
 
 
-def test_other_threads_may_run_often_while_large_strings_are_taken_out() -> None:
-    """No step takes more than 32 KB of a string, or 64 strings."""
+def test_other_threads_may_run_often_during_the_extraction() -> None:
+    """No slice takes more than 32 KB of a string, or 64 strings."""
     image, small, escaped = "A" * 3_000_000, ["b"] * 6_400, '\\"' * 64_000
     yields: list[int] = []
     token = current_yield.set(lambda: yields.append(1))
@@ -125,7 +125,7 @@ def test_other_threads_may_run_often_while_large_strings_are_taken_out() -> None
 
 
 def _with_references(count: int) -> ItemTable:
-    """Return an item that contains one string of a megabyte this many times."""
+    """Return an item that contains a string of a megabyte this many times."""
     table = ItemTable()
     table.add_item({"s": 0, "value": "x" * 1_000_000}, 1)
     content = [{"type": "text", "text": "@s"}] * count
@@ -133,13 +133,13 @@ def _with_references(count: int) -> ItemTable:
     return table
 
 
-def test_an_item_of_a_hostile_journal_that_repeats_a_string_too_often_is_missing() -> None:
+def test_an_item_that_repeats_a_string_too_often_is_missing() -> None:
     assert len(_with_references(200).element(0)["content"]) == 200
     with pytest.raises(KeyError):
         _with_references(20_000).element(0)
 
 
-def test_a_string_that_many_items_have_once_is_no_repetition() -> None:
+def test_a_string_that_many_items_have_once_is_not_a_repetition() -> None:
     table = ItemTable()
     table.add_item({"s": 0, "value": "x" * 1_000_000}, 1)
     for number in range(2000):
@@ -148,7 +148,7 @@ def test_a_string_that_many_items_have_once_is_no_repetition() -> None:
 
 
 def test_a_journal_that_repeats_a_string_too_often_has_a_gap(tmp_path: Path) -> None:
-    """1 MB of file expands to a message of 20 GB: `load` reports that, and needs little memory."""
+    """If 1 MB of a file would expand to a message of 20 GB, `load` reports that, and needs little memory."""
     path = tmp_path / "run.jsonl"
     writing = Writing(path)
     writing.add("item", s=0, value="x" * 1_000_000)

@@ -1,4 +1,4 @@
-"""Lists that are written relative to an earlier one: how many ranges they take, and which items they lead to."""
+"""Lists that are written relative to an earlier list: how many ranges they take, and to which items they lead."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ HISTORIES = (
 
 
 def ranges_of(history: Callable[[int], Contents], calls: int) -> int:
-    """How many ranges the requests of a history take, each with all that is new in a call."""
+    """Return how many ranges the requests of a history take. Each call has some new messages."""
     encoder, seq, count = ItemEncoder(), 0, 0
     for number in range(1, calls + 1):
         messages = [{"content": text} for text in history(number)]
@@ -67,8 +67,8 @@ def ranges_of(history: Callable[[int], Contents], calls: int) -> int:
 
 
 @pytest.mark.parametrize("history", HISTORIES, ids=lambda one: one.__name__)
-def test_four_times_the_calls_take_far_less_than_sixteen_times_the_ranges(history: Callable[[int], Contents]) -> None:
-    """The number of ranges does not grow with the square of the calls, whatever changes at a history's beginning."""
+def test_the_number_of_ranges_does_not_grow_with_the_square_of_the_calls(history: Callable[[int], Contents]) -> None:
+    """Four times the calls take far fewer than sixteen times the ranges, whatever changes at a history's beginning."""
     assert ranges_of(history, 240) <= 9.5 * ranges_of(history, 60)
 
 
@@ -90,7 +90,7 @@ def test_ranges_lead_to_the_same_numbers(base: list[int], numbers: list[int]) ->
 
 
 @pytest.mark.parametrize("history", HISTORIES, ids=lambda one: one.__name__)
-def test_every_call_can_be_put_together(history: Callable[[int], Contents]) -> None:
+def test_every_call_can_be_restored(history: Callable[[int], Contents]) -> None:
     """A list expands to the sent list, relative to any base, and its check value agrees."""
     store = Store()
     texts = [json.dumps({"messages": [{"content": one} for one in history(number)]}) for number in range(1, 60)]

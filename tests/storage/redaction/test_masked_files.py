@@ -1,4 +1,4 @@
-"""Redaction in a run's files: secrets are masked, and no record, stream or id is damaged by that."""
+"""Redaction in a run's files: secrets are masked, and this damages no record, stream or id."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def backwards(text: str) -> str:
 
 
 @pytest.mark.parametrize("redact", [digits_out, long_words_out, no_provider, all_out, backwards])
-def test_a_user_s_redactor_changes_what_was_said_and_nothing_else(tmp_path: Path, redact: Redactor) -> None:
-    """Ids, kinds, providers, stored streams and the marks of stored texts are no business of a redactor."""
+def test_a_user_s_redactor_changes_only_texts(tmp_path: Path, redact: Redactor) -> None:
+    """A redactor does not get ids, kinds, providers, stored streams, or the marks of stored texts."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", redact=redact)
     recorder.start()
     call(recorder, asked("call 555 " * 900), said("at 555", identity="chat-7"))
@@ -91,8 +91,8 @@ def test_a_redactor_does_not_break_a_stream(tmp_path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("redact", [default_redactor, digits_out])
-def test_a_line_of_a_stream_that_is_too_long_for_one_record_is_masked_whole(tmp_path: Path, redact: Redactor) -> None:
-    """Wherever a line of 300 KB is cut to be written, no key is in the file, and the text can be joined again."""
+def test_a_long_line_of_a_stream_is_masked_as_a_whole(tmp_path: Path, redact: Redactor) -> None:
+    """Wherever a line of 300 KB is cut for writing, no key is in the file, and the text can be joined again."""
     key = "sk-proj-" + "a1B2c3D4" * 8
     recorder = TrajectoryRecorder(tmp_path / "run.json", redact=redact)
     recorder.start()
@@ -107,7 +107,7 @@ def test_a_line_of_a_stream_that_is_too_long_for_one_record_is_masked_whole(tmp_
     assert (one.response and one.response.content) == redact(text)
 
 
-def test_a_redactor_that_fails_costs_the_record_and_says_so(tmp_path: Path) -> None:
+def test_a_failing_redactor_drops_the_record(tmp_path: Path) -> None:
     """An unmasked record is not written, a gap gives the reason, and the run continues."""
 
     def choosy(text: str) -> str:
@@ -151,8 +151,8 @@ def test_no_secret_makes_a_record_unreadable(tmp_path: Path, value: Payload, sec
     )
 
 
-def test_a_document_counts_the_secrets_that_were_masked(tmp_path: Path) -> None:
-    """The sum over its records, in the document that was written record by record and in the journal read again."""
+def test_a_document_counts_the_masked_secrets(tmp_path: Path) -> None:
+    """The count is the sum over the records, in the live document and in the document from the journal."""
     key = "sk-proj-" + "aB3dE6gH9kLmNpQ2" * 3
     recorder = TrajectoryRecorder(tmp_path / "run.json", task=f"use {key}", history="delta")
     recorder.start()
@@ -165,8 +165,8 @@ def test_a_document_counts_the_secrets_that_were_masked(tmp_path: Path) -> None:
     assert (written, load(recorder.trajectory_path).metrics["redactions"], told) == (37, 37, 37)
 
 
-def test_a_run_without_secrets_says_that_there_were_none(tmp_path: Path) -> None:
-    """No secret is a fact."""
+def test_a_run_without_secrets_counts_zero(tmp_path: Path) -> None:
+    """The count 0 is stated, and not left out."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.start()
     recorder.finalize()

@@ -1,4 +1,4 @@
-"""Counts decide whether a text looks like a key, and they are the counts of the rule."""
+"""Counts of character classes decide whether a text looks like a key, and they agree with the rule."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def _is_strange_by_rule(value: str) -> bool:
     return len(value) >= 16 and len(set(look)) >= 8 and telling >= 3 and 5 * telling >= len(look)
 
 
-def test_steps_are_counted_as_the_rule_says() -> None:
-    """Drawn texts of several alphabets and lengths are judged as by the pattern of a step and the rare pairs."""
+def test_counts_agree_with_the_rule() -> None:
+    """Drawn texts of several alphabets and lengths are judged as by the pattern of the rule and its rare pairs."""
     random = Random(1)
     values = [
         "".join(random.choices(random.choice(_ALPHABETS), k=random.choice([5, 20, 60, 500]))) for _ in range(4000)
@@ -36,14 +36,14 @@ def test_steps_are_counted_as_the_rule_says() -> None:
 
 
 @pytest.mark.parametrize("before", ["", "theme=[REDACTED:github-token]; "])
-def test_cookies_are_masked_if_another_secret_in_their_line_was_masked_before(before: str) -> None:
+def test_cookies_are_masked_after_a_masked_secret_in_their_line(before: str) -> None:
     line = f"Set-Cookie: {before}sid=2YxPbexNic0ldferJOrFuJgMa5mIlBqN; Path=/ [REDACTED:github-token]"
     assert default_redactor(line) == "Set-Cookie: [REDACTED:assigned-secret]"
     assert default_redactor("Cookie: sid=[REDACTED:github-token]; a=b") == "Cookie: sid=[REDACTED:github-token]; a=b"
 
 
-def test_names_of_cookies_without_cookies_leave_the_line_as_it_is() -> None:
-    """A long line of such names, whose last one has a cookie, loses the cookie only."""
+def test_names_of_cookies_without_values_stay() -> None:
+    """A long line of such names, whose last one has a value, loses only that value."""
     names = "Cookie: a=b " * 500
 
     assert default_redactor(f"{names}Cookie: session=x9y8z7w6v5u4t3s2") == f"{names}Cookie: [REDACTED:assigned-secret]"

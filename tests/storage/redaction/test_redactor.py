@@ -1,4 +1,4 @@
-"""Redaction: true keys are masked wherever they are, prose is not, and what was JSON stays JSON."""
+"""Redaction: true keys are masked wherever they are, prose is not, and JSON stays JSON."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def masked(text: str) -> str:
 
 @pytest.mark.parametrize("place", PLACES)
 def test_every_true_key_is_masked(place: str) -> None:
-    """A key of a well-known shape is masked wherever it is, and nothing else is, in text and in JSON alike."""
+    """A key of a well-known form is masked wherever it is, and nothing else is, in text and in JSON."""
     texts = {
         key: (default_redactor(PLACES[place].format(key)), masked(PLACES[place].format(key))) for _, key in EVERY_KEY
     }
@@ -69,7 +69,7 @@ def test_every_true_key_is_masked(place: str) -> None:
 
 
 @pytest.mark.parametrize("spelled", ["in json", "in ascii json", "in json in json"])
-def test_a_key_is_masked_however_json_spells_what_stands_before_it(spelled: str) -> None:
+def test_a_key_after_an_escape_of_json_is_masked(spelled: str) -> None:
     """A key after a line break is masked, even if JSON writes the line break with letters."""
     text = "Schlüssel für\n{}"
     masked = {}
@@ -100,7 +100,7 @@ def test_passwords_in_urls_and_bearer_tokens_are_masked(text: str, expected: str
     assert default_redactor(text) == expected
 
 
-def test_a_private_key_with_headers_of_its_own_is_masked() -> None:
+def test_a_private_key_with_headers_is_masked() -> None:
     """A key that is encrypted in the old way has lines with hyphens before its body."""
     headers = "\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,3F17F5316E2BAC89\n\n"
 
@@ -130,7 +130,7 @@ INNOCENT = {
 
 
 @pytest.mark.parametrize("name", INNOCENT)
-def test_prose_and_data_are_left_alone(name: str) -> None:
+def test_prose_and_data_are_not_masked(name: str) -> None:
     """A text that resembles a key superficially is unchanged."""
     assert default_redactor(INNOCENT[name]) == INNOCENT[name]
 
@@ -148,7 +148,7 @@ SECRET_TEXTS = (
 
 
 @pytest.mark.skipif(not EXCHANGES, reason=f"no wire corpus in {DIRECTORY} (set TRACE_RECORDER_WIRE)")
-def test_what_real_agents_said_is_left_alone() -> None:
+def test_texts_of_real_agents_are_not_masked() -> None:
     """The corpus has no keys, and no signature, image or prose in it is masked."""
     texts = [json.dumps([exchange.request, exchange.response_text], ensure_ascii=False) for exchange in EXCHANGES]
 
@@ -177,7 +177,7 @@ SECRETS = st.lists(st.sampled_from(SECRET_TEXTS))
 
 
 @given(TEXTS)
-def test_masking_twice_is_masking_once(text: str) -> None:
+def test_masking_twice_is_the_same_as_masking_once(text: str) -> None:
     """A mask is not masked again."""
     once = default_redactor(text)
 
@@ -187,7 +187,7 @@ def test_masking_twice_is_masking_once(text: str) -> None:
 @given(VALUES, st.booleans())
 @example(["-----BEGIN PRIVATE KEY-----", {"a": "-----END PRIVATE KEY-----"}], True)
 def test_json_stays_json(value: Payload, ascii_only: bool) -> None:
-    """JSON text that is masked is JSON text, with its structure as it was: two keys that are names stay two."""
+    """JSON text stays JSON text with its structure: two keys that are names stay two names."""
     text = json.dumps(value, ensure_ascii=ascii_only)
 
     assert skeleton(json.loads(Redaction(default_redactor, {}).mask(text)[0])) == skeleton(value)
@@ -195,7 +195,7 @@ def test_json_stays_json(value: Payload, ascii_only: bool) -> None:
 
 
 def skeleton(value: Payload) -> Payload:
-    """A value without its texts: its lists, the number of its members, its numbers."""
+    """Return a value without its texts: its lists, the number of its members, its numbers."""
     if isinstance(value, dict):
         return {"members": [skeleton(one) for one in value.values()]}
     if isinstance(value, list):
@@ -204,8 +204,8 @@ def skeleton(value: Payload) -> Payload:
 
 
 @given(VALUES, SECRETS, st.booleans())
-def test_json_stays_json_whatever_is_secret(value: Payload, secrets: list[str], ascii_only: bool) -> None:
-    """Secrets that were learned are masked in texts, and no number, escape or quote is broken by it."""
+def test_json_stays_json_with_any_learned_secret(value: Payload, secrets: list[str], ascii_only: bool) -> None:
+    """Learned secrets are masked in texts, and no number, escape or quote is damaged."""
     redaction = Redaction(default_redactor, {})
     redaction.learn(secrets)
 
@@ -215,7 +215,7 @@ def test_json_stays_json_whatever_is_secret(value: Payload, secrets: list[str], 
 
 
 @given(VALUES, SECRETS)
-def test_masking_learned_secrets_twice_is_masking_once(value: Payload, secrets: list[str]) -> None:
+def test_masking_learned_secrets_twice_is_the_same_as_once(value: Payload, secrets: list[str]) -> None:
     """A secret that is part of the mask's own words does not mask the mask."""
     redaction = Redaction(default_redactor, {})
     redaction.learn(secrets)
@@ -231,7 +231,7 @@ def test_masking_learned_secrets_twice_is_masking_once(value: Payload, secrets: 
 @pytest.mark.parametrize(
     "secret", ["hunter2hunter2", 'quo"ted\\secret', "schlüssel-geheim", "two\nlines-of-it", "correct horse"]
 )
-def test_a_learned_secret_is_masked_however_json_spells_it(secret: str) -> None:
+def test_a_learned_secret_is_masked_in_any_spelling_of_json(secret: str) -> None:
     """The client's own key is masked in plain text and in JSON, with its escapes."""
     redaction = Redaction(default_redactor, {})
     redaction.learn([secret])
@@ -244,15 +244,15 @@ def test_a_learned_secret_is_masked_however_json_spells_it(secret: str) -> None:
 
 
 def test_the_longest_secret_is_masked_first() -> None:
-    """If one secret is the beginning of another, no part of the longer one remains."""
+    """If a secret is the beginning of a longer one, no part of the longer one remains."""
     redaction = Redaction(default_redactor, {})
     redaction.learn(["hunter2hunter2", "hunter2hunter2-and-more"])
 
     assert redaction.mask('"hunter2hunter2-and-more"')[0] == '"[REDACTED:known-secret]"'
 
 
-def test_the_environment_s_keys_are_secret() -> None:
-    """Values of variables with telling names are masked. Short values, placeholders and other variables are not."""
+def test_environment_variables_with_secret_names_are_masked() -> None:
+    """Short values, placeholders and values of other variables are not masked."""
     names = ("OPENAI_API_KEY", "MY_TOKEN", "APP_SECRET", "DB_PASSWORD", "AWS_SECRET_ACCESS_KEY", "X_APIKEY")
     environment = {name: f"value-of-{name}" for name in names}
     harmless = {
@@ -295,15 +295,15 @@ def shout(text: str) -> str:
     ],
     ids=["alone", "joined", "in a list", "default"],
 )
-def test_a_user_s_redactor_stands_alone_or_joins(redact: Redactor, expected: list[str]) -> None:
-    """A function takes the default one's place; several are called in a row."""
+def test_a_user_s_redactor_replaces_or_joins_the_default(redact: Redactor, expected: list[str]) -> None:
+    """A function replaces the default redactor. Several functions are called in sequence."""
     text = json.dumps([f"sk-{ALNUM[:30]} whisper"])
 
     assert json.loads(Redaction(redact, {}).mask(text)[0]) == expected
 
 
 def test_a_user_s_redactor_sees_decoded_texts_and_cannot_break_json() -> None:
-    """The redactor gets each text, and not JSON, and its result is encoded as JSON again."""
+    """The redactor gets each text, and not JSON. Its result is encoded as JSON again."""
     seen: list[str] = []
 
     def quoting(text: str) -> str:
@@ -315,7 +315,7 @@ def test_a_user_s_redactor_sees_decoded_texts_and_cannot_break_json() -> None:
     assert (seen, left) == (["one\n", "zwei ü"], {"a": ['"one\n"', 1, {"b": '"zwei ü"'}]})
 
 
-def test_a_user_s_redactor_leaves_numbers_and_names_as_they_were_spelled() -> None:
+def test_a_user_s_redactor_does_not_change_numbers_and_names() -> None:
     """Values that are not texts are written unchanged: 1.10, 1e999 and a name that occurs twice."""
     text = '{"a":1.10,"b":1e999,"a":"whisper"}'
 
@@ -330,7 +330,7 @@ def test_a_user_s_redactor_leaves_numbers_and_names_as_they_were_spelled() -> No
         ("http://[::1]:11434/api/chat?token=x", "http://[::1]:11434/api/chat"),
     ],
 )  # fmt: skip
-def test_a_url_is_kept_without_what_may_be_secret(url: str, expected: str) -> None:
+def test_a_url_is_recorded_without_possible_secrets(url: str, expected: str) -> None:
     """User, password, fragment and every parameter that is not known to be harmless are dropped."""
     assert clean_url(url) == expected
 
@@ -345,7 +345,7 @@ ODD = st.text(st.sampled_from('ab "\\\n:{}'), max_size=6)
     st.lists(ODD, min_size=1),
     st.booleans(),
 )
-def test_a_key_that_a_stream_spells_is_masked_whatever_stands_in_the_events(
+def test_a_key_over_several_events_is_masked_in_any_event_form(
     before: list[tuple[str, str]], sizes: list[int], behind: list[tuple[str, str]], fillers: list[str], spaced: bool
 ) -> None:
     """Events may have any text before and after the key, with quotes and escapes, and end in filler of any form."""
@@ -367,7 +367,7 @@ def test_a_key_that_a_stream_spells_is_masked_whatever_stands_in_the_events(
     assert (said, count) == ("".join(words).replace(key, "[REDACTED:openai-key]"), 1)
 
 
-def test_a_key_that_is_spelled_in_events_of_another_form_is_masked() -> None:
+def test_a_key_over_events_of_different_forms_is_masked() -> None:
     """An event that begins and ends like those before it, but has more between, is searched as a whole."""
     key = f"sk-{ALNUM[:48]}"
     events: list[Payload] = [{"content": "", "obfuscation": "ab"}] * 3

@@ -1,4 +1,4 @@
-"""The agent that a program makes: it makes a recorder, and hands it to the one inside that does the work."""
+"""The agent that a program creates: it creates a recorder, and passes it to the inner agent that does the work."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from trae_agent.utils.trajectory_recorder import TrajectoryRecorder
 
 
 class Agent:
-    """Has the agent that does the work. It cannot set a recorder itself."""
+    """The outer agent. It cannot set a recorder itself."""
 
     def __init__(self, agent_type: str, config: object, trajectory_file: str | None = None) -> None:
         self.trajectory_recorder = TrajectoryRecorder(trajectory_file) if trajectory_file else TrajectoryRecorder()

@@ -1,4 +1,4 @@
-"""Shared by all agents."""
+"""The base class of all agents."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from trae_agent.utils.trajectory_recorder import TrajectoryRecorder
 
 
 class BaseAgent:
-    """Has a recorder, or None."""
+    """An agent with a recorder, or None."""
 
     def __init__(self, agent_config: object) -> None:
         self._trajectory_recorder: TrajectoryRecorder | None = None

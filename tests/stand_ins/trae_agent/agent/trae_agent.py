@@ -7,7 +7,7 @@ from trae_agent.agent.base_agent import BaseAgent
 
 
 class TraeAgent(BaseAgent):
-    """Does the same as `tests.trae.Agent`, with its current recorder."""
+    """An agent that does the same as `tests.trae.Agent`, with its current recorder."""
 
     def new_task(self, task: str, extra_args: dict[str, str] | None = None) -> None:
         if "project_path" not in (extra_args or {}):

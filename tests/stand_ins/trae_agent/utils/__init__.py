@@ -1,1 +1,1 @@
-"""Shared by other modules."""
+"""Utilities of other modules."""

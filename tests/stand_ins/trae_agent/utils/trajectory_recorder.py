@@ -1,4 +1,4 @@
-"""Its own recorder."""
+"""Trae Agent's own recorder."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from tests.trae import Theirs
 
 
 class TrajectoryRecorder(Theirs):
-    """Records to a file of its own."""
+    """A recorder that writes to its own file."""
