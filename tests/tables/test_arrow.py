@@ -1,4 +1,4 @@
-"""Runs as tables of Arrow: their types, their rows, and each message once with its calls."""
+"""Runs as Arrow tables: their types, their rows, and each message once with its calls."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ OF: tuple[Of, ...] = get_args(Of)
 
 
 def _flat(value: Any) -> Any:
-    """A value of Arrow as a data frame has it."""
+    """Return a value of Arrow in the form that a data frame has."""
     if isinstance(value, list) and value and value[0].keys() == {"name", "value"}:
         value = {one["name"]: one["value"] for one in value}
     return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
 
 
 @pytest.mark.parametrize("of", [one for one in OF if one != "runs"])
-def test_the_rows_are_those_of_data_frames(trajectories: Mapping[str, Trajectory], of: Of) -> None:
-    """The columns, their order and the values are the same. Structures are JSON in a frame."""
+def test_the_rows_equal_those_of_data_frames(trajectories: Mapping[str, Trajectory], of: Of) -> None:
+    """The columns, their order and the values are the same. Structures are JSON in a data frame."""
     table = to_arrow(trajectories.values(), of=of)
     frame = to_dataframe(trajectories.values(), of=of, library="polars")
 
@@ -43,8 +43,8 @@ def test_the_rows_are_those_of_data_frames(trajectories: Mapping[str, Trajectory
     ).to_dicts()
 
 
-def test_fixed_forms_are_types_of_arrow(trajectories: Mapping[str, Trajectory]) -> None:
-    """Times, rewards, tool calls and the calls of a message have types; values without a fixed form are JSON."""
+def test_fixed_structures_have_arrow_types(trajectories: Mapping[str, Trajectory]) -> None:
+    """Times, rewards, tool calls and the calls of a message have types. Values without a fixed structure are JSON."""
     [run] = to_arrow(trajectories["tools"], of="runs").to_pylist()
     messages = to_arrow(trajectories["tools"], of="messages").to_pylist()
     [called] = [row["requested_calls"] for row in messages if row["requested_calls"]][:1]
@@ -62,7 +62,7 @@ def test_fixed_forms_are_types_of_arrow(trajectories: Mapping[str, Trajectory]) 
 
 
 def _held(rows: list[dict[str, Any]], numbers: Mapping[str, int]) -> Iterator[tuple[str, str]]:
-    """Pairs of a call and a message, as the table of messages has them."""
+    """Return pairs of a call and a message, from the table of messages."""
     calls = {number: identity for identity, number in numbers.items()}
     for row in rows:
         for place in chain.from_iterable(range(one["first"], one["last"] + 1) for one in row["call_ranges"]):
@@ -74,7 +74,7 @@ def _documents(prompt: Any) -> Iterator[str]:
         yield json.dumps(message.to_document(), sort_keys=True)
 
 
-def test_each_message_is_there_once_with_the_calls_that_hold_it(trajectories: Mapping[str, Trajectory]) -> None:
+def test_each_message_is_a_row_once_with_its_calls(trajectories: Mapping[str, Trajectory]) -> None:
     """A plain loop over all prompts finds the same messages and calls, in runs of every shape."""
     for run in trajectories.values():
         rows = to_arrow(run, of="messages").to_pylist()
@@ -92,8 +92,8 @@ def test_each_message_is_there_once_with_the_calls_that_hold_it(trajectories: Ma
         assert all(row["first_call"] in holders[row["message_number"]] for row in rows)
 
 
-def test_agents_that_take_turns_need_few_ranges_a_message(tmp_path: Path) -> None:
-    """The calls of one conversation have consecutive numbers."""
+def test_alternating_agents_need_few_ranges_for_a_message(tmp_path: Path) -> None:
+    """The calls of a conversation have consecutive numbers."""
     with TrajectoryRecorder(tmp_path / "run.json") as recorder:
         histories: dict[str, list[Any]] = {"a": [], "b": []}
         for turn in range(40):
@@ -108,8 +108,8 @@ def test_agents_that_take_turns_need_few_ranges_a_message(tmp_path: Path) -> Non
     assert sorted(row["held_by"] for row in rows)[-2:] == [40, 40]
 
 
-def test_a_value_of_another_type_is_null() -> None:
-    """A file may have anything in the place of a number or a time, and half of a surrogate pair in a text."""
+def test_a_value_of_a_wrong_type_is_null() -> None:
+    """A file may have any value in place of a number or a time, and half of a surrogate pair in a text."""
     huge: Any = 2**70
     run = Trajectory(task="a\ud800", execution_time=10**400, success="yes", start_time="0001-01-01T00:00:00+14:00")  # type: ignore[arg-type]
     reward = Reward("r", huge, weight=True, step_number=huge, timestamp="soon")
@@ -126,13 +126,13 @@ def test_a_value_of_another_type_is_null() -> None:
 
 
 def test_times_are_in_utc() -> None:
-    """The offset of a time in the file does not matter."""
+    """The offset of a time in the file does not change the time."""
     [row] = to_arrow(Trajectory(start_time="2025-06-12T22:00:00+02:00"), of="runs").to_pylist()
 
     assert row["started_at"] == datetime(2025, 6, 12, 20, tzinfo=UTC)
 
 
-def test_no_run_is_a_table_without_rows() -> None:
+def test_no_runs_give_a_table_without_rows() -> None:
     """The table has all columns, with their types."""
     table = to_arrow([], of="rewards")
 
@@ -141,7 +141,7 @@ def test_no_run_is_a_table_without_rows() -> None:
     assert polars.from_arrow(table).is_empty()
 
 
-def test_another_table_is_refused() -> None:
+def test_an_unknown_table_is_refused() -> None:
     """The error names the tables. A path is refused too."""
     with pytest.raises(ValueError, match="one of runs, calls, steps, tool_calls, messages, rewards"):
         to_arrow([], of="transcripts")  # type: ignore[arg-type]  # what the test is of
@@ -149,7 +149,7 @@ def test_another_table_is_refused() -> None:
         to_arrow("run.json")  # type: ignore[arg-type]  # what the test is of
 
 
-def test_calls_that_share_an_id_have_numbers_of_their_own(tmp_path: Path) -> None:
+def test_calls_with_the_same_id_have_different_numbers(tmp_path: Path) -> None:
     """A file that was written by hand may repeat an id."""
     with TrajectoryRecorder(tmp_path / "run.json") as recorder:
         for _ in range(2):
@@ -161,8 +161,8 @@ def test_calls_that_share_an_id_have_numbers_of_their_own(tmp_path: Path) -> Non
     assert table["call_number"].to_pylist() == [1, 2]
 
 
-def test_the_origin_of_an_answer_may_have_half_a_surrogate_pair(tmp_path: Path) -> None:
-    """Any text of a file may have half a surrogate pair."""
+def test_half_of_a_surrogate_pair_in_the_origin_of_an_answer_is_written(tmp_path: Path) -> None:
+    """Any text of a file may have half of a surrogate pair."""
     run = load(recorded(tmp_path / "run.json"))
     [call] = run.llm_interactions
     origin = ReplayedFrom("a\ud800", by_hand=True)
@@ -171,16 +171,16 @@ def test_the_origin_of_an_answer_may_have_half_a_surrogate_pair(tmp_path: Path) 
     assert table["replayed_from"].to_pylist() == [{"trajectory_id": "a\ufffd", "interaction_id": None, "by_hand": True}]
 
 
-def test_a_table_of_many_runs_has_few_pieces() -> None:
-    """A piece for each run would cost kilobytes. The runs may come from a generator."""
+def test_a_table_of_many_runs_has_few_chunks() -> None:
+    """A chunk for each run would cost kilobytes. The runs may come from a generator."""
     table = to_arrow((Trajectory(task=str(number)) for number in range(600)), of="runs")
 
     assert table["task"].to_pylist() == [str(number) for number in range(600)]
     assert table["task"].num_chunks == 3
 
 
-def test_the_model_of_a_run_is_the_one_that_was_asked_for(tmp_path: Path) -> None:
-    """A response may name another: that is the model of the call."""
+def test_the_model_of_a_run_is_the_requested_model(tmp_path: Path) -> None:
+    """A response may name a different model, which is the model of the call."""
     with TrajectoryRecorder(tmp_path / "run.json") as recorder:
         answer = {"content": "a", "model": "m-2025-01-01"}
         recorder.record_llm_interaction([{"role": "user", "content": "q"}], answer, "openai", "m")

@@ -1,4 +1,4 @@
-"""Runs as data frames, of pandas and of polars."""
+"""Runs as data frames of pandas and of polars."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Trajectory:
 
 @pytest.fixture(scope="module")
 def scored(tmp_path_factory: pytest.TempPathFactory) -> Trajectory:
-    """A run that its agent recorded by hand, which failed."""
+    """Return a failed run that its agent recorded by hand."""
     return load(by_hand(tmp_path_factory.mktemp("run") / "by_hand.jsonl"))
 
 
 def _rows(frame: Any) -> list[dict[str, Any]]:
-    """The rows of a frame of either library."""
+    """Return the rows of a frame of either library."""
     return (
         frame.to_dicts()
         if hasattr(frame, "to_dicts")
@@ -36,13 +36,13 @@ def _rows(frame: Any) -> list[dict[str, Any]]:
 
 @pytest.fixture(params=["polars", "pandas"])
 def library(request: pytest.FixtureRequest) -> str:
-    """A library that is installed."""
+    """A library, or a skip if it is not installed."""
     pytest.importorskip(request.param, reason=f"{request.param} is not installed")
     return str(request.param)
 
 
-def test_a_row_is_a_call(run: Trajectory, library: Any) -> None:
-    """The row has the call's tokens, time and texts; unknown values are null."""
+def test_the_table_of_calls_has_a_row_for_each_call(run: Trajectory, library: Any) -> None:
+    """The row has the call's tokens, time and texts. Unknown values are null."""
     rows = _rows(to_dataframe(run, library=library))
 
     assert [(row["interaction_id"], row["model"], row["messages"], row["tool_calls"]) for row in rows] == [
@@ -58,7 +58,7 @@ def test_a_row_is_a_call(run: Trajectory, library: Any) -> None:
     assert [row["duration_seconds"] for row in rows] == [call.duration_seconds for call in run.llm_interactions]
 
 
-def test_a_row_is_a_step_or_a_tool_call(run: Trajectory, library: Any) -> None:
+def test_tables_have_a_row_for_each_step_or_tool_call(run: Trajectory, library: Any) -> None:
     """The table has as many rows as the run has steps or tool calls."""
     steps, calls = (_rows(to_dataframe([run, run], of=of, library=library)) for of in ("steps", "tool_calls"))
 
@@ -68,7 +68,7 @@ def test_a_row_is_a_step_or_a_tool_call(run: Trajectory, library: Any) -> None:
     ] * 2
 
 
-def test_a_row_is_a_run(scored: Trajectory, run: Trajectory, library: Any) -> None:
+def test_the_table_of_runs_has_a_row_for_each_run(scored: Trajectory, run: Trajectory, library: Any) -> None:
     """The row has the totals of the run, its rewards, and its file."""
     first, second = _rows(to_dataframe([scored, run], of="runs", library=library))
 
@@ -102,7 +102,7 @@ def test_a_row_is_a_run(scored: Trajectory, run: Trajectory, library: Any) -> No
 
 @pytest.mark.parametrize("of", ["calls", "steps", "tool_calls"])
 def test_each_row_names_its_run(scored: Trajectory, run: Trajectory, library: Any, of: Any) -> None:
-    """Each row has the run's file, task and status, and its success. In `tool_calls`, `success` is that of the tool."""
+    """Each row has the run's file, task, status and success. In `tool_calls`, `success` is that of the tool."""
     rows = _rows(to_dataframe([run, scored], of=of, library=library))
     success = "run_success" if of == "tool_calls" else "success"
 
@@ -118,7 +118,7 @@ TYPES = {
 
 
 @pytest.mark.parametrize("of", ["runs", "calls", "steps", "tool_calls"])
-def test_a_column_has_one_type(scored: Trajectory, run: Trajectory, library: Any, of: Any) -> None:
+def test_each_column_has_one_type(scored: Trajectory, run: Trajectory, library: Any, of: Any) -> None:
     """The type is the same if all values are unknown, and in a table without rows."""
     frames = [to_dataframe(runs, of=of, library=library) for runs in ([scored], [run, scored], [])]
     types = [dict(zip(frame.columns, map(str, frame.dtypes), strict=True)) for frame in frames]
@@ -129,8 +129,8 @@ def test_a_column_has_one_type(scored: Trajectory, run: Trajectory, library: Any
     assert (names != set(), {types[0][name] for name in names}) == (True, {"Int64"})
 
 
-def test_times_of_several_zones_are_those_of_utc(library: Any) -> None:
-    """A time without a zone is read as UTC. A number that replaces a text is kept."""
+def test_times_of_several_zones_are_in_utc(library: Any) -> None:
+    """A time without a zone is read as UTC. A number in place of a text is kept."""
     times = ["2025-06-12T22:05:46+02:00", "2025-06-12T22:05:46", None]
     runs = [Trajectory(start_time=time, final_result=7 if time is None else "done") for time in times]
     rows = _rows(to_dataframe(runs, of="runs", library=library))
@@ -153,13 +153,13 @@ def test_runs_of_every_shape_have_the_same_columns(
     assert columns == {tuple(to_dataframe([], of=of, library=library).columns)}
 
 
-def test_another_table_is_refused(run: Trajectory) -> None:
+def test_an_unknown_table_is_refused(run: Trajectory) -> None:
     """The error names the tables."""
     with pytest.raises(ValueError, match="one of runs, calls, steps, tool_calls, messages, rewards"):
         to_dataframe(run, of="transcripts")  # type: ignore[arg-type]  # what the test is of
 
 
-def test_a_library_that_is_not_installed_is_named(run: Trajectory) -> None:
+def test_a_missing_library_is_named(run: Trajectory) -> None:
     """The error says what to install."""
     with pytest.raises(MissingExtraError, match="pip install no_such_frames"):
         to_dataframe(run, library="no_such_frames")  # type: ignore[arg-type]  # what the test is of

@@ -1,4 +1,4 @@
-"""pyarrow, duckdb and Ray are extras: they are imported when a table, a query or a dataset is asked for."""
+"""pyarrow, duckdb and Ray are extras: they are imported only when a table, a query or a dataset is asked for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/tables.md has the columns that the code has."""
+"""docs/tables.md lists the columns of the code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAGE = (ROOT / "docs" / "tables.md").read_text(encoding="utf-8")
 
 
 def rows_of(heading: str) -> list[tuple[str, str, str]]:
-    """The columns in a section of the page: name, type, and meaning."""
+    """Return the columns in a section of the page: name, type, and meaning."""
     section = PAGE.partition(f"\n### {heading}\n")[2].partition("\n### ")[0]
     return re.findall(r"^\| `(\w+)` \| (.*?) \| (.*) \|$", section, re.MULTILINE)
 
@@ -27,7 +27,7 @@ def rows_of(heading: str) -> list[tuple[str, str, str]]:
 def test_the_page_has_the_columns(table: TableName) -> None:
     """The page has the columns by name, Arrow type and meaning, in their order.
 
-    Columns of all tables are there once.
+    Columns of all tables are listed once.
     """
     first = [] if table == "transcripts" else rows_of("first columns")
     if table == "tool_calls":
@@ -42,7 +42,7 @@ def test_the_page_has_the_columns(table: TableName) -> None:
 
 
 def test_a_column_means_the_same_in_every_table() -> None:
-    """A table with another meaning has Scout's columns, or a column that the run or the tool names."""
+    """Exceptions are Scout's columns, and columns that the run or the tool names."""
     meanings: dict[str, set[str]] = {}
     for table, columns in TABLES.items():
         for column in columns if table != "transcripts" else ():

@@ -1,4 +1,4 @@
-"""Tables as files of Parquet: whole runs in each part, names only for files that are whole, and going on."""
+"""Tables as Parquet files: complete runs in each part, final names only for complete files, and continued exports."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from trace_recorder.tables.parquet import FORMS, TableFiles, batches_of, part_fi
 
 @pytest.fixture
 def runs(tmp_path: Path) -> list[Trajectory]:
-    """Four runs, the last of which is scored."""
+    """Four runs, the last of which has a reward."""
     made = [load(recorded(tmp_path / "runs" / f"run{number}.json", f"answer {number}")) for number in range(3)]
     with TrajectoryRecorder(tmp_path / "runs" / "run3.json") as recorder:
         answer = {"content": "a", "usage": {"input_tokens": 3, "output_tokens": 2}}
@@ -49,8 +49,8 @@ def names(directory: Path) -> list[str]:
     return sorted(str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file())
 
 
-def test_files_have_the_rows_of_arrow(runs: list[Trajectory], tmp_path: Path) -> None:
-    """The files are parts of whole runs, and only their owner can read them."""
+def test_files_have_the_rows_of_the_arrow_tables(runs: list[Trajectory], tmp_path: Path) -> None:
+    """Each file has complete runs, and only its owner can read it."""
     with TableFiles(tmp_path / "out", FORMS["tables"], part_bytes=1, group_bytes=1) as files:
         write(files, runs)
 
@@ -63,7 +63,7 @@ def test_files_have_the_rows_of_arrow(runs: list[Trajectory], tmp_path: Path) ->
     assert modes == {0o600} or sys.platform == "win32"
 
 
-def test_files_say_what_their_columns_mean(runs: list[Trajectory], tmp_path: Path) -> None:
+def test_files_state_the_meaning_of_their_columns(runs: list[Trajectory], tmp_path: Path) -> None:
     """The meanings are in the metadata of the file and of each column. Texts are compressed with zstd."""
     with TableFiles(tmp_path / "out", FORMS["tables"]) as files:
         write(files, runs)
@@ -79,8 +79,8 @@ def test_files_say_what_their_columns_mean(runs: list[Trajectory], tmp_path: Pat
     assert read.metadata.row_group(0).column(0).compression == "ZSTD"
 
 
-def test_an_export_goes_on_behind_its_last_whole_part(runs: list[Trajectory], tmp_path: Path) -> None:
-    """Nothing of a part that was begun is left, and each run is there once."""
+def test_an_export_continues_after_its_last_complete_part(runs: list[Trajectory], tmp_path: Path) -> None:
+    """Nothing of an unfinished part is left, and each run is there once."""
     out = tmp_path / "out"
     with suppress(KeyboardInterrupt), TableFiles(out, FORMS["tables"], part_bytes=10**9) as files:
         write(files, runs)
@@ -88,7 +88,7 @@ def test_an_export_goes_on_behind_its_last_whole_part(runs: list[Trajectory], tm
     assert names(out) == []
     with TableFiles(out, FORMS["tables"], part_bytes=1, group_bytes=1) as files:
         write(files, runs[:2])
-    (out / "runs" / "part-00001.parquet").unlink()  # what is left if the process is killed before its last rename
+    (out / "runs" / "part-00001.parquet").unlink()  # the state after a kill right before the last rename
     (out / "calls" / ".part-00002.parquet.tmp").write_bytes(b"PAR1")
     with TableFiles(out, FORMS["tables"], resume=True) as files:
         write(files, runs)
@@ -98,7 +98,7 @@ def test_an_export_goes_on_behind_its_last_whole_part(runs: list[Trajectory], tm
     assert not [name for name in names(out) if name.endswith(".tmp")]
 
 
-def test_tables_that_are_there_are_not_replaced_unasked(runs: list[Trajectory], tmp_path: Path) -> None:
+def test_existing_tables_are_replaced_only_if_asked(runs: list[Trajectory], tmp_path: Path) -> None:
     """With `force` all tables are replaced."""
     out = tmp_path / "out"
     with TableFiles(out, FORMS["tables"], part_bytes=1, group_bytes=1) as files:
@@ -115,7 +115,7 @@ def test_tables_that_are_there_are_not_replaced_unasked(runs: list[Trajectory], 
 def test_damaged_running_and_foreign_files_are_counted_and_named(
     runs: list[Trajectory], tmp_path: Path, jobs: int
 ) -> None:
-    """An unreadable file is skipped, and the exit code is 1; a running run is written so far."""
+    """An unreadable file is skipped, and the exit code is 1. A running run is written so far."""
     directory = tmp_path / "runs"
     (directory / "damaged.json").write_text("{")
     (directory / "foreign.json").write_text('{"a": 1}')
@@ -135,8 +135,10 @@ def test_damaged_running_and_foreign_files_are_counted_and_named(
     assert [row["status"] for row in rows(tmp_path / "out", "runs")] == ["completed"] * 4 + ["running"]
 
 
-def test_a_resumed_export_knows_its_runs_from_another_directory(runs: list[Trajectory], tmp_path: Path) -> None:
-    """Paths of runs may be relative to where the export ran."""
+def test_a_resumed_export_recognises_its_runs_from_a_different_directory(
+    runs: list[Trajectory], tmp_path: Path
+) -> None:
+    """Paths of runs may be relative to the export's working directory."""
     export = [sys.executable, "-m", "trace_recorder", "export", "runs", "-f", "parquet", "-o", "out"]
     subprocess.run(export, cwd=tmp_path, check=True, capture_output=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
     result = invoke("export", tmp_path / "runs", "-f", "parquet", "-o", tmp_path / "out", "--resume")
@@ -145,7 +147,7 @@ def test_a_resumed_export_knows_its_runs_from_another_directory(runs: list[Traje
     assert [row["file"] for row in rows(tmp_path / "out", "runs")] == [f"runs/run{number}.json" for number in range(4)]
 
 
-def test_a_resumed_export_knows_runs_that_were_named_by_whole_paths(runs: list[Trajectory], tmp_path: Path) -> None:
+def test_a_resumed_export_recognises_runs_named_by_absolute_paths(runs: list[Trajectory], tmp_path: Path) -> None:
     """A later command may name the same runs by relative paths."""
     invoke("export", tmp_path / "runs", "-f", "parquet", "-o", tmp_path / "out")
     resume = [sys.executable, "-m", "trace_recorder", "export", "runs", "-f", "parquet", "-o", "out", "--resume"]
@@ -157,7 +159,7 @@ def test_a_resumed_export_knows_runs_that_were_named_by_whole_paths(runs: list[T
 
 
 def test_a_damaged_file_can_be_replaced(runs: list[Trajectory], tmp_path: Path) -> None:
-    """With `force`, the removed files are not read before."""
+    """With `force`, the files are removed without reading them."""
     out = tmp_path / "out"
     (out / "runs").mkdir(parents=True)
     (out / "runs" / "part-00000.parquet").write_bytes(b"x")
@@ -170,7 +172,7 @@ def test_a_damaged_file_can_be_replaced(runs: list[Trajectory], tmp_path: Path) 
 
 
 def test_misuse_is_reported(tmp_path: Path) -> None:
-    """Several tables cannot go to stdout, and no other form exists."""
+    """Several tables cannot be written to stdout, and tables have no other form."""
     run = recorded(tmp_path / "run.json")
 
     assert invoke("export", run, "-f", "parquet").exit_code == 2
@@ -180,7 +182,7 @@ def test_misuse_is_reported(tmp_path: Path) -> None:
 
 
 def test_scout_gets_its_columns(runs: list[Trajectory], tmp_path: Path) -> None:
-    """A row a run, with the conversation as Inspect's messages."""
+    """For Scout, each run is a row, with the conversation as Inspect's messages."""
     invoke("export", tmp_path / "runs", "-f", "parquet", "--form", "scout", "-o", tmp_path / "out")
     transcripts = rows(tmp_path / "out", "transcripts")
 
@@ -207,7 +209,7 @@ def test_duckdb_finds_the_parts(runs: list[Trajectory], tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="it has no limit of the size of a file")
-def test_a_disk_that_is_full_leaves_no_file(runs: list[Trajectory], tmp_path: Path) -> None:
+def test_a_full_disk_leaves_no_file(runs: list[Trajectory], tmp_path: Path) -> None:
     """The error names the file that was not written."""
     export = f"ulimit -f 1; exec {sys.executable} -m trace_recorder export runs -f parquet -o out --jobs 1"
     done = subprocess.run(
@@ -224,8 +226,8 @@ def test_a_disk_that_is_full_leaves_no_file(runs: list[Trajectory], tmp_path: Pa
     assert names(tmp_path / "out") == []
 
 
-def test_a_part_that_is_added_replaces_no_other(runs: list[Trajectory], tmp_path: Path) -> None:
-    """The same is true even if an earlier part was removed."""
+def test_an_added_part_replaces_no_other(runs: list[Trajectory], tmp_path: Path) -> None:
+    """An earlier part may have been removed."""
     out = tmp_path / "out"
     with TableFiles(out, FORMS["tables"], part_bytes=1, group_bytes=1) as files:
         write(files, runs)
@@ -239,7 +241,7 @@ def test_a_part_that_is_added_replaces_no_other(runs: list[Trajectory], tmp_path
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names of files are bytes on Linux")
 def test_a_name_may_have_any_bytes(runs: list[Trajectory], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The name of a run or of the directory: an export that continues recognises the run."""
+    """A continued export recognises runs and directories with such names."""
     directory = tmp_path / os.fsdecode(b"d\xff")
     directory.mkdir()
     monkeypatch.chdir(directory)
@@ -251,7 +253,7 @@ def test_a_name_may_have_any_bytes(runs: list[Trajectory], tmp_path: Path, monke
 
 
 def test_an_export_that_replaces_leaves_no_temporary_file(runs: list[Trajectory], tmp_path: Path) -> None:
-    """An export that was killed may have left such a file."""
+    """An export that was killed may have left such a file, which is removed."""
     out = tmp_path / "out"
     (out / "calls").mkdir(parents=True)
     (out / "calls" / ".part-00007.parquet.tmp").write_bytes(b"PAR1")
@@ -261,10 +263,12 @@ def test_an_export_that_replaces_leaves_no_temporary_file(runs: list[Trajectory]
     assert names(out) == sorted(f"{table}/part-00000.parquet" for table in FORMS["tables"])
 
 
-def test_a_resumed_export_knows_runs_of_paths_with_parents(
+def test_a_resumed_export_recognises_runs_of_paths_with_parents(
     runs: list[Trajectory], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If the path leads out of the working directory, only there: elsewhere the export is refused."""
+    """If a path leads out of the working directory, the export can be continued only there, and is refused
+    elsewhere.
+    """
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path)
     inner = ("export", "work/../runs", "-f", "parquet", "-o", tmp_path / "inner", "--resume")
@@ -281,8 +285,8 @@ def test_a_resumed_export_knows_runs_of_paths_with_parents(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="it has no locks of this kind")
-def test_tables_are_written_beside_an_index(runs: list[Trajectory], tmp_path: Path) -> None:
-    """An indexer and an export may write into one directory at once."""
+def test_tables_may_be_written_beside_an_index(runs: list[Trajectory], tmp_path: Path) -> None:
+    """An indexer and an export may write to the same directory at once."""
     with writing(tmp_path / "runs" / INDEX_NAME, tmp_path / "runs"):
         result = invoke("export", tmp_path / "runs", "-f", "parquet", "-o", tmp_path / "runs")
 
@@ -291,7 +295,7 @@ def test_tables_are_written_beside_an_index(runs: list[Trajectory], tmp_path: Pa
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="it has no locks of this kind")
-def test_a_second_export_into_a_directory_is_refused(runs: list[Trajectory], tmp_path: Path) -> None:
+def test_a_simultaneous_export_to_a_directory_is_refused(runs: list[Trajectory], tmp_path: Path) -> None:
     """The second export is refused in a sentence while the first one writes, and works afterwards."""
     recorded(tmp_path / "runs" / "run.json", "answer")
     out = tmp_path / "out"
@@ -305,8 +309,8 @@ def test_a_second_export_into_a_directory_is_refused(runs: list[Trajectory], tmp
     assert len(rows(out, "runs")) == len(runs) + 1
 
 
-def test_the_files_do_not_name_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two runs with the same relative paths are distinguished."""
+def test_runs_with_the_same_relative_path_are_distinguished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files do not name the working directory."""
     command = ("export", "runs", "-f", "parquet", "-o", tmp_path / "out", "--resume")
     for place in ("here", "there", "here"):
         if not (tmp_path / place).exists():

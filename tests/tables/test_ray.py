@@ -1,4 +1,4 @@
-"""Ray does the work of commands on several nodes, with the results of one machine. `nox -s ray` runs this."""
+"""Ray runs the work of commands on several nodes, with the results of a single machine. `nox -s ray` runs this."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's own
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    """Two nodes of a core each, on this machine."""
+    """A cluster of two nodes with a core each, on this machine."""
     os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": str(ROOT)}
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     made.add_node(num_cpus=1)
@@ -38,7 +38,7 @@ def cluster() -> Iterator[Any]:
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
-    """Forty runs, one of which is damaged and one foreign."""
+    """Forty runs, of which one is damaged and one is of another tool."""
     for number in range(40):
         recorded(tmp_path / "runs" / f"run{number:02}.json", f"answer {number}", success=number % 3 > 0)
     (tmp_path / "runs" / "damaged.json").write_text("{")
@@ -57,7 +57,7 @@ def by_ray(cluster: Any, *arguments: object) -> Any:
 
 
 @pytest.mark.parametrize("command", [("stats", "--json"), ("validate", "--json"), ("export", "-f", "openai")])
-def test_the_output_is_that_of_one_machine(cluster: Any, runs: Path, command: tuple[str, ...]) -> None:
+def test_the_output_equals_that_of_one_machine(cluster: Any, runs: Path, command: tuple[str, ...]) -> None:
     """The reports and the exit code are the same."""
     here, there = invoke(*command, runs), by_ray(cluster, *command, runs)
 
@@ -66,8 +66,8 @@ def test_the_output_is_that_of_one_machine(cluster: Any, runs: Path, command: tu
 
 
 @pytest.mark.parametrize("name", ["parquet", "trae", "traces"])
-def test_the_files_are_those_of_one_machine(cluster: Any, runs: Path, tmp_path: Path, name: str) -> None:
-    """A file that is there is refused, and with --resume it is left if it is the same."""
+def test_the_files_equal_those_of_one_machine(cluster: Any, runs: Path, tmp_path: Path, name: str) -> None:
+    """An existing file is refused. With --resume it is left if it is the same."""
 
     def tree(out: Path) -> dict[str, bytes]:
         return {str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*.*")}
@@ -87,7 +87,7 @@ def test_the_files_are_those_of_one_machine(cluster: Any, runs: Path, tmp_path: 
     assert tree(tmp_path / "there") == tree(tmp_path / "here")
 
 
-def test_runs_of_other_tools_are_imported_as_by_one_machine(cluster: Any, tmp_path: Path) -> None:
+def test_runs_of_other_tools_are_imported_as_on_one_machine(cluster: Any, tmp_path: Path) -> None:
     """The files and the messages are the same, even for sessions with files beside them. Nothing is written twice."""
 
     def imported(out: Path) -> dict[str, bytes]:
@@ -106,8 +106,8 @@ def test_runs_of_other_tools_are_imported_as_by_one_machine(cluster: Any, tmp_pa
     assert (again.stdout, "0 runs written" in again.stderr) == ("", True)
 
 
-def test_a_node_that_is_killed_changes_nothing(cluster: Any, runs: Path, tmp_path: Path) -> None:
-    """Each run has its reward once, and scoring that continues adds no second reward."""
+def test_a_killed_node_changes_no_result(cluster: Any, runs: Path, tmp_path: Path) -> None:
+    """Each run has its reward once, and a continued `score` adds no second reward."""
     node = cluster.add_node(num_cpus=2)
     cluster.wait_for_nodes()
     killed: list[bool] = []
@@ -142,21 +142,21 @@ def _die_once(path: Path) -> str:
     return path.name
 
 
-def test_a_task_whose_process_dies_is_done_again(cluster: Any, tmp_path: Path) -> None:
+def test_a_task_is_repeated_if_its_process_dies(cluster: Any, tmp_path: Path) -> None:
     """The results come in the order of the tasks."""
     tasks = [tmp_path / f"{number}" for number in range(3)]
 
     assert [*in_order(_die_once, tasks, cluster.address)] == ["0", "1", "2"]
 
 
-def test_what_a_task_raises_is_raised(cluster: Any) -> None:
-    """The other engine raises the same exception."""
+def test_an_exception_of_a_task_is_raised(cluster: Any) -> None:
+    """The engine without Ray raises the same exception."""
     with pytest.raises(ValueError, match="invalid literal"):
         [*in_order(int, ["1", "no"], cluster.address)]
 
 
 def test_runs_are_a_dataset(cluster: Any, runs: Path) -> None:
-    """The dataset is lazy, and has the rows of the tables, also for runs at an address."""
+    """The dataset is lazy, and has the rows of the tables, also for runs at a URL."""
     (runs / "damaged.json").unlink()
     (runs / "foreign.json").unlink()
     expected = to_arrow([load(path) for path in sorted(runs.glob("*.json"))], of="runs")
@@ -168,8 +168,8 @@ def test_runs_are_a_dataset(cluster: Any, runs: Path) -> None:
     assert read_runs([runs], of="messages").count() == 40
 
 
-def test_a_file_that_cannot_be_read_is_an_error_of_the_dataset(cluster: Any, runs: Path) -> None:
-    """Or it is left out."""
+def test_an_unreadable_file_is_an_error_of_the_dataset(cluster: Any, runs: Path) -> None:
+    """With an option the file is left out instead."""
     assert read_runs(runs, strict=False).count() == 40
     with pytest.raises(Exception, match="damaged"):
         read_runs(runs).count()

@@ -1,4 +1,4 @@
-"""Runs at addresses of fsspec: found, read and named as those of a directory."""
+"""Runs at URLs of fsspec: found, read and named like those of a directory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trace_recorder.tables.remote_files import remote_runs, url_of
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
-    """Runs in and below a directory, one of which is damaged, and other files."""
+    """Runs in a directory and below it, one of which is damaged, and other files."""
     for name in ("b", "a", "below/c", "below.1/d", "below/deeper/e"):
         (tmp_path / "runs" / name).parent.mkdir(parents=True, exist_ok=True)
         recorded(tmp_path / "runs" / f"{name}.json", f"answer {name}")
@@ -29,7 +29,7 @@ def runs(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def address(runs: Path) -> Iterator[str]:
-    """The same runs in the memory of fsspec."""
+    """A URL with the same runs in fsspec's memory."""
     memory = fsspec.filesystem("memory")
     memory.put(str(runs), "/runs", recursive=True)
     yield "memory://runs"
@@ -37,12 +37,12 @@ def address(runs: Path) -> Iterator[str]:
 
 
 def named(text: str, runs: Path) -> str:
-    """Return a directory's output with the address in place of the directory."""
+    """Return a directory's output with the URL in place of the directory."""
     return text.replace(str(runs), "memory:/runs")
 
 
-def test_the_runs_of_an_address_are_those_of_a_directory(runs: Path, address: str) -> None:
-    """The runs are in the same order, without hidden ones. The address of a file gives that file."""
+def test_the_runs_of_a_url_equal_those_of_a_directory(runs: Path, address: str) -> None:
+    """The runs are in the same order, without hidden ones. The URL of a file gives that file."""
     found = [str(path) for path in remote_runs(address)]
 
     assert found == [named(str(path), runs) for path in runs_in_directory(runs)]
@@ -58,8 +58,8 @@ def test_the_runs_of_an_address_are_those_of_a_directory(runs: Path, address: st
         ("sql", "select file, content, status from calls order by 1", "--json"),
     ],
 )
-def test_a_command_reads_an_address_as_a_directory(runs: Path, address: str, command: tuple[str, ...]) -> None:
-    """The output, reports and exit code are the same; paths begin with the address."""
+def test_a_command_reads_a_url_like_a_directory(runs: Path, address: str, command: tuple[str, ...]) -> None:
+    """The output, reports and exit code are the same. Paths begin with the URL."""
     there, here = (invoke(*command, where) for where in (address, runs))
 
     assert here.exit_code == 1
@@ -67,7 +67,7 @@ def test_a_command_reads_an_address_as_a_directory(runs: Path, address: str, com
     assert (there.exit_code, there.stdout, there.stderr) == (1, *printed)
 
 
-def test_find_searches_an_address_as_a_directory(runs: Path, address: str) -> None:
+def test_find_searches_a_url_like_a_directory(runs: Path, address: str) -> None:
     """The paths and the reports are the same."""
     there, here = (invoke("find", "--paths", "answer", where) for where in (address, runs))
 
@@ -76,7 +76,7 @@ def test_find_searches_an_address_as_a_directory(runs: Path, address: str) -> No
     assert there.stderr == named(here.stderr, runs)
 
 
-def test_what_is_not_there_is_said(address: str) -> None:
+def test_a_missing_url_is_reported(address: str) -> None:
     """The message is a sentence, also for an unknown scheme."""
     missing, unknown = invoke("stats", "memory://nothing/run.json"), invoke("stats", "nosuch://runs")
 
@@ -84,8 +84,8 @@ def test_what_is_not_there_is_said(address: str) -> None:
     assert (unknown.exit_code, len(unknown.stderr.splitlines())) == (1, 1)
 
 
-def test_rewards_are_not_appended_to_an_address(address: str, tmp_path: Path) -> None:
-    """Rewards are appended to local files only."""
+def test_rewards_cannot_be_appended_at_a_url(address: str, tmp_path: Path) -> None:
+    """Rewards are appended only to local files."""
     (tmp_path / "rewards.py").write_text("def good(trajectory):\n    return 1\n")
     result = invoke("score", f"{address}/a.json", "--reward", f"{tmp_path / 'rewards.py'}:good")
 
@@ -94,8 +94,8 @@ def test_rewards_are_not_appended_to_an_address(address: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("name", "out"), [("parquet", "out"), ("trae", "out/"), ("openai", "out/rows.jsonl")])
-def test_an_export_goes_to_an_address(address: str, tmp_path: Path, name: str, out: str) -> None:
-    """An address gets the files of a directory, and existing files are not replaced unasked."""
+def test_an_export_may_be_written_to_a_url(address: str, tmp_path: Path, name: str, out: str) -> None:
+    """The URL gets the files of a directory, and existing files are not replaced unless asked."""
     memory = fsspec.filesystem("memory")
     results = [
         invoke("export", f"{address}/a.json", "-f", name, "-o", f"memory://{out}", *more)
@@ -113,7 +113,7 @@ def test_an_export_goes_to_an_address(address: str, tmp_path: Path, name: str, o
     }
 
 
-def test_an_export_that_replaces_tables_leaves_no_older_part(address: str) -> None:
+def test_replacing_tables_removes_older_parts(address: str) -> None:
     """Rows of older parts would count twice. Other files stay."""
     memory = fsspec.filesystem("memory")
     for name in ("part-00000.parquet", "part-00001.parquet", "notes.txt"):
@@ -127,7 +127,7 @@ def test_an_export_that_replaces_tables_leaves_no_older_part(address: str) -> No
     assert files["/out/runs/part-00000.parquet"] != b"old"
 
 
-def test_a_path_is_no_address(tmp_path: Path) -> None:
+def test_a_path_is_not_a_url(tmp_path: Path) -> None:
     """A path of Windows, a directory with a colon, and a directory with a letter before the colon are paths."""
     (tmp_path / "s3:").mkdir()
 

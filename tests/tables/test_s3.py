@@ -1,4 +1,4 @@
-"""Runs in a store that speaks the protocol of S3, by a server of moto on this machine. `nox -s ray` has it."""
+"""Runs in a store with the protocol of S3, on a local server of moto. `nox -s ray` runs this."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # those of botocore
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    """The address of the server."""
+    """The URL of the server."""
     server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
@@ -37,7 +37,7 @@ def store(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
-    """Runs in and below a directory, one of which is damaged."""
+    """Runs in a directory and below it, one of which is damaged."""
     for number in range(4):
         recorded(tmp_path / "runs" / "below" / f"run{number}.json", f"answer {number}", success=number > 0)
     recorded(tmp_path / "runs" / "run.json", "answer")
@@ -57,8 +57,8 @@ def runs(tmp_path: Path) -> Path:
     ],
     ids=lambda command: command[0],
 )
-def test_a_command_reads_a_store_as_a_directory(store: str, runs: Path, command: tuple[str, ...]) -> None:
-    """The output, the reports and the exit code are the same. Paths are addresses."""
+def test_a_command_reads_a_store_like_a_directory(store: str, runs: Path, command: tuple[str, ...]) -> None:
+    """The output, the reports and the exit code are the same. Paths are URLs."""
     fsspec.filesystem("s3").put(str(runs), f"{store}/runs", recursive=True)
     name, *options = command
     arguments = [options.pop(0)] if name in {"find", "grep", "sql"} else []
@@ -69,7 +69,7 @@ def test_a_command_reads_a_store_as_a_directory(store: str, runs: Path, command:
     assert [there.stdout, there.stderr] == expected
 
 
-def test_tables_are_written_to_a_store(store: str, runs: Path, tmp_path: Path) -> None:
+def test_tables_may_be_written_to_a_store(store: str, runs: Path, tmp_path: Path) -> None:
     """The store gets the files of a directory."""
     (runs / "damaged.json").unlink()
     for out in (f"{store}/tables", tmp_path / "tables"):

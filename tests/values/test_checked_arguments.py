@@ -1,4 +1,4 @@
-"""Booleans and numbers of any class are accepted; other values are refused, and nothing is lost."""
+"""Booleans and numbers of any class are accepted as arguments. Other values are refused, and nothing else is lost."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Count(enum.IntEnum):
 
 
 class Tensor:
-    """A scalar as torch and jax have it: it is an index only where it is whole, and `int` cuts it."""
+    """A scalar as in torch and jax: it is an index only if it is an integer, and `int` truncates it."""
 
     def __init__(self, value: float) -> None:
         self.value = value
@@ -79,15 +79,17 @@ def recorder(tmp_path: Path) -> TrajectoryRecorder:
     ],
     ids=kind,
 )
-def test_what_plainly_is_a_verdict_is_one(recorder: TrajectoryRecorder, success: object, expected: bool | None) -> None:
-    """A false one of numpy's is not taken for something that is there, and so for true."""
+def test_a_boolean_of_any_class_is_a_success(
+    recorder: TrajectoryRecorder, success: object, expected: bool | None
+) -> None:
+    """A false value of numpy is not taken for true because it is an object."""
     recorder.finalize(success=success)  # type: ignore[arg-type]
 
     assert load(recorder.trajectory_path).success is expected
 
 
 @pytest.mark.parametrize("success", ["yes", 2, 0.5, [], {}, object(), np.array([1, 0]), float("nan")], ids=kind)
-def test_any_other_verdict_is_refused_when_the_run_has_ended(recorder: TrajectoryRecorder, success: object) -> None:
+def test_any_other_success_is_refused_after_the_end(recorder: TrajectoryRecorder, success: object) -> None:
     """The result is recorded, the run has ended with its status, and its success is unknown."""
     recorder.start()
 
@@ -117,8 +119,8 @@ def test_any_other_verdict_is_refused_when_the_run_has_ended(recorder: Trajector
     ],
     ids=kind,
 )
-def test_what_plainly_is_a_number_is_one(recorder: TrajectoryRecorder, value: float, expected: float) -> None:
-    """A reward's value and its weight, of any class that has numbers."""
+def test_a_number_of_any_class_is_a_reward(recorder: TrajectoryRecorder, value: float, expected: float) -> None:
+    """The value and the weight of a reward may be of any class for numbers."""
     recorder.reward("r", value, weight=value)
     recorder.finalize()
 
@@ -128,7 +130,7 @@ def test_what_plainly_is_a_number_is_one(recorder: TrajectoryRecorder, value: fl
 
 @pytest.mark.parametrize("value", ["0.5", None, [1], object(), 1j, np.array([1.0, 2.0])], ids=kind)
 def test_any_other_reward_is_refused_and_described(recorder: TrajectoryRecorder, value: float) -> None:
-    """The passed value is recorded with a description."""
+    """The passed value is recorded as a description."""
     recorder.start()
 
     with pytest.raises(TypeError, match=r"reward\(\): value .* a number"):
@@ -142,8 +144,10 @@ def test_any_other_reward_is_refused_and_described(recorder: TrajectoryRecorder,
 
 
 @pytest.mark.parametrize("number", [3, np.int64(3), 3.0, decimal.Decimal(3)], ids=kind)
-def test_step_numbers_are_whole_numbers_of_any_class(recorder: TrajectoryRecorder, number: int) -> None:
-    """The numbers of a block's step, a recorded step, a reward, a summary, and the largest number of steps."""
+def test_step_numbers_are_integers_of_any_class(recorder: TrajectoryRecorder, number: int) -> None:
+    """The arguments are the numbers of a block's step, a recorded step, a reward, and a summary, and the largest number
+    of steps.
+    """
     recorder.start(max_steps=number)
     with recorder.step(number) as step:
         pass
@@ -166,7 +170,7 @@ def test_step_numbers_are_whole_numbers_of_any_class(recorder: TrajectoryRecorde
 
 
 @pytest.mark.parametrize("number", ["one", 2.5, [1], np.array([1, 2])], ids=kind)
-def test_any_other_step_number_is_refused_and_nothing_is_lost(recorder: TrajectoryRecorder, number: int) -> None:
+def test_any_other_step_number_is_refused_without_loss(recorder: TrajectoryRecorder, number: int) -> None:
     """The agent's other values for the step are recorded."""
     uses: list[Callable[[], object]] = [
         lambda: recorder.record_agent_step(number, "completed", reflection="told"),
@@ -187,7 +191,7 @@ def test_any_other_step_number_is_refused_and_nothing_is_lost(recorder: Trajecto
     assert load(recorder.trajectory_path).agent_steps[0].reflection == "told"
 
 
-def test_a_refused_beginning_leaves_an_open_run_alone(recorder: TrajectoryRecorder) -> None:
+def test_a_refused_start_does_not_change_an_open_run(recorder: TrajectoryRecorder) -> None:
     """The open run is neither closed nor written to."""
     recorder.start()
 
@@ -198,7 +202,7 @@ def test_a_refused_beginning_leaves_an_open_run_alone(recorder: TrajectoryRecord
     assert (is_running, [record.kind for record in records_of(recorder.trajectory_path)]) == (True, ["start"])
 
 
-def test_a_name_that_is_a_number_is_its_text(recorder: TrajectoryRecorder) -> None:
+def test_a_name_that_is_a_number_becomes_text(recorder: TrajectoryRecorder) -> None:
     """A provider, a model, a task and a state become texts, and a path becomes its text."""
     recorder.start(task=pathlib.PurePosixPath("/repo"), provider=5, model=4.5)  # type: ignore[arg-type]
     recorder.record_llm_interaction([], "x", provider=np.int64(5), model=5)  # type: ignore[arg-type]
@@ -261,33 +265,33 @@ ZONE = datetime.timezone(datetime.timedelta(hours=2))
     ],
     ids=kind,
 )
-def test_what_has_a_plain_form_has_it(value: object, expected: Payload) -> None:
-    """Wherever it is: a text, a list, a number."""
+def test_a_value_with_a_plain_form_is_recorded_in_it(value: object, expected: Payload) -> None:
+    """The plain form is a text, a list or a number, wherever the value is."""
     assert exactly(to_jsonable({"inside": [value]})) == exactly({"inside": [expected]})
 
 
-def test_keys_have_it_too() -> None:
-    """A name is the text of the original key."""
+def test_a_key_with_a_plain_form_becomes_text() -> None:
+    """The name is the text of the original key."""
     keys = {datetime.date(2025, 6, 12): 1, pathlib.PurePosixPath("/a"): 2, np.int64(3): 3, Verdict.YES: 4}
 
     assert to_jsonable(keys) == {"2025-06-12": 1, "/a": 2, "3": 3, "True": 4}
 
 
-def test_what_is_no_number_in_an_array_is_described() -> None:
+def test_elements_of_an_array_that_are_not_numbers_are_described() -> None:
     """A value that is not a number is described, in an array as in a list."""
     assert to_jsonable(np.array([1.5, float("nan")])) == [1.5, {"__type__": "float", "repr": "nan"}]
 
 
 def test_an_array_of_many_elements_is_described() -> None:
-    """Writing it out would take longer than an agent may be kept waiting."""
+    """Writing the elements would take longer than an agent may be kept waiting."""
     largest, larger = to_jsonable(np.zeros(MAX_ARRAY_ELEMENTS)), to_jsonable(np.zeros(MAX_ARRAY_ELEMENTS + 1))
 
     assert largest == [0.0] * MAX_ARRAY_ELEMENTS
     assert (larger["__type__"], len(larger["repr"]) < 300) == ("numpy.ndarray", True)
 
 
-def test_a_tool_s_result_has_it(recorder: TrajectoryRecorder) -> None:
-    """The value recorded during the run equals the one that a reader would write."""
+def test_a_tool_s_result_is_recorded_in_its_plain_form(recorder: TrajectoryRecorder) -> None:
+    """The value recorded during the run equals the value that a reader would write."""
 
     @recorder.tool
     def search(where: pathlib.PurePath, near: np.ndarray) -> set[str]:
@@ -301,8 +305,10 @@ def test_a_tool_s_result_has_it(recorder: TrajectoryRecorder) -> None:
 
 
 @pytest.mark.parametrize(("value", "expected"), [(0.75, 0.75), (3, 3), (1.0, 1.0)])
-def test_a_tensor_of_one_number_is_that_number(recorder: TrajectoryRecorder, value: float, expected: float) -> None:
-    """A class that is an index for some of its values has its fractions recorded, and not cut off."""
+def test_a_tensor_of_one_number_is_recorded_as_that_number(
+    recorder: TrajectoryRecorder, value: float, expected: float
+) -> None:
+    """If a class is an index for some of its values, its fractions are recorded, and not truncated."""
     recorder.reward("score", Tensor(value))  # type: ignore[arg-type]
     recorder.finalize(success=None)
 

@@ -1,4 +1,4 @@
-"""Keys of values: different JSON has different keys, and a value that runs code when read has no key."""
+"""Keys of values: different JSON has different keys, and a value that runs code when it is read has no key."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ CONTENTS = (
 
 @pytest.mark.parametrize("holder", [dict, Data, Slotted, Packed, Model, types.SimpleNamespace])
 def test_different_contents_have_different_keys(holder: Any) -> None:
-    """Included are 0.0 and -0.0, 1 and True, a list and a dict whose only name is None."""
+    """The contents include 0.0 and -0.0, 1 and True, a list, and a dict whose only name is None."""
     keys = [content_key(holder(content=content)) for content in CONTENTS]
 
     assert None not in keys
@@ -58,7 +58,7 @@ def test_different_contents_have_different_keys(holder: Any) -> None:
 
 @pytest.mark.parametrize("holder", [dict, Data, Slotted, Packed, Model, types.SimpleNamespace])
 def test_equal_contents_have_equal_keys(holder: Any) -> None:
-    """Whichever objects have them; a tuple is a list, and a member of an enum is its value."""
+    """The objects may differ: a tuple equals a list, and a member of an enum equals its value."""
     keys = {content_key(holder(content=content)) for content in ([1, {"a": None}], (Number.ONE, {"a": None}))}
 
     assert len(keys) == 1
@@ -82,7 +82,7 @@ class Computed:
 
 @dataclasses.dataclass
 class OwnAccess:
-    """A dataclass that runs code for each attribute."""
+    """A dataclass that runs code for each read of an attribute."""
 
     content: Any = None
 
@@ -91,7 +91,7 @@ class OwnAccess:
 
 
 class Fallback:
-    """An object that runs code for attributes that it does not have."""
+    """An object that runs code for missing attributes."""
 
     def __init__(self) -> None:
         self.content = "x"
@@ -145,6 +145,8 @@ class Text(str):
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_a_value_whose_code_may_run_has_no_key(value: object) -> None:
-    """A class with an own way to its attributes or to its JSON, a class derived from text, a set, too many parts."""
+def test_a_value_that_may_run_code_has_no_key(value: object) -> None:
+    """Such values have a class with its own attribute access or JSON, a class derived from str, a set, or too many
+    parts.
+    """
     assert content_key(value) is None

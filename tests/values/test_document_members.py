@@ -1,4 +1,4 @@
-"""A field of a value is stated once: rendering, reading and the JSON Schema all follow from it."""
+"""A field of a value is defined once: rendering, reading and the JSON Schema follow from it."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from trace_recorder.values.structs import Struct, field
 
 
 class Inner(Struct, frozen=True):
-    """A part."""
+    """An inner value."""
 
     number: Count
 
     def to_document(self) -> dict[str, Any]:
-        """Render the part."""
+        """Render the inner value."""
         return render(self)
 
 
@@ -68,15 +68,15 @@ OF_FULL = {
     ("value", "document"), [(FULL, OF_FULL), (Outer("t"), {"title": "t", "note": None, "parts": None})]
 )
 def test_a_value_is_rendered_and_read_again(value: Outer, document: dict[str, Any]) -> None:
-    """Members are in the order of the fields. A member without a value is missing unless its type says otherwise."""
+    """Members are in the order of the fields. A member without a value is absent unless its type says otherwise."""
     rendered = render(value)
 
     assert (rendered, [*rendered]) == (document, [*document])
     assert read_value(Outer, {**document, "later": 1}, secret=value.secret) == value
 
 
-def test_the_schema_is_that_of_the_fields() -> None:
-    """If a member is missing instead of None, the schema allows no null."""
+def test_the_schema_follows_from_the_fields() -> None:
+    """If a member is absent instead of None, the schema allows no null."""
     maker = SchemaMaker()
     count, inner = {"type": "integer", "minimum": 0}, {"$ref": "#/$defs/Inner"}
 
@@ -101,7 +101,7 @@ def test_the_schema_is_that_of_the_fields() -> None:
 
 
 def test_a_description_in_place_of_a_text_is_read_as_its_repr() -> None:
-    """An agent may have given something else than a text."""
+    """An agent may have passed a value other than a text."""
     described = {"__type__": "Path", "repr": "PosixPath('a')"}
 
     assert read_value(Outer, {"title": described}) == Outer("PosixPath('a')")

@@ -1,4 +1,4 @@
-"""Any value as plain JSON: nothing raises, no file is harmed, and JSON values come back equal."""
+"""Any value as plain JSON: nothing raises, no file is damaged, and JSON values are read back equal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def no_constant(name: str) -> NoReturn:
 
 
 def read_strictly(text: str) -> Payload:
-    """Read as the strictest reader would: UTF-8, one line, no NaN, no lone surrogate, no deep nesting."""
+    """Read as the strictest reader does: UTF-8, one line, no NaN, no lone surrogate, no deep nesting."""
     assert "\n" not in text
     value = json.loads(text.encode(), parse_constant=no_constant)
     json.dumps(value, ensure_ascii=False).encode()
@@ -40,13 +40,13 @@ def read_strictly(text: str) -> Payload:
 
 
 @given(json_values)
-def test_what_json_can_say_comes_back_equal(value: Payload) -> None:
-    """Dicts, lists, texts, numbers, booleans and None stay equal, also once written and read."""
+def test_values_of_json_are_read_back_equal(value: Payload) -> None:
+    """Dicts, lists, texts, numbers, booleans and None stay equal, also after writing and reading."""
     assert exactly([to_jsonable(value), read_strictly(to_json(value))]) == exactly([value, value])
 
 
 @given(json_values)
-def test_later_changes_do_not_show(value: Payload) -> None:
+def test_later_changes_do_not_change_the_copy(value: Payload) -> None:
     """The copy does not change with the value."""
     given_value = {"list": [value], "dict": {"a": value}}
     before = copy.deepcopy(given_value)
@@ -67,7 +67,7 @@ class Level(enum.IntEnum):
 
 
 class Name(str):
-    """A text of another class."""
+    """A subclass of str."""
 
     __slots__ = ()
 
@@ -125,8 +125,8 @@ OPAQUE = {"__type__": "tests.values.test_jsonable.Opaque", "repr": "<opaque>"}
     ],
     ids=repr,
 )
-def test_values_with_a_plain_meaning(value: object, expected: Payload) -> None:
-    """A value that represents something in JSON becomes that."""
+def test_values_with_a_meaning_in_json_become_it(value: object, expected: Payload) -> None:
+    """A value that represents something in JSON becomes that JSON value."""
     assert exactly(to_jsonable(value)) == exactly(expected)
 
 
@@ -146,24 +146,24 @@ def test_values_with_a_plain_meaning(value: object, expected: Payload) -> None:
     ],
     ids=repr,
 )
-def test_values_without_a_word_in_json(value: object, name: str, representation: str) -> None:
+def test_other_values_are_described(value: object, name: str, representation: str) -> None:
     """A value outside of JSON is written as its class and its repr."""
     assert to_jsonable([value]) == [{"__type__": name, "repr": representation}]
 
 
-def test_a_key_that_is_no_text_has_its_place() -> None:
-    """A lone surrogate in a name is written out; names that would fall together stay apart."""
+def test_a_key_that_is_not_text_is_written() -> None:
+    """A lone surrogate in a name is escaped. Names that would become equal stay different."""
     assert to_jsonable({"\ud800": 1, "\\ud800": 2}) == {"\\ud800": 1, "\\ud800 (str)": 2}
 
 
 def test_a_thousand_keys_with_one_repr_have_short_names() -> None:
-    """Names that are distinguished do not grow with their number."""
+    """Names that must be distinguished do not grow with their number."""
     names = to_jsonable({Opaque(): number for number in range(1000)})
 
     assert (len(names), max(map(len, names)) < 100) == (1000, True)
 
 
-def test_a_huge_integer_is_on_file() -> None:
+def test_a_huge_integer_is_recorded() -> None:
     """An integer of 10,000 digits, which Python's repr refuses, can be read back from its description."""
     assert int(to_jsonable(10**5000)["repr"], 0) == 10**5000
 
@@ -172,7 +172,7 @@ def test_a_huge_integer_is_on_file() -> None:
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_no_value_raises_or_poisons(name: str) -> None:
+def test_no_value_raises_or_damages_a_file(name: str) -> None:
     """Any value, at any place, is written as one line that the strictest reader reads."""
     outcomes = {holder: (outcome(to_json, name, holder), outcome(copied_to_json, name, holder)) for holder in HOLDERS}
 
@@ -192,16 +192,16 @@ def copied_to_json(value: object) -> str:
 
 
 @given(values)
-def test_no_combination_of_values_raises_or_poisons(value: object) -> None:
-    """Values of every kind, in one another, are written as text that the strictest reader reads."""
+def test_no_combination_of_values_raises_or_damages_a_file(value: object) -> None:
+    """Values of every kind, nested in each other, are written as text that the strictest reader reads."""
     assert [read_strictly(to_json(value)), read_strictly(to_json(object_to_jsonable(value)))] == [
         to_jsonable(value),
         object_to_jsonable(value),
     ]
 
 
-def test_an_interrupt_is_no_value() -> None:
-    """Ctrl-C in the middle of a value's own code passes."""
+def test_an_interrupt_is_not_caught() -> None:
+    """Ctrl-C in the middle of a value's own code is raised."""
 
     class Interrupting:
         def __repr__(self) -> str:
@@ -211,7 +211,7 @@ def test_an_interrupt_is_no_value() -> None:
         to_jsonable(Interrupting())
 
 
-def test_where_the_stack_is_nearly_full_nothing_is_raised() -> None:
+def test_a_nearly_full_stack_raises_nothing() -> None:
     """A value of ordinary depth is written wherever in a deep recursion the agent is."""
     value = nested(50, lambda inner: [inner])
     room = sys.getrecursionlimit() - len(inspect.stack(0))
@@ -224,7 +224,7 @@ def test_where_the_stack_is_nearly_full_nothing_is_raised() -> None:
     assert outcomes == {"written"}
 
 
-def test_where_the_stack_is_nearly_full_a_member_is_whole_or_says_that_it_is_not() -> None:
+def test_with_a_nearly_full_stack_a_member_is_complete_or_described() -> None:
     """Near the end of the stack, a part that cannot be copied is a description. No part is left out."""
     value = nested(50, lambda inner: [inner])
     whole = members_to_json({"arguments": value})
@@ -255,8 +255,8 @@ def outcome_of(value: object) -> str:
     return "written"
 
 
-def test_a_value_that_unfolds_without_end_is_cut() -> None:
-    """Forty lists that are each twice in the next are not written 2**40 times, but as many as there may be."""
+def test_a_value_that_expands_without_end_is_cut() -> None:
+    """Forty lists, each twice in the next, are not written 2**40 times, but up to the limit of parts."""
     value: Payload = [1]
     for _ in range(40):
         value = [value, value]
@@ -269,7 +269,7 @@ def test_a_value_that_unfolds_without_end_is_cut() -> None:
 # ── what is handed over ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_an_object_is_read_by_the_attributes_that_count() -> None:
+def test_an_object_is_read_by_its_known_attributes() -> None:
     """A message of any class gives its known attributes, and those of its calls and results. Methods are ignored."""
 
     class Message:
@@ -291,13 +291,13 @@ def test_an_object_is_read_by_the_attributes_that_count() -> None:
     ]
 
 
-def test_what_was_not_given_is_not_there() -> None:
-    """The SDKs' words for an argument that was not given leave no trace among a message's members."""
+def test_absent_arguments_leave_no_member() -> None:
+    """The SDKs' sentinel for an argument that was not given is not recorded."""
     assert object_to_jsonable({"role": "user", "tool_calls": NotGiven(), "usage": Omit()}) == {"role": "user"}
 
 
-def test_a_call_and_its_result_may_know_each_other() -> None:
-    """Objects that refer to each other are copied once. The reference back is described."""
+def test_a_call_and_its_result_may_refer_to_each_other() -> None:
+    """Such objects are copied once. The reference back is described."""
     call = types.SimpleNamespace(call_id="1", name="bash")
     call.tool_result = types.SimpleNamespace(call_id="1", result="ok", tool_call=call)
 
@@ -306,7 +306,7 @@ def test_a_call_and_its_result_may_know_each_other() -> None:
     assert (copied["call_id"], copied["tool_result"]["result"]) == ("1", "ok")
 
 
-def test_handing_over_nothing_gives_nothing() -> None:
+def test_values_without_known_attributes_are_unchanged() -> None:
     """None, texts, numbers and objects without such attributes are returned unchanged."""
     assert object_to_jsonable([None, "x", 3, b"", Opaque()]) == [
         None,

@@ -1,4 +1,4 @@
-"""The duration of a call that an SDK tried several times, and the pauses between its attempts."""
+"""The duration of a call with several attempts by an SDK, and the pauses between the attempts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from trace_recorder.values.llm_interaction import Attempt, call_seconds, pause_b
 
 
 def attempt(second: int | None, duration: float | None) -> Attempt:
-    """An attempt that began at this second."""
+    """Return an attempt that began at this second."""
     timestamp = None if second is None else f"2025-06-12T20:05:{second:02}+00:00"
     return Attempt(number=0, timestamp=timestamp, duration_seconds=duration)
 
@@ -27,7 +27,7 @@ def attempt(second: int | None, duration: float | None) -> Attempt:
     ],
     ids=["none", "one", "two", "three", "the first without a duration", "the newest without one", "back", "no time"],
 )
-def test_a_call_takes_its_attempts_and_pauses(attempts: list[Attempt], seconds: float) -> None:
+def test_the_duration_covers_attempts_and_pauses(attempts: list[Attempt], seconds: float) -> None:
     """If the newest attempt has no duration, the recorded one is used. A clock that was set back shortens no call."""
     assert call_seconds(attempts, 9.0) == seconds
 
@@ -42,6 +42,6 @@ def test_a_call_takes_its_attempts_and_pauses(attempts: list[Attempt], seconds: 
     ],
     ids=["two", "back", "no duration", "no time"],
 )
-def test_a_pause_lies_between_two_attempts(before: Attempt, after: Attempt, seconds: float | None) -> None:
-    """The pause is unknown if the end of the earlier attempt is unknown, and never negative."""
+def test_a_pause_is_between_two_attempts(before: Attempt, after: Attempt, seconds: float | None) -> None:
+    """The pause is unknown if the end of the earlier attempt is unknown, and is never negative."""
     assert pause_between(before, after) == seconds

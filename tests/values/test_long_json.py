@@ -1,4 +1,4 @@
-"""Long JSON is read and written in short steps in a background thread, with the same result as at once."""
+"""Long JSON is read and written in short slices in a background thread, with the same result as at once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WRITE = make_json_writer(", ", ": ", yields=True)
 
 @contextmanager
 def background(pause: Callable[[], None]) -> Iterator[None]:
-    """Take this thread for one in the background."""
+    """Treat this thread as a background thread."""
     token = current_yield.set(pause)
     try:
         yield
@@ -28,7 +28,7 @@ def background(pause: Callable[[], None]) -> Iterator[None]:
 
 
 def pauses(work: Callable[[], object]) -> int:
-    """How often work pauses in the background."""
+    """Return how often work pauses in the background."""
     found: list[None] = []
     with background(lambda: found.append(None)):
         work()
@@ -36,8 +36,8 @@ def pauses(work: Callable[[], object]) -> int:
 
 
 @pytest.mark.parametrize("awkward", ['"', "\\", "\n", "é😀", "\ud83d"], ids=ascii)
-def test_a_long_string_is_written_as_at_once(awkward: str) -> None:
-    """A step may end before, after or between characters that are escaped."""
+def test_a_long_string_is_written_the_same_in_slices(awkward: str) -> None:
+    """A slice may end before, after or between characters that are escaped."""
     for before in AROUND_A_STEP:
         value = {"a": "x" * before + awkward * 3 + "y" * STEP}
         with background(lambda: None):
@@ -53,8 +53,8 @@ def test_a_long_string_is_written_as_at_once(awkward: str) -> None:
         {"one": "long " * STEP, "several": ["x" * STEP, {"a": [1.5, True, None]}]},
     ],
 )
-def test_long_json_is_read_as_at_once(value: Payload) -> None:
-    """Numbers, objects and strings; with pauses, whose number grows with the text."""
+def test_long_json_is_read_the_same_in_slices(value: Payload) -> None:
+    """The JSON has numbers, objects and strings. The number of pauses grows with the text."""
     text = json.dumps(value)
 
     with background(lambda: None):
@@ -63,8 +63,8 @@ def test_long_json_is_read_as_at_once(value: Payload) -> None:
 
 
 @pytest.mark.parametrize("inside", ['"', '\\"', "\\\\", "[", '"]', "a"])
-def test_depth_is_found_wherever_a_step_ends(inside: str) -> None:
-    """Brackets in strings do not count; brackets after a string that crosses a step do."""
+def test_depth_is_found_wherever_a_slice_ends(inside: str) -> None:
+    """Brackets in strings do not count. Brackets after a string that crosses two slices do."""
     for before in AROUND_A_STEP:
         said = json.dumps("x" * before + inside * 3 + "y" * 100)
         check_depth("[" * 150 + said + "]" * 150 + "[]" * 200, 200)
@@ -73,14 +73,14 @@ def test_depth_is_found_wherever_a_step_ends(inside: str) -> None:
 
 
 @pytest.mark.parametrize("before", AROUND_A_STEP)
-def test_half_of_a_pair_is_found_wherever_a_step_ends(before: int) -> None:
-    """The escape may lie across the end of a step."""
+def test_half_of_a_surrogate_pair_is_found_wherever_a_slice_ends(before: int) -> None:
+    """The escape may cross the end of a slice."""
     with pytest.raises(NotJsonError):
         parse('"' + "x" * before + '\\ud83d"')
 
 
-def test_what_is_read_with_a_lock_held_does_not_pause() -> None:
-    """Requests are taken apart while other calls of the run wait."""
+def test_reading_with_a_lock_does_not_pause() -> None:
+    """Requests are split while other calls of the run wait."""
     text = json.dumps({"messages": [{"content": "x" * 3 * STEP, "numbers": [1.5] * STEP}], "n": list(range(STEP))})
 
     assert pauses(lambda: split_members(text)) == 0

@@ -1,4 +1,6 @@
-"""JSON with strings of many MB is read and written in short steps in background threads, with the same result."""
+"""JSON with strings of many MB is read and written in short slices in background threads, with the same result as at
+once.
+"""
 
 from __future__ import annotations
 
@@ -46,8 +48,8 @@ def background() -> Iterator[list[int]]:
 
 
 @given(VALUES, st.booleans())
-def test_what_is_read_in_steps_is_what_is_read_at_once(value: Payload, ascii_only: bool) -> None:
-    """Long strings with any characters and escapes, at any place of a value, wherever the steps cut them."""
+def test_json_is_read_the_same_in_slices(value: Payload, ascii_only: bool) -> None:
+    """Long strings have any characters and escapes, at any place of a value, wherever the slices end."""
     text = json.dumps(value, ensure_ascii=ascii_only)
     with background():
         read = parse_bytes(text.encode(), MIN_LONG)
@@ -56,8 +58,8 @@ def test_what_is_read_in_steps_is_what_is_read_at_once(value: Payload, ascii_onl
 
 
 @given(VALUES)
-def test_what_is_written_in_steps_is_what_is_written_at_once(value: Payload) -> None:
-    """The bytes are the same, long strings included."""
+def test_json_is_written_the_same_in_slices(value: Payload) -> None:
+    """The bytes are the same, including long strings."""
     with background():
         written = WRITE([value, "x" * MIN_LONG_STRING, value])
 
@@ -68,7 +70,7 @@ LINE = 'He said "é"\n'
 TEXT = json.dumps({"content": LINE * (4 * MIN_LONG_STRING // len(LINE)), "a": [1, "b"]}).encode()
 
 
-def test_a_long_string_is_read_and_written_in_short_steps() -> None:
+def test_a_long_string_is_read_and_written_in_short_slices() -> None:
     """Other threads may run after each 32 KB, and not only before and after the string."""
     with background() as reading:
         value = parse_bytes(TEXT)
@@ -98,20 +100,22 @@ LONG_TEXT = b"x" * (2 * MAX_UNINTERRUPTED_CHARS)
         b"%s" % LONG_TEXT,
     ],
 )
-def test_what_is_no_json_is_refused(text: bytes) -> None:
-    """A string that does not end or has a control character, half of a surrogate pair, and anything around it."""
+def test_invalid_json_is_refused(text: bytes) -> None:
+    """A string without an end or with a control character, half of a surrogate pair, and invalid JSON around the string
+    are refused.
+    """
     with background(), pytest.raises(NotJsonError):
         parse_bytes(text, MIN_LONG)
 
 
 @pytest.mark.parametrize("text", [b'["%s\xff"]' % LONG_TEXT, b'["%s%s"]' % (LONG_TEXT, b"\x80" * 40_000)])
-def test_what_is_no_utf_8_is_refused_as_such(text: bytes) -> None:
+def test_bytes_that_are_not_utf_8_raise_their_own_error(text: bytes) -> None:
     """A caller writes such bytes in base64."""
     with background(), pytest.raises(UnicodeDecodeError):
         parse_bytes(text, MIN_LONG)
 
 
 def test_half_of_a_surrogate_pair_is_not_written() -> None:
-    """The caller describes it."""
+    """The caller describes such a text instead."""
     with background(), pytest.raises(UnicodeEncodeError):
         WRITE(["x" * MIN_LONG_STRING + "\ud83d"])

@@ -1,4 +1,4 @@
-"""Messages of a run have numbers: prompts over the table are lists, and equal messages have equal numbers."""
+"""Messages of a run have numbers: prompts are lists over a table, and equal messages have equal numbers."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def of(places: Sequence[int]) -> list[Message]:
 
 
 @given(PLACES, SLICES, SLICES)
-def test_a_prompt_is_the_list_of_its_messages(places: list[int], first: slice, second: slice) -> None:
-    """Slices of slices, their order from both ends, and their equality equal those of lists."""
+def test_a_prompt_behaves_like_the_list_of_its_messages(places: list[int], first: slice, second: slice) -> None:
+    """Slices of slices, the order from both ends, and the equality agree with lists."""
     expected = of(places)[first][second]
     found = MessageTable(POOL).prompt(of(places))[first][second]
 
@@ -55,7 +55,7 @@ def test_extending_a_prompt_changes_no_other(begin: list[int], more: list[int], 
     ids=["the same JSON", "shown", "says the same"],
 )
 def test_equal_messages_have_equal_numbers(key: Key, numbers: list[int]) -> None:
-    """Both equalities agree with the numbers, for messages of a table, of another table, and of no table."""
+    """Both equalities agree with the numbers, for messages of a table, of a second table, and of no table."""
     messages = [PLAIN, MARKED, SPACED, CALLS, OWN_ID, replace(PLAIN)]
     equal = EqualMessages(key)
 
@@ -66,8 +66,8 @@ def test_equal_messages_have_equal_numbers(key: Key, numbers: list[int]) -> None
     assert [[*one] for one in found] == [numbers] * 3
 
 
-def test_the_numbers_of_old_conversations_are_forgotten_and_found_again() -> None:
-    """A limited number of lists is kept; a conversation that returns has its earlier numbers."""
+def test_numbers_of_old_conversations_are_found_again() -> None:
+    """A limited number of lists is kept. A conversation that returns has its earlier numbers."""
     equal = EqualMessages(json_key)
     table = MessageTable(POOL)
     first = table.prompt(of([2, 0, 1]))
@@ -108,7 +108,7 @@ def test_a_slice_has_the_elements_of_the_same_slice_of_a_list(numbers: list[int]
 
 
 @given(NUMBERS, NUMBERS)
-def test_two_are_equal_where_their_elements_are(one: list[int], other: list[int]) -> None:
+def test_sequences_are_equal_if_their_elements_are(one: list[int], other: list[int]) -> None:
     """The sequences compare like lists, with lists and with each other, and equal nothing else."""
     assert (SharedSequence(one) == SharedSequence(other)) == (one == other)
     assert (SharedSequence(one) == other) == (one == other)
@@ -116,7 +116,7 @@ def test_two_are_equal_where_their_elements_are(one: list[int], other: list[int]
 
 
 @given(NUMBERS, NUMBERS, NUMBERS)
-def test_extending_one_changes_no_other(begin: list[int], some: list[int], other: list[int]) -> None:
+def test_extending_a_sequence_changes_no_other(begin: list[int], some: list[int], other: list[int]) -> None:
     """Two continuations of the same beginning share no new element."""
     beginning = SharedSequence(list(begin))
     first, second = beginning.extended(some), beginning.extended(other)

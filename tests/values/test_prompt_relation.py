@@ -1,4 +1,4 @@
-"""A comparison of prompts counts the messages that are kept, new and gone."""
+"""The comparison of prompts counts the messages that are kept, new and gone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NUMBERS = st.lists(st.integers(0, 6), max_size=14)
 
 @given(NUMBERS, NUMBERS)
 def test_messages_are_counted_at_any_place(old: list[int], new: list[int]) -> None:
-    """Messages that only moved are neither new nor gone. A prompt extends one that it begins with."""
+    """Messages that only moved are neither new nor gone. A prompt extends an earlier prompt with which it begins."""
     comparison = compare(array("q", old), array("q", new))
 
     assert comparison.kept == (Counter(old) & Counter(new)).total()
@@ -32,7 +32,7 @@ def test_messages_are_counted_at_any_place(old: list[int], new: list[int]) -> No
 
 
 def test_the_most_similar_prompt_is_found() -> None:
-    """The same prompt is found if it exists. Otherwise the newest prompt with the most common messages is found."""
+    """If the same prompt exists, it is found. Otherwise the newest prompt with the most common messages is found."""
     prompts: EarlierPrompts[str] = EarlierPrompts(4)
     for name, numbers in [("gone", [1]), ("same", [1, 2]), ("other", [5, 6]), ("long", [1, 2, 3]), ("newest", [1, 4])]:
         prompts.add(name, array("q", numbers))
@@ -43,8 +43,8 @@ def test_the_most_similar_prompt_is_found() -> None:
     assert [found and found[0] for found in similar] == ["same", "newest", "long", "other", None, None]
 
 
-def test_the_longest_prompt_that_is_extended_is_found() -> None:
-    """The newer of two equal prompts is found, and no prompt that is shorter than the requested length."""
+def test_the_longest_extended_prompt_is_found() -> None:
+    """Of two equal prompts the newer is found, and no prompt below the requested length."""
     prompts: EarlierPrompts[str] = EarlierPrompts()
     for name, numbers in [("short", [1]), ("old", [1, 2]), ("new", [1, 2]), ("other", [3])]:
         prompts.add(name, array("q", numbers))
@@ -73,8 +73,8 @@ def changes(old: list[int], new: list[int]) -> list[tuple[int, int, list[int]]]:
 
 
 @given(LISTS, LISTS)
-def test_changes_make_the_new_list_of_the_old_one(old: list[int], new: list[int]) -> None:
-    """The changes between any two lists turn one into the other."""
+def test_changes_turn_one_list_into_the_other(old: list[int], new: list[int]) -> None:
+    """The changes between any two lists turn the first list into the second."""
     one, other = array("q", old), array("q", new)
 
     assert apply_changes(one, changes_between(one, other)) == other
@@ -82,7 +82,7 @@ def test_changes_make_the_new_list_of_the_old_one(old: list[int], new: list[int]
 
 @given(st.lists(st.tuples(st.integers(0, 200), st.integers(0, 12), st.integers(0, 12)), max_size=5))
 def test_a_few_changes_in_a_long_list_remove_little(edits: list[tuple[int, int, int]]) -> None:
-    """Unchanged messages are recognised: only a single message between two changes may count as removed."""
+    """Unchanged messages are recognised. Only a single message between two changes may count as removed."""
     old, fresh = [*range(200)], iter(range(1000, 2000))
     new = [*old]
     for at, removed, inserted in edits:
@@ -97,8 +97,8 @@ def test_an_appended_message_is_one_change() -> None:
     assert changes([*range(1000)], [*range(1002)]) == [(1000, 0, [1000, 1001])]
 
 
-def test_a_clock_in_the_first_message_and_a_new_one_at_the_end() -> None:
-    """A message that is replaced each time, and one that is added, are two changes."""
+def test_a_clock_in_the_first_message_and_an_appended_message_are_two_changes() -> None:
+    """A message that is replaced each time, and a new message, are the changes."""
     assert changes([7, 1, 2, 3, 4], [8, 1, 2, 3, 4, 9]) == [(0, 1, [8]), (5, 0, [9])]
 
 
@@ -125,7 +125,7 @@ def test_if_the_last_two_messages_change_places_one_stays() -> None:
     assert changes([1, 2, 3], [1, 3, 2]) == [(1, 0, [3]), (2, 1, [])]
 
 
-def test_what_moved_far_is_removed_and_inserted() -> None:
+def test_a_stretch_that_moved_far_is_removed_and_inserted() -> None:
     """If two stretches change places, the longer one stays."""
     assert changes([*range(20), *range(100, 140)], [*range(100, 140), *range(20)]) == [
         (0, 20, []),

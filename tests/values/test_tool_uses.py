@@ -1,4 +1,4 @@
-"""The pairing of tool calls with results, and that every count of tools asks it."""
+"""The pairing of tool calls with results, which every count of tools uses."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def result(call_id: str, value: str, name: str | None = None, success: bool | No
 def test_a_result_answers_a_call_of_its_step(
     calls: str, results: list[tuple[str, str]], pairs: list[tuple[str | None, str | None]]
 ) -> None:
-    """The first one of its id that is unanswered. Each call and each result is there once."""
+    """A result answers the first unanswered call with its id. Each call and each result is there once."""
     uses = tool_uses([*map(call, calls)], [result(*one) for one in results])
 
     assert [(use.call and use.call.call_id, use.result and use.result.result) for use in uses] == pairs
 
 
-def test_a_tool_is_named_by_the_call_or_else_by_the_result() -> None:
+def test_a_tool_is_named_by_its_call_or_its_result() -> None:
     """A second result of a call has the name of the call."""
     results = [result("a", "1"), result("a", "2"), result("b", "3", "search"), result("c", "4")]
 
@@ -62,7 +62,7 @@ def test_a_tool_is_named_by_the_call_or_else_by_the_result() -> None:
 
 
 def counts_by_everyone(run: Trajectory) -> list[dict[str, tuple[int, int]]]:
-    """Return how often each tool was used and failed: by `stats`, by `find`, and in the table."""
+    """Return how often each tool was used and failed, by `stats`, by `find`, and by the table."""
     stats = Stats()
     stats.add(run)
     facts = [one for one in facts_of(run, with_texts=False).named if one.kind == "tool"]
@@ -75,8 +75,8 @@ def counts_by_everyone(run: Trajectory) -> list[dict[str, tuple[int, int]]]:
     ]
 
 
-def test_each_count_of_tools_has_the_same_uses(tmp_path: Path) -> None:
-    """Results without calls, equal ids, and a model's calls outside of the agent's steps included."""
+def test_all_counts_of_tools_are_the_same(tmp_path: Path) -> None:
+    """The runs have results without calls, equal ids, and model calls outside of the agent's steps."""
     asked = [{"id": "a", "name": "bash", "arguments": {}}, {"id": "z", "name": "search", "arguments": {}}]
     with TrajectoryRecorder(tmp_path / "run.json") as recorder:
         recorder.record_llm_interaction([], {"content": None, "tool_calls": asked}, "p", "m")
@@ -94,8 +94,8 @@ def test_each_count_of_tools_has_the_same_uses(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("directory", FOREIGN, ids=["real", "produced"])
-def test_each_count_of_tools_is_the_same_for_files_of_other_tools(directory: Path) -> None:
-    """Some of these files have results without ids, and calls that no step has."""
+def test_all_counts_of_tools_are_the_same_for_files_of_other_tools(directory: Path) -> None:
+    """Some of these files have results without ids, and calls in no step."""
     if not directory.is_dir():
         pytest.skip(f"there is no {directory}")
     counts = {run.path: counts_by_everyone(run) for run in load_all(directory, strict=False)}

@@ -1,4 +1,4 @@
-"""The values of a trajectory as a debugger or a notebook shows them."""
+"""The values of a trajectory as a debugger or a notebook prints them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LONG = "one line\nand another, " * 10_000
 
 
 class Unread(WithoutRawData):
-    """A source that must not be asked for anything: its messages may be megabytes."""
+    """A source that must not be read, because its messages may be megabytes."""
 
     @property
     def new_tool_results(self) -> list[ToolResult]:
@@ -58,8 +58,8 @@ def test_the_repr_of_a_trajectory_is_one_short_line() -> None:
     assert repr(run) == "Trajectory(task='Fix it', status='completed', 500 LLM interactions, 1 step)"
 
 
-def test_the_repr_of_an_interaction_has_what_it_is_and_how_it_ended() -> None:
-    """The response's content, or the error, and how many tools were called; the request is not read."""
+def test_the_repr_of_an_interaction_has_its_answer() -> None:
+    """The repr has the response's content or the error, and how many tools were called. The request is not read."""
     called = replace(ONE, response=LLMResponse(tool_calls=(CALL, CALL)), agent="researcher")
     failed = replace(ONE, response=NO_RESPONSE, error=ErrorInfo("RateLimitError", LONG))
 
@@ -76,8 +76,8 @@ def test_the_repr_of_a_step_has_its_number_and_state() -> None:
     assert repr(STEP) == "AgentStep(step_number=1, state='completed', 1 tool call, 0 tool results)"
 
 
-def test_what_compares_and_loads_runs_is_one_short_line(tmp_path: Path) -> None:
-    """A comparison says where the runs differ first, and an iterator says what it has read."""
+def test_the_repr_of_a_comparison_or_iterator_is_one_short_line(tmp_path: Path) -> None:
+    """A comparison says where the runs differ first, and an iterator what it has read."""
     for name, answer in (("a", "Hi."), ("b", "Ho.")):
         with TrajectoryRecorder(tmp_path / f"{name}.json") as recorder:
             recorder.record_llm_interaction([{"role": "user", "content": "q"}], {"content": answer}, "p", "m")
@@ -105,15 +105,17 @@ def test_long_texts_are_cut_in_a_repr() -> None:
     assert [(len(repr(value)) < 500, "\n" in repr(value)) for value in values] == [(True, False)] * 3
 
 
-def test_values_are_equal_by_all_that_they_hold() -> None:
+def test_values_are_equal_only_if_all_fields_are() -> None:
     """Values with the same repr may still differ."""
     other = replace(ONE, duration_seconds=1.0)
 
     assert (repr(ONE) == repr(other), replace(other, duration_seconds=None) == ONE, other == ONE) == (True, True, False)
 
 
-def test_fields_are_read_when_they_are_asked_for() -> None:
-    """A known field is not read again. Other fields are read together with related ones, once, in any thread."""
+def test_fields_are_read_on_demand() -> None:
+    """A field that was read is not read again. Other fields are read together with related ones, once, in any
+    thread.
+    """
     whole = Trajectory(task="t", llm_interactions=[ONE], metrics={"llm_calls": 1})
     reads: list[str] = []
 
@@ -141,7 +143,7 @@ def test_fields_are_read_when_they_are_asked_for() -> None:
         lazy.task_name  # type: ignore[attr-defined]  # noqa: B018
 
 
-def test_a_reading_that_fails_is_tried_again() -> None:
+def test_a_failed_reading_is_repeated() -> None:
     """Each access raises the error."""
 
     def read() -> dict[str, object]:

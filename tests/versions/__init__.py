@@ -1,1 +1,1 @@
-"""Every shape of client of the installed SDK versions; missing versions are skipped with a message."""
+"""Every kind of client and call of the installed SDK versions. Missing versions are skipped with a message."""

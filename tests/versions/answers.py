@@ -1,4 +1,4 @@
-"""The local server's answers beside those of `tests/provider.py`: one small body a dialect."""
+"""The local server's answers beside those of `tests/provider.py`: a small body for each dialect."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COUNTED = {"input_tokens": 3}
 
 
 def response_of(text: str, status: str = "completed") -> Payload:
-    """A response of OpenAI's Responses API."""
+    """Return a response of OpenAI's Responses API."""
     part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
     message = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [part]}
     return {
@@ -51,7 +51,7 @@ def response_of(text: str, status: str = "completed") -> Payload:
 
 
 def events(*pieces: Payload) -> Answer:
-    """A server-sent stream whose events have names, as Anthropic's and the Responses API's do."""
+    """Return a server-sent stream whose events have names, as Anthropic's and the Responses API's do."""
     return stream(*(f"event: {piece['type']}\ndata: {json.dumps(piece)}\n\n".encode() for piece in pieces))
 
 
@@ -131,7 +131,7 @@ OLLAMA_SHOWN = {
 
 
 def lines(*parts: Payload) -> Answer:
-    """A stream of JSON lines, as Ollama's is."""
+    """Return a stream of JSON lines, like Ollama's."""
     chunks = [json.dumps(part).encode() + b"\n" for part in parts]
     return Answer(chunks, 200, {"content-type": "application/x-ndjson"})
 

@@ -1,4 +1,4 @@
-"""The shapes of anthropic: each kind of client, and every way to call one."""
+"""The shapes of anthropic: each kind of client, and every way to call a client."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ async def weather_later(city: str) -> str:
 
 
 def _tool_runner(client: Payload) -> Payload:
-    """The method that calls the model until it asks for no more tools, with a tool."""
+    """Return the method that calls the model until it asks for no more tools, with a tool."""
     package = import_module("anthropic")
     if type(client).__name__.startswith("Async"):
         tool = package.beta_async_tool(name="weather")(weather_later)
@@ -79,7 +79,7 @@ def _tool_runner(client: Payload) -> Payload:
 
 
 def _thread(client: Payload) -> Payload:
-    """A conversation that the client keeps itself."""
+    """Return a conversation that the client keeps itself."""
     return client.beta.messages.thread(model="m", max_tokens=9)
 
 

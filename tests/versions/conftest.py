@@ -1,4 +1,4 @@
-"""Shared by all shapes: no proxy and no settings of the environment's own."""
+"""A fixture for all shapes: no proxy, and no settings from the environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All shapes of clients, those of the SDKs that are installed, and a call of each."""
+"""All shapes of clients of the installed SDKs, and a call of each."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ FIRST = (
     "ollama, Client: chat",
     "ollama, AsyncClient: chat",
 )
-"""A call of each class of client of an SDK, sync and async."""
+"""A call of each SDK's class of client, sync and async."""
 
 
 def is_installed(package: str) -> bool:
-    """Whether an SDK is there."""
+    """Return whether an SDK is installed."""
     try:
         distribution(package)
     except PackageNotFoundError:
@@ -52,10 +52,10 @@ def each_of(names: Iterable[str]) -> pytest.MarkDecorator:
 
 
 def said(one: LLMInteraction) -> object:
-    """Return from the record of a call how it went, and its request."""
+    """Return a call's outcome and its request from the call's record."""
     return one.api, one.complete, one.error, one.raw_request
 
 
 def asked(server: Server) -> list[object]:
-    """The path and the body of every request that a server had, and the header of the user's own transport."""
+    """Return the path and the body of every request that a server got, and the header of the user's own transport."""
     return [(path, body, headers.get("x-sent-through")) for path, headers, body in server.requests]

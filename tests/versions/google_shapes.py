@@ -30,7 +30,7 @@ def _vertex(url: str) -> Payload:
 
 
 def _of(library: str, url: str, **options: Payload) -> Payload:
-    """A client that speaks through a library; which of the two it takes depends on the version."""
+    """Return a client with an HTTP library. The accepted libraries depend on the version."""
     try:
         client = gemini(url, **options)
     except ValueError as refused:

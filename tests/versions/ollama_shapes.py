@@ -1,4 +1,4 @@
-"""The shapes of ollama: both clients, and every way to call them."""
+"""The shapes of ollama: both clients, and every way to call a client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shapes of openai: each kind of client, and every way to call one."""
+"""The shapes of openai: each kind of client, and every way to call a client."""
 
 from __future__ import annotations
 

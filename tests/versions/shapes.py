@@ -1,6 +1,6 @@
-"""A shape is one way to call one SDK: how to make the client, which method to call, and how to take the answer.
+"""A shape is one way to call an SDK: how to create the client, which method to call, and how to read the answer.
 
-Sync and async shapes run through the same code, which awaits everything that can be awaited; a sync shape never waits.
+Sync and async shapes run through the same code, which awaits everything that can be awaited. A sync shape never waits.
 If the installed version lacks a name, the shape is skipped with that name.
 """
 
@@ -21,7 +21,7 @@ from tests.provider import Answer
 
 Payload = Any
 Make = Callable[[str], Payload]
-"""Makes a client of the server at a URL."""
+"""A function that creates a client of the server at a URL."""
 
 of_the_sdks = [
     pytest.mark.filterwarnings(f"ignore:{message}")
@@ -32,7 +32,7 @@ of_the_sdks = [
         "invalid escape sequence",
     )
 ]
-"""The warnings that SDKs give of themselves, wrapped or not."""
+"""The warnings that SDKs raise themselves, wrapped or not."""
 
 
 class NotInThisVersionError(Exception):
@@ -40,12 +40,12 @@ class NotInThisVersionError(Exception):
 
 
 async def returned(said: Payload) -> Payload:
-    """Take the answer itself."""
+    """Return the answer itself."""
     return said
 
 
 async def iterated(said: Payload) -> Payload:
-    """Take every chunk of a stream."""
+    """Return every chunk of a stream."""
     return [chunk async for chunk in said] if hasattr(said, "__aiter__") else list(said)
 
 
@@ -55,7 +55,7 @@ async def parsed(said: Payload) -> Payload:
 
 
 async def parsed_stream(said: Payload) -> Payload:
-    """Take every chunk of the stream that a raw response parses to."""
+    """Return every chunk of the stream to which a raw response parses."""
     return await iterated(await parsed(said))
 
 
@@ -101,7 +101,7 @@ class Shape:
     asynchronous: bool
 
     def client(self, url: str) -> Payload:
-        """Make the client; skip the test where the installed version has no such client or method."""
+        """Create the client. Skip the test if the installed version has no such client or method."""
         try:
             client = self.make(url)
             self._method(client)
@@ -110,7 +110,7 @@ class Shape:
         return client
 
     def run(self, client: Payload) -> Payload:
-        """Make the call, take its answer as plain data, and close the client."""
+        """Make the call, read its answer as plain data, and close the client."""
         work = self._run(client)
         return asyncio.run(work) if self.asynchronous else _without_waiting(work)
 
@@ -139,7 +139,7 @@ def shapes(clients: Mapping[str, Make], calls: Mapping[str, Call], *, basic: int
 
 
 def own_transport(library: str, *, asynchronous: bool) -> Payload:
-    """A transport as a user may have one: it changes each request a little."""
+    """Return a transport of a user, which changes each request a little."""
     http = import_module(library)
     base = http.AsyncHTTPTransport if asynchronous else http.HTTPTransport
     method = "handle_async_request" if asynchronous else "handle_request"
@@ -152,7 +152,9 @@ def own_transport(library: str, *, asynchronous: bool) -> Payload:
 
 
 def on_own(library: str, make: Callable[..., Payload], *, asynchronous: bool = False) -> Make:
-    """A client of openai or anthropic on an HTTP client of the user's own, if this version takes one of `library`."""
+    """Return a client of openai or anthropic with the user's own HTTP client, if this version accepts one of
+    `library`.
+    """
 
     def made(url: str) -> Payload:
         http = import_module(library)
@@ -164,7 +166,9 @@ def on_own(library: str, make: Callable[..., Payload], *, asynchronous: bool = F
 
 
 def taking(own: Payload, make: Callable[[], Payload], make_plain: Callable[[], Payload]) -> Payload:
-    """Make a client on an HTTP client, if this version takes it: some refuse it, the oldest fail only at a call."""
+    """Return a client with an HTTP client, if this version accepts it: some versions refuse it, the oldest fail at the
+    first call.
+    """
     library = type(own).__module__.partition(".")[0]
     refusal = NotInThisVersionError(f"a client that takes one of {library}")
     if library == "httpx2" and speaks(make_plain()) == "httpx":
@@ -176,13 +180,13 @@ def taking(own: Payload, make: Callable[[], Payload], make_plain: Callable[[], P
 
 
 def speaks(client: Payload) -> str:
-    """The HTTP library of an SDK's client."""
+    """Return the HTTP library of an SDK's client."""
     [name] = {kind.__module__.partition(".")[0] for kind in type(http_clients(client)[0]).__mro__} & {"httpx", "httpx2"}
     return name
 
 
 def on_aiohttp(package: str, make: Callable[..., Payload]) -> Make:
-    """An async client of openai or anthropic on the package's own HTTP client that speaks through aiohttp."""
+    """Return an async client of openai or anthropic with the package's own HTTP client, which sends by aiohttp."""
 
     def made(url: str) -> Payload:
         try:
@@ -194,7 +198,7 @@ def on_aiohttp(package: str, make: Callable[..., Payload]) -> Make:
 
 
 def plainly(value: Payload) -> Payload:
-    """An answer as plain data, without its HTTP response's headers, in which the time is."""
+    """Return an answer as plain data, without its HTTP response's headers, which have the time."""
     if isinstance(value, list):
         return [plainly(one) for one in value]
     if hasattr(value, "model_dump"):
@@ -203,7 +207,7 @@ def plainly(value: Payload) -> Payload:
 
 
 def http_clients(client: Payload) -> list[Payload]:
-    """Every HTTP client inside an SDK's client, found without the package's help."""
+    """Return every HTTP client within an SDK's client, found without the package's help."""
     holder = getattr(client, "_api_client", client)
     found = [getattr(holder, name, None) for name in ("_client", "_httpx_client", "_async_httpx_client")]
     return [one for one in found if one is not None]

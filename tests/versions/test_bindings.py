@@ -1,4 +1,4 @@
-"""The binding of a client that is wrapped twice, by others, shared, copied, pickled, closed, or refused."""
+"""The binding of a client that is wrapped twice, wrapped by others, shared, copied, pickled, closed, or refused."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ OF = {"OpenAI": FIRST[0], "AsyncOpenAI": FIRST[1], "Anthropic": FIRST[2], "Async
 
 
 def over(name: str, url: str, own: Payload) -> Payload:
-    """A client of openai or anthropic over an HTTP client; skip the test where this version does not take it."""
+    """Return a client of openai or anthropic with an HTTP client. Skip the test if this version does not accept it."""
     make = MADE_OVER[name]
     try:
         return taking(own, lambda: make(url, http_client=own), lambda: make(url))
@@ -61,13 +61,15 @@ def over(name: str, url: str, own: Payload) -> Payload:
 
 
 def recorded(recorder: TrajectoryRecorder) -> int:
-    """How many calls are on file."""
+    """Return how many calls are recorded."""
     return len(load(recorder.trajectory_path).llm_interactions)
 
 
 @each_client
 def test_wrapping_twice_records_once(tmp_path: Path, shape: Shape) -> None:
-    """A client that its recorder wraps again, and then the context, is recorded once, with one warning of the move."""
+    """A client that its recorder wraps again, and then a recorder of the context, is recorded once, with one warning of
+    the move.
+    """
     with serving(*shape.call.answers) as server, TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
         client = recorder.wrap(recorder.wrap(shape.client(server.url)))
         with pytest.warns(UserWarning, match="bound to another recorder") as warned:
@@ -79,7 +81,7 @@ def test_wrapping_twice_records_once(tmp_path: Path, shape: Shape) -> None:
 
 @pytest.mark.parametrize("name", OF)
 def test_each_attempt_of_a_retried_call_is_recorded(tmp_path: Path, name: str) -> None:
-    """A call that an SDK tries again is one call with two attempts, whether or not the SDK sends their number."""
+    """A call that an SDK retries is one call with two attempts, whether or not the SDK sends their number."""
     shape = SHAPES[OF[name]]
     failed = plain({"error": {"message": "later"}}, 500, **{"retry-after": "0.01", "retry-after-ms": "1"})
     with (
@@ -113,7 +115,7 @@ def test_a_client_moves_to_a_later_recorder(tmp_path: Path, shape: Shape) -> Non
 
 @each_client
 def test_a_shallow_copy_of_a_client_is_recorded(tmp_path: Path, shape: Shape) -> None:
-    """copy.copy of a wrapped client speaks through the same HTTP clients, and is recorded once."""
+    """`copy.copy` of a wrapped client uses the same HTTP clients, and is recorded once."""
     with serving(*shape.call.answers) as server, TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
         client = recorder.wrap(shape.client(server.url))
         shape.run(copy.copy(client))
@@ -122,7 +124,7 @@ def test_a_shallow_copy_of_a_client_is_recorded(tmp_path: Path, shape: Shape) ->
 
 
 def refusal(act: Callable[[Payload], object], client: Payload) -> str:
-    """The message with which an act fails."""
+    """Return the message with which a call of the function fails."""
     with pytest.raises(TypeError) as raised:
         act(client)
     return str(raised.value)
@@ -130,7 +132,7 @@ def refusal(act: Callable[[Payload], object], client: Payload) -> str:
 
 @each_client
 def test_pickling_a_client_fails_as_before(tmp_path: Path, shape: Shape) -> None:
-    """No client can be pickled, for a reason of its own. Wrapping does not change that."""
+    """No client can be pickled, each for its own reason. Wrapping does not change that."""
     client = shape.client(NOWHERE)
     before = refusal(pickle.dumps, client)
 
@@ -140,7 +142,9 @@ def test_pickling_a_client_fails_as_before(tmp_path: Path, shape: Shape) -> None
 @pytest.mark.parametrize("name", MADE_OVER)
 @pytest.mark.parametrize("library", ["httpx", "httpx2"])
 def test_a_client_over_http_client_is_recorded(tmp_path: Path, name: str, library: str) -> None:
-    """A client built over http_client() or async_http_client() is recorded once, also when it is wrapped as well."""
+    """A client with `http_client()` or `async_http_client()` is recorded once, also if the client is wrapped as
+    well.
+    """
     pytest.importorskip(library)
     shape = SHAPES[OF[name]]
     make = async_http_client if shape.asynchronous else http_client
@@ -153,7 +157,7 @@ def test_a_client_over_http_client_is_recorded(tmp_path: Path, name: str, librar
 
 @pytest.mark.parametrize("library", ["httpx", "httpx2"])
 def test_a_google_client_over_http_clients_is_recorded(tmp_path: Path, library: str) -> None:
-    """A google-genai client built over recording HTTP clients is recorded, sync and async."""
+    """A google-genai client with recording HTTP clients is recorded, sync and async."""
     pytest.importorskip(library)
     sync, asynchronous = SHAPES[FIRST[4]], SHAPES[FIRST[5]]
     own = {"httpx_client": http_client(library=library), "httpx_async_client": async_http_client(library=library)}
@@ -169,8 +173,8 @@ def test_a_google_client_over_http_clients_is_recorded(tmp_path: Path, library: 
 
 
 @pytest.mark.parametrize("name", ["OpenAI", "Anthropic"])
-def test_two_clients_on_one_http_client_are_recorded_once_each(tmp_path: Path, name: str) -> None:
-    """Two clients that share an HTTP client, both wrapped, are recorded once a call; one unwrap restores both."""
+def test_two_clients_with_one_http_client_are_recorded_once(tmp_path: Path, name: str) -> None:
+    """If two wrapped clients share an HTTP client, each call is recorded once. One `unwrap` restores both."""
     shape = SHAPES[OF[name]]
     library = import_module(speaks(shape.client(NOWHERE)))
     transport = own_transport(library.__name__, asynchronous=False)
@@ -186,8 +190,8 @@ def test_two_clients_on_one_http_client_are_recorded_once_each(tmp_path: Path, n
 
 
 @each_client
-def test_closing_a_wrapped_client_closes_what_is_inside(tmp_path: Path, shape: Shape) -> None:
-    """The HTTP client of a closed client says that it is closed, and its transport refuses requests."""
+def test_closing_a_wrapped_client_closes_its_http_client(tmp_path: Path, shape: Shape) -> None:
+    """The HTTP client says that it is closed, and its transport refuses requests."""
     client = wrap(shape.client(NOWHERE))
     if shape.asynchronous and uses_aiohttp(getattr(client, "_api_client", None)):
         pytest.skip("its async calls go by aiohttp, and not by the HTTP client inside")
@@ -203,8 +207,8 @@ def test_closing_a_wrapped_client_closes_what_is_inside(tmp_path: Path, shape: S
 
 
 @each_client
-def test_a_client_of_an_unfamiliar_shape_is_refused_whole(shape: Shape) -> None:
-    """A client with transports in an unfamiliar place is refused, and unchanged."""
+def test_a_client_of_an_unknown_shape_is_refused_unchanged(shape: Shape) -> None:
+    """A client with transports in an unknown place is refused, and unchanged."""
     client = shape.client(NOWHERE)
     odd = http_clients(client)[-1]
     mounts = vars(odd).pop("_mounts")
@@ -217,8 +221,8 @@ def test_a_client_of_an_unfamiliar_shape_is_refused_whole(shape: Shape) -> None:
     odd._mounts = mounts
 
 
-def test_a_google_client_that_was_told_to_leave_aiohttp_stays_told() -> None:
-    """The user's switch that keeps a google-genai client from aiohttp is there before, while and after."""
+def test_a_google_client_that_must_not_use_aiohttp_does_not() -> None:
+    """The user's switch is set before, during and after the wrapping."""
     client = SHAPES[FIRST[4]].client(NOWHERE)
 
     def told() -> bool:

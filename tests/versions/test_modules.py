@@ -1,4 +1,4 @@
-"""The modules `openai` and `ollama`, whose own functions speak through one client."""
+"""The modules `openai` and `ollama`, whose own functions share a client."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ ASK = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    """A server that answers as both do."""
+    """A server that answers in both dialects."""
     with serving(plain({**OLLAMA, **CHAT})) as running:
         yield running
 
 
 @pytest.fixture
 def openai(monkeypatch: pytest.MonkeyPatch) -> Iterator[Payload]:
-    """The module as it is after its import: no client, no HTTP client, no key."""
+    """The module as after its import: without a client, an HTTP client and a key."""
     module = pytest.importorskip("openai")
     for name in ("_client", "http_client", "api_key", "base_url"):
         monkeypatch.setattr(module, name, None)
@@ -36,7 +36,7 @@ def openai(monkeypatch: pytest.MonkeyPatch) -> Iterator[Payload]:
 
 @pytest.fixture
 def ollama(monkeypatch: pytest.MonkeyPatch, server: Server) -> Iterator[Payload]:
-    """The module, its client directed to the server."""
+    """The module, whose client uses the server."""
     module = pytest.importorskip("ollama")
     monkeypatch.setattr(module._client._client, "base_url", server.url)
     yield module
@@ -45,19 +45,19 @@ def ollama(monkeypatch: pytest.MonkeyPatch, server: Server) -> Iterator[Payload]
 
 
 def ask_openai(module: Payload, server: Server) -> Payload:
-    """Use the module as its users do: the key and the address first, then a function."""
+    """Use the module as its users do: set the key and the URL, then call a function."""
     module.api_key = "k"
     module.base_url = f"{server.url}/v1/"
     return module.chat.completions.create(**ASK).choices[0].message.content
 
 
 def recorded(recorder: TrajectoryRecorder) -> list[str | None]:
-    """The dialect of each call on file."""
+    """Return the dialect of each recorded call."""
     return [call.api for call in load(recorder.trajectory_path).llm_interactions]
 
 
 def test_the_module_openai_is_wrapped_before_its_first_call(tmp_path: Path, openai: Payload, server: Server) -> None:
-    """`wrap(openai)` asks for no key, and records the module's functions from then on."""
+    """`wrap(openai)` needs no key, and records the module's functions from then on."""
     with TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
         same = wrap(openai)
         answer = ask_openai(openai, server)
@@ -66,7 +66,7 @@ def test_the_module_openai_is_wrapped_before_its_first_call(tmp_path: Path, open
 
 
 def test_the_module_openai_is_wrapped_after_its_first_call(tmp_path: Path, openai: Payload, server: Server) -> None:
-    """wrap(openai) finds the client that the module has made, and unwrap restores it."""
+    """`wrap(openai)` finds the client that the module has created, and `unwrap` restores it."""
     with TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
         ask_openai(openai, server)
         made, transport = openai.http_client, openai.http_client._transport
@@ -79,8 +79,8 @@ def test_the_module_openai_is_wrapped_after_its_first_call(tmp_path: Path, opena
     assert recorded(recorder) == ["openai-chat"]
 
 
-def test_the_module_openai_keeps_the_http_client_of_the_user(tmp_path: Path, openai: Payload, server: Server) -> None:
-    """An openai.http_client of the user's own is wrapped where it is, with its transport inside."""
+def test_the_user_s_http_client_of_the_module_openai_is_kept(tmp_path: Path, openai: Payload, server: Server) -> None:
+    """The user's `openai.http_client` is wrapped in place, with its transport inside."""
     library = openai.DefaultHttpxClient.__mro__[1].__module__.partition(".")[0]
     openai.http_client = own = openai.DefaultHttpxClient(transport=own_transport(library, asynchronous=False))
     with TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
@@ -92,10 +92,10 @@ def test_the_module_openai_keeps_the_http_client_of_the_user(tmp_path: Path, ope
     assert recorded(recorder) == ["openai-chat"]
 
 
-def test_the_module_openai_speaks_to_azure(
+def test_the_module_openai_may_use_azure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, openai: Payload, server: Server
 ) -> None:
-    """A module that is set to Azure is recorded as such, by its deployment."""
+    """A module that is set to Azure is recorded as Azure, by its deployment."""
     settings = {"api_type": "azure", "api_key": "k", "azure_endpoint": server.url, "api_version": "2024-10-21"}
     for name, value in settings.items():
         monkeypatch.setattr(openai, name, value)
@@ -107,16 +107,16 @@ def test_the_module_openai_speaks_to_azure(
     assert server.requests[0][0].startswith("/openai/deployments/m/chat/completions")
 
 
-def test_unwrap_leaves_the_module_openai_as_it_was(openai: Payload) -> None:
-    """A module that was wrapped and never called is given back without the HTTP client that it got for that."""
+def test_unwrap_restores_an_unused_module_openai(openai: Payload) -> None:
+    """A module that was wrapped and never called loses the HTTP client that wrapping gave it."""
     made = wrap(openai).http_client
     unwrap(openai)
 
     assert (openai.http_client, made.is_closed) == (None, True)
 
 
-def test_unwrap_leaves_the_module_openai_at_work(tmp_path: Path, openai: Payload, server: Server) -> None:
-    """After unwrap(openai) the module's functions go on, unrecorded; so does a module that never was wrapped."""
+def test_the_module_openai_works_after_unwrap(tmp_path: Path, openai: Payload, server: Server) -> None:
+    """After `unwrap(openai)` the module's functions work unrecorded, also if it was never wrapped."""
     with TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
         unwrap(openai)
         untouched = openai.http_client
@@ -139,7 +139,7 @@ def test_the_module_ollama_is_wrapped(tmp_path: Path, ollama: Payload) -> None:
 
 
 def test_the_module_ollama_is_restored(tmp_path: Path, ollama: Payload) -> None:
-    """unwrap(ollama) leaves the transport that was there, and functions that go unrecorded."""
+    """`unwrap(ollama)` restores the earlier transport, and the functions are not recorded."""
     before = ollama._client._client._transport
     with TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
         unwrap(recorder.wrap(ollama))
@@ -149,8 +149,8 @@ def test_the_module_ollama_is_restored(tmp_path: Path, ollama: Payload) -> None:
 
 
 @pytest.mark.parametrize(("package", "name"), [("anthropic", None), ("google.genai", None), ("openai", "OpenAI")])
-def test_what_is_no_client_is_refused_by_name(package: str, name: str | None) -> None:
-    """The refusal names a module without a client of its own, or a class instead of a client."""
+def test_an_object_that_is_not_a_client_is_refused_by_name(package: str, name: str | None) -> None:
+    """The error names a module without a client of its own, or a class in place of a client."""
     module = pytest.importorskip(package)
     given = getattr(module, name) if name else module
     with pytest.raises(UnsupportedClientError, match=f"(module|class) '{package}.* Give it a client of openai"):

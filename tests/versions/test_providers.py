@@ -1,4 +1,4 @@
-"""The address decides who serves a call, with any SDK; real clients, and a transport that answers."""
+"""The URL decides who the provider of a call is, with any SDK: real clients, and a transport that answers."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ OF_OPENAI = {
     "https://mine.openai.azure.com/openai": "azure",
     "https://gateway.example": "openai",
 }
-"""Addresses, to which a version is added, and who serves there."""
+"""URLs, to which a version is added, and their providers."""
 
 
 def answering(client: Payload, body: Payload) -> Payload:
-    """Have a client's HTTP client get this answer to everything."""
+    """Let a client's HTTP client get this answer to every request."""
     http = import_module(speaks(client))
     http_clients(client)[0]._transport.close()
     http_clients(client)[0]._transport = http.MockTransport(lambda request: http.Response(200, json=body))
@@ -45,8 +45,8 @@ def served(path: Path) -> list[tuple[str | None, str | None, str | None]]:
 
 
 @pytest.mark.parametrize(("url", "provider"), OF_OPENAI.items())
-def test_who_serves_a_client_of_openai(tmp_path: Path, url: str, provider: str) -> None:
-    """An openai client directed elsewhere is recorded under the name of who serves there."""
+def test_the_provider_of_an_openai_client_follows_from_its_url(tmp_path: Path, url: str, provider: str) -> None:
+    """An openai client with a different URL is recorded under the name of that provider."""
     pytest.importorskip("openai")
     with TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
         with recorder.wrap(answering(openai_shapes.sync(url), CHAT)) as client:
@@ -55,8 +55,8 @@ def test_who_serves_a_client_of_openai(tmp_path: Path, url: str, provider: str) 
     assert served(recorder.trajectory_path) == [(provider, "openai-chat", "hi")]
 
 
-def test_the_user_may_say_who_serves(tmp_path: Path) -> None:
-    """`provider=` takes precedence over the address."""
+def test_the_user_may_name_the_provider(tmp_path: Path) -> None:
+    """`provider=` takes precedence over the URL."""
     pytest.importorskip("openai")
     with TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
         with recorder.wrap(answering(openai_shapes.sync("https://api.openai.com"), CHAT), provider="mine") as client:
@@ -77,8 +77,8 @@ def test_the_user_may_say_who_serves(tmp_path: Path) -> None:
         ("https://gateway.example", "anthropic"),
     ],
 )
-def test_who_serves_a_client_of_anthropic(tmp_path: Path, url: str, provider: str) -> None:
-    """An anthropic client directed elsewhere is recorded under the name of who serves there."""
+def test_the_provider_of_an_anthropic_client_follows_from_its_url(tmp_path: Path, url: str, provider: str) -> None:
+    """An anthropic client with a different URL is recorded under the name of that provider."""
     pytest.importorskip("anthropic")
     with TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
         with recorder.wrap(answering(anthropic_shapes.sync(url), MESSAGE)) as client:
@@ -88,7 +88,7 @@ def test_who_serves_a_client_of_anthropic(tmp_path: Path, url: str, provider: st
 
 
 @pytest.mark.parametrize("url", ["https://generativelanguage.googleapis.com", "https://gateway.example"])
-def test_who_serves_a_client_of_google(tmp_path: Path, url: str) -> None:
+def test_the_provider_of_a_google_client_is_google(tmp_path: Path, url: str) -> None:
     """A google-genai client is recorded as Google's, also through a gateway."""
     pytest.importorskip("google.genai")
     client = answering(google_shapes.gemini(url), GENERATED)
@@ -99,7 +99,7 @@ def test_who_serves_a_client_of_google(tmp_path: Path, url: str) -> None:
 
 
 @pytest.mark.parametrize("url", ["http://localhost:11434", "https://ollama.com", "https://gateway.example"])
-def test_who_serves_a_client_of_ollama(tmp_path: Path, url: str) -> None:
+def test_the_provider_of_an_ollama_client_is_ollama(tmp_path: Path, url: str) -> None:
     """An ollama client is recorded as Ollama's, on any host."""
     pytest.importorskip("ollama")
     client = answering(ollama_shapes.sync(url), OLLAMA)

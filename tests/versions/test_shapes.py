@@ -1,4 +1,4 @@
-"""Each shape of client, of whichever versions are installed: recorded once, unchanged for its user, and restored."""
+"""Each shape of client of the installed versions: recorded once, unchanged for its user, and restored."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def test_a_call_is_recorded_once(tmp_path: Path, shape: Shape) -> None:
 
 
 @each_of(SHAPES)
-def test_a_call_is_as_it_would_be_unwrapped(tmp_path: Path, shape: Shape) -> None:
-    """A wrapped client sends the same requests, and gives its caller the same."""
+def test_a_call_is_the_same_as_without_wrapping(tmp_path: Path, shape: Shape) -> None:
+    """A wrapped client sends the same requests, and returns the same to its caller."""
     with serving(*shape.call.answers) as server:
         plainly = shape.run(shape.client(server.url)), asked(server)
     with serving(*shape.call.answers) as server, TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
@@ -37,7 +37,7 @@ def test_a_call_is_as_it_would_be_unwrapped(tmp_path: Path, shape: Shape) -> Non
 
 @each_of(OF_EACH_CLIENT.values())
 def test_unwrap_restores_a_client(tmp_path: Path, shape: Shape) -> None:
-    """unwrap leaves the very transports that were there, nothing else, and a client whose calls go unrecorded."""
+    """`unwrap` restores exactly the earlier transports, and the client's calls are not recorded."""
     with serving(*shape.call.answers) as server, TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
         client = shape.client(server.url)
         before = inside(client)

@@ -1,4 +1,4 @@
-"""The ways by which a client's calls leave it: proxies, event loops, aiohttp, and those that are refused."""
+"""The ways by which a client sends its calls: proxies, event loops, aiohttp, and ways that are refused."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Payload = Any
 
 @each_of(FIRST)
 def test_a_call_through_a_proxy_is_recorded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shape: Shape) -> None:
-    """A client that takes a proxy from the environment goes on through it, and is recorded."""
+    """A client that takes a proxy from the environment still uses it, and is recorded."""
     with serving(*shape.call.answers) as proxy, TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
         monkeypatch.setenv("http_proxy", proxy.url)
         shape.run(recorder.wrap(shape.client("http://provider.test")))
@@ -40,8 +40,8 @@ COMPRESSED = (*FIRST, "openai, AsyncOpenAI on aiohttp: create", "anthropic, Asyn
 
 
 @each_of(COMPRESSED)
-def test_a_compressed_answer_is_read(tmp_path: Path, shape: Shape) -> None:
-    """A compressed answer is recorded as JSON, whoever decompresses it for the caller."""
+def test_a_compressed_answer_is_recorded_as_json(tmp_path: Path, shape: Shape) -> None:
+    """Any of the HTTP libraries may decompress the answer for the caller."""
     [sent] = shape.call.answers
     body = b"".join(sent.chunks)
     packed = Answer([gzip.compress(body)], 200, {**sent.headers, "content-encoding": "gzip"})
@@ -52,7 +52,7 @@ def test_a_compressed_answer_is_read(tmp_path: Path, shape: Shape) -> None:
 
 
 def test_a_recording_transport_can_be_copied(tmp_path: Path) -> None:
-    """A copy of the transport of a wrapped client has the same transport inside."""
+    """The copy of a wrapped client's transport has the same inner transport."""
     shape = SHAPES["openai, OpenAI: create"]
     with wrap(shape.client("http://127.0.0.1:9")) as client:
         transport = client._client._transport
@@ -60,15 +60,15 @@ def test_a_recording_transport_can_be_copied(tmp_path: Path) -> None:
 
 
 def gemini(url: str, **options: Payload) -> Payload:
-    """A client of the Gemini API."""
+    """Return a client of the Gemini API."""
     genai = pytest.importorskip("google.genai")
     if missing := options.keys() - genai.types.HttpOptions.model_fields.keys():
         pytest.skip(f"not in this version: HttpOptions.{min(missing)}")
     return genai.Client(api_key="k", http_options=genai.types.HttpOptions(base_url=url, **options))
 
 
-def test_the_event_loop_that_runs_already_is_followed(tmp_path: Path) -> None:
-    """wrap and unwrap reach the inner client that google-genai has made for the running event loop."""
+def test_the_inner_client_of_the_running_event_loop_is_wrapped(tmp_path: Path) -> None:
+    """`wrap` and `unwrap` reach the inner client that google-genai has created for the running event loop."""
 
     async def calls(client: Payload, recorder: TrajectoryRecorder) -> None:
         for change in (lambda same: same, recorder.wrap, unwrap):
@@ -82,7 +82,7 @@ def test_the_event_loop_that_runs_already_is_followed(tmp_path: Path) -> None:
 
 
 async def generated_by(client: Payload) -> str:
-    """Call by a client's async half, and close that."""
+    """Call by a client's async half, and close that half."""
     try:
         return (await client.aio.models.generate_content(model="m", contents="hello")).text
     finally:
@@ -90,8 +90,8 @@ async def generated_by(client: Payload) -> str:
 
 
 @pytest.mark.parametrize("settings", [{}, {"async_client_args": {"ssl": False}}], ids=["its own", "with settings"])
-def test_google_stays_on_aiohttp(tmp_path: Path, settings: Payload) -> None:
-    """The client's async calls go by aiohttp, as they do unwrapped, and are recorded.
+def test_google_still_uses_aiohttp(tmp_path: Path, settings: Payload) -> None:
+    """The client's async calls use aiohttp as without wrapping, and are recorded.
 
     Afterwards the client has its first state.
     """
@@ -108,8 +108,8 @@ def test_google_stays_on_aiohttp(tmp_path: Path, settings: Payload) -> None:
     assert [call.response.content for call in load(recorder.trajectory_path).llm_interactions] == ["hi"]
 
 
-def test_google_on_a_session_of_the_user(tmp_path: Path) -> None:
-    """A client that was given a session of aiohttp is recorded, and the session itself is not wrapped by that."""
+def test_google_with_the_user_s_session_is_recorded(tmp_path: Path) -> None:
+    """A client with an aiohttp session of the user is recorded. The session itself is not wrapped."""
     aiohttp = pytest.importorskip("aiohttp")
 
     async def call(url: str) -> None:
@@ -127,14 +127,14 @@ def test_google_on_a_session_of_the_user(tmp_path: Path) -> None:
 
 
 def test_a_client_certificate_is_recorded(tmp_path: Path) -> None:
-    """A client of Vertex that shows a certificate calls by google-auth, and so by requests."""
+    """A Vertex client with a client certificate sends by google-auth, and so by requests."""
     requests = pytest.importorskip("google.auth.transport.requests")
     with serving(plain(GENERATED)) as server, TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
         client = SHAPES["google-genai, Client of Vertex: generate_content"].client(server.url)
         inside = client._api_client
         if not hasattr(inside, "_use_google_auth_sync"):
             pytest.skip("not in this version: a client certificate")
-        inside._use_google_auth_sync = lambda: True  # no certificate is at hand: its session is made here
+        inside._use_google_auth_sync = lambda: True  # no certificate is available, so its session is created here
         inside._authorized_session = requests.AuthorizedSession(inside._credentials)
         text = recorder.wrap(client).models.generate_content(model="m", contents="hello").text
 
@@ -143,8 +143,8 @@ def test_a_client_certificate_is_recorded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("settings", [{}, {"async_client_args": {"ssl": False}}], ids=["its own", "with settings"])
-def test_google_is_answered_on_aiohttp(tmp_path: Path, settings: Payload) -> None:
-    """A replay answers the library that the client uses, and leaves the client as it was."""
+def test_google_is_replayed_on_aiohttp(tmp_path: Path, settings: Payload) -> None:
+    """A replay answers the library that the client uses, and leaves the client unchanged."""
     pytest.importorskip("aiohttp")
     path = tmp_path / "run.json"
     with serving(plain(GENERATED)) as server, TrajectoryRecorder(path, strict=True) as recorder:
@@ -179,7 +179,7 @@ asyncio.run(ask())
 
 
 def test_aiohttp_is_recorded_and_replayed_from_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """google-genai's async client uses it: an instrumented process records it, and a replayed one asks no server."""
+    """google-genai's async client uses it: an instrumented process records it, and in a replay no server is called."""
     pytest.importorskip("aiohttp")
     path = tmp_path / "run.json"
     with serving(plain(GENERATED)) as server:

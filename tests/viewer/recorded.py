@@ -1,4 +1,4 @@
-"""Runs for the tests of the viewer: a conversation that grows, with tools, as it is recorded from the wire."""
+"""Runs for the tests of the viewer: a growing conversation with tools, recorded from HTTP."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TASK: Payload = {"role": "user", "content": "fix the failing test"}
 
 
 def used(number: int) -> Payload:
-    """The message with which the model asks for a tool for the n-th time."""
+    """Return the message in which the model asks for a tool for the nth time."""
     function = {"name": "bash", "arguments": f'{{"command": "run {number}"}}'}
     made = {"id": f"call_{number}", "type": "function", "function": function}
     return {"role": "assistant", "content": f"try {number}", "tool_calls": [made]}
@@ -26,13 +26,13 @@ def gave(number: int, content: Payload = None) -> Payload:
 
 
 def answer(number: int) -> Answer:
-    """The answer of the wire that is that message."""
+    """Return the HTTP answer with that message."""
     calls = [(f"call_{number}", "bash", f'{{"command": "run {number}"}}')]
     return said(f"try {number}", identity=f"chat-{number}", calls=calls)
 
 
 def record(path: Path, prompts: Iterable[list[Payload]], *, ends: bool = True, **recorder: Payload) -> Path:
-    """Record a call with each prompt; the n-th answer asks for a tool. Return the path of the document."""
+    """Record a call with each prompt. The nth answer asks for a tool. Return the path of the document."""
     made = TrajectoryRecorder(path, task="fix the failing test", **recorder)
     made.start()
     for number, prompt in enumerate(prompts, start=1):
@@ -43,7 +43,7 @@ def record(path: Path, prompts: Iterable[list[Payload]], *, ends: bool = True, *
 
 
 def growing(turns: int) -> list[list[Payload]]:
-    """The prompts of a conversation in which everything is kept."""
+    """Return the prompts of a conversation in which all messages are kept."""
     prompts: list[list[Payload]] = [[SYSTEM, TASK]]
     for number in range(1, turns):
         prompts.append([*prompts[-1], used(number), gave(number)])

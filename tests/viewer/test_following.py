@@ -1,4 +1,4 @@
-"""Journals that grow, and directories that change: which parts are read again."""
+"""Journals that grow, and directories that change: which bytes are read again."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from trace_recorder.viewer.parameters import ListRequest
 from trace_recorder.viewer.runs import RunList
 
 
-def test_a_journal_in_pieces_is_the_same_run(tmp_path: Path) -> None:
-    """The run equals the one that `load` reads, and each byte is read once, however the journal grew."""
+def test_a_journal_read_in_pieces_gives_the_same_run(tmp_path: Path) -> None:
+    """The run equals the run of `load`, and each byte is read once, however the journal grew."""
     data = record(tmp_path / "whole.json", growing(3)).with_suffix(".jsonl").read_bytes()
     path = tmp_path / "grown.jsonl"
     path.touch()
@@ -60,14 +60,14 @@ def test_tools_before_the_first_step_are_shown_as_in_the_whole_run(tmp_path: Pat
 
 
 def os_lock(fd: int) -> None:
-    """Hold the lock of a writer, so that a half-written line is not taken for the end."""
+    """Hold a writer's lock, so that an incomplete line is not taken for the end."""
     from trace_recorder.storage.file_system import lock
 
     assert lock(fd) is not False
 
 
-def test_half_a_line_waits_for_its_end_while_there_is_a_writer(tmp_path: Path) -> None:
-    """A record counts when it is whole. Without a writer it is torn, as for `load`."""
+def test_an_incomplete_line_waits_while_there_is_a_writer(tmp_path: Path) -> None:
+    """A record counts when its line is complete. Without a writer the line is torn, as for `load`."""
     data = record(tmp_path / "whole.json", growing(1)).with_suffix(".jsonl").read_bytes()
     path = tmp_path / "run.jsonl"
     path.write_bytes(data[:-20])
@@ -88,8 +88,8 @@ def test_half_a_line_waits_for_its_end_while_there_is_a_writer(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("reads", [1, 2])
-def test_what_follows_a_torn_line_begins_anew(reads: int, tmp_path: Path) -> None:
-    """A torn line that something was appended to is a damaged one: the run is read again, as `load` reads it."""
+def test_a_line_after_a_torn_line_causes_a_new_reading(reads: int, tmp_path: Path) -> None:
+    """A torn line to which bytes were appended is a damaged line, so the run is read again, as `load` reads it."""
     data = record(tmp_path / "whole.json", growing(1)).with_suffix(".jsonl").read_bytes()
     path = tmp_path / "run.jsonl"
     path.write_bytes(data[:-20])
@@ -107,7 +107,7 @@ def test_what_follows_a_torn_line_begins_anew(reads: int, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("how", ["shorter", "another"])
 def test_a_replaced_journal_is_noticed(tmp_path: Path, how: str) -> None:
-    """A file that became shorter, or that another one replaced, is not continued."""
+    """A file that became shorter, or that was replaced, is read from its beginning."""
     path = record(tmp_path / "run.json", growing(2)).with_suffix(".jsonl")
     journal = GrowingJournal(path)
     journal.read_more()
@@ -122,8 +122,8 @@ def test_a_replaced_journal_is_noticed(tmp_path: Path, how: str) -> None:
         journal.read_more()
 
 
-def test_a_file_that_is_no_journal_is_refused(tmp_path: Path) -> None:
-    """The error is that of `load`."""
+def test_a_file_that_is_not_a_journal_is_refused(tmp_path: Path) -> None:
+    """The error is the same as that of `load`."""
     path = tmp_path / "run.jsonl"
     path.write_text('{"hello": 1}\n')
 
@@ -131,8 +131,8 @@ def test_a_file_that_is_no_journal_is_refused(tmp_path: Path) -> None:
         GrowingJournal(path).read_more()
 
 
-def test_a_document_alone_is_read_again_when_it_changed(tmp_path: Path) -> None:
-    """Without a journal, the document is loaded again if it has changed."""
+def test_a_document_without_a_journal_is_read_again_if_it_changed(tmp_path: Path) -> None:
+    """The document is loaded again only if it has changed."""
     path = record(tmp_path / "run.json", growing(1))
     path.with_suffix(".jsonl").unlink()
     run = OpenRun(path, "run.json")
@@ -148,7 +148,7 @@ def test_a_document_alone_is_read_again_when_it_changed(tmp_path: Path) -> None:
 
 
 def test_only_the_newest_runs_stay_open(tmp_path: Path) -> None:
-    """A run that was closed for others is read again, under another version."""
+    """A run that was closed because of newer runs is read again, with a new version."""
     names = [f"run{number}.json" for number in range(3)]
     for name in names:
         record(tmp_path / name, growing(1))
@@ -161,7 +161,7 @@ def test_only_the_newest_runs_stay_open(tmp_path: Path) -> None:
     assert runs.open(tmp_path / names[0], names[0]) is not first
 
 
-def test_a_call_says_why_it_is_incomplete_while_its_run_goes_on_and_afterwards(tmp_path: Path) -> None:
+def test_an_incomplete_call_states_its_reason(tmp_path: Path) -> None:
     """When the writer is gone, the entries of its unfinished calls change, and no others."""
     lines = record(tmp_path / "whole.json", growing(2)).with_suffix(".jsonl").read_bytes().splitlines(keepends=True)
     last = max(at for at, one in enumerate(lines) if b'"kind":"llm_request"' in one)
@@ -177,7 +177,7 @@ def test_a_call_says_why_it_is_incomplete_while_its_run_goes_on_and_afterwards(t
     assert [call["incomplete"] for call in run.since(version)["interactions"]] == ["no answer is on file"]
 
 
-def test_a_run_opens_while_another_one_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_opens_while_a_second_run_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reading a run delays no other run. A second request for the same run waits."""
     slow, other = record(tmp_path / "slow.json", growing(1)), record(tmp_path / "other.json", growing(1))
     is_reading, may_read = threading.Event(), threading.Event()
@@ -205,8 +205,8 @@ def test_a_run_opens_while_another_one_is_read(tmp_path: Path, monkeypatch: pyte
         assert first.result(60) is again.result(60)
 
 
-def test_a_run_that_could_not_be_read_is_read_when_it_can(tmp_path: Path) -> None:
-    """A damaged file is refused as often as it is opened, and read from its beginning when it is mended."""
+def test_an_unreadable_run_is_read_when_it_can_be(tmp_path: Path) -> None:
+    """A damaged file is refused each time it is opened, and read from its beginning when it is repaired."""
     path = record(tmp_path / "run.json", growing(1))
     journal = path.with_suffix(".jsonl")
     whole = journal.read_bytes()
@@ -223,7 +223,7 @@ def test_a_run_that_could_not_be_read_is_read_when_it_can(tmp_path: Path) -> Non
 # ── the list ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_list_is_that_of_the_command(tmp_path: Path) -> None:
+def test_the_list_equals_that_of_the_command(tmp_path: Path) -> None:
     """The figures come from the ends of the files, and equal those that `list` reads from the whole files."""
     record(tmp_path / "done.json", growing(3), provider="openai")
     record(tmp_path / "alone.json", growing(2)).with_suffix(".jsonl").unlink()
@@ -243,8 +243,8 @@ def test_the_list_is_that_of_the_command(tmp_path: Path) -> None:
         assert (row["start_time"], row["execution_time_seconds"]) == (facts.start_time, facts.execution_time)
 
 
-def test_a_run_that_goes_on_is_running_and_then_interrupted(tmp_path: Path) -> None:
-    """Whether a run without an end goes on is asked of its lock, each time."""
+def test_an_unfinished_run_is_running_and_then_interrupted(tmp_path: Path) -> None:
+    """Whether an unfinished run goes on is decided by its lock, each time."""
     path = record(tmp_path / "run.json", growing(1), ends=False)
     runs = RunList(tmp_path)
     with path.with_suffix(".jsonl").open("rb") as file:
@@ -259,8 +259,8 @@ def test_a_run_that_goes_on_is_running_and_then_interrupted(tmp_path: Path) -> N
     assert [run["status"] for run in RunList(copy).page(ListRequest())["runs"]] == ["interrupted"]
 
 
-def test_a_journal_alone_is_listed_by_its_ends(tmp_path: Path) -> None:
-    """Without a document the figures are null. Task and status are known."""
+def test_a_journal_without_a_document_is_listed_by_its_ends(tmp_path: Path) -> None:
+    """The figures are null. Task and status are known."""
     record(tmp_path / "run.json", growing(1)).unlink()
     [row] = RunList(tmp_path).page(ListRequest())["runs"]
 
@@ -283,7 +283,7 @@ def test_a_long_result_and_hostile_annotations_do_not_hide_the_figures(tmp_path:
     assert (row["status"], row["success"], row["llm_calls"]) == ("completed", True, 1)
 
 
-def test_a_list_without_changes_is_not_answered_again(tmp_path: Path) -> None:
+def test_an_unchanged_list_has_the_same_version(tmp_path: Path) -> None:
     """A list without changes has the same version."""
     record(tmp_path / "run.json", growing(1))
     runs = RunList(tmp_path)
@@ -296,7 +296,7 @@ def test_a_list_without_changes_is_not_answered_again(tmp_path: Path) -> None:
     assert (unchanged["changed"], unchanged["runs"], unchanged["version"]) == (False, [], first["version"])
 
 
-def test_some_files_of_a_directory_are_listed_alone(tmp_path: Path) -> None:
+def test_some_files_of_a_directory_may_be_listed(tmp_path: Path) -> None:
     """Other files of the directory cannot be reached. Files of several directories are refused."""
     for name in ("a", "b", "c"):
         record(tmp_path / f"{name}.json", growing(1))

@@ -1,4 +1,4 @@
-"""The answers about one run, as `docs/viewer-interface.md` describes them."""
+"""The answers about a run, as `docs/viewer-interface.md` describes them."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def prompts_of(answers: RunAnswers) -> list[dict[str, Payload]]:
 
 
 def texts_of(answers: RunAnswers, number: int) -> list[str]:
-    """The texts of a prompt, through the ranges of the answer for one interaction."""
+    """Return the texts of a prompt, through the ranges in the answer for an interaction."""
     numbers = [at for first, last in answers.interaction(number)["prompt"] for at in range(first, last + 1)]
     return [message["parts"][0]["text"] for message in answers.messages(numbers)]
 
 
-def test_each_message_is_given_once(tmp_path: Path) -> None:
+def test_each_message_is_sent_once(tmp_path: Path) -> None:
     """In a growing conversation each call adds its new messages to the prompt of the call before."""
     answers = answers_of(tmp_path, growing(3))
 
@@ -54,8 +54,10 @@ def test_a_prompt_is_what_the_model_saw(tmp_path: Path) -> None:
         assert texts_of(answers, number) == [one["content"] for one in prompt]
 
 
-def test_how_a_history_was_changed_is_said(tmp_path: Path) -> None:
-    """A shortened result is an edit, missing answers are a rewrite, and a prompt like no other begins."""
+def test_the_kind_of_change_of_a_history_is_stated(tmp_path: Path) -> None:
+    """A shortened result is an edit, missing answers are a rewrite, and a prompt unlike any other begins a
+    conversation.
+    """
     whole = growing(3)[-1]
     shortened = [*whole[:3], gave(1, "(gone)"), *whole[4:]]
     compacted = [SYSTEM, TASK, {"role": "user", "content": "Summary: nothing works."}]
@@ -68,7 +70,7 @@ def test_how_a_history_was_changed_is_said(tmp_path: Path) -> None:
 
 
 def test_a_moving_cache_mark_changes_no_message(tmp_path: Path) -> None:
-    """A message with a mark for the provider's cache, and the same one without it, have one number."""
+    """A message with a cache mark, and the same message without it, have the same number."""
     text = {"type": "text", "text": "fix the failing test"}
     marked = {"role": "user", "content": [{**text, "cache_control": {"type": "ephemeral"}}]}
     answers = answers_of(tmp_path, [[SYSTEM, marked], [SYSTEM, TASK, used(1), gave(1)]])
@@ -76,8 +78,8 @@ def test_a_moving_cache_mark_changes_no_message(tmp_path: Path) -> None:
     assert prompts_of(answers)[1]["changes"] == [[2, 0, [[2, 3]]]]
 
 
-def test_a_side_call_does_not_take_the_place_of_the_conversation(tmp_path: Path) -> None:
-    """After a call about something else, the conversation goes on from its own last prompt."""
+def test_a_side_call_does_not_interrupt_the_conversation(tmp_path: Path) -> None:
+    """After a side call, the conversation continues from its own last prompt."""
     first, second = growing(2)
     answers = answers_of(tmp_path, [first, [{"role": "user", "content": "A title?"}], second])
 
@@ -85,7 +87,7 @@ def test_a_side_call_does_not_take_the_place_of_the_conversation(tmp_path: Path)
 
 
 def test_a_side_call_of_a_program_is_marked(tmp_path: Path) -> None:
-    """A call that offers no tools, such as for a title, of a run of the proxy; also while the run goes on."""
+    """A call without tools, such as a call for a title, in a run of the proxy is marked, also during the run."""
     title, first, second = [{"role": "user", "content": "A title?"}], *growing(2)
     tools = [{"type": "function", "function": {"name": "bash"}}]
     recorder = TrajectoryRecorder(tmp_path / "run.json")
@@ -103,7 +105,7 @@ def test_a_side_call_of_a_program_is_marked(tmp_path: Path) -> None:
 
 
 def test_answers_are_the_same_however_a_run_is_read(tmp_path: Path) -> None:
-    """A run that was given in parts has the same outline as at once. `since` has only the changes."""
+    """A run that was read in pieces has the same outline as a run read at once. `since` has only the changes."""
     path = record(tmp_path / "run.json", growing(6))
     whole = load(path)
     early = load(record(tmp_path / "early.json", growing(4)))
@@ -117,7 +119,7 @@ def test_answers_are_the_same_however_a_run_is_read(tmp_path: Path) -> None:
     assert answers.since(answers.version)["interactions"] == answers.since(answers.version)["steps"] == []
 
 
-def test_an_update_without_news_changes_nothing(tmp_path: Path) -> None:
+def test_an_update_without_changes_is_empty(tmp_path: Path) -> None:
     """Entries of the same trajectory are kept, so that `since` is empty."""
     run = load(record(tmp_path / "run.json", growing(3)))
     answers = RunAnswers(run)
@@ -127,7 +129,7 @@ def test_an_update_without_news_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_tool_results_are_in_the_step_of_their_call(tmp_path: Path) -> None:
-    """A step has its tool calls with arguments and results; the outline has excerpts of both."""
+    """A step has its tool calls with arguments and results. The outline has excerpts of both."""
     answers = answers_of(tmp_path, growing(2))
 
     [entry] = answers.outline()["steps"][0]["tool_calls"]
@@ -158,7 +160,7 @@ def test_tool_results_are_in_the_step_of_their_call(tmp_path: Path) -> None:
         ([], None),
     ],
 )
-def test_the_first_argument_tells_calls_of_a_tool_apart(arguments: Payload, shown: str | None) -> None:
+def test_the_first_argument_distinguishes_calls_of_a_tool(arguments: Payload, shown: str | None) -> None:
     """The first argument is the command, the path or the query, on one line.
 
     If it names an action, the next text follows.
@@ -166,8 +168,8 @@ def test_the_first_argument_tells_calls_of_a_tool_apart(arguments: Payload, show
     assert first_argument(arguments) == shown
 
 
-def test_a_long_text_is_cut_and_whole_when_asked_for(tmp_path: Path) -> None:
-    """A text beyond the limit has its beginning, its length, and a mark; without limits it is whole."""
+def test_a_long_text_is_cut_unless_all_of_it_is_asked_for(tmp_path: Path) -> None:
+    """A text beyond the limit has its beginning, its length, and a mark. Without limits it is complete."""
     long = "x" * 5_000_000
     answers = answers_of(tmp_path, [[SYSTEM, {"role": "user", "content": long}]])
 
@@ -178,8 +180,8 @@ def test_a_long_text_is_cut_and_whole_when_asked_for(tmp_path: Path) -> None:
     assert len(json.dumps(answers.outline())) < 10_000
 
 
-def test_images_are_parts_of_their_own(tmp_path: Path) -> None:
-    """An image has its base64 as it was sent, valid or not; an image by address has only its address."""
+def test_images_are_separate_parts(tmp_path: Path) -> None:
+    """An image has its base64 as it was sent, valid or not. An image with a URL has only its URL."""
     content = [
         {"type": "text", "text": "What is it?"},
         {"type": "image_url", "image_url": {"url": "data:image/png;base64,!!not base64!!"}},
@@ -203,7 +205,7 @@ def test_images_are_parts_of_their_own(tmp_path: Path) -> None:
 
 
 def test_a_raw_request_refers_to_items(tmp_path: Path) -> None:
-    """The body with the elements of its lists filled in is the JSON that was sent."""
+    """The body with its items inserted is the JSON that was sent."""
     run = load(record(tmp_path / "run.json", growing(3)))
     answers = RunAnswers(run)
 
@@ -217,7 +219,7 @@ def test_a_raw_request_refers_to_items(tmp_path: Path) -> None:
 
 
 def test_a_stream_has_its_events_with_their_times(tmp_path: Path) -> None:
-    """Each event of a stream is given as its text, in order, with the time at which it was complete."""
+    """Each event of a stream is a text, in order, with the time at which it was complete."""
     wire = streamed("Hel", "lo")
     with TrajectoryRecorder(tmp_path / "run.json") as recorder:
         call(recorder, asked("hi", stream=True), wire)
@@ -228,8 +230,8 @@ def test_a_stream_has_its_events_with_their_times(tmp_path: Path) -> None:
     assert all(one["seconds"] <= other["seconds"] for one, other in pairwise(stream["events"]))
 
 
-def test_what_is_not_there_is_an_index_error(tmp_path: Path) -> None:
-    """Numbers are checked, negative ones too."""
+def test_unknown_numbers_raise_an_index_error(tmp_path: Path) -> None:
+    """Numbers are checked, including negative numbers."""
     answers = answers_of(tmp_path, growing(1))
 
     for ask in (answers.interaction, answers.raw, lambda at: answers.steps([at]), lambda at: answers.messages([at])):
@@ -240,7 +242,7 @@ def test_what_is_not_there_is_an_index_error(tmp_path: Path) -> None:
 
 
 def test_a_run_with_records_of_every_kind_has_answers(tmp_path: Path) -> None:
-    """Manual calls, steps, sub-agents, tools, rewards and gaps all have a place, and all of it is JSON."""
+    """Manual calls, steps, sub-agents, tools, rewards and gaps are all in the answers, and all answers are JSON."""
     rich_run(tmp_path / "run.json")
     run = load(tmp_path / "run.json")
     answers = RunAnswers(run)

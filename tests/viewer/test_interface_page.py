@@ -1,4 +1,6 @@
-"""The page docs/viewer-interface.md and the types of `viewer_page/src/data/types.ts` have what the answers have."""
+"""The page docs/viewer-interface.md and the types of `viewer_page/src/data/types.ts` have the members of the
+answers.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ TYPES = (ROOT / "viewer_page" / "src" / "data" / "types.ts").read_text(encoding=
 
 @cache
 def members_of(name: str) -> dict[str, bool]:
-    """The members of an interface, each with whether it has to be there."""
+    """Return the members of an interface, each with whether it is required."""
     declaration = re.search(
         rf"^(?:export )?interface {name}(?: extends ([^{{]+))? {{\n(.*?)^}}", TYPES, re.DOTALL | re.MULTILINE
     )
@@ -42,7 +44,7 @@ def check(name: str, *values: Payload) -> None:
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Payload]:
-    """The answers about a run with records of every kind, by address."""
+    """Return the answers about a run with records of every kind, by URL."""
     directory = tmp_path_factory.mktemp("runs")
     rich_run(directory / "run.json")
     record(directory / "two.json", growing(2))
@@ -52,7 +54,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Payload]:
             return client.get(f"/api/{address}", params=parameters).json()
 
         unchanged = get("runs")
-        while unchanged["changed"]:  # each answer works out some costs
+        while unchanged["changed"]:  # each answer computes some costs
             unchanged = get("runs", since=unchanged["version"])
         outline = get("runs/run.json")
         numbers = range(1, outline["counts"]["interactions"] + 1)
@@ -75,8 +77,8 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Payload]:
         }
 
 
-def test_the_lists_have_the_types(answers: dict[str, Payload]) -> None:
-    """The list and its rows, a search, a table of several runs."""
+def test_the_lists_have_the_documented_types(answers: dict[str, Payload]) -> None:
+    """The lists are the list and its rows, a search, and a table of several runs."""
     check("ChangedList", answers["list"])
     check("RunSummary", *answers["list"]["runs"])
     check("UnchangedList", answers["unchanged"])
@@ -85,7 +87,7 @@ def test_the_lists_have_the_types(answers: dict[str, Payload]) -> None:
     check("TableCell", *(cell for row in answers["table"]["rows"] for cell in row if cell))
 
 
-def test_the_outline_has_the_types(answers: dict[str, Payload]) -> None:
+def test_the_outline_has_the_documented_types(answers: dict[str, Payload]) -> None:
     """The test covers the outline, its facts, the entries of interactions and steps, and the changes."""
     outlines = answers["outlines"]
     check("Outline", *outlines)
@@ -104,8 +106,8 @@ def test_the_outline_has_the_types(answers: dict[str, Payload]) -> None:
     check("ToolOutline", *(tool for step in steps for tool in step["tool_calls"]))
 
 
-def test_the_parts_of_a_run_have_the_types(answers: dict[str, Payload]) -> None:
-    """Messages, answers, raw data, steps, and the sections of the self-contained file."""
+def test_the_parts_of_a_run_have_the_documented_types(answers: dict[str, Payload]) -> None:
+    """The parts are messages, answers, raw data, steps, and the sections of the self-contained page."""
     check("Message", *answers["messages"])
     interactions = [*answers["interactions"], answers["interaction"]]
     check("Answer", *interactions)
@@ -126,8 +128,8 @@ def test_the_parts_of_a_run_have_the_types(answers: dict[str, Payload]) -> None:
     check("RunData", answers["file"])
 
 
-def test_a_comparison_has_the_types(answers: dict[str, Payload]) -> None:
-    """Two runs, and one pair of their steps."""
+def test_a_comparison_has_the_documented_types(answers: dict[str, Payload]) -> None:
+    """The answers are the comparison of two runs, and of a pair of their steps."""
     check("Comparison", answers["compare"])
     pairs: Iterator[Payload] = (pair[side] for pair in answers["compare"]["pairs"] for side in "ab")
     check("ComparedStep", *filter(None, pairs))
@@ -135,8 +137,8 @@ def test_a_comparison_has_the_types(answers: dict[str, Payload]) -> None:
     check("ValueChange", *(change for difference in answers["pair"]["differences"] for change in difference["changes"]))
 
 
-def test_every_address_is_described() -> None:
-    """The table of addresses has each route of the server, and no other."""
+def test_every_url_is_described() -> None:
+    """The table of URLs has each route of the server, and no other."""
     source = (ROOT / "trace_recorder" / "viewer" / "server.py").read_text(encoding="utf-8")
     source = source.replace("Route(run,", 'Route("/api/runs/ID",').replace('f"{run}', '"/api/runs/ID')
     routes = re.findall(r'Route\("([^"]*)"', source)

@@ -1,4 +1,4 @@
-"""The costs of runs in the list: the sum of the costs of their calls, worked out after the list is shown."""
+"""The costs of runs in the list: the sums of the costs of their calls, computed after the list is shown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trace_recorder.views.cost import table_name
 
 
 def priced(model: str, tokens: int, cost: float | None = None) -> Answer:
-    """Return an answer of a model with so many tokens and the provider's cost."""
+    """Return an answer of a model with this many tokens and the provider's cost."""
     whole = json.loads(said("yes").body)
     usage = {"prompt_tokens": tokens, "completion_tokens": 10, "total_tokens": tokens + 10}
     return Answer(json.dumps(whole | {"model": model, "usage": usage | ({"cost": cost} if cost else {})}).encode())
@@ -46,7 +46,7 @@ def costs(listed: Payload) -> dict[str, Payload]:
 
 
 def test_the_list_comes_before_its_costs(answers: dict[str, Payload]) -> None:
-    """The first answer has only the figures that files state; the next answer has all costs."""
+    """The first answer has only the figures that files state. The next answer has all costs."""
     assert costs(answers["first"]) == {
         "estimated.json": (None, None, None),
         "stated.json": (0.25, False, None),
@@ -57,8 +57,10 @@ def test_the_list_comes_before_its_costs(answers: dict[str, Payload]) -> None:
     assert answers["first"]["prices"] == table_name()
 
 
-def test_a_run_costs_in_the_list_what_it_costs_on_its_page(answers: dict[str, Payload]) -> None:
-    """The sum of the calls, each by its own model; a call without a price is counted, and is not 0."""
+def test_a_run_has_the_same_cost_in_the_list_and_on_its_page(answers: dict[str, Payload]) -> None:
+    """The cost is the sum of the calls, each priced by its own model. A call without a price is counted, and is
+    not 0.
+    """
     calls = answers["outlines"]["estimated.json"]["interactions"]
     assert costs(answers["second"]) == {
         "estimated.json": (pytest.approx(calls[0]["cost"] + calls[1]["cost"]), True, 1),
@@ -81,7 +83,7 @@ def test_the_command_lists_the_same_costs(answers: dict[str, Payload], tmp_path:
     assert "  0.2500  " in lines[2]
 
 
-def test_a_run_whose_calls_cannot_be_read_has_no_cost(tmp_path: Path) -> None:
+def test_a_run_with_unreadable_calls_has_no_cost(tmp_path: Path) -> None:
     """Neither list uses the figures at the end of a damaged document."""
     record(tmp_path / "run.json", priced("gpt-4o", 1000, cost=0.25))
     (tmp_path / "run.jsonl").unlink()
@@ -96,8 +98,8 @@ def test_a_run_whose_calls_cannot_be_read_has_no_cost(tmp_path: Path) -> None:
     assert (row["cost"], row["cost_estimated"]) == (None, None)
 
 
-def test_a_run_that_goes_on_is_not_read_for_its_costs(tmp_path: Path) -> None:
-    """The run would be read again with each record; its costs come when it has ended."""
+def test_an_unfinished_run_is_not_read_for_its_costs(tmp_path: Path) -> None:
+    """The run would be read again with each record. Its costs come when it has ended."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.start()
     call(recorder, asked("hi", model="gpt-4o"), priced("gpt-4o", 1000))

@@ -1,4 +1,4 @@
-"""Pages of the list: filtered as `find` filters, sorted, stable while runs come and go, short if nothing changed."""
+"""Pages of the list: filtered like `find`, sorted, stable while runs come and go, and short if nothing changed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RUNS = 24
 
 @pytest.fixture(scope="module", params=[False, True], ids=["no index", "index"])
 def directory(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Runs of many kinds, which no test changes."""
+    """Runs of many kinds, which no test may change."""
     place = make_runs(tmp_path_factory.mktemp("pages") / "runs", RUNS)
     if request.param:
         open_index(place).update()
@@ -29,7 +29,7 @@ def directory(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 
 def page(client: httpx.Client, **asked: str | int) -> dict[str, Any]:
-    """An answer to a request for rows; `first` is the parameter `from`."""
+    """Return the answer to a request for rows. `first` is the parameter `from`."""
     parameters = {"from" if name == "first" else name: value for name, value in asked.items()}
     answer = client.get("/api/runs", params=parameters)
     assert answer.status_code == 200, answer.text
@@ -38,7 +38,7 @@ def page(client: httpx.Client, **asked: str | int) -> dict[str, Any]:
 
 
 def complete(client: httpx.Client, **asked: str | int) -> dict[str, Any]:
-    """The answer when nothing is left to be read, the calls for their costs included."""
+    """Return the answer when everything has been read, including the calls for their costs."""
     until = time.monotonic() + 60
     while (answer := page(client, since="0", **asked))["next_seconds"] < 1 and time.monotonic() < until:
         pass
@@ -66,10 +66,11 @@ NOON = "2026-01-01T12:00"
     ],
     ids=str,
 )
-def test_a_filter_says_what_find_says(directory: Path, asked: dict[str, str], query: str) -> None:
-    """A filter of the list is a term of the language; with a search, both have to match.
+def test_a_filter_gives_the_same_as_find(directory: Path, asked: dict[str, str], query: str) -> None:
+    """A filter of the list is a term of the query language.
 
-    The run without a document is left out: the list does not know its figures, which `find` reads.
+    With a search, both must match. The run without a document is left out, because the list does not know its figures,
+    which `find` reads.
     """
     expected = {
         run.path.relative_to(directory).as_posix() for run in load_all(directory, where=query, strict=False) if run.path
@@ -94,10 +95,8 @@ def test_a_filter_says_what_find_says(directory: Path, asked: dict[str, str], qu
     ],
     ids=lambda value: str(value) if isinstance(value, dict) else "",
 )
-def test_a_filter_that_find_does_not_have(
-    directory: Path, asked: dict[str, str], matches: Callable[[Row], bool]
-) -> None:
-    """Words of the task, the file, the model or the provider; the model of the run as a whole."""
+def test_filters_beyond_find_match(directory: Path, asked: dict[str, str], matches: Callable[[Row], bool]) -> None:
+    """The filters are words of the task, the file, the model or the provider, and the model of the whole run."""
     with serving(directory) as client:
         everything = page(client)["runs"]
         assert ids(page(client, **asked)) == [row["id"] for row in everything if matches(row)]
@@ -129,7 +128,9 @@ VALUES: dict[str, Callable[[Row], Any]] = {
 @pytest.mark.parametrize("descending", [False, True], ids=["ascending", "descending"])
 @pytest.mark.parametrize("column", VALUES)
 def test_each_column_sorts(directory: Path, column: str, descending: bool) -> None:
-    """Unknown values come last in either direction, and equal ones have the newest run first."""
+    """Unknown values come last in either direction. Runs with equal values are sorted by their start, the
+    newest first.
+    """
     value = VALUES[column]
     with serving(directory) as client:
         newest_first = complete(client)["runs"]
@@ -140,8 +141,8 @@ def test_each_column_sorts(directory: Path, column: str, descending: bool) -> No
     assert ids(found) == [row["id"] for row in known + unknown]
 
 
-def test_pages_are_the_list(directory: Path) -> None:
-    """Both ends are included, and a page beyond the end is empty."""
+def test_pages_give_the_whole_list(directory: Path) -> None:
+    """A page includes both ends, and a page beyond the end is empty."""
     with serving(directory) as client:
         whole = page(client, sort="task")
         pages = [page(client, sort="task", first=first, to=first + 6) for first in range(0, RUNS + 7, 7)]
@@ -151,7 +152,7 @@ def test_pages_are_the_list(directory: Path) -> None:
     assert {(page["count"], page["version"]) for page in pages} == {(RUNS + 1, whole["version"])}
 
 
-def test_what_runs_have_is_counted(directory: Path) -> None:
+def test_runs_are_counted(directory: Path) -> None:
     """Runs are counted by status, by the caller's judgement, and by model.
 
     With a search, matching runs are counted too.
@@ -172,8 +173,8 @@ def test_what_runs_have_is_counted(directory: Path) -> None:
 @pytest.mark.parametrize(
     "asked", [{"sort": "bytes"}, {"status": "faild"}, {"cost": "much"}, {"query": "nofield:x"}, {"from": "-1"}], ids=str
 )
-def test_a_wrong_parameter_is_refused_with_a_sentence(directory: Path, asked: dict[str, str]) -> None:
-    """The page shows it."""
+def test_a_wrong_parameter_is_refused_in_a_sentence(directory: Path, asked: dict[str, str]) -> None:
+    """The answer has a sentence, which the page shows."""
     with serving(directory) as client:
         answer = client.get("/api/runs", params=asked)
 
@@ -210,8 +211,8 @@ def test_rows_of_a_version_stay_while_runs_come_and_go(changing: Path) -> None:
     assert (unknown["version"], ids(unknown)) == (after["version"], ["run3.json", "run2.json", "run0.json"])
 
 
-def test_rows_of_a_version_look_at_no_file(changing: Path) -> None:
-    """A reader who scrolls does not wait for the directory. A page that follows the list sees the changes there."""
+def test_rows_of_a_version_read_no_file(changing: Path) -> None:
+    """A reader who scrolls does not wait for the directory. A page that follows the list gets the changes there."""
     with serving(changing) as client:
         before = complete(client)
         record_run(changing / "new.json", 7)
@@ -222,7 +223,7 @@ def test_rows_of_a_version_look_at_no_file(changing: Path) -> None:
     assert ids(after) == ["new.json", *ids(before)]
 
 
-def test_a_list_that_did_not_change_is_a_few_bytes(changing: Path) -> None:
+def test_an_unchanged_list_is_a_few_bytes(changing: Path) -> None:
     """The answer is small with any filters, and any number of rows on the screen."""
     with serving(changing) as client:
         version = complete(client, query="alpha", sort="cost")["version"]
@@ -253,7 +254,7 @@ def test_a_run_that_goes_on_changes_in_the_list_and_in_a_search(changing: Path) 
     assert ["running", 1] in answers[0]["statuses"]
 
 
-def test_a_run_that_is_damaged_later_leaves_the_list_and_is_named(changing: Path) -> None:
+def test_a_damaged_run_leaves_the_list_and_is_named(changing: Path) -> None:
     """When the run can be read again, it comes back with its costs and its place in a search."""
     document = changing / "run3.json"
     text = document.read_text()
@@ -270,8 +271,8 @@ def test_a_run_that_is_damaged_later_leaves_the_list_and_is_named(changing: Path
     assert (ids(mended), mended["unreadable"]) == (ids(before), [])
 
 
-def test_a_listed_run_that_becomes_a_link_elsewhere_is_neither_listed_nor_searched(changing: Path) -> None:
-    """The target of the link is not read between two looks either."""
+def test_a_run_replaced_by_a_link_is_neither_listed_nor_searched(changing: Path) -> None:
+    """The target of the link is not read between two scans of the directory either."""
     secret = record_run(changing.parent / "secret.json", 9)
     with serving(changing) as client:
         before = complete(client)

@@ -1,4 +1,4 @@
-"""A run, and its parts, in a notebook."""
+"""A run and its parts in a notebook."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>'\"&\u202e\ud83d
 
 
 class _Tags(html.parser.HTMLParser):
-    """The names of the elements in a text, and the attributes that any of them has."""
+    """Collects the names of the elements in a text, and the names of all attributes."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -61,8 +61,8 @@ def test_hostile_text_is_escaped_in_short_html() -> None:
         assert shown.attributes <= {"style"}
 
 
-def test_a_run_is_displayed_as_the_one_file_in_a_frame(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`display` gives the cell the page of the one file, in a frame that may run its script only."""
+def test_a_run_is_displayed_as_its_page_in_a_frame(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`display` gives the cell the self-contained page, in a frame that may only run its script."""
     run = load(record(tmp_path / "run.json", growing(2)))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}))
@@ -92,7 +92,7 @@ def test_an_interaction_without_a_request_has_html(tmp_path: Path) -> None:
     assert "try 1" in one._repr_html_()
 
 
-def test_outside_of_a_notebook_display_says_what_to_do() -> None:
+def test_outside_of_a_notebook_display_raises_an_error() -> None:
     """Without IPython the message is one sentence, and no run is read."""
     ended = python(
         "import sys; sys.modules['IPython'] = None\n"

@@ -1,4 +1,4 @@
-"""The one self-contained file, and the command that writes it."""
+"""The self-contained page of a run, and the command that writes it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HOSTILE = "</script><script>alert(1)</script><!--<script> \u2028\u2029 &lt; \x1b
 
 
 class _Page(html.parser.HTMLParser):
-    """The elements of a page that may contain code, and its policy."""
+    """Collects the elements of a page that may contain code, and its policy."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -50,8 +50,8 @@ class _Page(html.parser.HTMLParser):
             self.found[-1] = tag, attributes, data
 
 
-def test_hostile_text_stays_data(tmp_path: Path) -> None:
-    """Nothing that was recorded ends the element of the data, or is code: the page has one script, as it was built."""
+def test_hostile_text_is_not_code(tmp_path: Path) -> None:
+    """No recorded text ends the element of the data, or is code: the page has only its own script."""
     path = record(tmp_path / "run.json", [[{"role": "system", "content": HOSTILE}, TASK]], metadata={HOSTILE: HOSTILE})
     page = _Page(one_file(load(path), HOSTILE))
     plain = _Page(one_file(load(record(tmp_path / "plain.json", growing(1)))))
@@ -66,8 +66,8 @@ def test_hostile_text_stays_data(tmp_path: Path) -> None:
     assert run["run"]["run"]["metadata"] == {HOSTILE: HOSTILE}
 
 
-def test_the_policy_allows_the_code_of_the_page_only(tmp_path: Path) -> None:
-    """The hashes in the policy are those of the page's script and style, and the page may connect nowhere."""
+def test_the_policy_allows_only_the_page_s_code(tmp_path: Path) -> None:
+    """The hashes in the policy are those of the page's script and style, and the page may connect to no host."""
     page = _Page(one_file(load(record(tmp_path / "run.json", growing(1)))))
     code = {
         kind: base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
@@ -80,8 +80,8 @@ def test_the_policy_allows_the_code_of_the_page_only(tmp_path: Path) -> None:
     assert "default-src 'none'" in page.policy
 
 
-def test_the_file_has_all_of_the_run(tmp_path: Path) -> None:
-    """Nothing is cut: each message, interaction, step, raw request and item is there."""
+def test_the_file_has_the_whole_run(tmp_path: Path) -> None:
+    """No text is cut: each message, interaction, step, raw request and item is there."""
     long = {"role": "user", "content": "x" * 100_000}
     run = load(record(tmp_path / "run.json", [[long, *prompt] for prompt in growing(3)]))
     data = run_data(run, "run.json")
@@ -92,8 +92,8 @@ def test_the_file_has_all_of_the_run(tmp_path: Path) -> None:
     assert len(data["items"]) == data["run"]["counts"]["items"]
 
 
-def test_a_tool_result_takes_its_compressed_size_once(tmp_path: Path) -> None:
-    """Messages, steps and raw requests have the same result: in the file it is once, and compressed."""
+def test_a_repeated_tool_result_is_stored_once(tmp_path: Path) -> None:
+    """Messages, steps and raw requests have the same result. In the file it is once, and compressed."""
     output = "".join(f"{number} {number * 7919 % 1_000_003}\n" for number in range(60_000))
     plain = one_file(load(record(tmp_path / "plain.json", growing(3))))
     [task, *others] = growing(3)
@@ -128,8 +128,10 @@ def test_the_command_writes_two_runs_side_by_side(tmp_path: Path) -> None:
     assert CliRunner().invoke(app, ["view", *places]).exit_code == 2
 
 
-def test_the_command_says_what_cannot_be_written(tmp_path: Path) -> None:
-    """A directory without runs, a file that is not there, and an output that cannot be written are a sentence each."""
+def test_what_cannot_be_written_is_reported(tmp_path: Path) -> None:
+    """A directory without runs, a missing file, and an output that cannot be written are each reported in a
+    sentence.
+    """
     path = record(tmp_path / "run.json", growing(1))
     (tmp_path / "empty").mkdir()
     calls = [
@@ -144,7 +146,7 @@ def test_the_command_says_what_cannot_be_written(tmp_path: Path) -> None:
 
 
 def test_the_command_serves_until_it_is_interrupted(tmp_path: Path) -> None:
-    """The printed address opens the page; Ctrl-C ends the command without a traceback."""
+    """The printed URL opens the page. Ctrl-C ends the command without a traceback."""
     import signal
 
     record(tmp_path / "run.json", growing(1))
@@ -163,8 +165,8 @@ def test_the_command_serves_until_it_is_interrupted(tmp_path: Path) -> None:
     assert (served.returncode, errors) == (0, "")
 
 
-def test_a_port_in_use_is_a_sentence(tmp_path: Path) -> None:
-    """A port that was asked for and is taken is not replaced by another one."""
+def test_a_port_in_use_is_reported(tmp_path: Path) -> None:
+    """A requested port that is in use is not replaced by a different one."""
     import socket
 
     with socket.socket() as taken:
@@ -191,12 +193,12 @@ VALUES = st.recursive(
 @given(st.dictionaries(st.sampled_from(["run", "steps", "raw"]), VALUES))
 @example({"run": {"__proto__": "\u00010", "constructor": ["\u0001" * 200]}})
 def test_packing_loses_nothing(sections: dict[str, Payload]) -> None:
-    """Any recorded text is the same after unpacking, also a text that looks like the name of a text."""
+    """Any recorded text is the same after unpacking, also a text that looks like a reference to a text."""
     assert unpacked(packed(sections)) == sections
 
 
-def test_what_was_recorded_is_not_changed() -> None:
-    """Long texts are named in a copy: the values belong to the run."""
+def test_packing_does_not_change_the_run() -> None:
+    """Long texts are replaced in a copy, because the values belong to the run."""
     value = {"a": ["x" * LONG_CHARACTERS, {"b": "y" * LONG_CHARACTERS}]}
     before = json.dumps(value)
     packed({"run": value})

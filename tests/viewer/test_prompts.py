@@ -1,4 +1,4 @@
-"""The prompts of the viewer: differences to earlier prompts, over messages with numbers."""
+"""The prompts of the viewer: differences to earlier prompts, over numbered messages."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from tests.views.made import call, run, system
 from trace_recorder.viewer.prompts import Prompts
 
 
-def test_prompts_that_begin_again_keep_the_numbers_of_messages() -> None:
-    """A page that has the messages with these numbers needs no others when all prompts are compared again."""
+def test_prompts_that_are_compared_again_keep_the_numbers_of_messages() -> None:
+    """A page that already has the messages needs no others when all prompts are compared again."""
     made = run(call(["Is it cold?"], "Yes."), call([system("Be brief."), "Is it warm?", "Is it cold?"], "Yes."))
     before = Prompts()
     for one in made.llm_interactions:

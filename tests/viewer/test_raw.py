@@ -1,4 +1,6 @@
-"""The page's data for sending a recorded request again: a key's variable is named for a provider's own hosts alone."""
+"""The page's data for sending a recorded request again: the variable of a key is named only for a provider's
+own hosts.
+"""
 
 from __future__ import annotations
 
@@ -33,19 +35,19 @@ NO_KEYS = (
 
 @pytest.mark.parametrize(("url", "api"), KEYS)
 def test_a_provider_s_own_host_gets_its_key(url: str, api: str) -> None:
-    """The header and the variable belong to the provider of the address."""
+    """The header and the variable belong to the provider of the URL."""
     key = sending_of(url, api)["key"]
 
     assert f"{key['header']}: {key['prefix']}${key['variable']}" == KEYS[url, api]
 
 
 @pytest.mark.parametrize("url", NO_KEYS)
-def test_another_host_gets_no_key(url: str) -> None:
-    """No variable is named for an address that is not clearly a provider's own, in any dialect."""
+def test_a_different_host_gets_no_key(url: str) -> None:
+    """No variable is named for a URL that is not clearly a provider's own, in any dialect."""
     assert sending_of(url, "openai-chat") == {"headers": {"Content-Type": "application/json"}, "key": None}
 
 
-def test_anthropic_s_dialect_names_its_version() -> None:
+def test_anthropic_s_dialect_has_its_version_header() -> None:
     """A request in this dialect is refused without the header of its version."""
     assert sending_of("http://127.0.0.1/v1/messages", "anthropic-messages")["headers"] == {
         "Content-Type": "application/json",

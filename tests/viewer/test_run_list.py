@@ -1,4 +1,6 @@
-"""The list of runs: which rows come when, which costs are read first, and that nobody waits for another's reading."""
+"""The list of runs: which rows come first, which costs are read first, and that no request waits for the reading of a
+second request.
+"""
 
 from __future__ import annotations
 
@@ -38,12 +40,12 @@ def runs(tmp_path: Path) -> RunList:
 
 
 def with_costs(runs: RunList) -> list[str]:
-    """The runs of the list whose costs are known."""
+    """Return the runs of the list whose costs are known."""
     return [row["id"] for row in runs.page(ListRequest())["runs"] if row["cost"] is not None]
 
 
 def test_the_newest_run_is_listed_first(runs: RunList) -> None:
-    """If it is not known when a run began, the time of its files counts. The last name is the first of equal times."""
+    """If a run's start is unknown, the time of its files counts. Of runs with equal times, the last name is first."""
     for name in ("a.json", "b.json"):
         (runs.directory / name).write_text('{"llm_interactions": [], "agent_steps": []}')
         os.utime(runs.directory / name, (7, 7))
@@ -52,7 +54,7 @@ def test_the_newest_run_is_listed_first(runs: RunList) -> None:
     assert [row["id"] for row in rows] == [*reversed(NAMES), "b.json", "a.json"]
 
 
-def test_the_first_rows_come_before_all_files_were_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_rows_come_before_all_files_were_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each answer searches for a third of a second, and says that more runs follow.
 
     The last directory is listed later.
@@ -74,7 +76,7 @@ def test_the_first_rows_come_before_all_files_were_looked_at(tmp_path: Path, mon
     assert [row["id"] for row in answers[-1]["runs"]] == expected
 
 
-def test_a_run_of_unknown_start_is_filtered_by_the_time_of_its_files(runs: RunList) -> None:
+def test_a_run_with_an_unknown_start_is_filtered_by_the_time_of_its_files(runs: RunList) -> None:
     """The list shows and sorts the run by the time of its files too."""
     (runs.directory / "a.json").write_text('{"llm_interactions": [], "agent_steps": []}')
     os.utime(runs.directory / "a.json", (7, 7))
@@ -83,8 +85,8 @@ def test_a_run_of_unknown_start_is_filtered_by_the_time_of_its_files(runs: RunLi
     assert [[row["id"] for row in rows] for rows in answers] == [[*reversed(NAMES)], ["a.json"]]
 
 
-def test_several_searches_at_once_read_each_run_once(runs: RunList, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Callers who take turns find their results again, so each search comes to its end."""
+def test_several_simultaneous_searches_read_each_run_once(runs: RunList, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Alternating callers find their earlier results again, so each search comes to its end."""
     queries = [f"hi -word{number}" for number in range(8)]
     rows = [runs.find(query)["runs"] for query in queries]
     read: list[str] = []
@@ -99,8 +101,8 @@ def test_several_searches_at_once_read_each_run_once(runs: RunList, monkeypatch:
     assert ([runs.find(query)["runs"] for query in queries], read) == (rows, [])
 
 
-def test_running_runs_that_did_not_change_are_read_last_and_in_turn(tmp_path: Path) -> None:
-    """No request waits for these runs: they are read only because their writer may be gone."""
+def test_unchanged_running_runs_are_read_last_and_in_turn(tmp_path: Path) -> None:
+    """No request waits for these runs, which are only read because their writer may be gone."""
     recorders = [TrajectoryRecorder(tmp_path / f"{name}.json") for name in "ab"]
     for recorder in recorders:
         recorder.start()
@@ -123,7 +125,7 @@ def test_running_runs_that_did_not_change_are_read_last_and_in_turn(tmp_path: Pa
 
 
 def test_the_costs_of_the_newest_runs_come_first(runs: RunList, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The costs of the shown row come first, and then those of the others from the newest run on."""
+    """The costs of the shown rows come first, and then those of the others from the newest run on."""
     read: list[str] = []
     read_bytes = Path.read_bytes
 
@@ -142,7 +144,7 @@ def test_the_costs_of_the_newest_runs_come_first(runs: RunList, monkeypatch: pyt
 
 
 def test_one_thread_reads_and_the_list_waits_for_none(runs: RunList, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While a run is read, a second thread gets the list as it is, and rows of it."""
+    """While a run is read, a second thread gets the list as it is, and its rows."""
     is_reading, may_read = threading.Event(), threading.Event()
     read_bytes = Path.read_bytes
     version = runs.page(ListRequest())["version"]
@@ -169,8 +171,8 @@ def test_one_thread_reads_and_the_list_waits_for_none(runs: RunList, monkeypatch
     assert with_costs(runs) == [*reversed(NAMES)]
 
 
-def test_between_two_looks_only_runs_that_go_on_are_read(tmp_path: Path) -> None:
-    """A large directory is looked at rarely; a running run still changes in the list, and ends there."""
+def test_between_two_scans_only_running_runs_are_read(tmp_path: Path) -> None:
+    """A large directory is scanned rarely. A running run still changes in the list, and ends there."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", task="live")
     recorder.start()
     runs = FollowedRuns(ServedFiles((tmp_path,)))
@@ -190,8 +192,8 @@ def test_between_two_looks_only_runs_that_go_on_are_read(tmp_path: Path) -> None
     assert [*runs.unread] == ["new.json"]
 
 
-def test_files_that_are_no_runs_are_counted_and_the_first_are_named(runs: RunList) -> None:
-    """A directory may have many of them."""
+def test_files_that_are_not_runs_are_counted_and_the_first_are_named(runs: RunList) -> None:
+    """A directory may have many such files."""
     for number in range(150):
         (runs.directory / f"other{number:03}.json").write_text("no JSON")
     answer = runs.page(ListRequest())
@@ -201,7 +203,7 @@ def test_files_that_are_no_runs_are_counted_and_the_first_are_named(runs: RunLis
     assert "other000.json" in answer["unreadable"][0]["error"]
 
 
-def test_the_command_takes_an_index_that_is_elsewhere(runs: RunList, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_the_command_accepts_an_index_elsewhere(runs: RunList, tmp_path_factory: pytest.TempPathFactory) -> None:
     """With the index, the costs are known at once."""
     settle(runs.directory)
     index = tmp_path_factory.mktemp("elsewhere") / "index.sqlite3"

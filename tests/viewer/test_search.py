@@ -22,13 +22,13 @@ def directory(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def found(client: httpx.Client, query: str) -> dict[str, object]:
-    """The answer to a search."""
+    """Return the answer to a search."""
     answer: dict[str, object] = client.get("/api/find", params={"query": query}).json()
     return answer
 
 
 @pytest.mark.parametrize("query", ["", "alpha", "is:failed", "-status:completed", 'tool:"read file">1'])
-def test_a_search_finds_what_the_language_says(directory: Path, query: str) -> None:
+def test_a_search_finds_the_runs_of_the_query_language(directory: Path, query: str) -> None:
     """The ids are those of the list."""
     expected = [run.path for run in load_all(directory, where=query, strict=False) if run.path]
     with serving(directory) as client:
@@ -39,7 +39,7 @@ def test_a_search_finds_what_the_language_says(directory: Path, query: str) -> N
     assert {*expected} <= {directory / name for name in listed}
 
 
-def test_counts_are_those_of_the_runs_that_match(directory: Path) -> None:
+def test_counts_cover_the_matching_runs(directory: Path) -> None:
     """Matching runs are counted by status, judgement, model, tool and reward, the most frequent first."""
     runs = [*load_all(directory, where="tool:bash", strict=False)]
     with serving(directory) as client:
@@ -53,8 +53,8 @@ def test_counts_are_those_of_the_runs_that_match(directory: Path) -> None:
     assert sum(number for _, number in counts["reward"]) == sum(bool(run.rewards) for run in runs)
 
 
-def test_a_query_that_is_wrong_is_refused_with_a_sentence(directory: Path) -> None:
-    """The page shows it."""
+def test_a_wrong_query_is_refused_in_a_sentence(directory: Path) -> None:
+    """The answer has a sentence, which the page shows."""
     with serving(directory) as client:
         answer = client.get("/api/find", params={"query": "nofield:x"})
 
@@ -83,7 +83,7 @@ def record(path: Path, *answers: str) -> Path:
     return path
 
 
-def test_a_table_has_a_row_for_the_steps_that_belong_together(tmp_path: Path) -> None:
+def test_a_table_has_a_row_for_corresponding_steps(tmp_path: Path) -> None:
     """Steps that the first run does not have get rows of their own."""
     record(tmp_path / "a.json", "one", "two")
     record(tmp_path / "b.json", "one", "two", "three")

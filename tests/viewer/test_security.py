@@ -1,4 +1,4 @@
-"""Who the viewer's server answers, and what hostile content becomes."""
+"""To whom the viewer's server answers, and what happens to hostile content."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_without_the_token_there_is_no_answer(directory: Path, authorization: st
     assert not any("fix the failing test" in answer.text for answer in answers)
 
 
-def test_a_cookie_that_cannot_be_read_hides_no_other(directory: Path) -> None:
+def test_an_unreadable_cookie_hides_no_other(directory: Path) -> None:
     """The browser sends cookies of other servers of this machine too."""
     with serving(directory) as client:
         entered = client.get(f"/?token={TOKEN}", headers={"authorization": ""})
@@ -61,7 +61,7 @@ def test_a_cookie_that_cannot_be_read_hides_no_other(directory: Path) -> None:
         ({"host": "evil.example"}, 403, "this server answers only at its own address"),
     ],
 )
-def test_a_browser_gets_a_page_that_says_why(
+def test_a_browser_without_the_token_gets_an_explanation(
     directory: Path, address: str, headers: dict[str, str], status: int, reason: str
 ) -> None:
     """A browser gets the page without any data, and its policy. A program gets JSON."""
@@ -77,8 +77,8 @@ def test_a_browser_gets_a_page_that_says_why(
     assert "default-src 'none'" in page.headers["content-security-policy"]
 
 
-def test_the_address_with_the_token_leaves_a_cookie(directory: Path) -> None:
-    """The browser keeps the token in a cookie that no script can read, and the address loses it."""
+def test_the_url_with_the_token_sets_a_cookie(directory: Path) -> None:
+    """The browser keeps the token in a cookie that no script can read, and is redirected to the URL without it."""
     with serving(directory) as client:
         entered = client.get("/", params={"token": TOKEN}, headers={"authorization": ""})
         cookie = entered.headers["set-cookie"]
@@ -94,8 +94,8 @@ def test_the_address_with_the_token_leaves_a_cookie(directory: Path) -> None:
 @pytest.mark.parametrize(
     "host", ["evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "", "127.0.0.1:{port}.evil"]
 )
-def test_another_host_is_refused(directory: Path, host: str) -> None:
-    """A name that was made to lead to this server is not its own, even with the token."""
+def test_a_different_host_name_is_refused(directory: Path, host: str) -> None:
+    """A host name that leads to this server but is not its own is refused, even with the token."""
     with serving(directory) as client:
         port = client.base_url.port
         refused = client.get("/api/runs", headers={"host": host.format(port=port)})
@@ -114,8 +114,8 @@ def test_another_host_is_refused(directory: Path, host: str) -> None:
         {"sec-fetch-site": "same-site", "sec-fetch-mode": "navigate"},
     ],
 )
-def test_another_origin_adds_nothing(directory: Path, headers: dict[str, str]) -> None:
-    """A page from elsewhere that posts with the cookie of the browser is refused, and nothing is written."""
+def test_a_different_origin_cannot_add(directory: Path, headers: dict[str, str]) -> None:
+    """A page of a different origin that posts with the browser's cookie is refused, and nothing is written."""
     before = (directory / "run.jsonl").read_bytes()
     with serving(directory) as client:
         posted = client.post(f"{RUN}/rewards", json={"name": "x", "value": 1}, headers=headers)
@@ -125,7 +125,7 @@ def test_another_origin_adds_nothing(directory: Path, headers: dict[str, str]) -
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
-def test_a_form_adds_nothing(directory: Path, kind: str) -> None:
+def test_a_form_cannot_add(directory: Path, kind: str) -> None:
     """A body that a form can post without permission is not JSON, and is refused."""
     with serving(directory) as client:
         posted = client.post(f"{RUN}/rewards", content=b'{"name":"x","value":1}', headers={"content-type": kind})
@@ -135,7 +135,7 @@ def test_a_form_adds_nothing(directory: Path, kind: str) -> None:
 
 
 def test_the_page_itself_may_add(directory: Path) -> None:
-    """A post from the server's own page passes."""
+    """A post from the server's own page is accepted."""
     with serving(directory) as client:
         origin = {"origin": f"http://127.0.0.1:{client.base_url.port}", "sec-fetch-site": "same-origin"}
         assert client.post(f"{RUN}/rewards", json={"name": "x", "value": 1}, headers=origin).status_code == 201
@@ -157,7 +157,7 @@ def test_the_page_itself_may_add(directory: Path) -> None:
     ],
 )
 def test_only_files_of_the_directory_are_read(directory: Path, name: str) -> None:
-    """No path, and no link, leads out of it."""
+    """No path and no link leads out of the directory."""
     record(directory.parent / "secret.json", growing(1))
     record(directory / ".hidden.json", growing(1))
     (directory / "sub").mkdir()
@@ -173,8 +173,8 @@ def test_only_files_of_the_directory_are_read(directory: Path, name: str) -> Non
 
 
 @pytest.mark.parametrize("replaced", ["run.json", "run.jsonl"])
-def test_a_listed_run_that_becomes_a_link_elsewhere_is_not_served(directory: Path, replaced: str) -> None:
-    """A link out of the directory is refused at once, without another look at the list."""
+def test_a_run_replaced_by_a_link_is_not_served(directory: Path, replaced: str) -> None:
+    """A link out of the directory is refused at once, without a new scan of the directory."""
     record(directory.parent / "secret.json", growing(1))
     with serving(directory) as client:
         before = client.get(RUN).status_code
@@ -186,14 +186,14 @@ def test_a_listed_run_that_becomes_a_link_elsewhere_is_not_served(directory: Pat
 
 
 def test_only_get_and_post_are_known(directory: Path) -> None:
-    """Other methods are refused, and so is a POST to an address that adds nothing."""
+    """Other methods are refused, and so is a POST to a URL that adds nothing."""
     with serving(directory) as client:
         found = [client.request(method, RUN, json={}) for method in ("PUT", "DELETE", "PATCH", "POST", "OPTIONS")]
 
     assert {one.status_code for one in found} == {405}
 
 
-def test_hostile_text_is_text(tmp_path: Path) -> None:
+def test_hostile_text_is_sent_as_json(tmp_path: Path) -> None:
     """The texts of models and tools come back unchanged, as JSON that no browser takes for a page."""
     prompt = [{"role": "system", "content": HOSTILE}, TASK]
     record(tmp_path / "run.json", [prompt], metadata={"note": HOSTILE})
@@ -214,7 +214,7 @@ def test_hostile_text_is_text(tmp_path: Path) -> None:
 
 
 def test_five_megabytes_on_one_line_are_cut(tmp_path: Path) -> None:
-    """A long line does not make the outline or a list of messages long; it is whole when asked for."""
+    """A long line does not make the outline or a list of messages long. It is complete when asked for."""
     record(tmp_path / "run.json", [[{"role": "user", "content": "y" * 5_000_000}]])
     with serving(tmp_path) as client:
         sizes = [len(client.get(f"{RUN}{name}").content) for name in ("", "/messages", "/messages/0")]
@@ -224,7 +224,7 @@ def test_five_megabytes_on_one_line_are_cut(tmp_path: Path) -> None:
     assert sizes[2] > 5_000_000
 
 
-def test_half_of_a_surrogate_pair_is_json(tmp_path: Path) -> None:
+def test_text_outside_of_utf_8_is_sent_as_json(tmp_path: Path) -> None:
     """A text outside of UTF-8 is written with an escape, and a number outside of JSON by its name."""
     record(tmp_path / "run.json", growing(1))
     path = tmp_path / "run.json"
@@ -242,7 +242,7 @@ def test_half_of_a_surrogate_pair_is_json(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["torn", "flipped", "empty", "garbage", "lost start"])
-def test_a_damaged_journal_is_shown_as_far_as_it_goes(directory: Path, damage: str) -> None:
+def test_a_damaged_journal_is_shown_so_far(directory: Path, damage: str) -> None:
     """A damaged journal gives an outline, or a refusal in a sentence. The other runs stay in the list."""
     path = directory / "bad.jsonl"
     data = (directory / "run.jsonl").read_bytes()
@@ -265,7 +265,7 @@ def test_a_damaged_journal_is_shown_as_far_as_it_goes(directory: Path, damage: s
     assert isinstance(answered.json().get("error", ""), str)
 
 
-def test_a_document_of_another_kind_is_named_with_the_reason(directory: Path) -> None:
+def test_a_document_of_a_different_kind_is_named_with_the_reason(directory: Path) -> None:
     """A file that is not a trajectory is among the unreadable files, with a sentence."""
     (directory / "notes.json").write_text('{"hello": 1}')
     with serving(directory) as client:
@@ -277,8 +277,8 @@ def test_a_document_of_another_kind_is_named_with_the_reason(directory: Path) ->
     assert answered.status_code == 422
 
 
-def test_a_client_without_the_host_is_refused(directory: Path) -> None:
-    """HTTP/1.0 without `Host` is not answered with anything of a run."""
+def test_a_client_without_the_host_header_is_refused(directory: Path) -> None:
+    """A request of HTTP/1.0 without `Host` gets no data of a run."""
     with serving(directory) as client:
         with socket.create_connection(("127.0.0.1", client.base_url.port or 0)) as raw:
             raw.sendall(f"GET /api/runs HTTP/1.0\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode())

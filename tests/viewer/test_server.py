@@ -25,7 +25,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 def test_a_directory_is_listed_again_if_it_changed(directory: Path) -> None:
-    """The list has each run; with its version, the answer is short until a run is added, changed or deleted."""
+    """The list has each run. With its version, the answer is short until a run is added, changed or deleted."""
     with serving(directory) as client:
         first = client.get("/api/runs").json()
         record(directory / "other.json", growing(1))
@@ -52,8 +52,8 @@ def test_a_run_can_be_saved_as_one_file(directory: Path) -> None:
     assert refused.status_code == 401
 
 
-def test_every_address_of_a_run_answers(directory: Path) -> None:
-    """Ranges are given as far as they go, single ones whole."""
+def test_every_url_of_a_run_answers(directory: Path) -> None:
+    """Ranges are given as far as they go, single elements completely."""
     with serving(directory) as client:
         got = {
             name: client.get(f"{RUN}{name}").json()
@@ -89,7 +89,7 @@ def test_every_address_of_a_run_answers(directory: Path) -> None:
         ("/favicon.ico", 404),
     ],
 )
-def test_what_is_not_there_is_refused_in_a_sentence(directory: Path, address: str, status: int) -> None:
+def test_unknown_numbers_and_names_are_refused_in_a_sentence(directory: Path, address: str, status: int) -> None:
     """A wrong number or name has its status, and JSON with one sentence."""
     with serving(directory) as client:
         answered = client.get(address)
@@ -98,8 +98,8 @@ def test_what_is_not_there_is_refused_in_a_sentence(directory: Path, address: st
     assert answered.json()["error"].endswith(".")
 
 
-def test_a_run_is_followed_while_it_is_recorded(tmp_path: Path) -> None:
-    """A waiting client gets each new entry when it is recorded, and once."""
+def test_a_run_is_followed_during_its_recording(tmp_path: Path) -> None:
+    """A waiting client gets each new entry once, when it is recorded."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.start()
     prompts = growing(2)
@@ -121,7 +121,7 @@ def test_a_run_is_followed_while_it_is_recorded(tmp_path: Path) -> None:
     assert (idle["version"], idle["interactions"], idle["steps"]) == (end["version"], [], [])
 
 
-def test_waiting_ends_when_its_time_is_over(directory: Path) -> None:
+def test_waiting_ends_after_its_time(directory: Path) -> None:
     """If nothing happens, the answer comes after the time, with the same version."""
     with serving(directory) as client:
         version = client.get(RUN).json()["version"]
@@ -132,7 +132,7 @@ def test_waiting_ends_when_its_time_is_over(directory: Path) -> None:
     assert time.monotonic() - began >= 0.9
 
 
-def test_an_unknown_version_is_answered_with_everything(directory: Path) -> None:
+def test_an_unknown_version_gets_everything(directory: Path) -> None:
     """After a restart of the server, the page gets the whole outline again."""
     with serving(directory) as client:
         answered = client.get(f"{RUN}/since", params={"version": "dead.7"}).json()
@@ -170,7 +170,7 @@ def test_a_reward_and_a_note_are_appended_to_the_journal(directory: Path) -> Non
         *(("rewards", {"name": "x", "value": 10**400}), ("rewards", {"name": "x", "value": 1, "weight": -(10**400)})),
     ],
 )
-def test_what_is_no_reward_is_refused(directory: Path, what: str, body: object) -> None:
+def test_an_invalid_reward_is_refused(directory: Path, what: str, body: object) -> None:
     """A body that is not as described writes nothing."""
     before = (directory / "run.jsonl").read_bytes()
     with serving(directory) as client:
@@ -183,7 +183,7 @@ def test_what_is_no_reward_is_refused(directory: Path, what: str, body: object) 
 @pytest.mark.parametrize(
     "body", [b"", b"{", b'{"name":"x","value":NaN}', b'{"name":"x","value":1e999}', b"[" * 100_000]
 )
-def test_a_body_that_is_no_json_is_refused(directory: Path, body: bytes) -> None:
+def test_a_body_that_is_not_json_is_refused(directory: Path, body: bytes) -> None:
     """An unreadable body, and a number that is not finite, is a bad request."""
     with serving(directory) as client:
         answered = client.post(f"{RUN}/rewards", content=body, headers={"content-type": "application/json"})
@@ -191,14 +191,14 @@ def test_a_body_that_is_no_json_is_refused(directory: Path, body: bytes) -> None
     assert answered.status_code == 400
 
 
-def test_too_much_is_refused(directory: Path) -> None:
+def test_a_large_body_is_refused(directory: Path) -> None:
     """A body of more than a megabyte is not read."""
     with serving(directory) as client:
         assert client.post(f"{RUN}/annotations", json={"key": "x", "value": "y" * 2_000_000}).status_code == 400
 
 
 def test_nothing_is_added_to_a_running_run(tmp_path: Path) -> None:
-    """A reward for a run that is still recorded is a conflict, and the message says what to do."""
+    """A reward for a run that is still being recorded is a conflict, and the message says what to do."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.start()
     with serving(tmp_path) as client:
@@ -210,21 +210,21 @@ def test_nothing_is_added_to_a_running_run(tmp_path: Path) -> None:
 
 
 def test_nothing_is_added_to_a_document_without_a_journal(directory: Path) -> None:
-    """Later records belong in the journal: a request for a document without one is a conflict."""
+    """Later records belong in the journal, so a post for a document without a journal is a conflict."""
     (directory / "run.jsonl").unlink()
     with serving(directory) as client:
         assert client.get(RUN).json()["writable"] is False
         assert client.post(f"{RUN}/rewards", json={"name": "good", "value": 1}).status_code == 409
 
 
-def test_a_server_that_only_reads_adds_nothing(directory: Path) -> None:
+def test_a_read_only_server_adds_nothing(directory: Path) -> None:
     """With `read_only`, a reward is a conflict."""
     with serving(directory, read_only=True) as client:
         assert client.get(RUN).json()["writable"] is False
         assert client.post(f"{RUN}/rewards", json={"name": "good", "value": 1}).status_code == 409
 
 
-def test_one_file_is_served_alone(directory: Path) -> None:
+def test_a_single_run_is_served(directory: Path) -> None:
     """The list has the run that either of its files names, and the page opens it."""
     record(directory / "other.json", growing(1))
     with serving(directory / "run.jsonl") as client:
@@ -238,7 +238,7 @@ def test_one_file_is_served_alone(directory: Path) -> None:
 
 
 def test_two_runs_are_aligned_by_number(directory: Path) -> None:
-    """Pairs of steps have the numbers of the outlines, and the changes of one pair are given value by value."""
+    """Pairs of steps have the numbers of the outlines. The changes of a pair are given value by value."""
     other = growing(3)
     other[1][3] = {**other[1][3], "content": "another output"}
     record(directory / "other.json", other)
@@ -261,7 +261,7 @@ def test_two_runs_are_aligned_by_number(directory: Path) -> None:
 
 
 def test_two_requests_at_once_get_the_same_run(directory: Path) -> None:
-    """A run that is opened twice at the same time is read without harm."""
+    """A run that is opened twice at the same time is read correctly."""
     answers: list[httpx.Response] = []
     with serving(directory) as client:
         threads = [threading.Thread(target=lambda: answers.append(client.get(RUN))) for _ in range(8)]

@@ -28,7 +28,7 @@ def tool_list(*names: str) -> list[dict[str, Any]]:
 
 
 class Agent:
-    """A loop over one conversation."""
+    """A loop over a conversation."""
 
     def __init__(
         self, recorder: TrajectoryRecorder, client: OpenAI, messages: Messages, model: str = "gpt-5-mini"
@@ -74,7 +74,9 @@ def _joined(stream: Any) -> dict[str, Any]:
 
 
 def failing(directory: Path, model: str = "gpt-5-mini", fixed: str = scripts.FIXED) -> Path:
-    """A run with failed tools, a retry, a sub-agent, a rewritten history, other tools, an image, and a reward."""
+    """Record a run with failed tools, a retry, a sub-agent, a rewritten history, other tools, an image, and a
+    reward.
+    """
     task = "Fix the failing test in tests/test_amounts.py: cents are lost."
     with provider(scripts.failing(fixed)) as url, TrajectoryRecorder(task=task, directory=directory) as recorder:
         client = recorder.wrap(OpenAI(base_url=url, api_key="sk-none", max_retries=2))
@@ -142,7 +144,7 @@ def _show_picture(agent: Agent) -> None:
 
 
 def hostile(directory: Path) -> Path:
-    """A run in which everything tries to break out of the page."""
+    """Record a run in which every text tries to break out of the page."""
     text = scripts.HOSTILE_TEXT
     replies = (
         Reply(text, [("look", {"path": text})], reasoning=text),
@@ -179,7 +181,7 @@ def wait(number: int) -> str:
 
 
 def long(directory: Path, steps: int) -> Path:
-    """A run of so many steps. The prompts of 1,000 are 100 MB, written out."""
+    """Record a run of this many steps. The prompts of 1,000 steps are 100 MB if written out."""
     replies = [
         Reply(f"Step {n}: I read file {n}.", [("read_file", {"path": f"src/module_{n}.py"})]) for n in range(steps - 1)
     ]
@@ -195,7 +197,7 @@ def long(directory: Path, steps: int) -> Path:
 
 
 def live(directory: Path) -> None:
-    """A run that goes on by one step with each line of standard input, and ends with it."""
+    """Record a run that makes a step for each line of standard input, and ends with it."""
     replies = [Reply(f"This is live answer {n}.", [("wait", {"number": n})]) for n in range(1, 200)]
     with provider(replies) as url, TrajectoryRecorder(task="A run that is watched", directory=directory) as recorder:
         client = recorder.wrap(OpenAI(base_url=url, api_key="sk-none"))
@@ -209,7 +211,7 @@ def live(directory: Path) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Record one scenario, or all that end by themselves."""
+    """Record one scenario, or all scenarios that end by themselves."""
     directory, scenario, *more = arguments
     where = Path(directory)
     if scenario == "all":

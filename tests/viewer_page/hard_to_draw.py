@@ -57,5 +57,5 @@ def write_file(path: str, content: str) -> Any:
 
 
 def nested(depth: int) -> str:
-    """Return JSON of lists in lists."""
+    """Return JSON of nested lists."""
     return NESTED

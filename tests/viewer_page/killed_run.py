@@ -1,4 +1,4 @@
-"""A run that is killed while one call waits for its answer and the answer of another is coming."""
+"""A run that is killed while a call waits for its answer and a second call's answer is arriving."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def killed_run(directory: Path) -> Path:
 
 
 class _Provider(httpx.BaseTransport):
-    """Gives no answer to "wait", and to anything else half of one, after which it kills the process."""
+    """A provider that gives no answer to "wait", and half of an answer to anything else, after which it kills the
+    process.
+    """
 
     def __init__(self, journal: Path) -> None:
         self._journal = journal
@@ -53,7 +55,7 @@ class _Provider(httpx.BaseTransport):
 
 
 def main(path: Path) -> None:
-    """Record, and be killed."""
+    """Record, and get killed."""
     recorder = TrajectoryRecorder(path, task="Be killed")
     recorder.start()
     call(recorder, asked("hi"), said("hello"))

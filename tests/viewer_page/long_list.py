@@ -1,6 +1,6 @@
 """Thousands of runs for the end-to-end tests of the page, made quickly: one run is recorded, and its document copied.
 
-The n-th run has the task `task n` and n steps, and began n seconds after the first. Every tenth run failed.
+The nth run has the task `task n` and n steps, and began n seconds after the first. Every tenth run failed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ BEGAN = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 def document_of(template: str, number: int) -> str:
-    """Return the document of a run: it is written as a recorder writes it, so the list reads its ends alone."""
+    """Return the document of a run in the form of a recorder's, so that the list needs only its ends."""
     began = json.loads(template)["start_time"]
     text = template.replace('"task": "the first"', f'"task": "task {number}"', 1)
     text = text.replace(began, (BEGAN + timedelta(seconds=number)).isoformat(), 1)
@@ -27,7 +27,7 @@ def document_of(template: str, number: int) -> str:
 
 
 def main(directory: Path, count: int) -> None:
-    """Write the runs, and print the name of the last."""
+    """Write the runs, and print the name of the last one."""
     with TrajectoryRecorder(directory / "template.json", task="the first") as recorder:
         call(recorder, asked("hi"), said("yes"))
     template = (directory / "template.json").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A provider on 127.0.0.1 that speaks OpenAI's chat completions and answers what a script says, reply after reply."""
+"""A provider on 127.0.0.1 for OpenAI's chat completions, which answers from a script, reply after reply."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DONE = b"data: [DONE]\n\n"
 
 @dataclass(frozen=True)
 class Reply:
-    """A model's answer to one request: text, reasoning, calls as (name, arguments); or the status of an error."""
+    """A model's answer to a request: text, reasoning, calls as (name, arguments), or the status of an error."""
 
     text: str | None = None
     calls: Sequence[tuple[str, Json]] = ()
@@ -30,7 +30,7 @@ class Reply:
 
 @contextmanager
 def provider(script: Sequence[Reply]) -> Iterator[str]:
-    """Serve the replies of a script in their order, the last one again and again; yield the base URL."""
+    """Serve the replies of a script in order, and repeat the last one. Yield the base URL."""
     with serving(*(partial(_answer, number, reply) for number, reply in enumerate(script))) as server:
         yield f"{server.url}/v1"
 

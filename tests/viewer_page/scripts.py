@@ -50,7 +50,7 @@ TEST_OUTPUT = "".join(f"tests/test_amounts.py::test_{n} PASSED\n" for n in range
 
 
 def failing(fixed: str) -> tuple[Reply, ...]:
-    """A task that takes nine calls, one of them refused at first. `fixed` is the file that the model writes."""
+    """A task that takes nine calls, one of which is refused at first. `fixed` is the file that the model writes."""
     return (
         Reply(
             "Let me run the tests first.",

@@ -22,7 +22,7 @@ HOSTILE_URL = "-o\x1a\x1c\ntouch 'X'\n\x1b[201~ü"
 
 
 def hostile_address(directory: Path) -> Path:
-    """Record a call to OpenAI and one whose address was replaced by a hostile one."""
+    """Record a call to OpenAI, and a call whose URL was replaced by a hostile one."""
     with TrajectoryRecorder(task="Send it again", directory=directory) as recorder:
         call(recorder, asked("hi"), said("hello"))
         call(recorder, asked("hi, it's \x1b \u202e"), said("hello"))
@@ -43,7 +43,7 @@ def hostile_address(directory: Path) -> Path:
 
 
 def sub_agent(directory: Path) -> Path:
-    """Record a step in which a sub-agent with another model makes the last call."""
+    """Record a step in which a sub-agent with a different model makes the last call."""
     with TrajectoryRecorder(directory / "sub_agent.json", task="Ask a helper") as recorder:
         with recorder.step():
             call(recorder, asked("plan", model="large-1"), said("I ask a helper."))
@@ -63,14 +63,14 @@ def at_temperature(directory: Path, temperature: float) -> Path:
 
 
 def forked(parent: Path) -> Path:
-    """Fork a run from its second step, with another answer."""
+    """Fork a run from its second step, with a different answer."""
     with fork(parent, at_step=1, answer=json.loads(said("I need no helper.").body)) as branch, branch.recorder.step():
         call(branch, asked("plan", model="large-1"), said(""))
     return branch.recorder.trajectory_path
 
 
 def given_up(directory: Path) -> Path:
-    """Record a run without success, whose second of three steps fails, with a model that has a price."""
+    """Record a run without success with a priced model. The second of its three steps fails."""
     with TrajectoryRecorder(directory / "given_up.json", task="Find the word") as recorder:
         for word in ("one", "two"):
             body = asked(f"find {word}", model="gpt-4o")
@@ -92,7 +92,7 @@ def replayed(source: Path) -> Path:
 
 
 def find(word: str) -> str:
-    """Return where a word is; one word is nowhere."""
+    """Return where a word is in the text. One word is nowhere."""
     if word == "two":
         raise LookupError(word)
     return f"{word} is on page 1"
