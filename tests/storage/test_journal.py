@@ -113,9 +113,27 @@ def test_a_record_after_half_a_record_in_one_line_is_read() -> None:
 
 def test_any_number_of_records_in_one_line_are_read() -> None:
     """If every newline is lost, no record is lost."""
-    lines = [line(seq, "note", {}) for seq in range(1, 2001)]
+    welded = b"".join(line(seq, "note", {}).rstrip(b"\n") for seq in range(1, 2001))
 
-    assert [record.seq for record in records(b"".join(line.rstrip(b"\n") for line in lines))] == list(range(1, 2001))
+    assert [record.seq for record in records(welded)] == list(range(1, 2001))
+    assert damages(welded) == []
+
+
+def test_bytes_between_two_records_of_one_line_are_a_bad_line() -> None:
+    """The bad line has the bytes between the records, and no byte of a record."""
+    first, second = line(1, "note", {}).rstrip(b"\n"), line(2, "note", {})
+    bad = list(read(first + b"\0\0\0" + second))[1]
+
+    assert bad == BadLine(len(first), 3, "not a record, or its CRC does not match", torn=False)
+
+
+def test_a_record_with_beginnings_of_records_in_its_data_is_found_in_a_damaged_line() -> None:
+    """At most eight beginnings of records are tried for one end: the record's own, and seven in its data."""
+    quoted = ",".join(['{"seq":1,"time":"","kind":""}'] * 7)
+    text = f'{{"seq":1,"time":"{TIME}","kind":"note","data":{{"quoted":[{quoted}]}}'.encode()
+    broken = b'\0%s,"crc":"%08x"}\n' % (text, crc32(text))
+
+    assert [(record.seq, len(record.data["quoted"])) for record in records(broken)] == [(1, 7)]
 
 
 INNER = line(1, "finalize", {}).rstrip(b"\n")
