@@ -47,3 +47,12 @@ def test_too_deep_nesting_is_not_a_record() -> None:
     found = [(len(records(line)), len(damages(line))) for line in map(whole_line, [*nested, quoted])]
 
     assert found == [(1, 0), (0, 1), (1, 0)]
+
+
+@pytest.mark.parametrize("members", [b'"kind":7,"data":{}', b'"kind":"note","data":[]', b'"kind":"note"'])
+def test_a_line_without_a_kind_and_an_object_as_data_is_no_record(members: bytes) -> None:
+    """A right CRC is not enough: the kind is a string, and the data is an object."""
+    text = b'{"seq":1,"time":"t",' + members
+    line = b'%s,"crc":"%08x"}\n' % (text, crc32(text))
+
+    assert (len(records(line)), len(damages(line))) == (0, 1)
