@@ -158,7 +158,7 @@ class OtlpSender:
         )
 
     def send(self, spans: Sequence[Span]) -> bool:
-        """Send spans in one request, within the time limit. Return whether they were accepted."""
+        """Send spans in one request, within the time limit. Return whether the endpoint accepted the spans."""
         context = self._context
         key = getattr(context, "_SUPPRESS_INSTRUMENTATION_KEY", "suppress_instrumentation")
         token = context.attach(context.set_value(key, True))  # so that the request itself is not traced

@@ -133,7 +133,7 @@ def load_own(source: _BoundedFile) -> Trajectory:
 
 
 def _imported(trajectory: Trajectory, format_name: str, path: Path) -> Trajectory:
-    """Return a run of another tool with its origin and metrics, as `import` writes them."""
+    """Return a run of another tool with its origin and metrics, as `trace-recorder import` writes them."""
     formats = import_module("trace_recorder.imports.foreign.formats")
     identity = trajectory.trajectory_id or path.name.partition(".")[0]
     origin = {"format": format_name, "id": identity, "file": formats.masked_name(path.name)}

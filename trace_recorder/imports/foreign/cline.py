@@ -287,7 +287,7 @@ def _times(answers: list[Members], screen: ShownTask) -> list[int]:
 def _next_answered(
     history: AgentHistory, pairs: Iterator[tuple[ShownRequest | None, int | None]]
 ) -> ShownRequest | None:
-    """Return the request of the next answer, and add the requests before it that had no answer."""
+    """Return the request of the next answer. Add a failed call for each earlier request that had no answer."""
     for request, position in pairs:
         if position is not None:
             return request

@@ -198,7 +198,7 @@ def as_bytes(text: str) -> bytes:
 
 
 def from_base64(text: str) -> bytes | None:
-    """Decode a base64 text; return None if it is not base64."""
+    """Decode a base64 text. Return None if the text is not base64."""
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):

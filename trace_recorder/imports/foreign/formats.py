@@ -57,7 +57,10 @@ __all__ = ("IMPORTED_FROM", "Source", "format_of", "journal_lines", "read_runs")
 
 
 def format_of(source: Source) -> str | None:
-    """Return the name of a file's format, or None if it is unknown. Raises OSError and TrajectoryFormatError."""
+    """Return the name of a file's format, or None if the format is unknown.
+
+    Raises OSError and TrajectoryFormatError.
+    """
     formats = IMPORT_FORMATS.items()
     return next(
         (name for name, record in formats if try_call(partial(record.recognizes, source), _not_recognized)), None

@@ -29,7 +29,7 @@ _READ = {
 
 
 def recognizes(source: Source) -> bool:
-    """Return whether the first line, or the first element of the document, is a payload of LiteLLM."""
+    """Return whether the first line, the document, or the document's first element is a payload of LiteLLM."""
     document = source.document
     first = [line.value for line in source.first_lines[:1]]
     return any(as_dict(value).keys() >= _SIGNS for value in [*first, document, *as_list(document)[:1]])

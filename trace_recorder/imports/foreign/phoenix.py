@@ -25,7 +25,7 @@ _KIND = "openinference.span.kind"
 
 
 def recognizes(source: Source) -> bool:
-    """Return whether the first line, or the first element of the document, is a span of Phoenix."""
+    """Return whether one of the first lines, or the first element of a list in the document, is a span of Phoenix."""
     return any(_is_span(line.value) for line in source.first_lines) or any(
         _is_span(listed[0]) for listed in _lists(source.document)
     )

@@ -237,7 +237,7 @@ class _PiSessionReader:
 
 
 def _answer_of(blocks: list[Payload]) -> Message | None:
-    """Return blocks as a message of the assistant, or None if they have no content."""
+    """Return blocks as a message of the assistant, or None if the blocks have no content."""
     messages = anthropic_messages.read_message({"role": "assistant", "content": blocks})
     return messages[-1] if messages else None
 

@@ -284,7 +284,7 @@ class Source:
 
 
 def _read_whole(file: BinaryIO, limit: int) -> bytes | None:
-    """Return all bytes of a file, or None if there are more than `limit`."""
+    """Return all bytes of a file, or None if the file has more than `limit` bytes."""
     parts: list[bytes] = []
     while part := file.read(_CHUNK_BYTES):
         limit -= len(part)

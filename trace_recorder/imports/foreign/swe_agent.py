@@ -58,7 +58,7 @@ def _is_run(document: Members) -> bool:
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
-    """Yield the run of a file, or a run for each attempt in it."""
+    """Yield the run of a file, or a run for each attempt in the file."""
     document = as_dict(source.document)
     name = source.path.name.removesuffix(".json").removesuffix(".traj")
     attempts = as_list(document.get("attempts"))

@@ -78,7 +78,7 @@ class _StoredMessages:
                 self.tools.setdefault(row.get("turn_id"), []).append(tools[row["tool_id"]])
 
     def messages(self, identity: str) -> list[Members]:
-        """Return a stored message as one message, or as a message for each tool result in it."""
+        """Return a stored message as a message for each of its tool results, and a message with its other parts."""
         parts = [self._part(row) for row in self.parts.get(identity, [])]
         others = [part for part in parts if part.get("type") != "tool_result"]
         results = [result_message(part, self._attachments(part)) for part in parts if part.get("type") == "tool_result"]

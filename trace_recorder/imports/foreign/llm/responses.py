@@ -220,7 +220,7 @@ class _ResponseRows:
 
 
 def attachment(database: Database, identity: Payload) -> Members | None:
-    """Return an attachment, with its content as a data URI."""
+    """Return an attachment with its content as a data URI, or None if the database does not have the attachment."""
     row = (
         next(database.rows("attachments", "where id = ?", identity, blobs=True), None)
         if isinstance(identity, str)

@@ -188,7 +188,7 @@ class SpanReading:
     """Whether the span is the end of a call that another span began."""
 
     def take_answer(self, answer: LLMResponse | None) -> None:
-        """Set the response, and with it the finish reason, the id and the model that it states."""
+        """Set the response, and the finish reason, the id and the model that the response states."""
         self.response = answer
         if answer is not None:
             self.finish_reason, self.response_id, self.response_model = answer.finish_reason, answer.id, answer.model

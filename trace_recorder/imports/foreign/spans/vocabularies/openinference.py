@@ -215,7 +215,7 @@ def _usage(span: ForeignSpan) -> Usage | None:
 
 
 def first_token(span: ForeignSpan) -> str | None:
-    """Return the time of a stream's first token, if an event states it."""
+    """Return the time of a stream's first token, or None if no event states the time."""
     for position, event in enumerate(span.events):
         if event.name == FIRST_TOKEN:
             return span.take_event(position).time or None
