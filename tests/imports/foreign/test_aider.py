@@ -91,7 +91,7 @@ def test_a_file_without_messages_is_one_run_with_a_gap(tmp_path: Path) -> None:
     path = tmp_path / "history.md"
     path.write_text("\n# aider chat started at 2026-01-01 10:00:00\n\n> Aider v0.86.2  \n" * 3)
     [run] = loaded(path)
-    assert [gap.why for gap in run.gaps] == ["none was found in this file, read as aider"]
+    assert [gap.why for gap in run.gaps] == ["the file, read as aider, has no calls and no messages"]
 
 
 def test_a_chat_with_an_unreadable_line_is_a_run_with_a_gap(tmp_path: Path) -> None:

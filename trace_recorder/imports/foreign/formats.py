@@ -93,7 +93,9 @@ def read_runs(source: Source) -> Iterator[ForeignRun]:
         run.source.setdefault("file", masked_name(source.path.name))
         if not _has_content(run):
             run.events.append(
-                Missing(what="every call and message", why=f"none was found in this file, read as {format_name}")
+                Missing(
+                    what="every call and message", why=f"the file, read as {format_name}, has no calls and no messages"
+                )
             )
         yield run
 

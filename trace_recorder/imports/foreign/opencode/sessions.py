@@ -359,7 +359,7 @@ def _run(session: StoredSession, source: Source) -> ForeignRun:
 
 
 def _events(session: StoredSession, main: SessionReader, missing: list[Missing]) -> Iterator[list[Event]]:
-    """Yield the events of the session's own agent, and of each sub-agent that it started, directly or through other sub-agents."""
+    """Yield the events of the session's own agent, and of the sub-agents that were started in it, at any depth."""
     known, unread = {as_text(session.members.get("id"))}, [(session, main)]
     while unread:
         current, reader = unread.pop()
