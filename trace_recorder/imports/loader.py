@@ -301,7 +301,7 @@ class Runs(Iterator[Trajectory]):
         raise StopIteration
 
     def _readable(self, path: Path) -> Iterator[Trajectory]:
-        """Yield the selected runs of a file. If one of them cannot be read, note the failure and stop."""
+        """Yield the selected runs of a file. If a run cannot be read, note the failure and stop."""
         runs = (run for run in load_each(path) if self.select is None or self.select(run))
         while (run := try_call(partial(next, runs, None), partial(self.failures.__setitem__, path))) is not None:
             yield run

@@ -61,7 +61,10 @@ def kept_in(extra: Mapping[str, Payload]) -> dict[str, Payload]:
 
 
 def as_kept(members: Mapping[str, Payload]) -> dict[str, Payload]:
-    """Return the members as an object under `EXTRA_KEY`, for an `extra`. Return {} if there are no members."""
+    """Return an object in which `EXTRA_KEY` has the members, to be joined with an `extra`.
+
+    Return {} if there are no members.
+    """
     return {EXTRA_KEY: dict(members)} if members else {}
 
 

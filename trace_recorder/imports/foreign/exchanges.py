@@ -37,7 +37,8 @@ _Key = tuple[str, int, int]
 class ExchangeRecords:
     """A maker of the records of one run's exchanges.
 
-    `numbers` has the numbers of the next list element ("n") and large string ("s").
+    `numbers` has the number that the next list element gets ("n"), and the number that the next large string gets
+    ("s").
     """
 
     def __init__(self, numbers: dict[str, int]) -> None:

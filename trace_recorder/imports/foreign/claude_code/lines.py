@@ -4,10 +4,10 @@ There are four forms: a session's own file, the export of the web page (`{"logli
 SDK exchanges with the program (`{"messages": [{"direction", "message"}]}`), and the same messages as lines
 (`--output-format stream-json`).
 
-An answer is several lines with the same `message.id`. Results of its tools may be between them. Each line repeats the
-usage, but only the last line has all counts. Lines of `stream-json` are written before an answer has ended, so their
-`output_tokens` are only the count in the first event of the answer's stream. `--include-partial-messages` adds the
-events of the stream, and the last event states the whole usage.
+An answer is several lines with the same `message.id`. Results of the answer's tools may be between these lines. Each
+line repeats the usage, but only the last line has all counts. Lines of `stream-json` are written before an answer has
+ended, so their `output_tokens` are only the count in the first event of the answer's stream.
+`--include-partial-messages` adds the events of the stream, and the last event states the whole usage.
 
 A line `api-request-shape` has the system blocks and the tools of requests, under a hash. A line `api-request-blob` has
 one message as it was sent. A line `api-request` has the rest of a request: its time, its parameters, and its messages.

@@ -102,7 +102,7 @@ def _linked(nodes: list[Node]) -> list[Node]:
 
 
 def _add_below(tops: Iterable[Node], children: dict[str, list[Node]], linked: dict[int, Node]) -> None:
-    """Add nodes and all nodes below them to `linked`."""
+    """Add the nodes `tops`, and all nodes below them, to `linked`."""
     waiting = deque(tops)
     while waiting:
         node = waiting.popleft()
