@@ -21,7 +21,7 @@ from tests.provider import CHAT_STREAM, SILENCE, UNANSWERED, chat_chunk, serving
 from tests.seams.callers import LIBRARIES, Aiohttp, Library, body_of
 from tests.seams.test_seams import ANSWERS, PATH
 from trace_recorder import TrajectoryRecorder, load, wrap
-from trace_recorder.capture.method_seams import bound_here
+from trace_recorder.capture.method_seams import current_interception
 from trace_recorder.capture.seam import request_in_progress
 from trace_recorder.derive.validate import validate
 
@@ -115,7 +115,7 @@ def test_no_exception_of_a_handler_is_swallowed(tmp_path: Path, kind: type[Libra
         places = [place for place in sorted(places_of(act)) if place[0].removesuffix(".py").endswith(SEAMS)]
         swallowed = [place for place in places if swallows(place)]
         # Otherwise calls of other clients would be lost.
-        assert (bound_here.get(), request_in_progress.get()) == (None, None)
+        assert (current_interception.get(), request_in_progress.get()) == (None, None)
         act()
         library.close(client)
     last = load(path).llm_interactions[-1]

@@ -24,7 +24,7 @@ from weakref import WeakSet
 from trace_recorder.capture import aiohttp_sessions, urllib3_pools
 from trace_recorder.capture.seam import Binding, guard
 
-Around = Callable[[str, Any], Any]
+Middleware = Callable[[str, Any], Any]
 """A function that takes a library's name and the library's method that sends requests.
 
 It returns a method to call instead, which may answer the request itself.
@@ -32,22 +32,22 @@ It returns a method to call instead, which may answer the request itself.
 
 
 @dataclass(slots=True)
-class Bound:
+class Interception:
     """The recorder for the requests of one client, or of the whole process, and the functions that may answer them.
 
-    Each of `arounds` wraps the library's method, and may answer a request itself, as a replay does. The last of
-    `arounds` is the outermost, and the recording is around all of them.
+    Each of `middlewares` wraps the library's method, and may answer a request itself, as a replay does. The last of
+    `middlewares` is the outermost, and the recording is around all of them.
     """
 
     binding: Binding | None = None
-    arounds: list[Around] = field(default_factory=list)
+    middlewares: list[Middleware] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return self.binding is not None or bool(self.arounds)
+        return self.binding is not None or bool(self.middlewares)
 
 
-bound_here: ContextVar[Bound | None] = ContextVar("trace_recorder_bound", default=None)
-"""The `Bound` of the client that is sending a request in this context."""
+current_interception: ContextVar[Interception | None] = ContextVar("trace_recorder_interception", default=None)
+"""The `Interception` of the client that is sending a request in this context."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ SEAMS = {
 LIBRARIES = tuple(SEAMS)
 
 
-def recording(binding: Binding) -> Around:
+def recording(binding: Binding) -> Middleware:
     """Return a function that takes a library's method, and returns a method that also records to `binding`."""
     return lambda library, method: partial(SEAMS[library].send, method, binding)
 
@@ -90,7 +90,7 @@ class MethodPatch:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._process = Bound()
+        self._process = Interception()
         self._wrapped: WeakSet[Any] = WeakSet()
         self._restore: dict[str, Callable[[], None]] = {}
         self._import_hook = ImportHook(LIBRARIES, self._patch_imported)
@@ -105,13 +105,13 @@ class MethodPatch:
         self._process.binding = None
         self._restore_unneeded()
 
-    def add(self, around: Around) -> Callable[[], None]:
+    def add(self, middleware: Middleware) -> Callable[[], None]:
         """Let `around` answer the requests of all clients of the process. Return a function that undoes the change."""
         self._patch_all()
-        self._process.arounds.append(around)
+        self._process.middlewares.append(middleware)
 
         def undo() -> None:
-            self._process.arounds.remove(around)
+            self._process.middlewares.remove(middleware)
             self._restore_unneeded()
 
         return undo
@@ -170,10 +170,10 @@ class MethodPatch:
     def _replacement(self, seam: Seam, original: Any) -> Any:
         @wraps(original)
         def send(owner: Any, *arguments: Any, **keywords: Any) -> Any:
-            here = bound_here.get()
+            here = current_interception.get()
             method = original
-            for around in (*self._process.arounds, *(here.arounds if here else ())):
-                method = around(seam.library, method)
+            for middleware in (*self._process.middlewares, *(here.middlewares if here else ())):
+                method = middleware(seam.library, method)
             binding = (here and here.binding) or self._process.binding
             if binding is None:
                 return method(owner, *arguments, **keywords)

@@ -1,9 +1,9 @@
 """Wraps clients of aiohttp, urllib3, requests, boto3, aiobotocore and google-genai by replacing one method of each.
 
 All requests of each of these clients go through one method. While the client is bound to a recorder or a replay, a
-replacement of this method sets the context variable `bound_here` during each call. Its value, a `Bound`, has the
-client's recorder and replays. The seam of the HTTP library that sends the request reads the variable
-(`method_seams.py`). `sdk_clients.py` binds the transports of httpx.
+replacement of this method sets the context variable `current_interception` during each call. Its value, an
+`Interception`, has the client's recorder and replays. The seam of the HTTP library that sends the request reads the
+variable (`method_seams.py`). `sdk_clients.py` binds the transports of httpx.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from inspect import iscoroutinefunction, signature
 from typing import Any
 from weakref import ref
 
-from trace_recorder.capture.method_seams import Around, Bound, bound_here, method_patch
+from trace_recorder.capture.method_seams import Interception, Middleware, current_interception, method_patch
 from trace_recorder.capture.seam import Binding
 from trace_recorder.errors import UnsupportedClientError
 
@@ -44,7 +44,7 @@ def uses_google_auth(google: object) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Funnel:
+class RequestMethod:
     """A method through which all requests of a client go, and the library whose seam they reach.
 
     `is_used` says whether a client uses the method.
@@ -55,16 +55,16 @@ class Funnel:
     is_used: Callable[[object], bool] = _always
 
 
-FUNNELS = {
-    ("aiohttp", "ClientSession"): (Funnel("aiohttp", "_request"),),
-    ("urllib3", "PoolManager"): (Funnel("urllib3", "urlopen"),),
-    ("urllib3", "HTTPConnectionPool"): (Funnel("urllib3", "urlopen"),),
-    ("requests", "Session"): (Funnel("urllib3", "send"),),
-    ("botocore", "URLLib3Session"): (Funnel("urllib3", "send"),),
-    ("aiobotocore", "AIOHTTPSession"): (Funnel("aiohttp", "send"),),
+REQUEST_METHODS = {
+    ("aiohttp", "ClientSession"): (RequestMethod("aiohttp", "_request"),),
+    ("urllib3", "PoolManager"): (RequestMethod("urllib3", "urlopen"),),
+    ("urllib3", "HTTPConnectionPool"): (RequestMethod("urllib3", "urlopen"),),
+    ("requests", "Session"): (RequestMethod("urllib3", "send"),),
+    ("botocore", "URLLib3Session"): (RequestMethod("urllib3", "send"),),
+    ("aiobotocore", "AIOHTTPSession"): (RequestMethod("aiohttp", "send"),),
     ("google", "BaseApiClient"): (
-        Funnel("aiohttp", "_async_request", uses_aiohttp),
-        Funnel("urllib3", "_request", uses_google_auth),
+        RequestMethod("aiohttp", "_async_request", uses_aiohttp),
+        RequestMethod("urllib3", "_request", uses_google_auth),
     ),
 }
 """The methods through which a client's requests go, by the library and the name of the client's class."""
@@ -83,12 +83,13 @@ class MethodSlot:
 
     def binding(self) -> Binding | None:
         """Return the binding of the client, or None if it is not recorded."""
-        return bound.binding if (bound := self.bound()) else None
+        return interception.binding if (interception := self.interception()) else None
 
-    def bound(self) -> Bound | None:
-        """Return the client's `Bound`, or None if its calls are neither recorded nor answered by a replay."""
-        bound: Bound | None = getattr(vars(self.client).get(self.method), "trace_recorder_bound", None)
-        return bound
+    def interception(self) -> Interception | None:
+        """Return the client's `Interception`, or None if its calls are neither recorded nor answered by a replay."""
+        bound = vars(self.client).get(self.method)
+        interception: Interception | None = getattr(bound, "trace_recorder_interception", None)
+        return interception
 
     def check(self) -> None:
         """Raise UnsupportedClientError for a version of the library that is not supported."""
@@ -104,33 +105,33 @@ class MethodSlot:
 
     def restore(self) -> None:
         """Stop recording the client. Restore its method unless a replay answers its calls."""
-        bound = self.bound()
-        if bound is not None:
-            bound.binding = None
-            self._restore_unneeded(bound)
+        interception = self.interception()
+        if interception is not None:
+            interception.binding = None
+            self._restore_unneeded(interception)
 
-    def answer(self, around: Around) -> Callable[[], None]:
-        """Let `around` answer the calls of the client. Return a function that undoes the change."""
-        bound = self._bind()
-        bound.arounds.append(around)
+    def answer(self, middleware: Middleware) -> Callable[[], None]:
+        """Let `middleware` answer the calls of the client. Return a function that undoes the change."""
+        interception = self._bind()
+        interception.middlewares.append(middleware)
 
         def undo() -> None:
-            bound.arounds.remove(around)
-            self._restore_unneeded(bound)
+            interception.middlewares.remove(middleware)
+            self._restore_unneeded(interception)
 
         return undo
 
-    def _bind(self) -> Bound:
+    def _bind(self) -> Interception:
         method_patch.patch(import_module(self.library))
         method_patch.keep_for(self.client)
-        bound = self.bound()
-        if bound is None:
-            members, bound = vars(self.client), Bound()
-            members[self.method] = _bound_method(self.client, self.method, bound, members.get(self.method))
-        return bound
+        interception = self.interception()
+        if interception is None:
+            members, interception = vars(self.client), Interception()
+            members[self.method] = _bound_method(self.client, self.method, interception, members.get(self.method))
+        return interception
 
-    def _restore_unneeded(self, bound: Bound) -> None:
-        if not bound and self.bound() is bound:
+    def _restore_unneeded(self, interception: Interception) -> None:
+        if not interception and self.interception() is interception:
             members = vars(self.client)
             original = members.pop(self.method).trace_recorder_original
             if original is not None:
@@ -146,19 +147,19 @@ def method_slots(client: object) -> Iterator[MethodSlot]:
         getattr(getattr(client, "_endpoint", None), "http_session", None) if aws else None,
         getattr(client, "_api_client", None),
     ):
-        for funnel in _funnels(owner):
-            slot = MethodSlot(owner, funnel.method, funnel.library)
-            if slot.bound() is not None or funnel.is_used(owner):
+        for request_method in _request_methods(owner):
+            slot = MethodSlot(owner, request_method.method, request_method.library)
+            if slot.interception() is not None or request_method.is_used(owner):
                 yield slot
 
 
-def _funnels(owner: object) -> tuple[Funnel, ...]:
+def _request_methods(owner: object) -> tuple[RequestMethod, ...]:
     names = ((kind.__module__.partition(".")[0], kind.__name__) for kind in type(owner).__mro__)
-    return next((FUNNELS[name] for name in names if name in FUNNELS), ())
+    return next((REQUEST_METHODS[name] for name in names if name in REQUEST_METHODS), ())
 
 
-def _bound_method(client: object, method: str, here: Bound, original: Any) -> Any:
-    """Return a function that sets `bound_here` to `here`, calls the client's method, and restores `bound_here`.
+def _bound_method(client: object, method: str, interception: Interception, original: Any) -> Any:
+    """Return a function that calls the client's method with `current_interception` set to `interception`.
 
     `original` is the client's own attribute of that name, or None.
     """
@@ -170,25 +171,29 @@ def _bound_method(client: object, method: str, here: Bound, original: Any) -> An
         return getattr(type(owner()), method)(owner(), *arguments, **keywords)
 
     def send(*arguments: Any, **keywords: Any) -> Any:
-        before = bound_here.get()
+        before = current_interception.get()
         try:
-            bound_here.set(here)  # inside the `try`, so that it is undone if a signal handler then raises
+            current_interception.set(
+                interception
+            )  # inside the `try`, because a signal handler may raise right after it
             return call(*arguments, **keywords)
         finally:
-            bound_here.set(before)
+            current_interception.set(before)
 
     async def send_async(*arguments: Any, **keywords: Any) -> Any:
-        before = bound_here.get()
+        before = current_interception.get()
         try:
-            bound_here.set(here)  # inside the `try`, so that it is undone if a signal handler then raises
+            current_interception.set(
+                interception
+            )  # inside the `try`, because a signal handler may raise right after it
             return await call(*arguments, **keywords)
         finally:
-            bound_here.set(before)  # `reset` fails if a coroutine is closed in another context
+            current_interception.set(before)  # `reset` fails if a coroutine is closed in another context
 
     replaced = getattr(client, method) if original is None else original
     bound: Any = update_wrapper(send_async if iscoroutinefunction(getattr(type(client), method)) else send, replaced)
     del bound.__wrapped__  # this attribute would keep the client alive
     bound.__signature__ = signature(replaced)
-    bound.trace_recorder_bound = here
+    bound.trace_recorder_interception = interception
     bound.trace_recorder_original = original
     return bound

@@ -97,7 +97,7 @@ class ReplayTransports:
         """
         methods, http_clients, owners = ways_out(client)
         for method in methods:
-            self.undo.append(method.answer(self.around))
+            self.undo.append(method.answer(self.middleware))
         for http_client in http_clients:
             for slot in slots_of(http_client):
                 self.put(slot)
@@ -122,7 +122,7 @@ class ReplayTransports:
         self._everywhere.install()
         self._answers_all = True
         self._pauses.skip()
-        self.undo.extend([self._everywhere.remove, method_patch.add(self.around)])
+        self.undo.extend([self._everywhere.remove, method_patch.add(self.middleware)])
 
     def remove(self) -> None:
         """Restore the original transports.
@@ -165,7 +165,7 @@ class ReplayTransports:
             )
         return replaying_class(library, asynchronous=asynchronous)(transport, self._answers)
 
-    def around(self, library: str, method: Any) -> Any:
+    def middleware(self, library: str, method: Any) -> Any:
         """Return a method that answers requests, or sends them by the library's own method."""
         return partial(ANSWERING[library].answered, self._answers, method)
 

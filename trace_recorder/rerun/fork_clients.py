@@ -189,7 +189,7 @@ class ForkTransports(ReplayTransports):
             return transport
         return forking_class(library, asynchronous=asynchronous)(transport, self._fork, self._binding)
 
-    def around(self, library: str, method: Any) -> Any:
+    def middleware(self, library: str, method: Any) -> Any:
         """Return a method that answers requests, or changes them and sends them by the library's own method."""
         answering = ANSWERING[library]
 
