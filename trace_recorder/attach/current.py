@@ -146,7 +146,7 @@ def _active(what: str) -> TrajectoryRecorder | None:
 def _following(what: str) -> TrajectoryRecorder | None:
     """Return the recorder that is active here.
 
-    If there is none, as in a thread without a copy of the context, return the only running recorder, or None.
+    If no recorder is active, as in a thread without a copy of the context, return the only running recorder, or None.
     """
     with guard.protect(f"find the run of {what}"):
         return active() or _only_running(what)

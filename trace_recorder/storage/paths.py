@@ -249,7 +249,7 @@ def _check_path(document: Path) -> None:
 def _is_special_file(path: Path) -> bool:
     """Return whether a path exists and is not a regular file.
 
-    One system call decides, because another process may move the file between two calls.
+    This takes one system call, because another process may move the file between two calls.
     """
     try:
         return not stat.S_ISREG(path.stat().st_mode)

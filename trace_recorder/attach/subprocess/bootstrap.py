@@ -81,8 +81,9 @@ class ProcessRecorder:
     def end(self) -> None:
         """End the run.
 
-        Its status is completed, or, after an uncaught exception, failed or interrupted. In a worker of multiprocessing,
-        the exit code decides too (`note_exit_code`). The exit code of any other process is known only to its parent.
+        Its status is completed, or, after an uncaught exception, failed or interrupted. If there is no uncaught
+        exception in a worker of multiprocessing, the worker's exit code determines the status. The exit code of any
+        other process is known only to its parent.
         """
         with guard.protect("record the end of this process"):
             error = uncaught_exception() or (SystemExit(self._exit_code) if self._exit_code else None)

@@ -1,8 +1,8 @@
 """The request to record an agent.
 
 A command such as `trace-recorder run` passes the request to the agent's processes in an environment variable. The
-variable reaches every descendant process. A process without it records nothing. The first process that asks for its
-file gets the file that the user named.
+variable reaches every descendant process. A process without the variable records nothing. The first process that asks
+for its file gets the file that the user named.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ An element that was written before keeps its number. `RequestItems` gives the ne
 are the same item if their JSON texts have the same bytes. `encoder.py` describes the format.
 
 A list of many ranges may be written relative to a base: an earlier list of the same name that is written in full. A
-part of the base is found even if elements before it were inserted, removed or replaced. The lists that refer to one
-base may have only about as many ranges together as one list in full. After that, the next list is written in full, and
-becomes the base. So n calls whose lists have n ranges each take about n^1.5 ranges instead of n^2.
+part of the base is found even if elements before it were inserted, removed or replaced. All lists that refer to one
+base may have at most about as many ranges as one full list. After that, the next list is written in full, and becomes
+the base. So n calls whose lists have n ranges each take about n^1.5 ranges instead of n^2.
 
 A `ConversationPrefix` is the newest request of a conversation, cut in two: the head, up to the end of its longest list,
 and the tail. If a later request begins with this head and ends with this tail, only the bytes between them are parsed
@@ -346,7 +346,7 @@ class ConversationPrefix:
 def newest_prefixes(newest: ConversationPrefix | None, prefixes: list[ConversationPrefix]) -> list[ConversationPrefix]:
     """Return the prefixes to keep, the newest first.
 
-    Small prefixes are dropped, except the newest, and so are the oldest beyond the limits.
+    Drop small prefixes that are not the newest, and the oldest prefixes beyond the limits.
     """
     others = [other for other in prefixes if other is not newest and other.size >= MIN_CACHED_BYTES]
     others = others[: MAX_PREFIXES - 1]

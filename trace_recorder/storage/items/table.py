@@ -205,7 +205,7 @@ class JournalFile:
     """A journal that is open for reading. The journal stays readable if its file is renamed or removed.
 
     The user of this object calls `close`. There is no `__del__`, because Python drops an exception that a signal
-    handler raises there.
+    handler raises in a destructor.
     """
 
     def __init__(self, path: Path) -> None:

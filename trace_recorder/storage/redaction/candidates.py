@@ -261,7 +261,7 @@ class Beginnings:
         self._tables = tuple(map(bytes, tables))
 
     def positions(self, data: bytes) -> list[int]:
-        """Return the positions in the bytes of a text at which three of these letters stand, in order."""
+        """Return the positions in the bytes of a text at which the first three letters of such a word are, in order."""
         first, second, third = self._tables
         from_bytes = int.from_bytes
         positions: list[int] = []

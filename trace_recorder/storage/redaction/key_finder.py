@@ -1,12 +1,12 @@
 """Finds keys and tokens by their form, such as `sk-ant-…`.
 
-Every secret of a form contains the same fixed text, such as `sk-ant-`, or follows it. This text is the literal of the
-form. The pattern of a form is tried only where a text has the literal of that form. One regular expression finds the
-literals of all forms. It finds some literals by a rare character, and compares the rest of the literal after it. It
-finds the others by their last hyphen, underscore or dot (`_MARKS`), and compares the characters before this mark. So a
-further form costs next to nothing in texts without its literal. Invariant: each position of a text costs a bounded
-number of steps. In a hostile text, literals may be too close to each other (`Density`). A part of the text is then
-masked as one secret, with all keys in it.
+The literal of a form is a fixed text, such as `sk-ant-`. Every secret of the form contains this text, or follows it.
+The pattern of a form is tried only where a text has the literal of that form. One regular expression finds the literals
+of all forms. It finds some literals by a rare character, and compares the rest of the literal after it. It finds the
+others by their last hyphen, underscore or dot (`_MARKS`), and compares the characters before this mark. So a further
+form costs next to nothing in texts without its literal. Invariant: each position of a text costs a bounded number of
+steps. In a hostile text, literals may be too close to each other (`Density`). A part of the text is then masked as one
+secret, with all keys in it.
 """
 
 from __future__ import annotations
@@ -266,8 +266,8 @@ def _before(mark: str, heads: Iterable[str]) -> str:
 def _any_before(heads: Sequence[str], tail: str) -> str:
     """Return a pattern that matches after one of the texts `heads`.
 
-    All of them end with `tail`. The pattern compares their letters backwards, one by one. The pattern does not match
-    inside a word.
+    All texts in `heads` end with `tail`. The pattern compares their letters backwards, one by one. The pattern does not
+    match inside a word.
     """
     by_letter: dict[str, list[str]] = defaultdict(list)
     for head in heads:

@@ -130,7 +130,7 @@ def _spans_of(text: str, spelled: str, *, anywhere: bool) -> Iterator[tuple[int,
 
 
 def _is_apart(text: str, start: int, end: int) -> bool:
-    """Return whether the part of a text from `start` to `end` stands alone: it is not inside a longer word."""
+    """Return whether the part of a text from `start` to `end` is not inside a longer word."""
     if text[end - 1].isalnum() and text[end : end + 1].isalnum():
         return False
     if not text[start].isalnum() or not text[start - 1 : start].isalnum() or start == 0:

@@ -256,9 +256,9 @@ def _is_secret(
 
 
 def _notation(before: str, begin: int, match: re.Match[str], name: str) -> Notation | None:
-    """Return how the value after a name is written.
+    """Return how the value after a name is written, judged by the text before the name.
 
-    The text before the name decides. Return None if no value follows.
+    Return None if no value follows.
     """
     if match[_BLANK]:
         return _behind_blank(before, name, match[_BLANK])

@@ -263,7 +263,7 @@ def _has_piece(line: str) -> bool:
 def _is_of_arguments(path: StringPath) -> bool:
     """Return whether the text at a path is the arguments of a tool.
 
-    The name of the member, or the type of the event, decides.
+    This is known from the name of the member, or from the type of the event.
     """
     members = [part for part in path if isinstance(part, tuple)]
     return path[-1] in ARGUMENTS or any(name == "type" and "arguments" in value for name, value in members)
