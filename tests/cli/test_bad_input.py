@@ -258,8 +258,8 @@ def test_load_refuses_a_directory(path: str, place: Path) -> None:
     ("name", "what"),
     [
         ("empty.json", "it is empty"),
-        ("nothing.jsonl", "it has no whole record"),
-        ("nuls.jsonl", "it has no whole record"),
+        ("nothing.jsonl", "it has no complete record"),
+        ("nuls.jsonl", "it has no complete record"),
     ],
 )
 def test_an_empty_file_is_an_error(name: str, what: str, place: Path) -> None:

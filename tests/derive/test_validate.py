@@ -125,7 +125,7 @@ def test_no_prefix_of_a_journal_has_errors(cut: int, tmp_path_factory: pytest.Te
     whole = path.read_bytes()
     path.write_bytes(whole[:cut])
 
-    nothing = [("journal", "it has no whole record")]
+    nothing = [("journal", "it has no complete record")]
     assert errors(validate(path)) == ([] if cut > whole.index(b"\n") else nothing)
 
 
@@ -229,8 +229,8 @@ def cut_elsewhere(record: dict[str, Payload]) -> None:
 CHANGES = [
     (without(5, 6), "record 7 (llm_request)", "missing before it: records 5 to 6"),
     (without(3), "record 4 (llm_response)", "missing before it: record 3"),
-    (renumbered, "record 6 (llm_request)", "it comes after record 6"),
-    (led_astray, "record 7 (llm_request)", "it refers to other items than its writer used"),
+    (renumbered, "record 6 (llm_request)", "its number is not greater than 6, the number of the record before it"),
+    (led_astray, "record 7 (llm_request)", "it refers to wrong items: the check values of its lists differ"),
     (retold, "record 9 (llm_response)", f"the assembled response {DIFFERS}"),
     (garbled, "record 9 (llm_response)", UNPACKED),
     (cut_elsewhere, "record 9 (llm_response)", "the sizes and times of its stream's chunks do not fit the stream"),
@@ -289,7 +289,7 @@ def test_an_empty_journal_is_incomplete(journal: Path) -> None:
     """A process may have been killed before its first record, so the file has no record of the run."""
     journal.write_bytes(b"")
 
-    assert errors(validate(journal)) == [("journal", "it has no whole record")]
+    assert errors(validate(journal)) == [("journal", "it has no complete record")]
 
 
 def test_a_secret_over_several_events_may_be_masked_only_in_the_assembly(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def _refusal_of(lines: Sequence[Record | BadLine], records: Sequence[Record]) ->
     if not records and any(not line.torn for line in lines if isinstance(line, BadLine)):
         return Finding("error", "journal", "no line is a record of this package")
     if not records:
-        return Finding("error", "journal", "it has no whole record")
+        return Finding("error", "journal", "it has no complete record")
     version = records[0].data.get("version") if records else None
     if isinstance(version, int) and version > VERSION:
         return Finding(
@@ -162,7 +162,9 @@ def _check_sequence(records: Iterable[Record]) -> Iterator[Finding]:
     last = 0
     for record in records:
         if record.seq <= last:
-            yield Finding("error", _place_of(record), f"it comes after record {last}")
+            yield Finding(
+                "error", _place_of(record), f"its number is not greater than {last}, the number of the record before it"
+            )
         elif record.seq > last + 1:
             missing = f"record {last + 1}" if record.seq == last + 2 else f"records {last + 1} to {record.seq - 1}"
             yield Finding("error", _place_of(record), f"missing before it: {missing}")
@@ -184,7 +186,7 @@ def _check_items(record: Record, checks: ItemChecks) -> Iterator[Finding]:
         )
         return
     if not meant:
-        yield Finding("error", _place_of(record), "it refers to other items than its writer used")
+        yield Finding("error", _place_of(record), "it refers to wrong items: the check values of its lists differ")
 
 
 def _check_masking(records: Sequence[Record]) -> Iterator[Finding]:

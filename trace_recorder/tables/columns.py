@@ -36,8 +36,10 @@ _OF_RUN = (
     Column("status", "text", "the run's status: running, completed, failed, interrupted or unknown"),
 )
 _SUCCESS = (*_OF_RUN, Column("success", "boolean", "whether the run succeeded, as its caller judged"))
-_STARTED = Column("started_at", "time", "when it began, in UTC; a time without a zone is read as UTC")
-_SECONDS = Column("duration_seconds", "number", "how long it took")
+_STARTED = Column(
+    "started_at", "time", "when the run, call, step or tool call began, in UTC; a time without a zone is read as UTC"
+)
+_SECONDS = Column("duration_seconds", "number", "the duration in seconds")
 _STEP = Column("step_number", "integer", "the number of the agent's step; null outside steps")
 _AGENT = Column("agent", "text", "the agent's name, if the run names its agents")
 _CALL = Column("interaction_id", "text", "the id of the call in its run, such as llm_3")
@@ -47,8 +49,8 @@ _TOOL_CALLS = Column("tool_calls", "integer", "the number of tool calls that the
 _FAILED_TOOLS = Column("failed_tool_calls", "integer", "the number of tool results that report a failure")
 _ERROR = Column("error", "text", "the error, as `type: message` if both are known")
 _TOKENS = (
-    Column("input_tokens", "integer", "the tokens that went in, cached ones included"),
-    Column("output_tokens", "integer", "the tokens that came out, reasoning included"),
+    Column("input_tokens", "integer", "the tokens of the prompts, cached tokens included"),
+    Column("output_tokens", "integer", "the tokens of the answers, reasoning included"),
 )
 _COST = (
     Column("cost", "number", "US dollars, stated by the provider or from a table of prices"),
@@ -56,7 +58,7 @@ _COST = (
 )
 _MODEL = (
     Column("provider", "text", "who served the model"),
-    Column("model", "text", "the model, as the response names it, or else the request"),
+    Column("model", "text", "the model that the response names, or else the model that the request names"),
 )
 _REPLAYED = Column(
     "is_replayed", "boolean", "whether a recording gave the answer of the call, or the result of the tool"
@@ -66,8 +68,8 @@ _CALL_ID = Column("call_id", "text", "the id of the tool call, or of the tool ca
 TABLES: Mapping[TableName, tuple[Column, ...]] = {
     "runs": (
         *(*_SUCCESS, _STARTED, _SECONDS),
-        Column("provider", "text", "the provider that the caller named, or else that of the first call"),
-        Column("model", "text", "the model that the caller named, or else that the first call asked for"),
+        Column("provider", "text", "the provider that the caller named, or else the provider of the first call"),
+        Column("model", "text", "the model that the caller named, or else the model that the first call asked for"),
         Column("steps", "integer", "the number of steps"),
         Column("calls", "integer", "the number of LLM calls that were made"),
         Column("replayed_calls", "integer", "the number of calls that a recording answered"),
@@ -141,11 +143,11 @@ TABLES: Mapping[TableName, tuple[Column, ...]] = {
     "rewards": (
         *_SUCCESS,
         Column("name", "text", "the name of the reward"),
-        Column("value", "number", "its value"),
-        Column("weight", "number", "its weight"),
+        Column("value", "number", "the value of the reward"),
+        Column("weight", "number", "the weight of the reward"),
         _STEP,
-        Column("explanation", "text", "why it was given"),
-        Column("timestamp", "time", "when it was given"),
+        Column("explanation", "text", "why the reward was given"),
+        Column("timestamp", "time", "when the reward was given"),
     ),
     "transcripts": (
         Column("transcript_id", "text", "the id of the run, or else its file"),
@@ -160,7 +162,7 @@ TABLES: Mapping[TableName, tuple[Column, ...]] = {
         Column("success", "boolean", "whether the run succeeded, as its caller judged"),
         Column("message_count", "integer", "the number of messages"),
         Column("total_time", "number", "how many seconds the run took"),
-        Column("total_tokens", "integer", "the tokens that went in and came out"),
+        Column("total_tokens", "integer", "the tokens of the prompts and the answers"),
         _ERROR,
         Column("messages", "json", "the last conversation of the main agent, as Inspect's ChatMessages"),
         Column("task", "text", "the task of the run"),
