@@ -114,7 +114,10 @@ def number_of_value(value: Payload) -> float | None:
 
 
 def seconds_of(timestamp: Payload) -> tuple[float | None, bool]:
-    """Return a timestamp as seconds since 1970, and False if it has no time zone. Such a timestamp is local time."""
+    """Return a timestamp as seconds since 1970.
+
+    The second value is False if the timestamp has no time zone, and is therefore local time.
+    """
     time = parse_time(timestamp)
     if time is None:
         return None, True

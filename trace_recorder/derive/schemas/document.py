@@ -33,8 +33,8 @@ class KeptMessages(Shape):
 class Delta(KeptMessages):
     """A list of messages as a difference to the complete list of an earlier interaction.
 
-    The list has the messages of the earlier interaction `since` that `kept` selects, followed by `messages`. `kept` is
-    how many messages at the start are repeated, or inclusive ranges of positions.
+    The list has the messages that `kept` selects from the earlier interaction `since`, followed by `messages`. `kept`
+    is how many messages at the start are repeated, or inclusive ranges of positions.
     """
 
     messages: list[Message]
@@ -72,7 +72,7 @@ class Request(Shape):
 class Interaction(Shape):
     """One request to a model with its response.
 
-    It has all messages that the model saw, or a delta to an earlier interaction's messages.
+    It has all messages that the model saw, or the difference to an earlier interaction's messages.
     """
 
     value_class = LLMInteraction
