@@ -336,14 +336,14 @@ def test_help_names_the_commands() -> None:
         ["sql", "Query runs with SQL."],
         ["validate", "Check that files are complete and consistent."],
         ["recover", "Rebuild the .json of runs from their journals."],
-        ["export", "Write runs in another format."],
+        ["export", "Write runs in other tools' formats, or send them to a service."],
         ["import", "Convert runs of other tools into runs of this package."],
         ["score", "Score runs, and append the rewards to their journals."],
         ["run", "Run a command, and record the LLM calls of its Python processes."],
         ["proxy", "Record the LLM calls of any program through a proxy."],
-        ["replay", "Run a command whose LLM calls are answered from a run."],
+        ["replay", "Run a command whose LLM calls are answered from a recorded run."],
         ["fork", "Repeat a run up to a call, and send that call and later calls."],
-        ["serve", "Answer LLM calls over HTTP on 127.0.0.1, from a run."],
+        ["serve", "Answer LLM calls over HTTP on 127.0.0.1, from a recorded run."],
     ]
 
 

@@ -150,7 +150,7 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
     engine: EngineName = DEFAULT_ENGINE,
     address: Address = None,
 ) -> None:
-    """Write runs in another format.
+    """Write runs in other tools' formats, or send them to a service.
 
     Contents that the format cannot hold are left out, and counted on stderr. A run that cannot be read is reported and
     skipped; the exit code is then 1.

@@ -173,7 +173,7 @@ def codex_options(url: str) -> list[str]:
 def _serve(targets: Mapping[str, Upstream], url: str, token: str | None) -> None:
     """Print the addresses, and wait for Ctrl-C or SIGTERM, which may come as soon as the first line is printed."""
     with until_stopped():
-        typer.echo(f"recording the calls that pass through {url}, until Ctrl-C")
+        typer.echo(f"recording calls through {url}, until Ctrl-C")
         for name, value in _environment(targets, url).items():
             typer.echo(f"{name}={value}")
         typer.echo(shlex.join(["codex", *codex_options(f"{url}/openai/v1")]))

@@ -104,7 +104,7 @@ def replay(  # noqa: PLR0913, PLR0917 - one argument an option
     allow_live: AllowLive = False,
     loose: Loose = False,
 ) -> None:
-    """Run a command whose LLM calls are answered from a run.
+    """Run a command whose LLM calls are answered from a recorded run.
 
     The command needs neither a key nor a network. Exits as the command did. The exit code is 1 if the command exited
     with 0 but made a call that was not recorded, or left out a recorded call. The differences are printed on stderr at
@@ -288,7 +288,7 @@ def serve(  # noqa: PLR0913, PLR0917 - one argument an option
     match: MatchOption = None,
     loose: Loose = False,
 ) -> None:
-    """Answer LLM calls over HTTP on 127.0.0.1, from a run.
+    """Answer LLM calls over HTTP on 127.0.0.1, from a recorded run.
 
     The command prints the environment variables that direct SDKs to this server. Any key is accepted. Each recorded
     call answers one request. A request that equals no recorded request gets 404, with the differences. The server ends
