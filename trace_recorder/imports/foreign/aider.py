@@ -7,8 +7,8 @@ printed.
 
 `.aider.llm.history` (`--llm-history-file`) has each request with its answer, as text. A line `TO LLM <time>` begins a
 request; a line of dashes begins each of its messages. A line `LLM RESPONSE <time>` begins the answer. Each other line
-begins with the role of its message. The file does not separate sessions, so it is one run. The answer to a failed
-request is empty.
+begins with the role of its message. The file does not separate sessions, so the whole file is one run. The answer to a
+failed request is empty.
 
 Source: `aider/io.py` (`append_chat_history`, `user_input`, `ai_output`, `log_llm_history`), `aider/utils.py`
 (`format_messages`), and `show_usage_report`.

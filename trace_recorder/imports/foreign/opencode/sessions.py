@@ -374,7 +374,7 @@ def _events(session: StoredSession, main: SessionReader, missing: list[Missing])
 def _agent(session: Members, parent: SessionReader) -> ForeignAgent:
     """Return the agent of a session.
 
-    The agent's name is in the call of the tool that started it, or otherwise in the session.
+    The agent's name is in the call of the tool that started the agent, or otherwise in the session.
     """
     identity = as_text(session["id"]) or ""
     name, execution = parent.started.get(identity, (None, None))

@@ -223,7 +223,7 @@ def _response(node: Node) -> Members | None:
         given=None,
     )
     document = whole.to_document()
-    choices = document.pop("choices", None)  # a member of that name would be read as OpenAI's
+    choices = document.pop("choices", None)  # a member `choices` would be read as OpenAI's choices
     return document if choices is None else {**document, "extra": {**document.get("extra", {}), "choices": choices}}
 
 
