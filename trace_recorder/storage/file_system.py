@@ -60,7 +60,10 @@ def sync_directory(directory: Path) -> None:
 
 
 def sync_file(fd: int) -> None:
-    """Write a file, or a directory, to disk. Raises OSError, unless the file system does not support this."""
+    """Flush a file, or a directory, to disk.
+
+    Raises OSError. If the file system does not support `fsync`, this is only logged.
+    """
     try:
         os.fsync(fd)
     except ours(OSError) as error:

@@ -66,8 +66,8 @@ class Record(Struct, frozen=True, gc=False):
 class BadLine:
     """Bytes of a journal that are not a record.
 
-    `offset` and `length` are in bytes, and `why` is the reason for people. `torn` is True if they are at the end of the
-    file, without a newline.
+    `offset` and `length` are in bytes, and `why` is the reason for people. `torn` is True if these bytes are at the end
+    of the file, without a newline.
     """
 
     offset: int

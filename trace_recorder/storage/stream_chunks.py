@@ -122,7 +122,8 @@ def _parse_count(digits: str) -> int:
 
 
 def _encode_times(seconds: Sequence[float]) -> str:
-    moments = accumulate([round(moment * 1000) for moment in seconds], max, initial=0)  # no time before an earlier one
+    # by `max`, no chunk gets a time before that of an earlier chunk
+    moments = accumulate([round(moment * 1000) for moment in seconds], max, initial=0)
     steps = [later - earlier for earlier, later in pairwise(moments)]
     return "".join([_DIGITS[step] if step < _CONTINUATION else _encode_number(step) for step in steps])
 

@@ -30,7 +30,7 @@ _LONG = (
 _REST = r"(?=[A-Za-z0-9_+/=.%-]{12})"
 """The text that must follow a literal with a rare character: twelve characters of a word."""
 _IN_A_WORD = "(?:[A-Za-z][G-Zg-z]|[^\\\\]_)"
-"""Two characters right before a literal that is inside a word, and so does not begin a secret.
+"""Two characters which show, right before a literal, that the literal is inside a word and does not begin a secret.
 
 A letter right before a secret must be the last character of an escape, such as `%2F`. No escape ends with these two
 characters.
@@ -52,9 +52,9 @@ _LONGEST_BEFORE = 1000
 
 
 _HEADS = (5, 4, 3, 2)
-"""A literal is looked up by its last five characters up to its mark.
+"""A literal is looked up by the last five characters up to its mark.
 
-If it has fewer, it is looked up by all of them.
+A shorter literal is looked up by all of its characters.
 """
 Candidate = tuple[int, SecretForm]
 """A form whose pattern must be tried, and the offset in its literal of the character by which the literal is found."""
