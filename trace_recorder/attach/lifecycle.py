@@ -91,8 +91,8 @@ class Lifecycle:
     def begin(self) -> None:
         """Begin a run in a new file.
 
-        If the file cannot be created, no run begins, and TrajectoryPathError is raised if `strict` is set or the path
-        is wrong.
+        If the file cannot be created, no run begins. Raises TrajectoryPathError then, if `strict` is set or the path is
+        wrong.
         """
         self.ended = False
         self._last_step = 0

@@ -27,7 +27,7 @@ from trace_recorder.values.messages import Payload
 TimedBytes = tuple[float, bytes]
 """The time at which a chunk came, and its bytes. The time is in seconds, on some clock or since the request."""
 MAX_EXPANSION = 64
-"""Readers refuse a packed text that expands to more than this many times its size, if it expands to more than 64 MB."""
+"""Readers refuse a packed text that expands to more than 64 MB, and to more than this many times its size."""
 
 _DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _VALUES = {digit: value for value, digit in enumerate(_DIGITS)}

@@ -1,8 +1,8 @@
 """Expands items: returns the JSON that was sent, from the records that `ItemEncoder` wrote.
 
-`encoder.py` describes the records. Nothing in them is trusted. Ranges are checked before they are expanded. If an item
-is missing, because its line is damaged, the calls that use the item cannot be read, but all other calls can.
-`ItemTable.check` tests whether the items of a record are the items that were written for it.
+`encoder.py` describes the records. The content of the records is not trusted. Ranges are checked before they are
+expanded. If an item is missing, because its line is damaged, the calls that use the item cannot be read, but all other
+calls can. `ItemTable.check` tests whether the items of a record are the items that were written for it.
 
 An `ItemTable` keeps all items in memory. A `DiskBackedItems` caches only the newest items, keeps 16 bytes for each
 other item, and reads its value from an open `JournalFile` again.

@@ -67,7 +67,7 @@ def candidate_positions(prepared: PreparedText, find_secrets: FindSecrets) -> li
 
 
 def _escaped(plain: str, letters: bytes, end: int) -> Iterator[tuple[int, str]]:
-    """Yield the words from `end` on that have an escape of a URL. Each comes after the position of its first escape."""
+    """Yield each word from `end` on that has an escape of a URL, as a pair: the position of the first escape, and the word."""
     while (escape := _ESCAPE.search(plain, end)) is not None:
         at = escape.start()
         start = letters.rfind(b" ", end, at)

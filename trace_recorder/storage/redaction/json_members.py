@@ -1,12 +1,12 @@
 r"""Finds secrets in JSON by the name of their member, as in `{"password": "hunter2"}`.
 
-A field's name is not a word in a sentence. So the string under `password`, `client_secret` or `authorization_token` is
-a secret, whatever it looks like, unless it is a placeholder (`is_secret_member`). The same applies to the fields of a
-string that is itself JSON, such as a tool's arguments. It also applies to a part of such a string, as a model streams
-it (`mask_fields`). The headers and the authorization of an MCP server are secrets by the API's definition
-(`mcp_secrets`). If a string is a table of labels, such as a file of translations, its labels are not masked
-(`_is_table_of_labels`). Invariant: a value is masked only where it has such a name. The run does not learn the value,
-because a password may be a word.
+Unlike a word in a sentence, the name of a field says what its string is. So the string under `password`,
+`client_secret` or `authorization_token` is a secret, whatever it looks like, unless it is a placeholder
+(`is_secret_member`). The same applies to the fields of a string that is itself JSON, such as a tool's arguments. It
+also applies to a part of such a string, as a model streams it (`mask_fields`). The headers and the authorization of an
+MCP server are secrets by the API's definition (`mcp_secrets`). If a string is a table of labels, such as a file of
+translations, its labels are not masked (`_is_table_of_labels`). Invariant: a value is masked only where it has such a
+name. The run does not learn the value, because a password may be a word.
 """
 
 from __future__ import annotations

@@ -221,7 +221,7 @@ def _prepare(text: str, *, runs: bool = True) -> tuple[PreparedText, Shortened |
 def _find_secrets(text: str) -> list[int] | None:
     """Return the positions where secrets may begin, except for encoded secrets.
 
-    Return None if there are too many of them.
+    Return None if there are too many such positions.
     """
     possible = PossibleSecrets(text, FORM | NAME)
     return None if possible.has_many else possible.positions()
