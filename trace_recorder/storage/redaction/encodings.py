@@ -67,7 +67,7 @@ def candidate_positions(prepared: PreparedText, find_secrets: FindSecrets) -> li
 
 
 def _escaped(plain: str, letters: bytes, end: int) -> Iterator[tuple[int, str]]:
-    """Yield each word from `end` on that has an escape of a URL, as a pair: the position of the first escape, and the word."""
+    """Yield each word from `end` on that has an escape of a URL, after the position of its first escape."""
     while (escape := _ESCAPE.search(plain, end)) is not None:
         at = escape.start()
         start = letters.rfind(b" ", end, at)
