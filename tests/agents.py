@@ -1,4 +1,4 @@
-"""Agents that know nothing of us, as programs in a directory: started by `trace-recorder run`, and what they leave."""
+"""Unmodified agents as programs in a directory: started by `trace-recorder run`, with the files that they leave."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CALL = """
 
 @dataclass
 class Done:
-    """The end of a command, and its output on the two streams."""
+    """The exit code of a command, and its output on stdout and stderr."""
 
     returncode: int
     stdout: str
@@ -39,11 +39,11 @@ class Done:
 
 
 _RECORDED: dict[str, tuple[dict[str, bytes], list[tuple[str, dict[str, str], bytes]]]] = {}
-"""Of agents that were recorded for a test: the run's two files, and what the server was asked."""
+"""Results of agents that were recorded for a test: the run's two files, and the requests to the server."""
 
 
 class Place:
-    """A directory with agents in it, and the command that runs them."""
+    """A directory with agents, and the command that runs them."""
 
     def __init__(self, path: Path, server: Server, capture: pytest.CaptureFixture[str]) -> None:
         self.path = path
@@ -57,17 +57,17 @@ class Place:
         }
 
     def program(self, *arguments: object, python: str = sys.executable) -> list[str]:
-        """The command line that runs something."""
+        """Return the command line that runs something."""
         code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from trace_recorder.cli import main; main()"
         return [python, "-c", code, "run", *map(str, arguments)]
 
     def agent(self, code: str, name: str = "agent.py") -> list[object]:
-        """Write an agent that can `call()`; return the command that starts it."""
+        """Write an agent that can `call()`, and return the command that starts it."""
         (self.path / name).write_text(textwrap.dedent(CALL) + textwrap.dedent(code))
         return ["--", sys.executable, name]
 
     def run(self, *arguments: object, **environment: str) -> Done:
-        """Run a command of this package to its end in this process. The agent has a process of its own."""
+        """Run a command of this package to its end in this process. The agent has a separate process."""
         return self.command("run", *arguments, **environment)
 
     def command(self, *arguments: object, **environment: str) -> Done:
@@ -81,7 +81,9 @@ class Place:
         return Done(result.exit_code, out, errors + result.stderr)
 
     def record(self, *arguments: object) -> None:
-        """Have run.json and its journal of an agent; it is run once, for all tests that give it the same answers."""
+        """Write run.json and its journal of a recorded agent. The agent runs once for all tests with the same
+        answers.
+        """
         key = repr((arguments, (self.path / "agent.py").read_text(), self._server.answers))
         if key in _RECORDED:
             files, asked = _RECORDED[key]
@@ -96,7 +98,7 @@ class Place:
         _RECORDED[key] = files, [*self._server.requests]
 
     def start(self, *arguments: object) -> subprocess.Popen[str]:
-        """Start a command far from any terminal; wait for the line that says that it is ready."""
+        """Start a command without a terminal, and wait for the line that says that it is ready."""
         streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         program = self.program(*arguments)
         started = subprocess.Popen(
@@ -107,7 +109,7 @@ class Place:
         return started
 
     def files(self) -> list[Path]:
-        """The documents that there are; each is valid."""
+        """Return the documents, after a check that each is valid."""
         found = sorted((self.path / "trajectories").glob("*.json"))
         assert [path for path in found if not validate(path).ok] == []
         return found

@@ -1,4 +1,4 @@
-"""Whether the document of a run says what its journal says."""
+"""Checks that the document of a run equals its journal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trace_recorder.values.messages import Payload
 
 
 def document(recorder: TrajectoryRecorder) -> Payload:
-    """The document that is on the disk."""
+    """Return the document on the disk."""
     return json.loads(recorder.trajectory_path.read_bytes())
 
 
@@ -22,11 +22,11 @@ def agrees(recorder: TrajectoryRecorder) -> bool:
 
 
 def agrees_when_saved(recorder: TrajectoryRecorder) -> bool:
-    """Return whether the document agrees with the whole journal after it was written now."""
+    """Return whether the document, written now, agrees with the whole journal."""
     recorder.save_trajectory()
     return agrees(recorder)
 
 
 def step_numbers(recorder: TrajectoryRecorder) -> list[Payload]:
-    """The numbers of the steps that the document shows."""
+    """Return the numbers of the steps in the document."""
     return [step["step_number"] for step in document(recorder)["agent_steps"]]

@@ -1,6 +1,6 @@
-"""Calls of a chat model through a client that is recorded: the wire that answers them, requests and answers.
+"""Calls of a chat model through a recorded client: the transport that answers them, requests and answers.
 
-`rich_run` records one run that has a record of every kind.
+`rich_run` records a run that has a record of every kind.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CHAT = "https://api.openai.com/v1/chat/completions"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The wire's answer: bytes, whole or in pieces of a size, a status, a media type."""
+    """A transport's answer: bytes, whole or in pieces of a size, a status, a media type."""
 
     body: bytes
     status: int = 200
@@ -28,14 +28,14 @@ class Answer:
     size: int = 0
 
     def pieces(self) -> Iterator[bytes] | None:
-        """The pieces in which the bytes come, or None if they come at once."""
+        """Return the pieces in which the bytes are sent, or None if they are sent at once."""
         if not self.size:
             return None
         return (self.body[at : at + self.size] for at in range(0, len(self.body), self.size))
 
 
 class Wire(httpx.BaseTransport):
-    """A transport that gives the same answer to everything, or raises it."""
+    """A transport that gives the same answer to every request, or raises it."""
 
     def __init__(self, answer: Answer | Exception) -> None:
         self._answer = answer
@@ -48,7 +48,7 @@ class Wire(httpx.BaseTransport):
 
 
 def said(content: str | None, *, identity: str = "chat-1", calls: Iterable[tuple[str, str, str]] = ()) -> Answer:
-    """A chat completion; `calls` are (id, name, arguments as text)."""
+    """Return a chat completion. `calls` are (id, name, arguments as text)."""
     message: Payload = {"role": "assistant", "content": content}
     if calls:
         message["tool_calls"] = [_call(*call) for call in calls]
@@ -63,21 +63,21 @@ def _call(identity: str, name: str, arguments: str) -> Payload:
 
 
 def streamed(*texts: str) -> Answer:
-    """A stream of a chat completion, one event a text, with its end."""
+    """Return a stream of a chat completion, an event for each text, with its end."""
     events = [{"id": "chat-s", "choices": [{"index": 0, "delta": {"content": text}}]} for text in texts]
     lines = [f"data: {json.dumps(event, ensure_ascii=False)}\n\n" for event in events]
     return Answer("".join([*lines, "data: [DONE]\n\n"]).encode(), media="text/event-stream")
 
 
 def call(recorder: TrajectoryRecorder, body: Payload, answer: Answer | Exception) -> None:
-    """Send a chat request, as JSON text or as its value, through a client that is recorded."""
+    """Send a chat request, as JSON text or as a value, through a recorded client."""
     content = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
     with httpx.Client(transport=Wire(answer), trust_env=False) as client:
         recorder.wrap(client).post(CHAT, content=content.encode())
 
 
 def asked(*messages: Payload, **parameters: Payload) -> Payload:
-    """A chat request; a text is a user's message."""
+    """Return a chat request. A text is a user's message."""
     listed = [{"role": "user", "content": message} if isinstance(message, str) else message for message in messages]
     return {"model": "m", "messages": listed, **parameters}
 
@@ -86,7 +86,7 @@ TOOL = {"type": "function", "function": {"name": "bash", "description": "run", "
 
 
 def rich_run(path: Path) -> Path:
-    """Record a run with a record of every kind; return the path of its document."""
+    """Record a run with a record of every kind, and return the path of its document."""
     recorder = TrajectoryRecorder(path, task="mend it", max_steps=5, metadata={"seed": 7}, strict=True)
     recorder.start()
     call(recorder, asked("hello", tools=[TOOL]), said(None, calls=[("c1", "bash", '{"command": "ls"}')]))
@@ -106,7 +106,7 @@ def rich_run(path: Path) -> Path:
 
 
 def _refused(recorder: TrajectoryRecorder) -> Answer:
-    """An error body that is no JSON; before it, in the same context, a connection that fails."""
+    """Make a call whose connection fails and, in the same context, a call whose error body is not JSON."""
     try:
         call(recorder, asked("nobody there"), httpx.ConnectError("refused"))
     except httpx.ConnectError:

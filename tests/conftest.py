@@ -1,10 +1,10 @@
-"""What holds for every test: a clean environment, no recorder left over from the test before, repeatable properties.
+"""Settings of every test: a clean environment, no recorder left over from the test before, repeatable properties.
 
-Two things that no test is about are made quick. Most of the time of making an HTTP client goes into reading two hundred
-certificates, which no test uses: here it reads one. A garbage collection goes through all that the SDKs and the tests
-before loaded: here it spares what was there before the first test of a module.
+Two things that no test checks are made fast. Most of the time of creating an HTTP client goes into reading two hundred
+certificates, which no test uses: here one is read. A garbage collection visits everything that the SDKs and earlier
+tests loaded: here it skips the objects from before the first test of a module.
 
-`HYPOTHESIS_PROFILE=search` looks further, and at random, which takes some properties longer than a test may take: add
+`HYPOTHESIS_PROFILE=search` tries more examples, at random, which takes some properties longer than a test may take: add
 `-o faulthandler_timeout=0`. Without it a property is tried with the same examples each time.
 """
 
@@ -24,15 +24,15 @@ from trace_recorder.attach.recorder import current
 
 pytest_plugins = ["pytester"]
 _HELPERS = {path.stem for path in Path(__file__).parent.iterdir()} - {"__init__", "conftest"}
-pytest.register_assert_rewrite(*(f"tests.{name}" for name in _HELPERS))  # an assertion there shows its values too
+pytest.register_assert_rewrite(*(f"tests.{name}" for name in _HELPERS))  # assertions there show their values too
 
 if (
     signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-):  # a shell has its background jobs ignore Ctrl-C, which tests press
+):  # a shell makes its background jobs ignore Ctrl-C, which tests press
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ.pop("COLUMNS", None)  # xdist sets it, and commands would take it for the width of a terminal
-os.environ.pop("PYTHONUNBUFFERED", None)  # it would hide that a command keeps back what it has printed into a pipe
+os.environ.pop("PYTHONUNBUFFERED", None)  # it would hide a command that keeps back its output to a pipe
 
 _UNHURRIED = (HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large)
 settings.register_profile(
@@ -54,7 +54,7 @@ def _little_to_collect() -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def _one_certificate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Make clients of this process and of its children read only the first of certifi's certificates."""
+    """Let clients of this process and of its children read only the first of certifi's certificates."""
     with pytest.MonkeyPatch.context() as patch:
         if find_spec("certifi"):
             import certifi
@@ -69,7 +69,7 @@ def _one_certificate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
 
 @pytest.fixture
 def outside_environment() -> dict[str, str]:
-    """The environment in which the tests were started, for tests that need the network."""
+    """Return the environment in which the tests were started, for tests that need the network."""
     return _OUTSIDE
 
 

@@ -1,6 +1,5 @@
-"""Counts for tests of cost: calls of our functions, their arguments, and the objects that are reachable from another.
-
-No clock and no size of a process is read, so each count is the same on any machine.
+"""Counts for tests of cost: calls of our functions, their arguments, and the objects that an object keeps alive. No
+clock and no process size is read, so each count is the same on any machine.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ def is_ours(frame: FrameType) -> bool:
 
 
 def watch(act: Callable[[], object], look: Callable[[FrameType], object]) -> None:
-    """Do something, and look at each call of a function of the package, at its beginning."""
+    """Run an act, and call a function at the beginning of each call of the package's functions."""
 
     def profile(frame: FrameType, event: str, _: object) -> None:
         if event == "call" and is_ours(frame):
@@ -41,7 +40,7 @@ def watch(act: Callable[[], object], look: Callable[[FrameType], object]) -> Non
 
 
 def calls(act: Callable[[], object]) -> int:
-    """How many calls of the package's functions something takes."""
+    """Return how many calls of the package's functions an act takes."""
     counted = 0
 
     def count(_: FrameType) -> None:
@@ -53,7 +52,7 @@ def calls(act: Callable[[], object]) -> int:
 
 
 def lines(act: Callable[[], object]) -> int:
-    """How many lines of the package's code something runs."""
+    """Return how many lines of the package's code an act runs."""
     counted = 0
 
     def trace(frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
@@ -103,6 +102,6 @@ def kept_by(root: object) -> Kept:
 
 
 def alive(kind: type) -> int:
-    """How many instances of a class there are."""
+    """Return how many instances of a class are alive."""
     gc.collect()
     return sum(isinstance(one, kind) for one in gc.get_objects())

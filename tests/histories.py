@@ -1,6 +1,6 @@
-"""How agents' histories grow: six patterns of 300 calls, each a list of messages, 3 KB new in each.
+"""How agents' histories grow: six patterns of 300 calls, each a list of messages with 3 KB of new content.
 
-A pattern yields the messages of one call after another; messages that come again are the same objects.
+A pattern yields the messages of one call after another. Repeated messages are the same objects.
 """
 
 from __future__ import annotations
@@ -38,14 +38,16 @@ def append_only() -> Iterator[list[Payload]]:
 
 
 def repeated_filler() -> Iterator[list[Payload]]:
-    """After each tool result the same sentence: its item number is the same each time, and splits every range."""
+    """Yield a history with the same sentence after each tool result: its item number is the same each time, and splits
+    every range.
+    """
     for number, messages in enumerate(append_only()):
         filler = {"role": "user", "content": "go on"}
         yield [*messages[:2], *(one for at in range(number) for one in (*messages[2 + 2 * at : 4 + 2 * at], filler))]
 
 
 def moving_mark() -> Iterator[list[Payload]]:
-    """The last message carries the cache's mark, and loses it in the next call."""
+    """Yield a history whose last message has a cache mark, and loses it in the next call."""
     for messages in append_only():
         yield [*messages[:-1], messages[-1] | {"cache_control": {"type": "ephemeral"}}]
 
@@ -61,7 +63,7 @@ def sliding_window() -> Iterator[list[Payload]]:
 
 
 def elided_outputs() -> Iterator[list[Payload]]:
-    """Tool outputs older than five turns are cut out of the history, each at its own time."""
+    """Yield a history from which tool outputs older than five turns are removed, each at its own time."""
     for messages in append_only():
         elided = [
             message | {"content": "[elided]"} if message["role"] == "tool" else message for message in messages[:-10]
@@ -73,7 +75,7 @@ PATTERNS = (append_only, repeated_filler, moving_mark, clock, sliding_window, el
 
 
 def record(path: Path, pattern: Pattern, turns: int) -> Path:
-    """Record so many calls of a pattern, each answered with the tool call that its history goes on with."""
+    """Record this many calls of a pattern, each answered with the tool call that its history continues with."""
     recorder = TrajectoryRecorder(path)
     for number, messages in zip(range(turns), pattern(), strict=False):
         answer = said(None, identity=f"chat-{number}", calls=[(f"call_{number}", "bash", "{}")])

@@ -1,7 +1,7 @@
-"""Values that try to do harm: that raise wherever they are touched, go round in circles, or have no end.
+"""Values that try to do damage: they raise wherever they are touched, refer to themselves, or have no end.
 
-`HOSTILE` makes one of each; `HOLDERS` are the places in which it may be; `values` is a strategy for all of them in
-one another.
+`HOSTILE` makes one of each. `HOLDERS` are the places in which it may be. `values` is a strategy for all of them, nested
+in each other.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ class Point:
 
 
 class NotGiven:
-    """The SDKs' value for an argument that was not given."""
+    """The SDKs' sentinel for an argument that was not given."""
 
     def __repr__(self) -> str:
         return "NOT_GIVEN"
 
 
 class Raising:
-    """Raises wherever it is touched."""
+    """An object that raises wherever it is touched."""
 
     def __getattr__(self, name: str) -> object:
         raise RuntimeError(name)
@@ -57,7 +57,7 @@ class Raising:
 
 
 class Unbound:
-    """A proxy outside of its context, such as a web framework's request: even its class is not known."""
+    """A proxy outside of its context, such as a web framework's request, whose class is unknown too."""
 
     @property
     def __class__(self) -> type:  # type: ignore[override]
@@ -217,7 +217,7 @@ def _hashable(value: object) -> object:
     return value
 
 
-_BEARABLE = [name for name in HOSTILE if name != "unbound proxy"]  # hypothesis itself cannot hold one
+_BEARABLE = [name for name in HOSTILE if name != "unbound proxy"]  # hypothesis itself cannot contain such a value
 _harmful = st.sampled_from(_BEARABLE).map(lambda name: HOSTILE[name]())
 _texts = st.text(st.characters(exclude_categories=()), max_size=5)
 _leaves = (

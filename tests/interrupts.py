@@ -1,4 +1,4 @@
-"""An interrupt, as by Ctrl-C, at a given moment inside the package."""
+"""An interrupt, such as Ctrl-C, at a given moment within the package."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.processes import ROOT
 
 
 class Stop(BaseException):
-    """The exception of Ctrl-C, which may come at any moment."""
+    """The exception of Ctrl-C, which may be raised at any moment."""
 
 
 Profile = Callable[[FrameType, str, object], None]
@@ -19,9 +19,9 @@ PACKAGE = (str(ROOT / "trace_recorder"),)
 
 
 def interrupted(act: Callable[[], object], moment: int, within: tuple[str, ...] = PACKAGE) -> bool:
-    """Act, and interrupt at the nth moment at which Python learns of Ctrl-C within the package or some files.
+    """Run an act, and interrupt it at the nth moment at which Python handles Ctrl-C within the package or some files.
 
-    Such moments are the beginnings of functions, and returns of calls of built-in functions. Returns whether the moment
+    Such moments are the beginnings of functions, and returns of calls of built-in functions. Return whether the moment
     was reached.
     """
     remaining = moment
@@ -40,7 +40,7 @@ def interrupted(act: Callable[[], object], moment: int, within: tuple[str, ...] 
 def interrupted_when(
     act: Callable[[], object], is_moment: Callable[[FrameType, str], bool], within: tuple[str, ...] = PACKAGE
 ) -> bool:
-    """Do something, interrupted at one call or return within the package, or some files; return whether it came."""
+    """Run an act, interrupted at a call or return within the package or some files. Return whether it was reached."""
     had_it = False
 
     def profile(frame: FrameType, event: str, _: object) -> None:

@@ -1,4 +1,4 @@
-"""Journals of the tests: written by the format alone, without the package, and read."""
+"""Journals of the tests: written by the format's description, without the package, and read again."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def line(seq: int, kind: str, data: Payload, time: str = TIME) -> bytes:
 
 
 def journal_of(*records: tuple[str, Payload]) -> bytes:
-    """A whole journal of (kind, data)."""
+    """Return a whole journal of (kind, data)."""
     return b"".join(line(seq, kind, data) for seq, (kind, data) in enumerate(records, start=1))
 
 
 def records_of(path: Path) -> list[Record]:
-    """Every record of the journal of a document; a damaged line is a failure."""
+    """Return every record of a document's journal. A damaged line is a failure."""
     found = list(read(path.with_suffix(".jsonl").read_bytes()))
     assert all(isinstance(one, Record) for one in found)
     return [one for one in found if isinstance(one, Record)]

@@ -1,4 +1,4 @@
-"""Strategies for values of JSON, and for JSON texts as anyone might write them: any white space, any escapes."""
+"""Strategies for values of JSON, and for JSON texts in any spelling: with any white space and escapes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trace_recorder.values.messages import Payload
 
 
 def exactly(value: Payload) -> str:
-    """A value of JSON as a text in which 0, 0.0 and false differ, and the order of names counts."""
+    """Return a JSON value as a text in which 0, 0.0 and false differ, and the order of names counts."""
     return json.dumps(value)
 
 
@@ -27,7 +27,7 @@ json_objects = st.dictionaries(st.text(max_size=8), json_values, max_size=5)
 
 
 def json_texts(values: st.SearchStrategy[Payload]) -> st.SearchStrategy[str]:
-    """JSON texts of values, with white space and escapes as they come."""
+    """A strategy for JSON texts of values, with random white space and escapes."""
     return st.builds(_spelled, values, st.randoms(use_true_random=False))
 
 

@@ -1,4 +1,4 @@
-"""Recorders whose runs have other limits, so that little is enough to reach them."""
+"""Recorders with changed limits, so that little content is enough to reach them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from trace_recorder.derive.live_document.document_thread import DocumentLimits
 from trace_recorder.recording.limits import Limits
 
 AT_ONCE = DocumentLimits(cost_multiple=0, min_pause_seconds=0)
-"""The thread writes the document of a captured call as soon as it can."""
+"""Limits with which the thread writes the document of a captured call as soon as it can."""
 
 
 def limited(**limits: float | DocumentLimits) -> type[TrajectoryRecorder]:

@@ -1,7 +1,7 @@
-"""A dialect, an import format and an export format that are defined outside the package, and registered.
+"""A dialect, an import format and an export format that are defined outside of the package, and registered.
 
-Echo's dialect: `{"model", "system", "turns": [{"who", "text"}]}` in, `{"text", "stop", "tokens"}` out, at /v1/echo. Its
-notes are lines of `{"asked", "heard"}`. Pairs are rows of a question and an answer.
+Echo's dialect: requests `{"model", "system", "turns": [{"who", "text"}]}`, answers `{"text", "stop", "tokens"}`, at
+/v1/echo. Its notes are lines of `{"asked", "heard"}`. Pairs are rows of a question and an answer.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ PAIRS = ExportFormat(name="echo-pairs", kind="rows", view=to_pairs)
 
 
 def register() -> None:
-    """Register all three for the time of the process."""
+    """Register all three until the process ends."""
     DIALECTS.register(ECHO)
     IMPORT_FORMATS.register(NOTES)
     EXPORT_FORMATS.register(PAIRS)
@@ -122,7 +122,7 @@ def register() -> None:
 
 @contextmanager
 def registered() -> Iterator[None]:
-    """Register all three for the time of a block."""
+    """Register all three during a block."""
     register()
     try:
         yield

@@ -1,4 +1,4 @@
-"""Python in processes of their own."""
+"""Python in separate processes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ ROOT = Path(__file__).parents[1]
 
 
 FORKS_WITH_THREADS = "ignore:This process:DeprecationWarning"
-"""For PYTHONWARNINGS: since 3.12 Python warns of a fork beside threads, as those of a run are: docs/known-faults.md."""
+"""For PYTHONWARNINGS: since 3.12 Python warns of a fork beside threads, which a run has: docs/known-faults.md."""
 
 
 def python(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """Run Python code in a process of its own."""
+    """Run Python code in a separate process."""
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)],
         env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"},

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 DROP = object()
 SILENCE = object()
 HANG_SECONDS = 300.0
-"""How long a client may hold a silent connection. No test waits for that long unless something hangs."""
+"""How many seconds a client may hold a silent connection. No test waits for that long unless something hangs."""
 
 
 class Request(NamedTuple):
@@ -37,12 +37,12 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True)
 class Answer:
-    """A response. Its body is sent in chunks of HTTP, unless its headers have a content-length."""
+    """A response. Its body is sent in HTTP chunks, unless its headers have a content-length."""
 
     chunks: Sequence[object]
     status: int = 200
     headers: dict[str, str] | None = field(default_factory=lambda: {"content-type": "application/json"})
-    """None sends no status and no headers."""
+    """With None, no status and no headers are sent."""
 
 
 UNANSWERED = Answer([SILENCE], headers=None)
@@ -51,9 +51,9 @@ Script = Answer | Callable[[Request], Answer]
 
 
 class Server(ThreadingHTTPServer):
-    """The server, with a thread for each connection; it prints nothing of clients that hang up.
+    """The server, with a thread for each connection.
 
-    Commands under test write to the same standard error.
+    It prints nothing about clients that disconnect, because commands under test write to the same stderr.
     """
 
     daemon_threads = True
@@ -67,7 +67,7 @@ class Server(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """The address, without a path."""
+        """Return the URL without a path."""
         return f"http://127.0.0.1:{self.server_port}"
 
     def bodies(self) -> list[object]:
@@ -91,14 +91,14 @@ class Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def server_close(self) -> None:
-        """Close the port, and each connection that a client keeps open."""
+        """Print an error of the test's own. A client that disconnected is not an error."""
         super().server_close()
         for connection in tuple(self._connections):
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Print an error of a test's own; a client that went away is not an error."""
+        """the head is sent in one write with the first chunk"""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
@@ -151,7 +151,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self.send_header(name, value)
             self.end_headers()
         if self.command == "HEAD":
-            return  # such a response has no body; a client would take one for the next response
+            return  # such a response has no body; a client would take a body for the next response
         for chunk in answer.chunks:
             if isinstance(chunk, bytes):
                 self.wfile.write(b"%x\r\n%b\r\n" % (len(chunk), chunk) if is_chunked else chunk)
@@ -160,7 +160,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._break_off(chunk)
                 return
             else:
-                self.wfile.flush()  # the head, if it is not sent yet
+                self.wfile.flush()  # the head, if it has not been sent yet
                 _pause(chunk)
         if is_chunked:
             self.wfile.write(b"0\r\n\r\n")
@@ -186,7 +186,7 @@ def _pause(chunk: object) -> None:
 
 @contextmanager
 def running(server: BaseServer) -> Iterator[None]:
-    """Serve in a thread for the time of a block."""
+    """Serve in a thread during a block."""
     thread = threading.Thread(target=lambda: server.serve_forever(poll_interval=0.002))
     thread.start()
     try:
@@ -199,7 +199,7 @@ def running(server: BaseServer) -> Iterator[None]:
 
 @contextmanager
 def serving(*answers: Script, port: int = 0) -> Iterator[Server]:
-    """Run a server for the time of a block, on a free port unless one is named."""
+    """Run a server during a block, on a free port unless a port is given."""
     server = Server(answers, port)
     with running(server):
         yield server

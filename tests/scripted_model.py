@@ -1,4 +1,4 @@
-"""A fake model behind `tests/provider.py`: it says what a test scripts, in the dialect of each request.
+"""A fake model behind `tests/provider.py`: it answers from a test's script, in the dialect of each request.
 
 The dialects are written by the demo (`examples/demo/dialects`). They refuse what a provider would refuse, such as a
 call without its result. The model keeps every exchange, byte for byte.
@@ -23,7 +23,7 @@ SCRIPT = (
     Action("I have to look.", "I look outside.", (Call("get_weather", {"city": "Tokyo"}),)),
     Action("That is all.", "It is sunny in Tokyo."),
 )
-"""The model's answers in a run of two turns: a call of the tool, then the final answer."""
+"""The model's answers in a run of two turns: a tool call, then the final answer."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def _camel_case(name: re.Match[str]) -> str:
 
 @dataclass(frozen=True)
 class Sent:
-    """An exchange as it went over the wire."""
+    """An exchange as it was sent over HTTP."""
 
     path: str
     body: Payload
@@ -66,7 +66,9 @@ def script_of(actions: Sequence[Action]) -> Callable[[Turn], Action]:
 
 @dataclass
 class Model:
-    """A function of requests. `decide` chooses the action; `extra` returns further members of its message."""
+    """A model as a function of requests. `decide` chooses the action. `extra` returns further members of its
+    message.
+    """
 
     decide: Callable[[Turn], Action]
     extra: Callable[[Exchange], Payload] = lambda _: {}
@@ -101,7 +103,7 @@ class Model:
 
 
 def _with_extra(chunk: bytes, extra: Payload) -> bytes:
-    """Return a chunk of OpenAI's dialect; the first one, which alone has a refusal, gets the extra members."""
+    """Return a chunk of OpenAI's dialect. Only the first chunk has a refusal, and gets the extra members."""
     if b'"refusal"' not in chunk:
         return chunk
     event = json.loads(chunk.removeprefix(b"data: "))
@@ -110,7 +112,7 @@ def _with_extra(chunk: bytes, extra: Payload) -> bytes:
 
 
 def addresses(url: str) -> dict[str, str]:
-    """Return the environment in which SDKs and frameworks take a server for every provider."""
+    """Return the environment in which SDKs and frameworks use a server as every provider."""
     return {
         "OPENAI_API_KEY": "k",
         "OPENAI_BASE_URL": f"{url}/v1",

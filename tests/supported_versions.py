@@ -1,4 +1,4 @@
-"""The versions that are said to be supported, wherever the project says so."""
+"""The versions that are called supported, wherever the project says so."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
 def matrix() -> dict[str, object]:
-    """The tables of noxfile.py, read without nox."""
+    """Return the tables of noxfile.py, read without nox."""
     tree = ast.parse((ROOT / "noxfile.py").read_text())
     return {
         name.id: ast.literal_eval(node.value)
@@ -24,12 +24,12 @@ def matrix() -> dict[str, object]:
 
 
 def rows(name: str, heading: str) -> list[list[str]]:
-    """The rows of the table under a heading of a document."""
+    """Return the rows of the table under a heading of a document."""
     section = (ROOT / name).read_text().partition(f"## {heading}\n")[2].partition("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
 
 def results_of(name: str) -> list[list[str]]:
-    """The results in a document, one row for each Python. A row of the document may name several Pythons."""
+    """Return the results in a document, a row for each Python. A row of the document may name several Pythons."""
     return [[row, python, *cells] for row, pythons, *cells in rows(name, "Results") for python in pythons.split(", ")]

@@ -1,4 +1,4 @@
-"""A background thread yields to others, unless somebody waits for its work."""
+"""A background thread yields to other threads, unless a thread waits for its work."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from trace_recorder.background_work import YIELD_SECONDS, run_yielding, yield_to
 
 
 @pytest.mark.parametrize("is_awaited", [False, True])
-def test_work_that_is_awaited_does_not_yield(*, is_awaited: bool) -> None:
-    """Background work sleeps at intervals, but not while another thread waits for it."""
+def test_awaited_work_does_not_yield(*, is_awaited: bool) -> None:
+    """Background work sleeps at intervals, but not while a second thread waits for it."""
     slept: list[float] = []
 
     def work() -> None:

@@ -1,4 +1,4 @@
-"""The benchmarks run, and their figures are what they are said to be."""
+"""The benchmarks run, and their figures have the stated meaning."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def test_the_table_has_every_contender() -> None:
     assert (missing, "did not run" in ended.stdout, ended.stdout.count("tiny: ms added")) == ([], False, 2)
 
 
-def test_each_library_has_its_figures() -> None:
-    """A line for each HTTP library that is installed, and each kind of call."""
+def test_each_http_library_has_its_figures() -> None:
+    """The table has a line for each installed HTTP library and each kind of call."""
     command = [sys.executable, "-m", "benchmarks.seams", "1", "1"]
 
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
@@ -40,7 +40,9 @@ def test_each_library_has_its_figures() -> None:
 
 
 def test_laps_are_compared_within_their_round() -> None:
-    """A ratio is taken lap by lap, its median lap represents a round, and the median round all of them."""
+    """A ratio is computed for each lap. The median lap represents a round, and the median round represents all
+    rounds.
+    """
     results = Results(
         rounds=[
             {"unrecorded": laps(1, 2, 4), "ours": laps(2, 2, 8)},
@@ -57,7 +59,7 @@ def test_laps_are_compared_within_their_round() -> None:
     assert ratios == [Figure(2, 1, 3), Figure(10, 10, 10), None]
 
 
-def test_goals_are_told_of_what_was_measured_alone() -> None:
+def test_only_goals_of_measured_workloads_are_printed() -> None:
     """If only ten turns were measured, only the goals of ten turns are printed, met or not."""
     results = Results(rounds=[{"unrecorded": laps(1.0), "control": laps(1.01), "ours": laps(1.04)}] * 2)
 
@@ -70,7 +72,7 @@ def test_goals_are_told_of_what_was_measured_alone() -> None:
 
 
 def test_the_end_of_a_run_by_hand_has_a_row_for_each_history() -> None:
-    """The cost of `finalize` is a ratio, for calls and steps; both files together grow with the new content."""
+    """The cost of `finalize` is a ratio, for calls and steps. Both files together grow with the new content."""
     command = [sys.executable, "-m", "benchmarks.by_hand", "--turns", "20", "--tries", "1"]
     printed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=300).stdout
     rows = [line.strip("| ").split(" | ") for line in printed.splitlines()[2:]]

@@ -20,8 +20,8 @@ from trace_recorder import errors
         ("EmptyTrajectoryError", (errors.TraceRecorderError, ValueError)),
     ],
 )
-def test_each_exception_is_one_of_the_package_and_of_python(name: str, bases: tuple[type, ...]) -> None:
-    """A caller catches ours by TraceRecorderError, or by the built-in class that fits."""
+def test_each_exception_has_a_base_of_the_package_and_of_python(name: str, bases: tuple[type, ...]) -> None:
+    """A caller may catch our exceptions by TraceRecorderError, or by the fitting built-in class."""
     assert getattr(errors, name).__bases__ == bases
 
 
@@ -32,7 +32,7 @@ def test_the_header_draws_every_exception() -> None:
     assert drawn == {name for name, one in vars(errors).items() if getattr(one, "__module__", "") == errors.__name__}
 
 
-def test_a_path_error_tells_what_the_system_said() -> None:
+def test_a_path_error_has_the_system_s_reason() -> None:
     """A TrajectoryPathError is an OSError with its number, its message and its path."""
     error = errors.TrajectoryPathError(21, "is a directory", "/tmp/x")
 

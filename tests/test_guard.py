@@ -1,4 +1,4 @@
-"""The guard: failures of recording do not pass it. They are counted, logged once and kept for the file."""
+"""The guard: failures of recording do not pass it. They are counted, logged once, and kept for the file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trace_recorder.guard import Guard, try_call
 
 
 class UnspeakableError(Exception):
-    """An exception that cannot be put into words."""
+    """An exception whose text cannot be read."""
 
     def __str__(self) -> str:
         raise ValueError("no words")
@@ -39,8 +39,8 @@ def test_a_failure_does_not_reach_the_agent(error: Exception) -> None:
 @pytest.mark.parametrize(
     "error", [KeyboardInterrupt(), SystemExit(3), GeneratorExit(), asyncio.CancelledError()], ids=repr
 )
-def test_an_exit_is_no_failure(error: BaseException) -> None:
-    """Ctrl-C, cancellation and other exits pass, and are not counted."""
+def test_an_exit_is_not_a_failure(error: BaseException) -> None:
+    """Ctrl-C, cancellation and other exits pass the guard, and are not counted."""
     guard = Guard()
 
     with pytest.raises(type(error)):
@@ -49,7 +49,7 @@ def test_an_exit_is_no_failure(error: BaseException) -> None:
     assert (guard.count, list(guard.failures)) == (0, [])
 
 
-def test_strict_raises_what_went_wrong() -> None:
+def test_strict_raises_failures() -> None:
     """With `strict`, a failure is counted and raised."""
     guard = Guard(strict=True)
 
@@ -59,8 +59,8 @@ def test_strict_raises_what_went_wrong() -> None:
     assert guard.count == 1
 
 
-def test_a_failure_is_kept_with_what_and_why() -> None:
-    """The failed act and the reason wait until they can be written."""
+def test_a_failure_is_kept_with_its_work_and_reason() -> None:
+    """The failed work and the reason are kept until they can be written."""
     guard = Guard()
 
     guarded(guard, ValueError("x"))
@@ -73,7 +73,7 @@ def test_a_failure_is_kept_with_what_and_why() -> None:
 
 
 def test_each_kind_of_failure_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    """A thousand failures of one kind are a thousand counted and one logged; another kind is logged too."""
+    """A thousand failures of one kind are counted as a thousand and logged once. A second kind is logged too."""
     guard = Guard()
 
     for number in range(1000):
@@ -90,7 +90,7 @@ def test_each_kind_of_failure_is_logged_once(caplog: pytest.LogCaptureFixture) -
 
 
 def test_failures_do_not_fill_the_memory() -> None:
-    """The newest thousand failures that cannot be written are kept; the log of kinds is bounded too."""
+    """The newest thousand failures that cannot be written are kept. The log of kinds is bounded too."""
     guard = Guard()
 
     for number in range(1500):
@@ -99,8 +99,10 @@ def test_failures_do_not_fill_the_memory() -> None:
     assert (guard.count, len(guard.failures), guard.failures[0].why) == (1500, 1000, "ValueError: 500")
 
 
-def test_failures_that_cost_no_record_are_counted_together() -> None:
-    """The first failure is recorded when possible; the number of repetitions, at the end or before another kind."""
+def test_failures_that_lose_no_record_are_counted_together() -> None:
+    """The first failure is recorded when possible. The number of repetitions is recorded at the end, or before a
+    failure of a second kind.
+    """
     guard = Guard()
 
     def fail(what: str, times: int) -> None:
@@ -137,7 +139,7 @@ def test_failures_that_cost_no_record_are_counted_together() -> None:
 
 @pytest.fixture
 def broken_log() -> Iterator[None]:
-    """A handler of the user's that raises for every record, as some that hand records on do."""
+    """A log handler of the user's that raises for every record, as some that pass records on do."""
 
     class Broken(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
@@ -157,7 +159,7 @@ def test_a_broken_log_does_not_reach_the_agent() -> None:
     assert (guarded(guard, ValueError("x")), guard.count, len(guard.failures)) == ("the agent goes on", 1, 1)
 
 
-def test_attempt_gives_the_result_or_the_other() -> None:
+def test_attempt_returns_the_result_or_the_alternative() -> None:
     """Code that is not ours may raise anything but an exit."""
 
     def fails() -> str:
@@ -168,7 +170,7 @@ def test_attempt_gives_the_result_or_the_other() -> None:
     )
 
 
-def test_what_could_not_be_recorded_is_on_file_as_soon_as_it_can_be(tmp_path: Path) -> None:
+def test_a_failure_is_recorded_as_soon_as_possible(tmp_path: Path) -> None:
     """A failure becomes a gap of the next record, and of the document."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", metadata={"a": 1})
     recorder.start()

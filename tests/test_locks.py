@@ -1,4 +1,4 @@
-"""The locks of recording, which are asked what the garbage collector may do at the moment."""
+"""The locks of recording, which tell the garbage collector whether the thread holds one."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from trace_recorder import TrajectoryRecorder
 from trace_recorder.locks import holds_lock, new_lock
 
 _ELSEWHERE = {"all_clients.py", "method_seams.py"}
-"""Their locks are held while classes are patched, and never while something is recorded."""
+"""Locks that are held while classes are patched, and never during a record."""
 
 
-def test_a_thread_holds_a_lock_until_it_leaves_it() -> None:
-    """A thread may hold the lock twice. Another thread does not hold it."""
+def test_a_thread_holds_a_lock_until_it_releases_it() -> None:
+    """A thread may hold the lock twice. No other thread holds it then."""
     lock, of_others = new_lock(), list[bool]()
     before = holds_lock()
     with lock:
@@ -33,8 +33,8 @@ def test_a_thread_holds_a_lock_until_it_leaves_it() -> None:
     assert (before, inside, still, of_others, holds_lock()) == (False, True, True, [False], False)
 
 
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # of a process with several threads, since Python 3.12
-def test_a_forked_child_holds_no_lock_of_another_thread() -> None:
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # a process with several threads, since Python 3.12
+def test_a_forked_child_holds_no_lock_of_a_parent_s_thread() -> None:
     """A new thread of the child may have the id of a thread of the parent that held a lock."""
     lock, is_held, may_end = new_lock(), threading.Event(), threading.Event()
 
@@ -60,8 +60,8 @@ def test_a_forked_child_holds_no_lock_of_another_thread() -> None:
     assert os.waitstatus_to_exitcode(status) == 0
 
 
-def test_a_record_is_masked_and_written_while_its_thread_holds_a_lock(tmp_path: Path) -> None:
-    """If the garbage collector runs there, it defers the record of an object that it closes."""
+def test_a_record_is_masked_and_written_under_a_lock(tmp_path: Path) -> None:
+    """If the garbage collector runs there, the record of an object that it closes is deferred."""
     of_records: list[bool] = []
 
     def redact(text: str) -> str:
@@ -77,8 +77,8 @@ def test_a_record_is_masked_and_written_while_its_thread_holds_a_lock(tmp_path: 
     assert (set(of_records), holds_lock()) == ({True}, False)
 
 
-def test_every_lock_of_recording_can_be_asked() -> None:
-    """The rooms that record make their locks only by `new_lock`."""
+def test_every_lock_of_recording_is_a_known_lock() -> None:
+    """The rooms that record create their locks only by `new_lock`."""
     package = Path(trace_recorder.__file__).parent
     rooms = ("attach", "capture", "derive", "recording", "storage")
     texts = {path: path.read_text() for room in rooms for path in (package / room).rglob("*.py")}

@@ -13,7 +13,7 @@ from tests.processes import ROOT
 
 VAGUE = {"one", "found", "said", "stated", "given", "left", "about", "at"}
 SHORT = 5
-"""Within so many lines a reader sees what a variable is, whatever its name."""
+"""Within this many lines a reader sees what a variable is, whatever its name."""
 PUBLIC = {
     f"trace_recorder/{name}.py"
     for name in ("cli/replay", "rerun/forking", "rerun/subprocess/fork_supervisor", "views/toolbrain/chat_template")
@@ -43,7 +43,7 @@ class Scope:
                 self.lines[inner.id].append(inner.lineno)
 
     def use(self, name: ast.Name) -> None:
-        """Note where a variable is read, in the scope that has it."""
+        """Note where a variable is read, in the scope that defines it."""
         scope: Scope | None = self
         while scope is not None and name.id not in scope.lines:
             scope = scope.outer
@@ -51,14 +51,14 @@ class Scope:
             scope.lines[name.id].append(name.lineno)
 
     def vague(self) -> Iterator[str]:
-        """Yield the variables whose names say nothing and which live longer than a few lines."""
+        """Yield the variables with vague names that live longer than a few lines."""
         for name, lines in self.lines.items():
             if name in VAGUE and max(lines) - min(lines) >= SHORT:
                 yield f"{min(lines)} {self.name}: {name}"
 
 
 def _own_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes of a scope, without those of the scopes in it."""
+    """Yield the nodes of a scope, without those of inner scopes."""
     for inner in ast.iter_child_nodes(node):
         if not isinstance(inner, Function | Comprehension | ast.ClassDef):
             yield inner
@@ -66,7 +66,7 @@ def _own_nodes(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def vague_names(node: ast.AST, scope: Scope | None = None) -> Iterator[str]:
-    """Yield the variables below a node whose names say nothing, with their lines."""
+    """Yield the variables below a node with vague names, with their lines."""
     inside = Scope(node, scope) if isinstance(node, Function | Comprehension) else scope
     if isinstance(node, ast.Name) and inside is not None:
         inside.use(node)
@@ -99,8 +99,10 @@ PLACES = {
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_variable_that_lives_long_has_a_telling_name(place: str) -> None:
-    """A variable or parameter of more than five lines is a noun for its value, and no pronoun or participle."""
+def test_a_long_lived_variable_has_a_telling_name(place: str) -> None:
+    """A variable or parameter that lives longer than five lines is a noun for its value, and not a pronoun or
+    participle.
+    """
     assert in_files(*PLACES[place]) == []
 
 

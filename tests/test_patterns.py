@@ -1,8 +1,8 @@
-"""No regular expression of ours is one that some Python 3.11 matches wrongly.
+"""No regular expression of ours is of a kind that some versions of Python 3.11 match wrongly.
 
 Before 3.11.5 (https://github.com/python/cpython/issues/106052), a possessive repetition of a group, `(?:…)*+`, leaves
-the position in the middle of the last repetition where that fails after a part of it has matched: the match is too
-long, or fails. Of characters alone, `[…]*+`, it is right, and so is an atomic group, `(?>(?:…)*)`.
+the position in the middle of the last repetition if that repetition fails after a part of it has matched: the match is
+too long, or fails. A repetition of characters, `[…]*+`, is matched correctly, and so is an atomic group, `(?>(?:…)*)`.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _NOT_IMPORTED = re.compile(r"\.(?:site|__main__|cli\.jobs)(?:\.|$)")
 
 
 def modules() -> Iterator[ModuleType]:
-    """Every module that can be imported here."""
+    """Return every module that can be imported here."""
     for found in pkgutil.walk_packages(trace_recorder.__path__, "trace_recorder."):
         if not _NOT_IMPORTED.search(found.name):
             yield import_module(found.name)
 
 
 def patterns() -> dict[str, str]:
-    """The regular expressions of the package, each with a module that has it."""
+    """Return the regular expressions of the package, each with a module that has it."""
     by_text = {
         regex: "trace_recorder.storage.redaction.patterns"
         for shape in FORMS
@@ -59,7 +59,7 @@ def _values(values: Iterable[object], depth: int = 4) -> Iterator[object]:
 
 
 def groups_repeated(parsed: Any) -> Iterator[Any]:
-    """The groups in a parsed expression that are repeated possessively."""
+    """Return the groups in a parsed expression that are repeated possessively."""
     for code, arguments in parsed:
         if code is codes.POSSESSIVE_REPEAT and not (
             len(arguments[2]) == 1 and next(iter(arguments[2]))[0] in _ONE_CHARACTER
@@ -107,13 +107,13 @@ def fails_late(group: Any) -> bool:
         (r"(?>a(?:[a-z]*+b)*+)", True),
     ],
 )
-def test_such_groups_are_found(text: str, *, expected: bool) -> None:
-    """In random texts, the groups that Python 3.11.2 matches wrongly are found, and no others."""
+def test_wrongly_matched_groups_are_found(text: str, *, expected: bool) -> None:
+    """In random expressions, the groups that Python 3.11.2 matches wrongly are found, and no others."""
     assert any(map(fails_late, groups_repeated(_parser.parse(text)))) is expected
 
 
-def test_no_pattern_has_one() -> None:
-    """A secret in a large answer, and private keys, went unmasked by them."""
+def test_no_pattern_has_a_wrongly_matched_group() -> None:
+    """Such patterns left a secret in a large answer and private keys unmasked."""
     all_patterns = patterns()
     wrong = [
         f"{module}: {text[:200]}"

@@ -1,4 +1,4 @@
-"""The server of the tests is quiet where its caller is, as commands under test write to the same standard error."""
+"""The server of the tests prints nothing about its clients, because commands under test write to the same stderr."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from tests.provider import CHAT, plain, serving, whole
 
 
-def test_a_client_that_leaves_an_answer_unread_is_no_word_on_stderr(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_client_that_leaves_an_answer_unread_causes_no_output(capfd: pytest.CaptureFixture[str]) -> None:
     """The client's connection is reset while the server waits for the next request. Nothing is printed on stderr."""
     with serving(plain(CHAT)) as server:
         with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2]))) as client:
@@ -24,6 +24,6 @@ def test_a_client_that_leaves_an_answer_unread_is_no_word_on_stderr(capfd: pytes
 
 
 def test_the_answer_to_head_has_no_body() -> None:
-    """A body would stay on the connection, and be the beginning of the next answer there."""
+    """A body would stay on the connection, and be taken for the beginning of the next answer."""
     with serving(whole(b"{}")) as server, httpx.Client() as client:
         assert [client.head(server.url).status_code, client.get(server.url).json()] == [200, {}]

@@ -1,4 +1,4 @@
-"""Records by name: those of the package, and those that a program registers, in every command."""
+"""Registered records by name: those of the package, and those that a program registers, in every command."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ AGENT = """
     print(turns[-1]["text"])
 """
 ANSWER = {"text": "Hello", "stop": "end", "tokens": {"in": 3, "cached": 2, "out": 1}}
-"""Five tokens went in: the dialect's input leaves out cached ones."""
+"""Five input tokens, because the dialect's input excludes cached tokens."""
 
 
 @pytest.fixture
@@ -70,8 +70,8 @@ def agent() -> list[str]:
     return ["--", sys.executable, "agent.py"]
 
 
-def test_a_recorded_call_is_read_by_the_dialect(place: Place) -> None:
-    """`run` records the call. Its messages, texts and tokens are read by the record's functions."""
+def test_a_recorded_call_is_read_by_its_dialect(place: Place) -> None:
+    """`run` records the call. Its messages, texts and tokens are read by the functions of the registered dialect."""
     first, second = load(place.path / "run.json").llm_interactions
 
     assert (first.api, first.provider, first.model, first.response.content) == ("echo-chat", "echo", "e1", "Hello")
@@ -99,10 +99,10 @@ READING = {
     "fork": (("run.json", "--at", "2", "--system", "Be brief.", *agent()), "Hello"),
     "proxy": (("--upstream", "openai={url}", *agent()), "Hello"),
 }
-"""The arguments of each command, and a part of what it prints."""
+"""The arguments of each command, and a part of its expected output."""
 
 
-def test_every_command_is_tried_here() -> None:
+def test_every_command_is_tried() -> None:
     assert READING.keys() | {"run", "serve"} == COMMANDS.keys()
 
 
@@ -119,15 +119,15 @@ def test_a_command_works_with_registered_records(
     assert (result.exit_code, expected in printed) == (0, True), printed
 
 
-def test_a_fork_sends_another_system_prompt(place: Place, server: Server) -> None:
-    """The dialect knows where it is."""
+def test_a_fork_sends_a_changed_system_prompt(place: Place, server: Server) -> None:
+    """The registered dialect knows the place of the system prompt."""
     place.command("fork", "run.json", "--at", "2", "--system", "Be brief.", *agent())
 
     assert json.loads(server.requests[-1][2])["system"] == "Be brief."
 
 
-def test_other_views_ask_the_record(place: Place) -> None:
-    """OTLP names the operation and has the instructions apart."""
+def test_other_views_use_the_registered_dialect(place: Place) -> None:
+    """OTLP names the operation, and has the instructions separately."""
     place.command("export", "run.json", "-f", "otlp", "-o", "spans")
     spans = (place.path / "spans" / "run.jsonl").read_text()
 
@@ -135,8 +135,8 @@ def test_other_views_ask_the_record(place: Place) -> None:
     assert "gen_ai.system_instructions" in spans
 
 
-def test_an_imported_run_is_counted_as_its_format_says(place: Place) -> None:
-    """Cached tokens are not in the stated input."""
+def test_an_imported_run_is_counted_by_its_format(place: Place) -> None:
+    """Cached tokens are not part of the stated input."""
     place.command("import", "notes.jsonl", "-o", "imported")
     (path,) = (place.path / "imported").glob("*.json")
 
@@ -164,16 +164,16 @@ def test_a_server_answers_in_the_dialect(place: Place) -> None:
     assert (answered, [*refused]) == (ANSWER, ["echo"])
 
 
-def test_a_name_is_registered_once() -> None:
-    """A second record of a name is refused, and so is one of the package's names."""
+def test_a_name_can_be_registered_only_once() -> None:
+    """A second record with a name is refused, and so is a name of the package."""
     with registered(), pytest.raises(ValueError, match="'echo-chat' is registered already"):
         DIALECTS.register(ECHO)
     with pytest.raises(ValueError, match="'openai-chat' is registered already"):
         DIALECTS.register(dataclasses.replace(ECHO, name="openai-chat"))
 
 
-def test_answers_from_before_a_registration_are_forgotten() -> None:
-    """An address, a dialect and a counting that were unknown are known then, and unknown again afterwards."""
+def test_cached_answers_are_forgotten_at_a_registration() -> None:
+    """A URL, a dialect and a way of counting that were unknown before are known then, and unknown again afterwards."""
 
     def known() -> list[object]:
         return [endpoint_of("POST", "localhost", "/v1/echo"), dialect_of("echo-chat"), counting_of("echo-notes")]
@@ -187,7 +187,7 @@ def test_answers_from_before_a_registration_are_forgotten() -> None:
     assert within[0] is not None
 
 
-def test_a_record_without_a_member_cannot_be_made() -> None:
+def test_a_record_must_have_every_member() -> None:
     """No member of a dialect or of an import format has a default."""
     given = {field.name: getattr(ECHO, field.name) for field in dataclasses.fields(Dialect)}
     for name in given:

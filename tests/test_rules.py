@@ -1,4 +1,6 @@
-"""Rules that hold for the package as a whole: which room may import which, what it exports, what importing it does."""
+"""Rules for the package as a whole: which room may import which, what the package exports, and what importing
+it does.
+"""
 
 from __future__ import annotations
 
@@ -21,17 +23,17 @@ SDKS = {"openai", "anthropic", "google", "ollama", "httpx", "httpx2", "aiohttp",
 
 TABLE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").partition("## Rooms")[2].partition("\n## ")[0]
 ROOMS = re.findall(r"^\| `([a-z_]+)(?:\.py|/)` \|", TABLE, re.MULTILINE)
-"""The order of the rooms, from the first to the last, as the page on the architecture has it."""
+"""The order of the rooms, from the first to the last, as on the page about the architecture."""
 
 
 def room(module: str) -> str:
-    """The room of a module: a file of the package, or a folder."""
+    """Return the room of a module: a file of the package, or a folder."""
     return module.split(".")[1]
 
 
 def module_of(path: Path) -> str:
     name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-    name = name.replace("trace_recorder.__main__", "trace_recorder.cli.__main__")  # it calls that room, and is no other
+    name = name.replace("trace_recorder.__main__", "trace_recorder.cli.__main__")  # a call of that room, and not a room
     return name.removesuffix(".__init__")
 
 
@@ -43,7 +45,7 @@ def imports() -> dict[str, frozenset[str]]:
 
 @cache
 def imports_at_run_time() -> dict[str, frozenset[str]]:
-    """Return the imports without those for type checkers alone."""
+    """Return the imports without those for type checkers."""
     return {module_of(path): frozenset(_imported(path, types=False)) for path in PACKAGE.rglob("*.py")}
 
 
@@ -53,7 +55,7 @@ def _is_for_types(node: ast.AST) -> bool:
 
 @cache
 def _import_statements(path: Path) -> list[tuple[ast.Import | ast.ImportFrom, bool]]:
-    """Return the import statements of a file, each with whether it is for type checkers alone."""
+    """Return the import statements of a file, each with whether it is only for type checkers."""
     return [
         (node, _is_for_types(statement))
         for statement in ast.parse(path.read_text(encoding="utf-8")).body
@@ -87,7 +89,7 @@ def rank(name: str) -> int:
 
 
 def part(module: str) -> str:
-    """The file or folder of a room in which a module lies."""
+    """Return the file or folder of a room to which a module belongs."""
     return ".".join(module.split(".")[:3])
 
 
@@ -103,15 +105,15 @@ def own(modules: frozenset[str]) -> set[str]:
     return {module for module in modules if module.startswith("trace_recorder.")}
 
 
-def test_the_table_of_rooms_is_that_of_the_folders() -> None:
-    """Every module and folder of the root has one row, and every row is there."""
+def test_the_table_of_rooms_has_every_folder() -> None:
+    """Every module and folder of the root has a row, and every row exists."""
     there = {room(module) for module in imports() if "." in module}
 
     assert sorted(ROOMS) == sorted(there)
 
 
 def test_no_room_imports_one_below_it() -> None:
-    """Rooms are one-way: a room imports rooms above it."""
+    """A room imports only rooms above it."""
     wrong = [
         (module, imported)
         for module, modules in imports().items()
@@ -122,8 +124,8 @@ def test_no_room_imports_one_below_it() -> None:
     assert wrong == []
 
 
-def test_folders_inside_a_room_are_one_way_too() -> None:
-    """The files and folders of a room can be ordered as well."""
+def test_folders_within_a_room_are_ordered_too() -> None:
+    """The files and folders of a room can be ordered so that each imports only earlier ones."""
     ways: dict[str, set[str]] = {}
     for module, modules in imports().items():
         ways.setdefault(part(module), set()).update(map(part, own(modules)))
@@ -136,13 +138,13 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     assert in_circles({module: own(modules) for module, modules in imports().items()}) == {}
 
 
-def test_nobody_inside_imports_the_top() -> None:
-    """The package's own top is for users."""
+def test_no_module_imports_the_top() -> None:
+    """The package's own top is only for users."""
     assert [module for module, modules in imports().items() if "trace_recorder" in modules] == []
 
 
 def test_rooms_import_no_sdk() -> None:
-    """Recording, reading and exporting need no SDK; rich is for the command line."""
+    """Recording, reading and exporting need no SDK. Only the command line needs rich."""
     allowed = {
         "trace_recorder.cli": {"rich", "typer"},
         "trace_recorder.proxy": {"httpx"},
@@ -174,7 +176,7 @@ def test_all_imports_are_absolute() -> None:
     assert relative == []
 
 
-def test_what_is_exported_is_all() -> None:
+def test_all_lists_every_export() -> None:
     """`__all__` is sorted, and has exactly the names of the top that are not modules."""
     helpers = {"TYPE_CHECKING", "Any", "import_module"}
     public = {
@@ -187,9 +189,9 @@ def test_what_is_exported_is_all() -> None:
 
 
 def test_every_export_has_a_docstring() -> None:
-    """help() of a public name has a text."""
+    """`help()` of a public name has a text."""
     exported = {name: getattr(trace_recorder, name) for name in trace_recorder.__all__}
-    aliases = {name for name, value in exported.items() if isinstance(value, GenericAlias)}  # they can have none
+    aliases = {name for name, value in exported.items() if isinstance(value, GenericAlias)}  # without docstrings
 
     assert [name for name, value in exported.items() if not value.__doc__ and name not in aliases] == []
     assert aliases == {"Redactor"}
@@ -202,8 +204,8 @@ def test_every_error_is_exported() -> None:
     assert raised <= set(trace_recorder.__all__)
 
 
-def test_a_recorder_shows_what_is_for_users() -> None:
-    """A recorder and a step have no public attribute that capture, forks or the exit alone need."""
+def test_a_recorder_has_only_public_attributes_for_users() -> None:
+    """A recorder and a step have no public attribute that only capture, forks or the exit need."""
     recorder = {name for name in dir(trace_recorder.TrajectoryRecorder) if not name.startswith("_")}
     step = {name for name in dir(trace_recorder.Step) if not name.startswith("_")}
 
@@ -220,7 +222,7 @@ _NEW_LOCK = r"new_lock\(|threading\.(R?Lock|Condition)\("
 
 
 def _locks_in(path: Path) -> Iterator[str]:
-    """Yield the locks that a module makes: `Class.attribute`, or `module.variable`."""
+    """Yield the locks that a module creates: `Class.attribute`, or `module.variable`."""
     text = path.read_text(encoding="utf-8")
     if not re.search(_NEW_LOCK, text):
         return
@@ -269,7 +271,7 @@ def test_importing_is_silent() -> None:
 
 
 def test_what_importing_costs() -> None:
-    """The number of modules that this adds is bounded; how many and how long is printed."""
+    """Importing the package adds a bounded number of modules. The number and the time are printed."""
     program = "from trace_recorder import TrajectoryRecorder, current_recorder, load, validate"
     ended = python(f"import subprocess, sys; subprocess.run([sys.executable, '-X', 'importtime', '-c', {program!r}])")
 
@@ -277,17 +279,19 @@ def test_what_importing_costs() -> None:
     total = sum(int(line[0].partition(":")[2]) for line in lines)
     ours = [line for line in lines if line[2].strip().startswith("trace_recorder")]
     print(f"{program}: {len(lines)} modules, {len(ours)} of them ours, {total / 1000:.1f} ms")
-    assert len(lines) < 298  # the standard library imports more of itself in newer versions of Python
+    assert len(lines) < 298  # the standard library imports more of its own modules in newer versions of Python
 
 
 IN_THE_AGENT = ("storage", "values", "derive", "dialects", "recording", "capture", "attach", "rerun")
-"""The rooms whose code runs in the agent's threads, where a handler of a signal may raise at any moment."""
+"""The rooms whose code runs in the agent's threads, where a signal's handler may raise at any moment."""
 PASSES = {"BaseException", "Exception", "GeneratorExit", "ImportError", "StopIteration", "StopAsyncIteration"}
-"""`Exception` is caught in one place, which asks; an exception of a handler is none of the others."""
+"""`Exception` is caught in one place, which checks for a handler's exception. No other exception here can be a
+handler's.
+"""
 
 
 def _named_by_clauses(path: Path) -> Iterator[str]:
-    """The exceptions of Python that the clauses of a file catch by name alone, and `contextlib.suppress`."""
+    """Return Python's exceptions that the clauses of a file, and `contextlib.suppress`, catch by name only."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ExceptHandler) and node.type is not None:
             named = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
@@ -300,8 +304,8 @@ def _named_by_clauses(path: Path) -> Iterator[str]:
             yield f"{path.relative_to(ROOT)}:{node.lineno}"
 
 
-def test_no_clause_catches_what_a_handler_raised() -> None:
-    """In the agent's threads, an `except` clause uses `ours` for the exceptions of Python that it names."""
+def test_no_clause_catches_a_handler_s_exception() -> None:
+    """In the agent's threads, an `except` clause wraps Python's exceptions in `ours`."""
     paths = [
         *{*PACKAGE.glob("*.py")} - {PACKAGE / "signal_handlers.py", PACKAGE / "guard.py"},
         *(path for name in IN_THE_AGENT for path in (PACKAGE / name).rglob("*.py")),
@@ -324,7 +328,7 @@ def test_no_file_is_too_long() -> None:
 MEASURES = ("process_time", "thread_time", "tracemalloc", "getrusage", "ru_maxrss", "RLIMIT_CPU", "RLIMIT_AS")
 
 MEASURING = ROOT / "tests" / "imports" / "foreign" / "memory.py"
-"""It reads files of a gigabyte in a process of its own, whose size then differs by factors of ten."""
+"""The test reads files of a gigabyte in a separate process, whose size then differs by factors of ten."""
 
 
 def test_no_test_measures_the_machine() -> None:
@@ -335,8 +339,8 @@ def test_no_test_measures_the_machine() -> None:
 
 
 PATCHED = {"tests/isolation/hooks.py", "tests/isolation/test_hooks.py", "tests/seams/own_suites.py"}
-"""The first two break our own functions on purpose: they check that the agent notices nothing, whichever has a bug. The
-third takes each request of another project's test suite for an LLM call.
+"""The first two break our own functions on purpose, to check that the agent never notices a bug. The third treats each
+request of a different project's test suite as an LLM call.
 """
 
 
@@ -345,7 +349,9 @@ def _name_of(function: ast.expr) -> str:
 
 
 def _patched(path: Path) -> Iterator[str]:
-    """Yield where a test replaces a part of the package: by `setattr`, by `delattr` or by assigning to an attribute."""
+    """Yield the places where a test replaces a part of the package: by `setattr`, by `delattr` or by assigning to an
+    attribute.
+    """
     nodes = [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
     imported = {
         (name.asname or name.name).partition(".")[0]

@@ -9,19 +9,19 @@ from tests.supported_versions import EXTRAS, PROJECT, matrix, results_of, rows
 
 
 def supported() -> dict[str, str]:
-    """The oldest supported version of each SDK, by the extras."""
+    """Return the oldest supported version of each SDK, by the extras."""
     extras = PROJECT["optional-dependencies"]
     return dict(extras[name][0].split(">=") for name in EXTRAS)
 
 
-def test_the_oldest_version_is_the_oldest_that_is_run() -> None:
+def test_the_oldest_supported_version_is_tested() -> None:
     """The lower bounds of the extras are the first rows of the matrix."""
     run = {requirements[0] for requirements in matrix()["OLDEST"].values()}
 
     assert run == {f"{name}=={version}" for name, version in supported().items()}
 
 
-def test_every_supported_python_is_run() -> None:
+def test_every_supported_python_is_tested() -> None:
     """The classifiers and requires-python name the Pythons of the matrix."""
     found = (re.fullmatch(r".*:: (3\.\d+)", classifier) for classifier in PROJECT["classifiers"])
     named = tuple(match[1] for match in found if match)
@@ -29,8 +29,8 @@ def test_every_supported_python_is_run() -> None:
     assert (named, f">={named[0]}") == (matrix()["PYTHONS"], PROJECT["requires-python"])
 
 
-def test_the_results_are_those_of_the_matrix() -> None:
-    """docs/versions.md has one row for each session, without failed tests."""
+def test_the_documented_results_are_those_of_the_matrix() -> None:
+    """docs/versions.md has a row for each session, without failed tests."""
     tables = matrix()
     names = [name for table in ("OLDEST", "BETWEEN", "NEWEST") for name in tables[table]]
     said = [(row, python, failed) for row, python, _, _, failed, _ in results_of("docs/versions.md")]
@@ -38,7 +38,7 @@ def test_the_results_are_those_of_the_matrix() -> None:
     assert said == [(name, python, "0") for name, python in product(names, tables["PYTHONS"])]
 
 
-def test_the_readme_says_what_was_run() -> None:
+def test_the_readme_names_the_tested_versions() -> None:
     """The README's range goes from the lower bounds to the newest versions among the results."""
     installed = ", ".join(row[2] for row in rows("docs/versions.md", "Results"))
     newest = {

@@ -1,4 +1,4 @@
-"""Types in a user's type checker: the pages' code, and the results of calls."""
+"""Types for a user's type checker: the docs' code, and the results of calls."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ with trace_recorder.TrajectoryRecorder() as recorder, recorder.step() as step:
 
 
 def first_block(page: str) -> str:
-    """The first block of Python on a page."""
+    """Return the first block of Python on a page."""
     found = re.search(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
     assert found
     return found.group(1)
@@ -71,7 +71,7 @@ def test_a_user_s_files_have_their_types(tmp_path: Path) -> None:
     files = [str(tmp_path / name) for name in ("readme.py", "clients.py", "calls.py", "wrong.py")]
     ended = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", *files],
-        cwd=ROOT,  # where the check of the package has left the types of the SDKs in its cache
+        cwd=ROOT,  # the directory in whose cache the check of the package has left the types of the SDKs
         capture_output=True,
         text=True,
         check=False,

@@ -1,4 +1,4 @@
-"""The wheel: built, installed into an empty environment, used by the README's first example."""
+"""The wheel: built, installed into an empty environment, and used by the README's first example."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAGE = "trace_recorder/viewer/page/viewer.html"
 
 
 def first_example() -> str:
-    """The README's first Python block."""
+    """Return the README's first Python block."""
     block = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
     assert block is not None
     return block[1]

@@ -1,7 +1,7 @@
-"""What Trae Agent hands to a recorder, and in which calls: the values, its own recorder, and an agent's run.
+"""The calls of Trae Agent to a recorder: the passed values, its own recorder, and an agent's run.
 
-The values have the attributes that its own have, the calls their order and form. `Theirs` writes what its recorder
-writes, after the document's description. `tests/stand_ins/trae_agent` has them where its modules have theirs.
+The values have the attributes of Trae Agent's own, and the calls their order and form. `Theirs` writes the same as Trae
+Agent's recorder, by the document's description. `tests/stand_ins/trae_agent` has the classes in the original modules.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class State(Enum):
 
 
 class Recorder(Protocol):
-    """The recorder as Trae Agent knows it."""
+    """The interface of a recorder that Trae Agent uses."""
 
     trajectory_path: Any
     start_recording: Callable[..., object]
@@ -196,7 +196,7 @@ def _message(message: Message) -> dict[str, Any]:
 
 
 class Agent:
-    """Makes the calls of a recorder that Trae Agent's agent and its clients make, in their order and their form."""
+    """Makes the same recorder calls as Trae Agent's agent and its clients, in the same order and form."""
 
     def __init__(self) -> None:
         self.trajectory_recorder: Recorder | None = None
@@ -205,7 +205,7 @@ class Agent:
         self.trajectory_recorder = recorder
 
     def run(self, task: str) -> str:
-        """Record two steps with tools, one of which fails, a step that breaks, and a last step."""
+        """Record two steps with tools, one of which fails, a step that breaks off, and a last step."""
         if self.trajectory_recorder:
             self.trajectory_recorder.start_recording(task=task, provider="anthropic", model="claude", max_steps=20)
         first = [Message("system", "You mend code."), Message("user", task)]

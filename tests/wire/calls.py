@@ -1,8 +1,8 @@
 """An SDK call as data, and the one place where it is made: sync and async differ by an `await`.
 
-A driver says which method of its client sends an exchange's request (`Call`), or why none does (`Raw`): that one then
-goes out over the HTTP client that the SDK holds. What the caller got, objects or an exception, is an `Outcome`; two
-outcomes are the same when `seen()` of them is.
+A driver says which method of its client sends an exchange's request (`Call`), or why no method does (`Raw`). A raw
+request is sent by the SDK's HTTP client. The result for the caller, objects or an exception, is an `Outcome`. Two
+outcomes are the same if `seen()` of them is.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """No method of the SDK sends this request, and why."""
+    """A request that no method of the SDK sends, with the reason."""
 
     reason: str
 
@@ -43,20 +43,20 @@ class Outcome:
     error: Exception | None = None
 
     def seen(self) -> Payload:
-        """All that a caller can see, as plain values that compare."""
+        """Return all that a caller can see, as plain values that can be compared."""
         return [_plain(item) for item in self.objects], _plain_error(self.error)
 
 
 class Driver(Protocol):
-    """An SDK: its clients, all bound alike, and how an exchange is sent through them."""
+    """An SDK: its clients, all bound in the same way, and how an exchange is sent through them."""
 
     errors: tuple[type[Exception], ...]
 
     def client(self, exchange: Exchange, url: str) -> Any:
-        """Give a client whose calls of this exchange's kind go to `url`."""
+        """Return a client whose calls of this exchange's kind are sent to `url`."""
 
     def call(self, exchange: Exchange, url: str) -> Call | Raw:
-        """Say how the SDK sends this exchange's request."""
+        """Return how the SDK sends this exchange's request."""
 
     def http(self, client: Any) -> Any:
         """Return the HTTP client of an SDK client."""

@@ -1,7 +1,8 @@
-"""The corpus: real exchanges with real LLM APIs, recorded by others, read where they lie.
+"""The corpus: real exchanges with real LLM APIs, recorded by others, read in place.
 
-`load()` gives every exchange in a fixed order; an exchange's number is its place in it and names it on the wire. The
-corpus is no part of the project: where it is absent, `load()` is empty and the tests that need it skip, and say so.
+`load()` gives every exchange in a fixed order. An exchange's number is its position there, and names it in URLs. The
+corpus is not part of the project: where it is absent, `load()` is empty, and the tests that need it are skipped with a
+message.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Exchange:
 
 @cache
 def load() -> tuple[Exchange, ...]:
-    """Read the corpus, in the order of its files and lines; empty without a corpus."""
+    """Return the corpus in the order of its files and lines, or an empty list if there is no corpus."""
     rows: list[dict[str, Payload]] = []
     for path in sorted(DIRECTORY.glob("*.jsonl.gz")):
         with gzip.open(path, "rt", encoding="utf-8") as lines:

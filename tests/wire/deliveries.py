@@ -25,7 +25,7 @@ class Delivery:
 
 
 Deliveries = dict[int, Delivery]
-"""By the number that an exchange has in its URL."""
+"""The deliveries by the number that an exchange has in its URL."""
 
 
 @contextmanager
@@ -45,7 +45,7 @@ def watch() -> Iterator[Deliveries]:
 
 
 class Watching:
-    """A transport that notes the responses of the transport inside. `body` is the class of its streams."""
+    """A transport that notes the responses of an inner transport. `body` is the class of its streams."""
 
     body: type
 

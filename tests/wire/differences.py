@@ -1,7 +1,7 @@
-"""Known differences between the corpus and the record, each with its reason; any other difference is a fault.
+"""Known differences between the corpus and the record, each with its reason.
 
-An entry names its exchanges and columns, and must be true of all of them. An entry that was fixed, or no longer applies
-to some, fails the test like a new difference.
+Any other difference is a fault. An entry names its exchanges and columns, and must be true of all of them. An entry
+that was fixed, or no longer applies to some exchanges, fails the test like a new difference.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tests.wire.corpus import Exchange
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Columns that differ for every exchange that `applies` picks, and why they do."""
+    """Columns that differ for every exchange that `applies` selects, with the reason."""
 
     columns: tuple[str, ...]
     applies: Callable[[Exchange], bool]

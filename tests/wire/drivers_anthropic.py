@@ -1,6 +1,6 @@
 """The anthropic SDK: messages, plain through `create`, streamed through the `stream` helper and its final message.
 
-One client serves all exchanges: `with_options` aims a copy that shares the HTTP client.
+A single client serves all exchanges: `with_options` returns a copy with a different URL and the same HTTP client.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from tests.wire.corpus import Exchange
 
 
 class AnthropicDriver:
-    """Send an exchange with `client.messages` or, where it was sent as beta, `client.beta.messages`."""
+    """Sends an exchange with `client.messages` or, if it was sent as beta, with `client.beta.messages`."""
 
     errors = (anthropic.APIError,)
 
     def __init__(self, bind: Callable[[Any], Any], asynchronous: bool) -> None:
         kind = anthropic.AsyncAnthropic if asynchronous else anthropic.Anthropic
-        # A timeout of our own keeps the SDK from refusing long answers that are not streamed.
+        # With a given timeout, the SDK does not refuse long answers that are not streamed.
         self._anthropic = bind(kind(api_key="unused", max_retries=0, timeout=300))
 
     def client(self, exchange: Exchange, url: str) -> Any:
@@ -35,7 +35,7 @@ class AnthropicDriver:
         method = f"{resource}.stream" if body.get("stream") else f"{resource}.create"
         if method.endswith("stream"):
             del body["stream"]
-        # Of `stream`, `output_format` takes a class and makes a schema of it; a schema goes beside it.
+        # For `stream`, `output_format` takes a class and makes a schema of it. A schema is passed beside it.
         known = inspect.signature(attrgetter(method)(self._anthropic)).parameters.keys() - {"output_format"}
         extra = {name: body.pop(name) for name in body.keys() - known}
         return Call(method, body | {"extra_body": extra or None}, "manager" if method.endswith("stream") else "object")

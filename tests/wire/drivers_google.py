@@ -1,7 +1,7 @@
-"""The google-genai SDK: generate_content, of the Gemini API and of Vertex, and interactions.
+"""The google-genai SDK: generate_content of the Gemini API and of Vertex, and interactions.
 
 The arguments are made from the REST body. Two clients, one with a key and one with Vertex credentials, serve every
-generate_content, aimed by `http_options`; `interactions` knows one address for life and gets a client each time.
+generate_content, with a URL in `http_options`. `interactions` has a fixed URL, and gets a new client each time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PATH = re.compile(r"^/(?P<version>v1\w*)/(?P<model>.+):(?P<stream>streamG|g)ene
 
 
 class GoogleDriver:
-    """Send an exchange with `client.models.generate_content(_stream)` or `client.interactions.create`."""
+    """Sends an exchange with `client.models.generate_content(_stream)` or `client.interactions.create`."""
 
     errors = (errors.APIError,)
 

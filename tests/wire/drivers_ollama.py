@@ -1,7 +1,7 @@
 """The ollama SDK: chat, generate and embeddings.
 
-Its client knows one address for life, so each exchange gets a client of its own; `verify=False` spares each the
-reading of certificates that plain HTTP has no use for.
+Its client has a fixed URL, so each exchange gets its own client. `verify=False` saves the reading of certificates,
+which plain HTTP does not use.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ METHODS = {"ollama-chat": "chat", "ollama-generate": "generate", "embeddings": "
 
 
 class OllamaDriver:
-    """Send an exchange with `client.<method>(**body)`."""
+    """Sends an exchange with `client.<method>(**body)`."""
 
     errors = (ollama.ResponseError, httpx.HTTPError)
 

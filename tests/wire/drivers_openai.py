@@ -1,6 +1,7 @@
-"""The openai SDK: chat, Responses, legacy completions and embeddings, of OpenAI and of those who speak its dialect.
+"""The openai SDK: chat, Responses, legacy completions and embeddings, of OpenAI and of providers with its dialect.
 
-One client and one Azure client serve all exchanges: `with_options` aims a copy that shares the HTTP client.
+A client and an Azure client serve all exchanges: `with_options` returns a copy with a different URL and the same HTTP
+client.
 """
 
 from __future__ import annotations
@@ -27,9 +28,11 @@ METHODS = {
 
 
 class OpenAIDriver:
-    """Send an exchange with `client.<resource>.create(**body)`; a member it has no name for goes as `extra_body`."""
+    """Sends an exchange with `client.<resource>.create(**body)`. A member for which the method has no parameter is
+    passed in `extra_body`.
+    """
 
-    # The last is what the SDK raises for an empty body that says it is JSON.
+    # The SDK raises the last one for an empty body with the content type of JSON.
     errors = (openai.APIError, json.JSONDecodeError)
 
     def __init__(self, bind: Callable[[Any], Any], asynchronous: bool) -> None:

@@ -1,7 +1,7 @@
-"""Holding what was recorded against what was sent, what was received, and what the SDK understood.
+"""Compares the recorded calls with the sent and received bytes, and with the SDK's reading.
 
-`judge` gives, for one exchange, a verdict on each aspect: True, False, or None where there is nothing to hold against
-(an SDK that raised has read no answer). JSON is compared as text: `1` is not `1.0`, and the order of members counts.
+`judge` gives, for an exchange, a verdict on each aspect: True, False, or None if there is nothing to compare (an SDK
+that raised has read no answer). JSON is compared as text: `1` is not `1.0`, and the order of members counts.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ Verdicts = dict[str, bool | None]
 
 
 def judge(exchange: Exchange, plain: Run, recorded: Run) -> Verdicts:
-    """Give the verdict on each of `COLUMNS` for an exchange that was made in both runs.
+    """Return the verdict on each of `COLUMNS` for an exchange that was made in both runs.
 
-    recorded: there is exactly one interaction. caller: what came back is what comes back unwrapped. sent: so is what
-    the server received. request, response: what is on file is what went over the wire. error: one is on file where
-    the server sent one, and only there. The rest: our reading of the answer is the SDK's.
+    recorded: there is exactly one interaction. caller: the caller's result is the same as without a recorder. sent: the
+    server received the same bytes as without a recorder. request, response: the recorded bytes are those of the HTTP
+    traffic. error: an error is recorded exactly if the server sent one. The others: our reading of the answer equals
+    the SDK's.
     """
     number = exchange.number
     interactions = recorded.interactions.get(number, [])

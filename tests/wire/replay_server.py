@@ -1,8 +1,8 @@
-"""A local server that answers as a provider once did: `/x/<number>/…` gets the response of that exchange.
+"""A local server that answers as a provider did: `/x/<number>/…` gets the response of that exchange.
 
-Each response has the exchange's number as its request id and is the same each time. Each request is kept under that
-number, headers and body as they came. `seed` makes the server send bodies in pieces that are cut at random places,
-within code points too; `compress` sends bodies as gzip.
+Each response has the exchange's number as its request id, and is the same each time. Each request is kept under that
+number, with headers and body unchanged. `seed` makes the server send bodies in pieces that are cut at random places,
+also within code points. `compress` sends bodies as gzip.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Received:
 
 @dataclass
 class ReplayServer:
-    """The server of some exchanges; `received` has the requests that came, by the number of the exchange."""
+    """The server of some exchanges. `received` has the received requests by the number of the exchange."""
 
     exchanges: dict[int, Exchange]
     seed: int | None = None
@@ -39,7 +39,7 @@ class ReplayServer:
     url: str = ""
 
     def address(self, exchange: Exchange) -> str:
-        """Return the address under which the exchange's own path, appended, leads to its response."""
+        """Return the URL below which the exchange's own path leads to its response."""
         return f"{self.url}/x/{exchange.number}"
 
     def answer_to(self, request: Request) -> Answer:
@@ -59,7 +59,7 @@ class ReplayServer:
 
 
 def pieces(data: bytes, chance: random.Random) -> list[bytes]:
-    """Cut `data` at up to 40 random places, and within up to 8 code points where it has any beyond ASCII."""
+    """Cut `data` at up to 40 random places, and within up to 8 code points beyond ASCII."""
     inside = [at for at in range(1, len(data)) if data[at] & 0xC0 == 0x80]
     places = {chance.randrange(1, len(data)) for _ in range(chance.randint(1, 40))} if len(data) > 1 else set()
     places.update(chance.sample(inside, min(8, len(inside))))
@@ -69,7 +69,7 @@ def pieces(data: bytes, chance: random.Random) -> list[bytes]:
 
 @contextmanager
 def serve(exchanges: Sequence[Exchange], seed: int | None = None, compress: bool = False) -> Iterator[ReplayServer]:
-    """Run a server of these exchanges for the time of a block."""
+    """Run a server of these exchanges during a block."""
     replaying = ReplayServer({exchange.number: exchange for exchange in exchanges}, seed, compress)
     with serving(replaying.answer_to) as server:
         replaying.url = server.url

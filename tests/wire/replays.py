@@ -1,7 +1,7 @@
-"""Exchanges recorded through the real SDKs, and the same calls replayed with no server: what differs the second time.
+"""Exchanges recorded through the real SDKs, and the same calls replayed without a server: the differences.
 
-`python -m tests.wire.replays` prints a table of it over the whole corpus, one a mode. A number is of how many exchanges
-an aspect is the same, of those to which it applies (n/m where not all).
+`python -m tests.wire.replays` prints a table over the whole corpus for each mode. A number says for how many exchanges
+an aspect is the same, of those to which it applies (n/m if not all).
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from tests.wire.table import rows
 
 COLUMNS = ("answered", "objects", "exception", "status", "headers", "body", "chunks")
 NOWHERE = "http://127.0.0.1:9/x"
-"""No server is here."""
+"""An address where no server listens."""
 _FRAMING = {"content-length", "transfer-encoding", "content-encoding"}
 _OF_SERVE = "trace-recorder-replayed-from"
-"""A header that `serve` adds: a recorder in the program has no other way to know where an answer came from."""
+"""A header that `serve` adds, because a recorder in the program cannot know the source of an answer otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The callers' results of one round of calls, and the input of their SDKs from the HTTP library."""
+    """The callers' results of a round of calls, and the input of their SDKs from the HTTP library."""
 
     outcomes: dict[int, Outcome]
     deliveries: Deliveries
 
 
 def recorded(exchanges: Sequence[Exchange], mode: Mode, path: Path) -> Seen:
-    """Make the calls against the server, recorded to a file."""
+    """Make the calls with the server, and record them to a file."""
     from trace_recorder import TrajectoryRecorder
 
     with TrajectoryRecorder(path, task="the wire corpus") as recorder:
@@ -49,7 +49,9 @@ def recorded(exchanges: Sequence[Exchange], mode: Mode, path: Path) -> Seen:
 
 
 def replayed(exchanges: Sequence[Exchange], mode: Mode, path: Path) -> Seen:
-    """Make the calls again, answered from the file; one that has no answer, or is left over, raises."""
+    """Make the calls again, answered from the file. A call without an answer, and a recorded call that is not made,
+    raises.
+    """
     from trace_recorder import replay
 
     with replay(path) as run, watch() as deliveries:
@@ -77,7 +79,7 @@ def compare_all(
 ) -> dict[int, Verdicts]:
     """Record every call, replay it, and judge each exchange by its number.
 
-    Calls are made one after the other, because the first of equal calls gets the first recorded answer.
+    Calls are made in sequence, because the first of equal calls gets the first recorded answer.
     """
     mode = replace(mode, at_once=1)
     with tempfile.TemporaryDirectory() as directory:
@@ -87,18 +89,19 @@ def compare_all(
         for delivery in second.deliveries.values():
             del delivery.headers[_OF_SERVE]
     verdicts = {exchange.number: compare(exchange, first, second, mode) for exchange in exchanges}
-    if again is served:  # where a client's reads of a socket end is not up to the server
+    if again is served:  # the server does not decide where a client's reads of a socket end
         verdicts = {number: {**one, "chunks": None} for number, one in verdicts.items()}
     return verdicts
 
 
 def compare(exchange: Exchange, first: Seen, second: Seen, mode: Mode) -> Verdicts:
-    """Give the verdict on each of `COLUMNS`; None where there is nothing to compare.
+    """Return the verdict on each of `COLUMNS`, or None if there is nothing to compare.
 
-    answered: the replay had an answer. objects, exception: what the caller got is what it got the first time, with
-    the class, message, status and body of an exception. status, headers, body: so is what the SDK was given; headers
-    without those about lengths and encodings, line breaks of plain JSON as the spaces that are recorded for them.
-    chunks: a stream's are cut at the same places; what came encoded is recorded decoded, and is not compared.
+    answered: the replay had an answer. objects, exception: the caller's result is the same both times, including the
+    class, message, status and body of an exception. status, headers, body: the SDK's input is the same both times.
+    Headers about lengths and encodings are not compared, and line breaks of plain JSON count as the spaces that are
+    recorded for them. chunks: a stream is cut at the same places. An encoded stream is recorded decoded, and is not
+    compared.
     """
     number = exchange.number
     verdicts: Verdicts = dict.fromkeys(COLUMNS)
@@ -145,7 +148,7 @@ def _seen(outcome: Outcome) -> tuple[Payload, Payload]:
 
 
 def _without_framing(value: Payload) -> Payload:
-    """Return a value without those headers, which google-genai shows in each of its responses."""
+    """Return a value without the headers that google-genai shows in each of its responses."""
     if isinstance(value, list | tuple):
         return [_without_framing(one) for one in value]
     if not isinstance(value, dict):
@@ -161,7 +164,7 @@ MODES = {
     "sync, from a local provider": (False, Mode(), served),
     "async, from a local provider": (False, Mode(asynchronous=True), served),
 }
-"""By its title, whether a mode is for streams alone, the mode, and how the calls are made again."""
+"""By title: whether a mode is only for streams, the mode, and how the calls are made again."""
 
 
 def main() -> None:

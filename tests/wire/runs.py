@@ -1,8 +1,8 @@
-"""Running exchanges through the SDKs, with and without a recorder, sync and async.
+"""Runs exchanges through the SDKs, with and without a recorder, sync and async.
 
-A run tells of each exchange what the caller got, what the server received and, where a recorder was bound, which
-interactions are on file: the server names the exchange in a request id, so that none can be taken for another,
-whatever their order. Judging is left to `judgement.py`.
+For each exchange, a run has the caller's result, the received request and, if a recorder was bound, the recorded
+interactions. The server names the exchange in a request id, so that exchanges cannot be confused, whatever their order.
+`judgement.py` compares them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tests.wire.replay_server import REQUEST_ID, Received, serve
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """How the calls are made, `at_once` of them where they are async, and how the server delivers.
+    """How the calls are made, `at_once` of them at the same time if they are async, and how the server sends.
 
     `seed` cuts bodies at random, `compress` sends gzip.
     """
@@ -41,7 +41,7 @@ class Mode:
 
 @dataclass(slots=True)
 class Run:
-    """The results of each exchange, by its number; `interactions` is empty for a run without a recorder."""
+    """The results of each exchange by its number. `interactions` is empty for a run without a recorder."""
 
     outcomes: dict[int, Outcome] = field(default_factory=dict)
     received: dict[int, list[Received]] = field(default_factory=dict)
@@ -49,26 +49,26 @@ class Run:
 
 
 class Drivers:
-    """One driver for each SDK, made when it is first needed. Every client that a driver opens passes through `bind`."""
+    """A driver for each SDK, created when it is first needed. Every client that a driver opens is passed to `bind`."""
 
     def __init__(self, bind: Callable[[Any], Any], asynchronous: bool) -> None:
         self._made = (bind, asynchronous)
         self._drivers: dict[Callable[..., Driver], Driver] = {}
 
     def of(self, exchange: Exchange) -> Driver:
-        """Give the driver of the SDK that speaks the exchange's dialect."""
+        """Return the driver of the SDK for the exchange's dialect."""
         kind = kind_of(exchange)
         if kind not in self._drivers:
             self._drivers[kind] = kind(*self._made)
         return self._drivers[kind]
 
     def clients(self) -> list[Any]:
-        """Give every HTTP client that was opened, to be closed."""
+        """Return every opened HTTP client, to close it."""
         return [driver.http(client) for driver in self._drivers.values() for client in driver.clients()]
 
 
 def kind_of(exchange: Exchange) -> Callable[..., Driver]:
-    """Say which SDK speaks an exchange's dialect."""
+    """Return the name of the SDK for an exchange's dialect."""
     if exchange.dialect.startswith("ollama") or exchange.path == "/api/embeddings":
         return OllamaDriver
     return {"anthropic": AnthropicDriver, "google": GoogleDriver}.get(exchange.dialect.partition("-")[0], OpenAIDriver)
@@ -103,7 +103,7 @@ def _run(exchanges: Sequence[Exchange], mode: Mode, bind: Callable[[Any], Any]) 
 def call_all(
     exchanges: Sequence[Exchange], mode: Mode, bind: Callable[[Any], Any], url_of: Callable[[Exchange], str]
 ) -> Run:
-    """Send the exchanges through clients that `bind` has seen, each to its URL."""
+    """Send the exchanges through clients that were passed to `bind`, each to its URL."""
     run = Run()
     with _quiet():
         drivers = Drivers(bind, mode.asynchronous)
@@ -119,7 +119,7 @@ def _make_all(exchanges: Sequence[Exchange], url_of: Callable[[Exchange], str], 
         run.outcomes[exchange.number] = make(drivers.of(exchange), exchange, url_of(exchange))
 
     for exchange in exchanges:
-        # In a context of its own, as a task has it: a call after an equal one that failed is no second attempt.
+        # Each call has its own context, like a task: a call after an equal failed call is then not a second attempt.
         copy_context().run(one, exchange)
     for client in drivers.clients():
         client.close()
@@ -143,7 +143,7 @@ async def _make_all_async(
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Let the SDKs warn of models that have been retired since: the recordings are as old as they are."""
+    """Ignore the SDKs' warnings of models that have been retired since the recordings."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=DeprecationWarning, module=r"tests\.wire|asyncio|anthropic")
         yield

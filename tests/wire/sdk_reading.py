@@ -1,8 +1,8 @@
-"""What the SDK itself understood: its objects, as plain dicts in the words of our readers.
+"""The SDK's own reading: its objects, as plain dicts in the words of our readers.
 
-Written from the SDKs' types and nothing of ours, so that it can hold our readers to account. A stream is read through
-the SDK's own accumulator or final message where it has one, else chunk by chunk; the answer to a call that went out
-raw, through the SDK's types. `read` gives None where there is no answer to read.
+It is written from the SDKs' types without our code, so that it can check our readers. A stream is read through the
+SDK's own accumulator or final message if it has one, and otherwise chunk by chunk. The answer to a raw call is read
+through the SDK's types. `read` returns None if there is no answer to read.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _call(call_id: str | None, name: str, arguments: Payload) -> Payload:
 
 
 def _counts(source: Any, **names: str) -> Payload:
-    """Take the token counts that the SDK has: {our name: its attribute, dotted where it is a detail of another}."""
+    """Return the token counts of the SDK: {our name: its attribute, dotted if it is a detail of another count}."""
     counts = {}
     for ours, theirs in names.items():
         value = source

@@ -1,6 +1,6 @@
-"""The table of the wire corpus: `python -m tests.wire.table [seed]`, one a mode, and every difference below it.
+"""The table of the wire corpus: `python -m tests.wire.table [seed]`, one for each mode, and every difference below it.
 
-Each number is of how many exchanges an aspect is as it should be, of those to which it applies (n/m where not all).
+Each number says for how many exchanges an aspect is as it should be, of those to which it applies (n/m if not all).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def judge_all(exchanges: tuple[Exchange, ...], mode: Mode) -> dict[int, Verdicts
 
 
 def raw_reasons(exchanges: Sequence[Exchange]) -> dict[int, str]:
-    """Say which exchanges no method of an SDK sends, by number, and why."""
+    """Return the exchanges that no method of an SDK sends, by number, with the reason."""
     drivers = Drivers(lambda client: client, asynchronous=False)
     calls = {exchange.number: drivers.of(exchange).call(exchange, "http://localhost") for exchange in exchanges}
     for client in drivers.clients():
@@ -56,7 +56,7 @@ def raw_reasons(exchanges: Sequence[Exchange]) -> dict[int, str]:
 
 
 def rows(exchanges: Sequence[Exchange], verdicts: dict[int, Verdicts], columns: Sequence[str]) -> list[str]:
-    """Give the lines of a table: one a dialect, with a cell for each aspect, and one of all."""
+    """Return the lines of a table: one for each dialect, with a cell for each aspect, and one for all dialects."""
     raw = raw_reasons(exchanges)
     lines = [["", "sent", "SDK", "raw", *columns]]
     for dialect in [*dict.fromkeys(exchange.dialect for exchange in exchanges), "all"]:

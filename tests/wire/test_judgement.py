@@ -1,4 +1,4 @@
-"""The means of the wire tests, on exchanges of our own making: the server, the two runs, and the judge."""
+"""Tests of the wire tests' tools, on our own exchanges: the server, the two runs, and the comparison."""
 
 from __future__ import annotations
 
@@ -53,15 +53,15 @@ FAILED = READ | dict.fromkeys(("content", "reasoning", "tool_calls", "finish_rea
 
 
 @pytest.mark.parametrize("mode", [Mode(), Mode(asynchronous=True), Mode(seed=1), Mode(seed=1, compress=True)])
-def test_a_faithful_record_stands_in_every_mode(mode, tmp_path):
-    """An answer, a stream and an error that are recorded as they were get no verdict against them."""
+def test_a_correct_record_passes_in_every_mode(mode, tmp_path):
+    """An answer, a stream and an error that are recorded correctly get no negative verdict."""
     plain, recorded = unwrapped(MADE, mode), wrapped(MADE, mode, tmp_path / "run.json")
 
     assert [judge(made, plain, recorded) for made in MADE] == [READ, READ, FAILED]
 
 
-def test_a_record_of_another_exchange_is_noticed(tmp_path):
-    """Records under each other's numbers fail in everything that distinguishes the exchanges."""
+def test_a_record_of_a_different_exchange_is_noticed(tmp_path):
+    """Records under each other's numbers fail in every aspect that distinguishes the exchanges."""
     plain, recorded = unwrapped(MADE, Mode()), wrapped(MADE, Mode(), tmp_path / "run.json")
     recorded.interactions = {0: recorded.interactions[1], 1: recorded.interactions[2], 2: recorded.interactions[0]}
 
@@ -80,7 +80,7 @@ def test_a_lost_record_is_noticed(tmp_path):
     assert judge(MADE[0], plain, recorded)["recorded"] is False
 
 
-def test_pieces_are_the_whole_body_cut_within_code_points():
+def test_pieces_give_the_whole_body():
     """The pieces of a body join to it, and some begin within a code point."""
     body = "data: ünïcödé ✓\n\n".encode() * 3
 

@@ -1,7 +1,7 @@
-"""The wire corpus recorded and replayed through the real SDKs: the caller gets the second time what it got the first.
+"""The wire corpus recorded and replayed through the real SDKs: the caller gets the same both times.
 
-A sample runs by default; with TRACE_RECORDER_WIRE_WHOLE=1 all of it does. `python -m tests.wire.replays` shows the same
-as a table. Where the corpus is absent these tests skip.
+A sample runs by default. With TRACE_RECORDER_WIRE_WHOLE=1 the whole corpus runs. `python -m tests.wire.replays` shows
+the same as a table. Where the corpus is absent these tests are skipped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ EXCHANGES = tuple(exchange for exchange in load() if random.Random(exchange.numb
 
 @pytest.mark.skipif(not EXCHANGES, reason=f"no wire corpus in {DIRECTORY} (set TRACE_RECORDER_WIRE)")
 @pytest.mark.parametrize("title", MODES)
-def test_a_replayed_call_gives_what_the_recorded_one_gave(title: str) -> None:
+def test_a_replayed_call_gives_the_same_as_the_recorded_call(title: str) -> None:
     """Objects, exceptions, status, headers, body and chunks of every exchange are the same."""
     streams_alone, mode, again = MODES[title]
     exchanges = tuple(exchange for exchange in EXCHANGES if exchange.stream or not streams_alone)
@@ -39,8 +39,8 @@ def test_a_replayed_call_gives_what_the_recorded_one_gave(title: str) -> None:
 
 
 @pytest.mark.skipif(not EXCHANGES, reason=f"no wire corpus in {DIRECTORY} (set TRACE_RECORDER_WIRE)")
-def test_an_answer_of_another_exchange_is_noticed(tmp_path: Path) -> None:
-    """The comparison notices if one exchange gets the answer of another."""
+def test_an_answer_of_a_different_exchange_is_noticed(tmp_path: Path) -> None:
+    """The comparison notices if an exchange gets the answer of a different exchange."""
     chosen = [exchange for exchange in EXCHANGES if exchange.dialect == "openai-chat" and exchange.stream][:2]
     first = recorded(chosen, Mode(), tmp_path / "run.json")
     [one, other] = (exchange.number for exchange in chosen)

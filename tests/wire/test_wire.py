@@ -1,7 +1,7 @@
-"""The wire corpus through the real SDKs: what is recorded is what was sent, what came, and what the SDK understood.
+"""The wire corpus through the real SDKs: the recorded calls equal the sent and received bytes, and the SDK's reading.
 
-The corpus is no part of the project: where it is absent these tests skip. `python -m tests.wire.table` shows the same
-judgement as a table, over more than there is time for here.
+The corpus is not part of the project: where it is absent these tests are skipped. `python -m tests.wire.table` shows
+the same comparison as a table, over more exchanges than a test has time for.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from tests.wire.table import judge_all, raw_reasons
 EXCHANGES = load()
 STREAMS = tuple(exchange for exchange in EXCHANGES if exchange.stream)
 EVERY = 1 if settings().max_examples > 100 else 2
-"""Of the streams that are cut in pieces, sync clients get every second, async ones the others; in a search all."""
+"""Of the streams that are cut in pieces, sync clients get every second one, and async clients the others. In a search
+both get all.
+"""
 SAMPLE = tuple(exchange for exchange in EXCHANGES if random.Random(exchange.number).random() < 0.2)
 
 with_corpus = pytest.mark.skipif(not EXCHANGES, reason=f"no wire corpus in {DIRECTORY} (set TRACE_RECORDER_WIRE)")
@@ -39,8 +41,8 @@ with_corpus = pytest.mark.skipif(not EXCHANGES, reason=f"no wire corpus in {DIRE
         pytest.param(STREAMS[::EVERY], Mode(asynchronous=True, seed=2, compress=True), id="async-compressed-cut"),
     ],
 )
-def test_the_record_differs_from_the_wire_and_the_sdk_only_where_it_is_named(exchanges, mode):
-    """Every exchange is recorded once, unchanged, and reads as the SDK reads it, except for the named differences."""
+def test_the_record_differs_only_in_named_ways(exchanges, mode):
+    """Every exchange is recorded once, unchanged, and is read as the SDK reads it, except for the named differences."""
     verdicts = judge_all(exchanges, mode)
 
     named = {
@@ -60,7 +62,7 @@ def test_the_record_differs_from_the_wire_and_the_sdk_only_where_it_is_named(exc
 
 
 @with_corpus
-def test_the_sdks_send_what_was_recorded():
+def test_the_sdks_send_the_recorded_requests():
     """The sent request differs from the recorded one only in the named ways."""
     received = unwrapped(EXCHANGES, Mode()).received
 
@@ -69,8 +71,8 @@ def test_the_sdks_send_what_was_recorded():
 
 
 @with_corpus
-def test_few_exchanges_are_no_longer_calls_that_an_sdk_makes():
-    """All but eighteen exchanges go through a method of the SDK."""
+def test_few_exchanges_are_sent_raw():
+    """All but eighteen exchanges are sent by a method of the SDK."""
     reasons = raw_reasons(EXCHANGES)
 
     assert Counter(reasons.values()) == {
