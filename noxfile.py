@@ -1,24 +1,25 @@
-"""The version matrix, every shape of client on the oldest and the newest of each SDK and of Python; and the readers.
+"""The version matrix: every shape of client on the oldest and the newest version of each SDK and Python; and readers.
 
-    nox                                    # the matrix; interpreters that are not at hand are skipped
+    nox                                    # the matrix; missing interpreters are skipped
     nox -l                                 # the names of the sessions
     nox -s "versions-3.13(openai 3)"       # one of them
-    nox -t newest                          # the newest of each SDK alone
+    nox -t newest                          # only the newest version of each SDK
     nox -t frameworks                      # the agents of frameworks: docs/frameworks.md
-    nox -fb uv                             # with uv, where that is installed: a tenth of the time
-    nox -s readers                         # the real readers of the views' formats, each in an environment of its own
+    nox -fb uv                             # with uv, if it is installed: a tenth of the time
+    nox -s readers                         # other projects' readers of our export formats, each in its own environment
     nox -s readers -- atif trl             # some of them
     nox -s ray                             # several local nodes of Ray, and a store of S3: docs/tables.md
     nox -s seams                           # HTTP libraries old and new, SDKs of other providers
     nox -s own_suites                      # the HTTP libraries' own test suites, without and with recording
     nox -s programs                        # coding agents and SDKs of Node through the proxy: docs/proxy.md
     nox -s many_runs                       # 2,000 runs indexed and searched, 200 indexers killed; -- --runs 100000
-    nox -s suite                           # every test, on each Python that is at hand: ten minutes each
+    nox -s suite                           # every test, on each installed Python: ten minutes each
 
-Each session of the matrix adds its line to `.venv-nox/results.md`, or to `frameworks.md` next to it; `docs/versions.md`
-and `docs/frameworks-results.md` have those of the last whole run. The readers' table goes to `.venv-nox/readers.md`; a
-copy is in `docs/views/readers.md`. A row of the tables here is what pip is asked for: `openai<2` is the newest 1.x.
-OLDEST is what pyproject.toml declares as supported. A framework's environment is large, and removed.
+Each session of the matrix adds its line to `.venv-nox/results.md`, or to `frameworks.md` next to it. `docs/versions.md`
+and `docs/frameworks-results.md` have the lines of the last whole run. The readers' table is written to
+`.venv-nox/readers.md`, and copied to `docs/views/readers.md`. A row of the tables here has the requirements for pip:
+`openai<2` is the newest 1.x. OLDEST has the oldest versions that pyproject.toml supports. A framework's environment is
+large, and is removed after its session.
 """
 
 import re
@@ -33,7 +34,7 @@ PROGRAMS = (
     *("@qwen-code/qwen-code", "opencode-ai"),
 )
 OLDEST = {
-    "openai 1.17": ("openai==1.17.0", "httpx<0.28"),  # until 1.55 it makes httpx clients with `proxies=`
+    "openai 1.17": ("openai==1.17.0", "httpx<0.28"),  # until 1.55 it creates httpx clients with `proxies=`
     "anthropic 0.16": ("anthropic==0.16.0", "httpx<0.28"),  # likewise until 0.40
     "google-genai 1.24": ("google-genai==1.24.0",),
     "google-genai 1.24, aiohttp": ("google-genai==1.24.0", "aiohttp"),
@@ -79,12 +80,12 @@ FRAMEWORKS = {
     "openai_agents": ("openai-agents",),
     "pydantic_ai": ("pydantic-ai",),
     "smolagents": ("smolagents[openai,litellm]", "mcp"),
-    "litellm": ("litellm", "mcp"),  # it imports mcp where tools are given, and does not ask for it
+    "litellm": ("litellm", "mcp"),  # it imports mcp if tools are given, and does not require it
     "llama_index": (
         "llama-index-core",
         "llama-index-llms-openai",
         "llama-index-llms-anthropic",
-        "anthropic<1",  # its model sends what 1 does not take, recorded or not, and its metadata do not say so
+        "anthropic<1",  # its model sends members that 1 does not accept, recorded or not, and its metadata do not say so
     ),
     "llama_index_google": ("llama-index-core", "llama-index-llms-google-genai"),
     "instructor": ("instructor[anthropic]",),
@@ -135,7 +136,7 @@ SUITES = {
         *("time-machine", "tiny-proxy", "trio", "trustme"),
     ),
 }
-"""By a library: what its own test suite needs."""
+"""By library: the needs of its own test suite."""
 
 RESULTS = Path(".venv-nox", "results.md")
 FRAMEWORK_RESULTS = Path(".venv-nox", "frameworks.md")
@@ -156,7 +157,7 @@ nox.options.sessions = ["versions"]
 @nox.session(python=PYTHONS, venv_backend="venv")
 @nox.parametrize("requirements", ROWS)
 def versions(session: nox.Session, requirements: tuple[str, ...]) -> None:
-    """Run the shapes of client on one set of versions."""
+    """Run the shapes of clients on one set of versions."""
     session.install("--quiet", "-e.", "hypothesis", "pytest>=9.0", *requirements)
     _run(session, "tests/versions", NAMES.split(), RESULTS)
 
@@ -190,7 +191,7 @@ def _run(session: nox.Session, tests: str, names: list[str], results: Path) -> N
 
 @nox.session(python=PYTHONS, venv_backend="venv")
 def suite(session: nox.Session) -> None:
-    """Run every test on another Python, with the newest of each SDK."""
+    """Run every test on a second Python, with the newest version of each SDK."""
     session.install("--quiet", "--upgrade", "pip>=25.1")
     session.install("--quiet", "-e.", "--group", "dev")
     session.run("pytest", "--numprocesses", "auto", "--dist", "worksteal", *session.posargs)
@@ -207,7 +208,7 @@ def seams(session: nox.Session, libraries: str) -> None:
 @nox.session(venv_backend="venv")
 @nox.parametrize("library", [nox.param(name, id=name) for name in SUITES])
 def own_suites(session: nox.Session, library: str) -> None:
-    """Run the suite of an HTTP library itself, without and with recording: tests/seams/own_suites.py compares them."""
+    """Run an HTTP library's own suite, without and with recording. tests/seams/own_suites.py compares them."""
     session.install("--quiet", "-e.", "pytest", *SUITES[library])
     session.run("python", "-m", "tests.seams.own_suites", library, *session.posargs)
 
@@ -221,7 +222,7 @@ def readers(session: nox.Session) -> None:
 
 @nox.session(venv_backend="venv")
 def many_runs(session: nox.Session) -> None:
-    """Measure indexing and searching many runs, and indexers that are killed in the middle."""
+    """Measure indexing and searching many runs, with indexers that are killed in the middle."""
     session.install("--quiet", "-e.[cli]", "httpx", "hypothesis", "pytest>=9.0")
     session.run("python", "-m", "benchmarks.many_runs", *(session.posargs or ["--runs", "2000"]))
     kills = {"TRACE_RECORDER_INDEX_KILLS": "100"}
@@ -231,7 +232,9 @@ def many_runs(session: nox.Session) -> None:
 
 @nox.session(venv_backend="venv")
 def ray(session: nox.Session) -> None:
-    """Have local nodes of Ray do the work of commands, and kill one node. The results equal one machine's. And S3."""
+    """Run commands on local nodes of Ray, kill a node, and check that the results equal one machine's. Also runs the
+    tests of S3.
+    """
     others = ("httpx", "hypothesis", "moto[server,s3]", "polars", "pytest>=9.0", "s3fs")
     session.install("--quiet", "-e.[all,ray,sql]", *others)
     session.run("pytest", "tests/tables/test_ray.py", "tests/tables/test_s3.py", *session.posargs)

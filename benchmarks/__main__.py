@@ -1,6 +1,6 @@
-"""Measure the cost of recording: one table, as ratios of one run. `make bench`, or `python -m benchmarks --help`.
+"""Measure the cost of recording: one table of ratios within one run. `make bench`, or `python -m benchmarks --help`.
 
-This process starts the servers and the contenders, and reads what they say; it imports no SDK and no recorder.
+This process starts the servers and the contenders, and reads their output. It imports no SDK and no recorder.
 `docs/benchmarks.md` says how to read the table.
 """
 
@@ -25,9 +25,9 @@ from benchmarks.suite import BASE, CONTENDERS, PEERS_BASE, WORKLOADS
 from benchmarks.workloads import Conversation
 
 COUNTED = (BASE, "control", "ours", "ours-unmasked", "full-lines")
-"""Whose instructions are counted; it is slow."""
+"""The contenders whose instructions are counted, which is slow."""
 READ = "read"
-"""The workload that is of reading: it has tables of its own (`reading.py`), and no contenders."""
+"""The workload for reading, which has its own tables (`reading.py`) and no contenders."""
 QUICK_LEAVES_OUT = ("turns-200", "agents-mb", "long")
 
 
@@ -55,7 +55,7 @@ def _names(known: Sequence[str] | dict[str, object]):  # noqa: ANN202 - argparse
 
 
 def _chosen(options: argparse.Namespace) -> tuple[list[str], list[str]]:
-    """The workloads and the contenders to run; the unrecorded ones that these are compared with are always there."""
+    """Return the workloads and the contenders to run. The unrecorded contenders for comparison are always included."""
     workloads = options.workloads or [name for name in WORKLOADS if not options.quick or name not in QUICK_LEAVES_OUT]
     workloads = [name for name in workloads if name != READ]
     names = options.contenders or [name for name in CONTENDERS if options.peers or name not in PEERS]
@@ -103,7 +103,7 @@ def _say(what: str) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run, and print the table."""
+    """Run the benchmarks, and print the table."""
     options = _arguments(arguments)
     if options.workloads and READ in options.workloads:
         _read(options)

@@ -1,7 +1,7 @@
-"""Many async agents on one event loop, and how late the loop is for somebody else.
+"""Many async agents on one event loop, and how late the loop wakes a second task.
 
-Between their calls agents wait, as for a model, so that the loop has time to spare: what the ticking task then sees
-is how long others held it, not that there was too much to do. The waits are the same in every lap.
+Between their calls agents wait, as for a model, so that the loop has idle time. The ticking task then measures how long
+other tasks block the loop, and not that there is too much work. The waits are the same in every lap.
 """
 
 from __future__ import annotations
@@ -27,26 +27,28 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 @dataclass(frozen=True)
 class Agents(Conversation):
-    """`agents` conversations at once; `calls` is the number of calls of all of them together."""
+    """`agents` conversations at once. `calls` is the number of calls of all agents together."""
 
     agents: int = 32
     pause: float = 0.3
-    """Seconds that an agent waits between its calls, on average."""
+    """How many seconds an agent waits between its calls, on average."""
 
     def client(self, url: str) -> Any:
-        """The client that all agents of a process share."""
+        """Return the client that all agents of a process share."""
         openai = import_module("openai")
         return openai.AsyncOpenAI(api_key="sk-bench", base_url=f"{url}/v1", max_retries=0)
 
     def warm(self, client: Any, contender: Unrecorded) -> Messages:
-        """One call of each agent at once, so that there are as many connections."""
+        """Make one call of each agent at once, so that there are as many connections."""
         messages = [SYSTEM]
         messages += ({"role": "user", "content": text(-number, 4 * KB)} for number in range(self.before // (4 * KB)))
         _loop().run_until_complete(self._calls(client, contender, messages, 1, 0.0))
         return messages
 
     def run(self, client: Any, contender: Unrecorded, messages: Messages) -> dict[str, float]:
-        """All calls; the worst lateness of the loop, and the one that a hundredth of the ticks exceeds, in seconds."""
+        """Make all calls. Return the largest lateness of the loop, and the lateness that a hundredth of the ticks
+        exceeds, in seconds.
+        """
         late = _loop().run_until_complete(self._watched(client, contender, messages))
         late.sort()
         return {"stall": late[-1], "stall_p99": late[len(late) * 99 // 100]}

@@ -1,9 +1,9 @@
-"""What `finalize` costs for calls and steps that are recorded by hand: `python -m benchmarks.by_hand`.
+"""The cost of `finalize` for calls and steps that are recorded by hand: `python -m benchmarks.by_hand`.
 
-Each call of a run repeats its whole history. The CPU time of `finalize` is a ratio of the time that `json.loads` takes
-for the lines of the journal, in the same process; of several runs the quickest counts. What `finalize` has to do
-depends on how far the document's thread came during the run. "All of it" is the most that it can be: the document is
-written from the whole journal at once.
+Each call of a run repeats its whole history. The CPU time of `finalize` is given as a ratio to the time that
+`json.loads` takes for the lines of the journal, in the same process. The fastest of several runs counts. How much work
+`finalize` has depends on how far the document thread came during the run. "All of it" is the largest possible work: the
+document is written from the whole journal at once.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ HISTORIES = ("auto", "delta")
 
 
 def seconds(act: Callable[[], object]) -> float:
-    """The time of the processor that something takes, in all threads."""
+    """Return the CPU time of an act, in all threads."""
     began = time.process_time()
     act()
     return time.process_time() - began
 
 
 def record(directory: Path, kind: str, history: Any, turns: int) -> TrajectoryRecorder:
-    """A run of turns of 3.5 KB, all but its end."""
+    """Record a run of turns of 3.5 KB, except its end."""
     recorder = TrajectoryRecorder(directory / "run.json", task="by hand", history=history)
     recorder.start()
     messages: list[Any] = []
@@ -48,7 +48,9 @@ def record(directory: Path, kind: str, history: Any, turns: int) -> TrajectoryRe
 
 
 def measured(kind: str, history: str, turns: int) -> tuple[float, float, float, float]:
-    """The seconds of one run: of `finalize`, of the whole document, of its lines by `json.loads`; and its megabytes."""
+    """Return the seconds of a run: of `finalize`, of the whole document, of its lines by `json.loads`; and its
+    megabytes.
+    """
     with tempfile.TemporaryDirectory() as place:
         recorder = record(Path(place), kind, history, turns)
         end = seconds(lambda: recorder.finalize(success=True))
@@ -60,7 +62,7 @@ def measured(kind: str, history: str, turns: int) -> tuple[float, float, float, 
 
 
 def rows(turns: int, tries: int) -> Iterator[str]:
-    """The rows of the table."""
+    """Return the rows of the table."""
     for kind in KINDS:
         for history in HISTORIES:
             runs = [measured(kind, history, turns) for _ in range(tries)]

@@ -1,8 +1,8 @@
-"""Who is measured: nobody, ourselves, and what one would write by hand. The peers have a file of their own.
+"""The contenders: no recorder, ours, and what a user would write by hand. The peers have a separate file.
 
-A contender is made once in its process, before the SDK's client is; each lap starts it on an empty directory.
-It imports what it needs itself, so that the process of another does not pay for it, and so that the process that
-prints the table, which imports this file too, stays small.
+A contender is created once in its process, before the SDK's client. Each lap starts it in an empty directory. It
+imports its packages itself, so that no other contender's process has them, and so that the process that prints the
+table, which imports this file too, stays small.
 """
 
 from __future__ import annotations
@@ -19,31 +19,33 @@ Messages = list[dict[str, str]]
 
 
 class Unrecorded:
-    """Records nothing; and what the others are: the same calls at the same moments of a lap."""
+    """Records nothing. The base class of the others: the same calls at the same moments of a lap."""
 
     title = "unrecorded"
     packages: tuple[str, ...] = ()
-    """The packages that it measures, with their versions in the table. A contender that has some is a peer."""
+    """The measured packages, whose versions are in the table. A contender with such packages is a peer."""
     needs: tuple[str, ...] = ()
-    """Other packages that must be installed."""
+    """Further packages that must be installed."""
     heavy = False
-    """Whether it takes so long, as by writing everything again with every call, that one lap has to do."""
+    """Whether it is so slow, for example because it writes everything again with every call, that only one lap
+    is run.
+    """
     uploads = False
-    """Whether it sends what it records to a server."""
+    """Whether it sends its records to a server."""
     directory: Path
-    """Where files go; a fresh one for each lap."""
+    """The directory for its files, new in each lap."""
 
     def install(self, sink: str) -> None:
-        """Install itself in the process, before there is a client. Uploads go to `sink`."""
+        """Install the recorder in the process, before there is a client. Uploads are sent to `sink`."""
 
     def start(self, client: Any) -> None:
-        """Begin a run in the directory, which is empty, before the clock starts."""
+        """Begin a run in an empty directory, before the clock starts."""
 
     def clock_starts(self) -> None:
-        """Called before the measured part."""
+        """Prepare for the measured part, right before it starts."""
 
     def record(self, messages: Messages, answer: Any) -> None:
-        """Take a call that has just returned, where it is not captured: the SDK's answer, or a dict like it."""
+        """Record a call that has just returned, if it is not captured: the SDK's answer, or a similar dict."""
 
     def finish(self) -> None:
         """End the run. On return all records have left the process, or are in files. This time is measured."""
@@ -54,58 +56,58 @@ class Unrecorded:
 
 
 class Control(Unrecorded):
-    """The same contender again: its difference from 1.00 is noise."""
+    """The same contender a second time: its difference from 1.00 is noise."""
 
     title = "unrecorded again (control)"
 
 
 class Ours(Unrecorded):
-    """The recorder around the client."""
+    """Our recorder around the client."""
 
     title = "trace_recorder"
     settings: dict[str, Any] = {}  # noqa: RUF012 - a constant, by the name of an argument
 
     def install(self, sink: str) -> None:
-        """Import it."""
+        """Import the recorder."""
         self._recorder_class = import_module("trace_recorder").TrajectoryRecorder
 
     def start(self, client: Any) -> None:
-        """Wrap the client; an earlier recorder's run has ended."""
+        """Wrap the client. The run of an earlier recorder has ended."""
         self._recorder = self._recorder_class(self.directory / "run.json", **self.settings)
         self._recorder.wrap(client)
 
     def finish(self) -> None:
-        """Finalize: the last document is written."""
+        """Finalize the run, which writes the last document."""
         self._recorder.finalize(success=True)
 
 
 class OursOnDisk(Ours):
-    """With an fsync for each record."""
+    """Our recorder with an fsync for each record."""
 
     title = 'trace_recorder, durability="disk"'
     settings = {"durability": "disk"}  # noqa: RUF012 - a constant
 
 
 class OursUnmasked(Ours):
-    """Without masking: the difference from ours is the cost of masking."""
+    """Our recorder without masking: the difference from ours is the cost of masking."""
 
     title = "trace_recorder, redact=None"
     settings = {"redact": None}  # noqa: RUF012 - a constant
 
 
 class OursInside(Ours):
-    """With timers around the functions that capture calls, which disturb its other figures a little."""
+    """Our recorder with timers around the functions that capture calls, which change its other figures a little."""
 
     title = "trace_recorder, measured inside"
 
     def install(self, sink: str) -> None:
-        """Put the timers in."""
+        """Install the timers."""
         super().install(sink)
         self._hooks = Hooks()
         self._hooks.install()
 
     def clock_starts(self) -> None:
-        """Set the timers to nothing."""
+        """Set the timers to zero."""
         self._hooks.reset()
 
     def figures(self) -> dict[str, float]:
@@ -114,7 +116,7 @@ class OursInside(Ours):
 
 
 class WholeFile(Unrecorded):
-    """Trae Agent's way: everything so far, indented, into the same file, after each call."""
+    """Writes everything so far into the same indented file after each call, as Trae Agent does."""
 
     title = "the whole file each time"
     heavy = True
@@ -152,12 +154,12 @@ class WholeFile(Unrecorded):
 
 
 class FullLines(Unrecorded):
-    """One line of JSON a call, with the whole of its messages."""
+    """Writes a line of JSON for each call, with all of its messages."""
 
     title = "full records as lines"
 
     def start(self, client: Any) -> None:
-        """Begin with no file."""
+        """Begin without a file."""
         self._path = self.directory / "run.jsonl"
 
     def record(self, messages: Messages, answer: Any) -> None:
@@ -167,7 +169,7 @@ class FullLines(Unrecorded):
 
 
 def interaction(messages: Messages, answer: Any) -> dict[str, Any]:
-    """A call as Trae Agent's document has it; the answer is the SDK's, or a dict that was put together."""
+    """Return a call in the form of Trae Agent's document. The answer is the SDK's, or a joined dict."""
     answer = answer if isinstance(answer, dict) else answer.model_dump()
     choice, usage = answer["choices"][0], answer.get("usage") or {}
     return {

@@ -1,8 +1,8 @@
-"""One contender's process. `python -m benchmarks.contending CONTENDER WORKLOAD CALLS URL SINK`
+"""The process of one contender: `python -m benchmarks.contending CONTENDER WORKLOAD CALLS URL SINK`.
 
-It runs a lap for each line `lap` on its standard input, and prints the lap's figures as a line of JSON. For
-`counted lap` it says `ready` and `over` next to the clocks, and waits for a line each time, so that a counter of
-instructions can be switched from outside.
+It runs a lap for each line `lap` on its standard input, and prints the lap's figures as a line of JSON. For `counted
+lap` it prints `ready` and `over` next to the clocks, and waits for a line each time, so that a counter of instructions
+can be switched from outside.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from benchmarks.workloads import Conversation
 
 
 class Lane:
-    """A contender with its workload and its client, lap after lap; the parent process reads its output."""
+    """A contender with its workload and its client, for lap after lap. The parent process reads its output."""
 
     client: Any
 
@@ -33,14 +33,14 @@ class Lane:
         self._workload = workload
         self._sink = sink
         self._out = os.fdopen(os.dup(1), "w")
-        os.dup2(2, 1)  # what a contender prints is no figure
+        os.dup2(2, 1)  # a contender's own output is not a figure
 
     def say(self, line: str) -> None:
         """Print a line."""
         print(line, file=self._out, flush=True)
 
     def lap(self, *, counted: bool) -> dict[str, float]:
-        """Run once, in an empty directory. Seconds of the whole lap, and bytes."""
+        """Run a lap in an empty directory. Return the seconds of the whole lap, and the bytes."""
         contender = self._contender
         with tempfile.TemporaryDirectory(prefix="benchmark-") as directory:
             contender.directory = Path(directory)
@@ -68,11 +68,11 @@ class Lane:
 
 
 def _go_on() -> None:
-    """Nothing is switched."""
+    """Switch nothing."""
 
 
 def _lengthen_periods(factor: float) -> None:
-    """Multiply the recorder's waits by a factor, because counting instructions is that slow."""
+    """Multiply the recorder's waits by a factor, because counting instructions is slower by that factor."""
     for name, module in list(sys.modules.items()):
         if name.startswith("trace_recorder"):
             for constant, value in list(vars(module).items()):
@@ -81,7 +81,7 @@ def _lengthen_periods(factor: float) -> None:
 
 
 def main(name: str, workload_name: str, calls: str, url: str, sink: str) -> None:
-    """Say which versions there are; then run laps until there is no more input."""
+    """Print the versions, then run laps until the input ends."""
     contender = CONTENDERS[name]()
     workload = replace(WORKLOADS[workload_name], calls=int(calls))
     lane = Lane(contender, workload, sink)

@@ -1,12 +1,12 @@
 """Measure the cost of a live exporter for the agent, compared to recording alone: `python -m benchmarks.exporting`.
 
-Tiny calls over a mock transport, recorded without an exporter, and with one to an endpoint that answers, that is down,
-that takes two seconds for a request, and that is full.
+Tiny calls over a mock transport are recorded without an exporter, and with exporters to an endpoint that answers, an
+endpoint that is down, one that takes two seconds for a request, and one that is full.
 
-First what other work on the machine does not reach: how many functions, Python's and C's, the agent's thread calls for
-a recorded call. Then ratios, which it reaches: the laps take turns, and a figure is the median of the ratios to the lap
-without an exporter of the same round; the CPU is that of the agent's thread. The last column is how long the end of the
-run took.
+The first figure is free of noise: how many functions, Python's and C's, the agent's thread calls for a recorded call.
+The other figures are ratios, which other work on the machine affects: the laps take turns, and a figure is the median
+of the ratios to the lap without an exporter in the same round. CPU is that of the agent's thread. The last column is
+how long the end of the run took.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Lap = tuple[float, float, float, float]
 
 
 class Endpoint(BaseHTTPRequestHandler):
-    """Answers with the status and after the seconds that its path names: /200/2."""
+    """Answers with the status and after the seconds in its path: /200/2."""
 
     def do_POST(self) -> None:
         """Answer."""
@@ -44,11 +44,11 @@ class Endpoint(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *arguments: object) -> None:
-        """Say nothing."""
+        """Print nothing."""
 
 
 def lap(path: Path, calls: int, pause: float, endpoint: str | None) -> Lap:
-    """Record calls, with a pause after each as an agent's tools make one; the pauses are not counted."""
+    """Record calls, with a pause after each as for an agent's tools. The pauses are not counted."""
     recorder, transport = _started(path, endpoint)
     took, cpu = [], time.thread_time()
     with http_client(recorder=recorder, library="httpx", transport=transport, trust_env=False) as client:
@@ -64,7 +64,7 @@ def lap(path: Path, calls: int, pause: float, endpoint: str | None) -> Lap:
 
 
 def _started(path: Path, endpoint: str | None) -> tuple[TrajectoryRecorder, Any]:
-    """Start a recorder; also return a transport that answers at once."""
+    """Start a recorder. Return it with a transport that answers at once."""
     import httpx  # noqa: PLC0415 - only recording needs it
 
     exporters = [otlp(endpoint, flush_seconds=1.0)] if endpoint else []
@@ -78,7 +78,7 @@ def _call(client: Any, turn: int) -> None:
 
 
 def function_calls(path: Path, calls: int, endpoint: str | None) -> int:
-    """Return how many functions the agent's thread calls for a recorded call: the median of some calls."""
+    """Return how many functions the agent's thread calls for a recorded call: the median of several calls."""
     recorder, transport = _started(path, endpoint)
     counted: list[int] = []
     with http_client(recorder=recorder, library="httpx", transport=transport, trust_env=False) as client:

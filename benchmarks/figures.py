@@ -1,4 +1,4 @@
-"""Laps become figures: ratios and differences to the unrecorded lap, medians over laps, then over rounds."""
+"""Laps become figures: ratios and differences to the unrecorded lap, medians over laps, and then over rounds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.workloads import Conversation
 
 @dataclass(frozen=True)
 class Figure:
-    """A median over rounds, and the least and the greatest of them."""
+    """A median over rounds, with the smallest and the largest value."""
 
     value: float
     least: float
@@ -22,7 +22,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One contender in one workload, against the unrecorded one of its environment."""
+    """A contender in a workload, compared with the unrecorded contender of its environment."""
 
     name: str
     workload: Conversation
@@ -30,7 +30,7 @@ class Comparison:
 
     @property
     def base(self) -> str:
-        """Whom it is compared with."""
+        """Return the contender with which it is compared."""
         return PEERS_BASE if CONTENDERS[self.name].packages else BASE
 
     def _rounds(self) -> Iterator[list[tuple[Lap, Lap]]]:
@@ -39,7 +39,9 @@ class Comparison:
                 yield list(zip(laps[self.name], laps[self.base], strict=False))
 
     def over_rounds(self, of_lap: Callable[[Lap, Lap], float]) -> Figure | None:
-        """The median over rounds of the median over laps of something said of a lap and the base's; None without."""
+        """Return the median over rounds of the median over laps of a figure of a lap and its base, or None without
+        figures.
+        """
         try:
             found = [statistics.median(of_lap(lap, base) for lap, base in laps) for laps in self._rounds()]
         except KeyError:
@@ -47,19 +49,21 @@ class Comparison:
         return Figure(statistics.median(found), min(found), max(found)) if found else None
 
     def ratio(self, what: str) -> Figure | None:
-        """How many times the base's."""
+        """Return the ratio to the base's figure."""
         return self.over_rounds(lambda lap, base: lap[what] / base[what])
 
     def added(self, what: str, per: float = 1.0) -> Figure | None:
-        """How much more than the base's, divided by `per`."""
+        """Return the difference from the base's figure, divided by `per`."""
         return self.over_rounds(lambda lap, base: (lap[what] - base[what]) / per)
 
     def own(self, what: str, per: float = 1.0) -> Figure | None:
-        """Its own figure, divided by `per`."""
+        """Return the contender's own figure, divided by `per`."""
         return self.over_rounds(lambda lap, _: lap[what] / per)
 
     def inside(self, what: str) -> Figure | None:
-        """Return the share of hooks and finalize, "wall" or "cpu", of all else in the lap, with other threads' CPU."""
+        """Return the share of hooks and `finalize`, "wall" or "cpu", of all else in the lap, including other threads'
+        CPU.
+        """
 
         def share(lap: Lap, _: Lap) -> float:
             ours = lap[f"hooks_{what}"] + lap[f"finish_{what}"] + (lap["background"] if what == "cpu" else 0.0)
@@ -68,18 +72,18 @@ class Comparison:
         return self.over_rounds(share)
 
     def instructions(self) -> float | None:
-        """How many times the base's instructions."""
+        """Return the ratio to the base's instructions."""
         counted = self.results.instructions
         return counted[self.name] / counted[self.base] if {self.name, self.base} <= counted.keys() else None
 
     def journal_per_call(self, since: str, until: str) -> Figure | None:
-        """Bytes of journal a call between two of the moments of a very long run: "tenth", "half", "end"."""
+        """Return the journal's bytes for each call between two moments of a very long run: "tenth", "half", "end"."""
         at = {"tenth": 0.1, "half": 0.5, "end": 1.0}
         calls = self.workload.calls * (at[until] - at[since])
         return self.over_rounds(lambda lap, _: (lap[f"journal_{until}"] - lap[f"journal_{since}"]) / calls)
 
     def growth(self, since: str, until: str) -> Figure | None:
-        """By how many bytes its memory grew between two moments, more than the base's."""
+        """Return by how many bytes its memory grew between two moments, minus the base's growth."""
 
         def grown(lap: Lap) -> float:
             return lap[f"memory_{until}"] - lap[f"memory_{since}"]

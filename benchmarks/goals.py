@@ -10,13 +10,13 @@ from benchmarks.workloads import Conversation
 
 MB = 1e6
 AllResults = Mapping[str, tuple[Conversation, Results]]
-"""By name, the workload as it was run, and what came of it."""
+"""By name, the workload as it was run, and its results."""
 Line = tuple[str, str, bool]
 """The goal, the measured figure, and whether the goal is met."""
 
 
 def goals(results: AllResults) -> Iterator[Line]:
-    """Every goal for which there are figures."""
+    """Return every goal for which there are figures."""
     for name, most in (("turns-10", 1.05), ("turns-50", 1.03), ("turns-200", 1.03)):
         for what, words in (("wall", "by the clock"), ("cpu", "of CPU")):
             yield from _at_most(f"{name}: {words}", results, name, lambda one, what=what: one.ratio(what), most)

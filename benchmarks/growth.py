@@ -1,8 +1,8 @@
 """How the time to read hostile texts grows with their length: `python -m benchmarks.growth`.
 
-Each text of `tests/poison/growing.py` is read at a length and at four times that, in turn, several times; of each, the
-quickest counts. What grows with the length takes four times as long, a square sixteen. The tests count lines of Python
-instead, which no noise reaches; what regular expressions do shows here alone.
+Each text of `tests/poison/growing.py` is read at a length and at four times that length, in turn, several times. The
+fastest time of each counts. Linear work takes four times as long, quadratic work sixteen times. The tests count
+executed lines of Python instead, which are free of noise. The time within regular expressions is only measured here.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from tests.poison.growing import WORKS, work
 
 SHORT = 20_000
 SQUARE = 10.0
-"""From this ratio on it is no longer taken for linear."""
+"""From this ratio on, growth does not count as linear."""
 NOTHING = 0.02
-"""Seconds of the processor within which no growth is told from noise."""
+"""Below this many CPU seconds, growth cannot be distinguished from noise."""
 
 
 def seconds(act: Callable[[], None]) -> float:
-    """The time of the processor that something takes."""
+    """Return the CPU time of an act."""
     began = time.process_time()
     act()
     return time.process_time() - began
 
 
 def growths(tries: int) -> Iterator[tuple[float, float, str]]:
-    """The ratio for each text, the seconds of the long one, and which it is."""
+    """Return the ratio for each text, the seconds of the long text, and the verdict."""
     for kind, (_, texts) in WORKS.items():
         for name in texts:
             short, long = work(kind, name, SHORT), work(kind, name, 4 * SHORT)
@@ -39,7 +39,7 @@ def growths(tries: int) -> Iterator[tuple[float, float, str]]:
 
 
 def main() -> int:
-    """Print the table, the worst first; return 1 where something grows with the square."""
+    """Print the table, the worst text first. Return 1 if the time of a text grows with the square."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.growth", description=__doc__)
     parser.add_argument("--tries", type=int, default=3)
     found = sorted(growths(parser.parse_args().tries), reverse=True)

@@ -1,8 +1,8 @@
-"""Timers around our own hooks: what the caller's thread spends in them is distinguished from what the SDK spends.
+"""Timers around our own hooks: they separate the caller's time in hooks from its time in the SDK.
 
-They are put in from outside, around whatever the recording transports call: noise of the machine reaches a call and
-its hooks alike, so that their share is steady where the clock is not. Work in other threads is seen as the process's
-CPU time less this thread's, and is measured there.
+They are installed from outside, around everything that the recording transports call. Noise of the machine affects a
+call and its hooks alike, so that their share is stable although times are not. The work of other threads is the
+process's CPU time minus this thread's.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 
 class Hooks:
-    """The time spent in hooks by the thread that made this, and the longest single one."""
+    """The time that the creating thread spent in hooks, and the longest single hook."""
 
     def __init__(self) -> None:
         self._thread = threading.get_ident()
@@ -24,11 +24,11 @@ class Hooks:
         self.reset()
 
     def reset(self) -> None:
-        """Forget what was measured so far."""
+        """Reset the measured times."""
         self._wall = self._cpu = self._longest = self._longest_cpu = 0.0
 
     def install(self) -> None:
-        """Put a timer around all that is called by capture's transports."""
+        """Put a timer around everything that capture's transports call."""
         transport = import_module("trace_recorder.capture.transport")
         exchange = import_module("trace_recorder.capture.exchange").Exchange
         response = import_module("trace_recorder.capture.received_response").ReceivedResponse
@@ -59,6 +59,6 @@ class Hooks:
         return hook
 
     def figures(self) -> dict[str, float]:
-        """Seconds inside, by the clock and of CPU; of the longest hook."""
+        """Return the seconds in hooks, by the clock and of CPU, and of the longest hook."""
         longest = {"longest_hook": self._longest, "longest_hook_cpu": self._longest_cpu}
         return {"hooks_wall": self._wall, "hooks_cpu": self._cpu, **longest}

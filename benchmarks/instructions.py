@@ -1,9 +1,9 @@
-"""How many instructions a call takes: a measure that other work on the machine does not reach.
+"""How many instructions a call takes: a measure that other work on the machine does not change.
 
-Those of all threads, in user mode: what the kernel does for a write is not among them. One lap goes before, uncounted.
-`perf` where the machine lets it count: a process that runs two laps, less one that runs one. Else valgrind's callgrind,
-switched on as the clocks of a lap start and off as they stop; it is about a hundred times slower than the machine, so
-what waits for a time waits a hundred times longer there, and long workloads are left out.
+The instructions are those of all threads in user mode, without the kernel's work for a write. A lap before is not
+counted. If the machine allows `perf`, the figure is that of a process with two laps, minus that of a process with one.
+Otherwise valgrind's callgrind is used, which is switched on and off with the clocks of a lap. It is about a hundred
+times slower than the machine, so waits are a hundred times longer there, and long workloads are left out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CALLGRIND = ("valgrind", "--tool=callgrind", "--instr-atstart=no", "--callgrind-
 
 @cache
 def way() -> str:
-    """Return how instructions are counted here: "perf", "callgrind", or "" if neither works."""
+    """Return how instructions are counted on this machine: "perf", "callgrind", or "" if neither works."""
     if shutil.which("perf"):
         said = subprocess.run([*PERF, "true"], capture_output=True, text=True, check=False).stderr
         if re.search(r"^\d+,", said, re.MULTILINE):

@@ -1,9 +1,9 @@
 """Measure the search of many runs: `python -m benchmarks.many_runs --runs 20000 --directory /tmp/many`.
 
-`varied_runs.py` makes the runs; those that are there already are kept. Then the commands of the package are measured
-one after another, each in a process of its own: the time of the clock, that of its processors with its children, and
-the largest memory of one of its processes. Beside them are programs that a user would take instead, where they are
-installed. `--tables` measures the export to Parquet too, and `sql`.
+`varied_runs.py` makes the missing runs. Then the package's commands are measured in sequence, each in a separate
+process: the clock time, the CPU time including its children, and the largest memory of one of its processes. Other
+programs that a user could use are measured too, if they are installed. `--tables` also measures the export to Parquet,
+and `sql`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ QUERIES = {
     "fields and a word": f"status:failed tool:bash>1 since:9000d {RARE_WORD}",
     "a substring": f"text~{RARE_WORD[1:]}",
 }
-"""The first one matches no run: what it takes is the start of the command, and the look at each file."""
+"""The first query matches no run: its cost is the start of the command, and the check of each file."""
 COMMANDS = (
     ["list"],
     ["list", "--failed"],
@@ -45,7 +45,7 @@ SQL = "select name, count(*) from tool_calls group by all"
 
 
 def measured(name: str, command: Sequence[str | Path]) -> None:
-    """Run a command, and print what it took and how many lines it wrote."""
+    """Run a command. Print its cost, and how many lines it wrote."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
@@ -58,7 +58,7 @@ def measured(name: str, command: Sequence[str | Path]) -> None:
 
 
 def change(directory: Path, count: int) -> None:
-    """Record some runs again, under other names."""
+    """Record some runs again under new names."""
     for number in range(count):
         path = path_of(directory, number)
         for file in (path, path.with_suffix(".jsonl")):
@@ -67,7 +67,7 @@ def change(directory: Path, count: int) -> None:
 
 
 def size(directory: Path, pattern: str) -> str:
-    """How many bytes files have together."""
+    """Return how many bytes files have together."""
     return f"{sum(path.stat().st_size for path in directory.rglob(pattern)) / 1e6:.0f} MB"
 
 
@@ -104,7 +104,7 @@ def main() -> None:
 
 
 def tables(directory: Path, program: Sequence[str]) -> None:
-    """Measure the export to Parquet, and a question to it."""
+    """Measure the export to Parquet, and a query of it."""
     with tempfile.TemporaryDirectory() as out:
         measured("export", [*program, "export", directory, "--format", "parquet", "-o", out])
         measured("sql over the export", [*program, "sql", SQL, out])
@@ -112,7 +112,7 @@ def tables(directory: Path, program: Sequence[str]) -> None:
 
 
 def others(directory: Path) -> None:
-    """Measure programs that a user would take."""
+    """Measure other programs that a user could use."""
     measured("grep -rl", ["grep", "-rlF", "--include=*.json", RARE_WORD, directory])
     if shutil.which("jq"):
         script = 'find "$0" -name "*.json" -print0 | xargs -0 jq -c "select(.status == \\"failed\\") | .task"'

@@ -1,8 +1,8 @@
 """Measure masking: `mask` over a megabyte of prose, code, JSON, logs and an image, against `json.loads` of the same.
 
-`python -m benchmarks.masking [SITE-PACKAGES | --hostile]`. The texts are those of the packages that are installed here,
-and of our own making; the ratio is what counts, since both are measured in one run. `--hostile` measures texts that are
-made of the words that masking looks for, with the slowest of them.
+`python -m benchmarks.masking [SITE-PACKAGES | --hostile]`. The texts are files of the installed packages, and our own
+texts. The ratio is the result, because both times are measured in the same run. `--hostile` measures texts made of the
+words that masking looks for, and prints the slowest.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from trace_recorder.storage.redaction.text_masking import default_redactor
 SIZE = 1_000_000
 ROUNDS = 7
 BOUND = 300
-"""No text should take more milliseconds a MB."""
+"""At most this many milliseconds a MB should masking take for any text."""
 ENVIRONMENT = {
     "OPENAI_API_KEY": "opaque-Key-0f-the-user-1",
     "DB_PASSWORD": "Winter-is-c0ming",
@@ -32,7 +32,7 @@ ENVIRONMENT = {
 
 
 def texts() -> dict[str, str]:
-    """JSON texts of about a megabyte, of strings as a request has them."""
+    """Return JSON texts of about a megabyte, made of strings as in a request."""
     root = Path(sys.argv[1] if len(sys.argv) > 1 else sysconfig.get_paths()["purelib"])
     code = _of_files(root, "*.py")
     prose = _of_files(root, "METADATA") + _of_files(root, "*.md") + _of_files(root, "*.rst")
@@ -52,7 +52,7 @@ def texts() -> dict[str, str]:
 
 
 def small_texts() -> dict[str, str]:
-    """JSON texts of single messages."""
+    """Return JSON texts of single messages."""
     contents = {
         "1 KB": "List the files, then run the tests and tell me what fails. " * 17,
         "1 KB with three names": "The key of the token is in the password file, they say; list it. " * 15,
@@ -76,7 +76,7 @@ def _messages(text: str) -> str:
 
 
 def fastest(act: Callable[[], object], rounds: int = ROUNDS) -> float:
-    """The shortest time of the processor of several, in seconds."""
+    """Return the shortest CPU time of several tries, in seconds."""
     times = []
     for _ in range(rounds):
         began = time.process_time()
@@ -86,7 +86,7 @@ def fastest(act: Callable[[], object], rounds: int = ROUNDS) -> float:
 
 
 def print_hostile(size: int = 30_000) -> None:
-    """Print the slowest of more than a thousand hostile texts in each way into masking, and prose beside them."""
+    """Print the slowest of more than a thousand hostile texts for each way into masking, beside prose."""
     texts = [*hostile.pumped(size), *hostile.mixed(size, 400)]
     innocent = hostile.prose(size)
     for way, act in hostile.ways().items():

@@ -1,4 +1,6 @@
-"""The clocks of a lap, read in the contender's own process: time, CPU of all threads and of this one, memory, files."""
+"""The clocks of a lap, read in the contender's own process: time, CPU of all threads and of the calling thread, memory,
+files.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,9 @@ from urllib.request import urlopen
 
 
 class Window:
-    """The clock time and the processor time of a `with` block.
+    """The clock time and the CPU time of a `with` block.
 
-    `at_start` and `at_end` are called outside of it, next to the clocks: a counter of instructions is switched there.
+    `at_start` and `at_end` are called outside of it, next to the clocks, to switch a counter of instructions.
     """
 
     def __init__(self, at_start: Callable[[], None], at_end: Callable[[], None]) -> None:
@@ -37,11 +39,11 @@ class Window:
         self._at_end()
 
     def finishes(self) -> None:
-        """Called after the calls, before the end of the run."""
+        """Note the end of the calls, before the end of the run."""
         self._finish = time.thread_time(), time.perf_counter()
 
     def figures(self) -> dict[str, float]:
-        """Seconds: by the clock, of CPU, of CPU in other threads than this one, and of these what the end took."""
+        """Return the seconds by the clock, of CPU, and of CPU in other threads, and how much of each the end took."""
         return {
             "wall": self._wall,
             "cpu": self._cpu,
@@ -52,9 +54,9 @@ class Window:
 
 
 def peak_memory() -> float:
-    """The most bytes that this process has had in memory.
+    """Return the largest memory of this process in bytes.
 
-    Not ru_maxrss where it can be helped: Linux hands the parent's on to a process that it starts.
+    Not ru_maxrss if possible, because on Linux a started process inherits the parent's.
     """
     status = Path("/proc/self/status")
     if status.exists():
@@ -74,13 +76,13 @@ def memory() -> float:
 
 
 def sent(sink: str) -> dict[str, float]:
-    """Bytes that the server of uploads has been sent so far."""
+    """Return how many bytes the upload server has received so far."""
     with urlopen(f"{sink}/received") as answer:
         return {"journal": float(answer.read()), "document": 0.0}
 
 
 def sizes(directory: Path) -> dict[str, float]:
-    """Bytes on disk: of documents (.json), and of everything else, which is a journal or takes its place."""
+    """Return the bytes on disk: of documents (.json), and of all other files, which are journals or similar."""
     found = {"journal": 0.0, "document": 0.0}
     for file in directory.rglob("*"):
         if file.is_file():

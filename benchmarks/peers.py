@@ -1,8 +1,8 @@
-"""Recorders by others, each set up as its own documentation says, keeping or sending all that was said.
+"""Recorders of other projects, each set up as its own documentation says, with all contents.
 
-They run in an environment of their own, `.venv-peers`, with an unrecorded contender of its own. What they upload goes
-to a local server that takes it and forgets it; the clock stops when they have flushed. `python -m benchmarks.peers`
-prints what the environment needs. Nothing of it is needed to test or to measure ourselves.
+They run in a separate environment, `.venv-peers`, with its own unrecorded contender. Their uploads go to a local server
+that accepts and drops them. The clock stops when they have flushed. `python -m benchmarks.peers` prints the needed
+packages. Our own tests and benchmarks do not need them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class UnrecordedBesidePeers(Unrecorded):
 
 
 class Uploading(Unrecorded):
-    """One that sends what it records to a server."""
+    """A contender that sends its records to a server."""
 
     uploads = True
 
@@ -36,20 +36,20 @@ class LangSmith(Uploading):
     packages = ("langsmith",)
 
     def install(self, sink: str) -> None:
-        """Make its client."""
+        """Create its client."""
         os.environ |= {"LANGSMITH_TRACING": "true", "LANGSMITH_ENDPOINT": sink, "LANGSMITH_API_KEY": "lsv2_bench"}
         self._client = import_module("langsmith").Client()
         self._wrapped: object = None
 
     def start(self, client: Any) -> None:
-        """Wrap the client, once."""
+        """Wrap the client once."""
         if self._wrapped is not client:
             extra = {"client": self._client}
             import_module("langsmith.wrappers").wrap_openai(client, tracing_extra=extra)
             self._wrapped = client
 
     def finish(self) -> None:
-        """Send what waits."""
+        """Send all waiting records."""
         self._client.flush()
 
 
@@ -143,10 +143,10 @@ class OpenTelemetryV2(OpenTelemetry):
     needs = (
         "opentelemetry-util-genai==1.0b0",
         "httpx",
-    )  # 2.4b0 imports both: a module that left util-genai later, httpx
+    )  # 2.4b0 imports both: a module that util-genai dropped later, and httpx
 
     def install(self, sink: str) -> None:
-        """Ask for the messages, which it leaves out otherwise."""
+        """Turn on the recording of messages, which is off by default."""
         os.environ |= {
             "OTEL_SEMCONV_STABILITY_OPT_IN": "gen_ai_latest_experimental",
             "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "SPAN_ONLY",
@@ -162,13 +162,13 @@ class MLflow(Unrecorded):
     heavy = True
 
     def install(self, sink: str) -> None:
-        """Keep it from calling home."""
+        """Turn off its usage reports."""
         os.environ |= {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true", "GIT_PYTHON_REFRESH": "quiet"}
         os.environ |= {"MLFLOW_ENABLE_ASYNC_TRACE_LOGGING": "true"}
         self._mlflow = import_module("mlflow")
 
     def start(self, client: Any) -> None:
-        """Have a database in the directory of this lap."""
+        """Use a database in the directory of this lap."""
         self._mlflow.set_tracking_uri(f"sqlite:///{self.directory}/mlflow.db")
         artifacts = (self.directory / "artifacts").as_uri()
         number = self._mlflow.create_experiment("benchmark", artifact_location=artifacts)
@@ -176,7 +176,7 @@ class MLflow(Unrecorded):
         self._mlflow.openai.autolog()
 
     def finish(self) -> None:
-        """Have what waits written."""
+        """Write all waiting records."""
         self._mlflow.flush_trace_async_logging()
 
 

@@ -1,15 +1,15 @@
 """The time that the proxy adds to a call. `python -m benchmarks.proxying [ROUNDS]` prints a table.
 
-One client makes the same calls directly, through the proxy, and through the proxy with recording turned off
+A client makes the same calls directly, through the proxy, and through the proxy with recording turned off
 (TRACE_RECORDER_DISABLED), which is a bare proxy on the same libraries. LiteLLM's proxy and claude-tap take part if
 their commands, `litellm` and `claude-tap`, are on the PATH. The contenders take turns with each call, so that other
-work of the machine affects all of them. Times are medians; the ratios are what counts. The columns:
+work of the machine affects all of them. Times are medians, and only the ratios are compared. The columns:
 
 - answer: a plain answer, from the request to its last byte
 - first byte: a stream, from the request to its first byte
-- delay: how long after the server wrote an event the client has it, in a stream of one event every 5 ms
-- 500 events: a stream that comes as fast as it can, from its first byte to its last
-- CPU: of the contender's process, for one call of each kind and all that it does meanwhile, where `/proc` has it
+- delay: from the server's write of an event to its arrival at the client, in a stream of an event every 5 ms
+- 500 events: a stream at full speed, from its first byte to its last
+- CPU: the CPU time of the contender's process for one call of each kind, if there is a `/proc`
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ BODY = {
     "messages": [{"role": ("user", "assistant")[turn % 2], "content": f"{turn} " * KB} for turn in range(TURNS)],
 }
 CALLS = 20
-"""The number of calls of each kind in a round."""
+"""How many calls of each kind there are in a round."""
 
 START_SECONDS = 120
 _OF_LITELLM = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
 }
-"""Without these it fetches prices, and does not start without a key."""
+"""Without these settings it downloads prices, and does not start without a key."""
 
 
 PATHS = {"plain": "", "stream": "/stream", "paced": "/paced"}
@@ -69,7 +69,7 @@ class Contender:
     seconds: dict[str, list[float]] = field(default_factory=lambda: {column: [] for column in COLUMNS})
 
     def request(self, kind: str) -> tuple[str, dict[str, object]]:
-        """Return the address and the body of a request for a kind of answer."""
+        """Return the URL and the body of a request for a kind of answer."""
         path, model = ("", kind) if self.tells_by_model else (PATHS[kind], "m")
         return f"{self.url}{path}/v1/chat/completions", {**BODY, "model": model, "stream": kind != "plain"}
 
@@ -89,7 +89,7 @@ def main(rounds: int) -> None:
         clients = {name: stack.enter_context(httpx.Client(timeout=60)) for name in contenders}
         for number in range(rounds + 1):
             _round(clients, contenders)
-            if number == 0:  # everybody imports, connects and compiles
+            if number == 0:  # the first call imports, connects and compiles
                 for contender in contenders.values():
                     for seconds in contender.seconds.values():
                         seconds.clear()
@@ -98,7 +98,7 @@ def main(rounds: int) -> None:
 
 @contextmanager
 def _proxy(upstream: str, environment: dict[str, str]) -> Iterator[Contender]:
-    """Run a proxy in a process of its own; give the address that leads through it."""
+    """Run a proxy in a separate process, and yield the URL that leads through it."""
     with tempfile.TemporaryDirectory() as directory:
         command = [sys.executable, "-m", "trace_recorder", "proxy", "--quiet", "--upstream", f"bench={upstream}"]
         with subprocess.Popen(
@@ -138,7 +138,7 @@ def _litellm(upstream: str) -> Iterator[Contender]:
 
 @contextmanager
 def _peer(*command: str, port_option: str) -> Iterator[tuple[str, int]]:
-    """Run a peer at a free port until the block ends; give its address and its process when it answers."""
+    """Run a peer at a free port during a block. Yield its URL and its process when it answers."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with (
@@ -195,7 +195,7 @@ def _measure(client: httpx.Client, contender: Contender) -> None:
 
 
 def _chunks(client: httpx.Client, contender: Contender, kind: str) -> Iterator[tuple[float, bytes]]:
-    """Yield the chunks of a stream, with the time at which each was there."""
+    """Yield the chunks of a stream, with the time at which each arrived."""
     url, body = contender.request(kind)
     with client.stream("POST", url, json=body) as response:
         response.raise_for_status()
@@ -204,7 +204,7 @@ def _chunks(client: httpx.Client, contender: Contender, kind: str) -> Iterator[t
 
 
 def _cpu_seconds(pid: int | None) -> float:
-    """Return the CPU time of a process so far; 0 where `/proc` does not tell it."""
+    """Return the CPU time of a process so far, or 0 without `/proc`."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

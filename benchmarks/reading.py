@@ -1,10 +1,11 @@
 """Measure reading, compared to `json.loads` of the lines of journals: `make bench WORKLOADS=read`.
 
-Four tables. In Python: `load`, every message of every call as well, that twice, and a loop that looks at role and
-content of each. The last three columns are the loop's own share, which any reader pays that gives each call its
-messages: the same loops over plain lists of plain objects, without reading anything. The commands, on one run and on
-many. What one would use in place of this: with `PEERS=1`, in an environment of its own (`reading_peers.py`). Of each
-figure the quickest of several tries is taken. Ratios are of CPU, to `json.loads` in the same run.
+There are four tables. The first has reading in Python: `load`, `load` with every message of every call, the same twice,
+and a loop that reads the role and content of each message. Its last three columns are the loop's own share, which any
+reader has that gives each call its messages: the same loops over plain lists of plain objects. The second and third
+tables have the commands, on one run and on many. With `PEERS=1`, the fourth has other libraries in a separate
+environment (`reading_peers.py`). Each figure is the fastest of several tries. Ratios are of CPU, to `json.loads` in the
+same run.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ READERS_PYTHON = ROOT / ".venv-readers" / "bin" / "python"
 
 
 def read_messages(path: Path, times: int) -> int:
-    """Load a run, and read every message of every call; return their number."""
+    """Load a run, and read every message of every call. Return their number."""
     trajectory = load(path)
     return sum(len(list(one.input_messages)) for _ in range(times) for one in trajectory.llm_interactions)
 
 
 @dataclass(slots=True)
 class PlainMessage:
-    """A message as plain as it can be."""
+    """The plainest possible message."""
 
     role: str
     content: object
@@ -46,21 +47,21 @@ def copy_lists(lists: Iterable[Sequence[object]]) -> int:
 
 
 def loop(lists: Iterable[Iterable[object]]) -> None:
-    """Take every message of every list."""
+    """Iterate over every message of every list."""
     for messages in lists:
         for _ in messages:
             pass
 
 
 def look(lists: Iterable[Iterable[Any]]) -> None:
-    """Take every message of every list, and look at its role and content."""
+    """Iterate over every message of every list, and read its role and content."""
     for messages in lists:
         for message in messages:
             message.role, message.content  # noqa: B018 - that is what is measured
 
 
 def ratios(path: Path, tries: int) -> list[float]:
-    """How many times as long as parsing the lines the acts take that are the columns of the first table."""
+    """Return the ratios of the first table's columns to the time of parsing the lines."""
     shared: dict[int, PlainMessage] = {}
     calls = load(path).llm_interactions
     plain = [
@@ -78,13 +79,13 @@ def ratios(path: Path, tries: int) -> list[float]:
         lambda: loop(plain),
         lambda: look(plain),
     )
-    rounds = [[cpu_seconds(act) for act in acts] for _ in range(tries)]  # in turns: the machine's speed changes
+    rounds = [[cpu_seconds(act) for act in acts] for _ in range(tries)]  # in turns, because the machine's speed changes
     parsed, *others = (min(seconds) for seconds in zip(*rounds, strict=True))
     return [seconds / parsed for seconds in others]
 
 
 def in_python(directory: Path, options: argparse.Namespace) -> Iterable[list[str]]:
-    """The rows of two runs: many tiny calls, and turns of a conversation of 4 KB each."""
+    """Return the rows of two runs: many tiny calls, and turns of a conversation of 4 KB each."""
     runs = (
         (f"{options.calls} tiny calls", options.calls, 20, False),
         (f"{options.turns} turns of 4 KB", options.turns, 4000, True),
@@ -96,7 +97,7 @@ def in_python(directory: Path, options: argparse.Namespace) -> Iterable[list[str
 
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table, each row as it comes."""
+    """Print a table, each row as soon as it is measured."""
     print(f"| {' | '.join(titles)} |", f"|---|{'---:|' * (len(titles) - 1)}", sep="\n")
     for row in rows:
         print(f"| {' | '.join(row)} |", flush=True)
@@ -104,7 +105,7 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def peers(directory: Path, options: argparse.Namespace) -> None:
-    """Print the table of the peers, which an environment of their own makes."""
+    """Print the table of the peers, which a separate environment makes."""
     if not READERS_PYTHON.exists():
         print("inspect_ai and llm are not installed: `make bench WORKLOADS=read PEERS=1` does that")
         return

@@ -1,8 +1,8 @@
 """Measure the commands that read runs, beyond the start of the program: CPU, memory, and written bytes.
 
-Each is a process of its own, tried several times; the try with the least CPU counts. From that is taken what the same
-command takes on a run of one call, which is mostly imports. Ratios are to `json.loads` of the lines of the same
-journals, in this process, in the same run.
+Each command is a separate process that is run several times. The run with the least CPU counts. The cost of the same
+command on a run of one call, which is mostly imports, is subtracted. Ratios are to `json.loads` of the lines of the
+same journals, in this process, in the same run.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ subprocess.run(sys.argv[1:], stderr=subprocess.DEVNULL)
 clock, used = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
 print(used.ru_utime + used.ru_stime, clock, used.ru_maxrss, file=sys.stderr)
 """
-"""A small process starts the command: what a process has in memory counts as that of the one that it starts."""
+"""A small process starts the command, because a process counts its parent's memory as its own."""
 
 
 def take(*arguments: object) -> Taken:
-    """Run a command, and read what it prints."""
+    """Run a command, and read its output."""
     return _take(sys.executable, "-m", "trace_recorder", *map(str, arguments))
 
 
@@ -58,7 +58,7 @@ def _take(*command: str) -> Taken:
 
 
 def least(tries: int, command: Sequence[str], run: Path) -> Taken:
-    """The try of a command on a run that took the least CPU; a file that it wrote counts as written."""
+    """Return the try of a command on a run with the least CPU. A file that it wrote counts as written bytes."""
     samples = []
     for _ in range(tries):
         with tempfile.TemporaryDirectory() as directory:
@@ -102,7 +102,9 @@ def _beyond(taken: Taken, start: float) -> tuple[str, str]:
 
 
 def first_page(directory: Path, sizes: Sequence[int], tries: int) -> Iterator[list[str]]:
-    """A row for each size: when `show` of 300 turns prints its first step, in CPU, beside what all of it takes."""
+    """Return a row for each size: the CPU until `show` of 300 turns prints its first step, beside that of the whole
+    output.
+    """
     for size in sizes:
         run = directory / f"long_{size}.json"
         record_tools(run, 300, size)
@@ -133,7 +135,7 @@ except SystemExit:
     pass
 print(sys.stdout.first - began, time.process_time() - began, file=sys.stderr)
 """
-"""Runs a command, and prints after how many seconds of CPU it wrote a first step, and the end."""
+"""Runs a command, and prints after how many CPU seconds it wrote a first step, and the end."""
 
 
 def _until_first_step(run: Path) -> tuple[float, ...]:
@@ -142,7 +144,7 @@ def _until_first_step(run: Path) -> tuple[float, ...]:
 
 
 def many_runs(directory: Path, numbers: Sequence[int], tries: int) -> Iterator[list[str]]:
-    """A row for each of `list` and `stats`, and each number of runs, of 10 calls each."""
+    """Return a row for each of `list` and `stats`, and each number of runs, with 10 calls each."""
     record_tools(directory / "run.json", 10, 500)
     for number in numbers:
         many = directory / f"many_{number}"

@@ -1,10 +1,9 @@
-"""Measure other readers of conversations beside this package: one table, on the same conversation.
+"""Measure other readers of conversations beside this package, in one table, on the same conversation.
 
-They run in an environment of their own, `.venv-readers`; `python -m benchmarks.reading_peers` prints what it needs.
-Each has the conversation in its own form: whole documents with all messages of every call, read by `json.load`; an
-Inspect log with a model event for each call, read by `inspect_ai.log.read_eval_log`; the SQLite database of simonw/llm,
-which stores each message once, as this package does. The figures are CPU, the quickest of several tries, after all
-imports.
+They run in a separate environment, `.venv-readers`, whose packages `python -m benchmarks.reading_peers` prints. Each
+reads the conversation in its own form: whole documents with all messages of every call, read by `json.load`; an Inspect
+log with a model event for each call, read by `inspect_ai.log.read_eval_log`; the SQLite database of simonw/llm, which
+stores each message once, as this package does. The figures are CPU, the fastest of several tries, after all imports.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ Read = tuple[str, Callable[[], object], int]
 
 
 def ours(run: Path) -> Iterator[Read]:
-    """A journal of this package: the last conversation, and every message of every call."""
+    """Read a journal of this package: the last conversation, and every message of every call."""
     size = run.with_suffix(".jsonl").stat().st_size
     yield "trace_recorder: the last conversation", lambda: [*load(run).messages], size
     yield (
@@ -37,14 +36,14 @@ def ours(run: Path) -> Iterator[Read]:
 
 
 def whole_documents(prompts: Prompts, directory: Path) -> Iterator[Read]:
-    """One JSON document with all messages of every call, as recorders without a journal write it."""
+    """Read a JSON document with all messages of every call, as recorders without a journal write it."""
     path = directory / "whole.json"
     path.write_text(json.dumps({"llm_interactions": [{"input_messages": prompt} for prompt in prompts]}))
     yield "json.load of the whole document", lambda: json.loads(path.read_bytes()), path.stat().st_size
 
 
 def inspect_log(prompts: Prompts, directory: Path) -> Iterator[Read]:
-    """A log of one sample, in both of Inspect's formats."""
+    """Read a log of one sample, in both of Inspect's formats."""
     log, event, model = (import_module(f"inspect_ai.{name}") for name in ("log", "event", "model"))
     kinds = {"system": model.ChatMessageSystem, "user": model.ChatMessageUser, "assistant": model.ChatMessageAssistant}
     known: dict[str, object] = {}
@@ -79,7 +78,7 @@ def _reading(log: object, path: Path) -> Callable[[], object]:
 
 
 def llm_database(prompts: Prompts, directory: Path) -> Iterator[Read]:
-    """The store of simonw/llm: messages by their content, each call a tip in a chain of them."""
+    """Read the store of simonw/llm: messages by their content, and each call at the end of a chain of them."""
     llm, logs, migrations, sqlite = (
         import_module(name) for name in ("llm", "llm.logs", "llm.migrations", "sqlite_utils")
     )

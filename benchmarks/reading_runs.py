@@ -1,4 +1,4 @@
-"""Runs to be read by the benchmarks of reading, and how their time is measured."""
+"""Runs for the benchmarks of reading, and the measurement of their time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ URL = "https://api.openai.com/v1/chat/completions"
 
 
 def record(path: Path, turns: int, size: int, *, growing: bool) -> None:
-    """Record a run of so many calls. With `growing` each call repeats the history, and adds `size` characters to it."""
+    """Record a run of this many calls. With `growing` each call repeats the history, and adds `size` characters
+    to it.
+    """
     import httpx  # noqa: PLC0415 - only recording needs it
 
     numbers = iter(range(1, turns + 1))
@@ -43,28 +45,28 @@ def record(path: Path, turns: int, size: int, *, growing: bool) -> None:
 
 
 def cpu_seconds(act: Callable[[], object]) -> float:
-    """The time of the processor that something takes."""
+    """Return the CPU time of an act."""
     began = time.process_time()
     act()
     return time.process_time() - began
 
 
 def lines_of(run: Path) -> list[bytes]:
-    """The lines of a run's journal."""
+    """Return the lines of a run's journal."""
     return run.with_suffix(".jsonl").read_bytes().splitlines()
 
 
 def parse(lines: list[bytes]) -> None:
-    """Parse lines, with which reading them is compared."""
+    """Parse lines, as the base for the time of reading them."""
     [json.loads(line) for line in lines]
 
 
 def quickest(act: Callable[[], object], tries: int) -> float:
-    """The least time of the processor that something takes."""
+    """Return the least CPU time of an act."""
     return min(cpu_seconds(act) for _ in range(tries))
 
 
 def parsing_seconds(run: Path, tries: int) -> float:
-    """The time of the processor that `json.loads` of the lines of a run's journal takes."""
+    """Return the CPU time that `json.loads` takes for the lines of a run's journal."""
     lines = lines_of(run)
     return quickest(lambda: parse(lines), tries)

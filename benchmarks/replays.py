@@ -1,8 +1,8 @@
 """The cost of a replayed call, as a ratio to the same SDK call over a mock transport with the same answer.
 
-python -m benchmarks.replays # [--laps 7] [--quick]
+    python -m benchmarks.replays    # [--laps 7] [--quick]
 
-Both are measured in one process, in laps that take turns. Opening the run is not part of a lap; it has a column.
+Both are measured in one process, in laps that take turns. Opening the run is not part of a lap, and has its own column.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CHUNK = {
 
 @dataclass(frozen=True)
 class Workload:
-    """Calls of one run: their number, and the bytes that each adds to the history; or streams of so many chunks."""
+    """Calls of a run: their number, and the bytes that each adds to the history, or streams of this many chunks."""
 
     title: str
     calls: int
@@ -72,7 +72,7 @@ class Lap:
 
 
 class Answering:
-    """Makes clients of the real SDK whose transport answers each request alike, without a network."""
+    """Creates clients of the real SDK whose transport gives every request the same answer, without a network."""
 
     def __init__(self, workload: Workload) -> None:
         self._library = import_module("trace_recorder.capture.sdk_clients").newest_library()
@@ -86,7 +86,7 @@ class Answering:
 
     @contextmanager
     def client(self) -> Iterator[Any]:
-        """Make a client."""
+        """Create a client."""
         transport = self._httpx.MockTransport(self._answer)
         make = import_module("openai").OpenAI
         with self._httpx.Client(transport=transport) as inside, make(api_key="k", http_client=inside) as client:
@@ -94,7 +94,7 @@ class Answering:
 
 
 def converse(client: Any, workload: Workload) -> None:
-    """Make all calls, and read what comes."""
+    """Make all calls, and read their answers."""
     for messages in workload.messages():
         answer = client.chat.completions.create(model="m", messages=messages, stream=bool(workload.chunks))
         for _ in answer if workload.chunks else ():
@@ -102,20 +102,20 @@ def converse(client: Any, workload: Workload) -> None:
 
 
 def measured(act: Callable[[], None], opening: float = 0.0) -> Lap:
-    """How long something takes."""
+    """Return the time of an act."""
     wall, cpu = time.perf_counter(), time.process_time()
     act()
     return Lap(time.perf_counter() - wall, time.process_time() - cpu, opening)
 
 
 def mocked(workload: Workload) -> Lap:
-    """One lap over the mock transport."""
+    """Run a lap over the mock transport."""
     with Answering(workload).client() as client:
         return measured(lambda: converse(client, workload))
 
 
 def replayed(workload: Workload, path: Path) -> Lap:
-    """One lap over the replay."""
+    """Run a lap over the replay."""
     began = time.perf_counter()
     run = import_module("trace_recorder").replay(path)
     opening = time.perf_counter() - began
@@ -125,13 +125,13 @@ def replayed(workload: Workload, path: Path) -> Lap:
 
 
 def line(workload: Workload, laps: int) -> str:
-    """Record the workload, take turns, and say what came of it."""
+    """Record the workload, take turns, and return the line of results."""
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "run.json"
         recorder_class = import_module("trace_recorder").TrajectoryRecorder
         with recorder_class(path) as recorder, Answering(workload).client() as client:
             converse(recorder.wrap(client), workload)
-        mocked(workload), replayed(workload, path)  # what is imported and cached once is not measured
+        mocked(workload), replayed(workload, path)  # imports and caches of the first call are not measured
         pairs = [(mocked(workload), replayed(workload, path)) for _ in range(laps)]
         control = [mocked(workload).cpu / mocked(workload).cpu for _ in range(laps)]
     clock, cpu = ([getattr(ours, what) / getattr(base, what) for base, ours in pairs] for what in ("wall", "cpu"))

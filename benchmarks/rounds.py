@@ -1,8 +1,7 @@
-"""Rounds: the contenders' processes are started, and take turns lap by lap, so that what the machine does meanwhile
-meets all of them alike.
+"""Starts the contenders' processes, and runs their laps in turn, so that other work of the machine affects all alike.
 
-In a round each contender has a fresh process of its own; only one of them has something to do at a time. The order
-moves on by one with every lap. Figures are of one lap, and are compared with the same lap of the unrecorded one.
+In a round each contender has a fresh process, and only one process works at a time. The order moves on by one with
+every lap. A lap's figures are compared with the same lap of the unrecorded contender.
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ class Results:
     versions: dict[str, dict[str, str]] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     instructions: dict[str, float] = field(default_factory=dict)
-    """Per call; empty where they were not counted."""
+    """Instructions for each call, or empty if they were not counted."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """A workload as it is to be run: its name, how many calls a lap has, and where the servers are."""
+    """A workload to run: its name, how many calls a lap has, and the URLs of the servers."""
 
     workload: str
     calls: int
@@ -51,7 +50,7 @@ class Task:
 
 
 class ContenderError(Exception):
-    """A contender's process has ended before its time; says what it said last."""
+    """A contender's process has ended too early. The message has its last output."""
 
 
 class Runner:
@@ -74,15 +73,15 @@ class Runner:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         assert self.process.stdin is not None
-        with suppress(BrokenPipeError):  # it has ended already
+        with suppress(BrokenPipeError):  # the process has already ended
             self.process.stdin.close()
         self.process.wait()
         self._said.close()
 
     def ask(self, line: str) -> None:
-        """Give it a line."""
+        """Send the process a line."""
         assert self.process.stdin is not None
-        with suppress(BrokenPipeError):  # it has ended; the next answer says why
+        with suppress(BrokenPipeError):  # the process has ended; the next read says why
             self.process.stdin.write(line + "\n")
             self.process.stdin.flush()
 
@@ -103,7 +102,7 @@ class Runner:
 
 
 def run_round(results: Results, task: Task, names: Sequence[str], laps: int, turn: int) -> None:
-    """Run one round of one workload, and add what is found to the results."""
+    """Run one round of one workload, and add its figures to the results."""
     with ExitStack() as stack:
         runners = {
             name: stack.enter_context(Runner(task.command(name))) for name in names if name not in results.failed

@@ -2,10 +2,10 @@
 
     python -m benchmarks.seams [CALLS] [ROUNDS]
 
-One tiny chat call and one stream of 200 events, of Bedrock's Converse for boto3 and aiobotocore, by a client that stays
-open, against a server in a process of its own. In a round each library takes a lap unrecorded and a lap recorded, in
-turn; the processor's time of all threads of this process is compared, which the waiting for the server is no part of. A
-library that is not installed is left out.
+The calls are a tiny chat call and a stream of 200 events, of Bedrock's Converse for boto3 and aiobotocore, by a client
+that stays open, with a server in a separate process. In a round each library runs an unrecorded and a recorded lap in
+turn. The figure is the CPU time of all threads of this process, which excludes waiting for the server. A library that
+is not installed is left out.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ Lap = Callable[[str, bytes, int, Callable[[Payload], object]], None]
 
 
 def chunked(pieces: list[bytes]) -> bytes:
-    """Return pieces as the chunks of a body."""
+    """Return pieces as the chunks of an HTTP body."""
     return b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
 
 
 def serve(told: Connection) -> None:
-    """Answer each request, a stream if it asks for that, until this process is ended."""
+    """Answer each request, with a stream if it asks for one, until this process is ended."""
     server = import_module("http.server")
     choice = {"index": 0, "message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}
     whole = json.dumps({"id": "c", "object": "chat.completion", "model": "m", "choices": [choice]}).encode()
@@ -90,7 +90,7 @@ def serve(told: Connection) -> None:
 
 @contextmanager
 def serving() -> Iterator[str]:
-    """The server's address."""
+    """Yield the server's URL."""
     here, there = get_context("spawn").Pipe()
     process = get_context("spawn").Process(target=serve, args=(there,), daemon=True)
     process.start()
@@ -175,14 +175,14 @@ def by_aiobotocore(url: str, body: bytes, calls: int, bind: Callable[[Payload], 
 
 
 def account(url: str) -> dict[str, Payload]:
-    """Return how a client of Bedrock is made that asks the server."""
+    """Return the arguments of a Bedrock client that uses the server."""
     host = url.removesuffix("/v1/chat/completions")
     keys = {"aws_access_key_id": "AKIAIOSFODNN7EXAMPLE", "aws_secret_access_key": "secret"}
     return {"endpoint_url": host, "region_name": "us-east-1", **keys}
 
 
 def laps() -> dict[str, Lap]:
-    """Return how to call by each library that is installed."""
+    """Return the calling function for each installed library."""
     named: dict[str, Lap] = {
         "httpx": lambda *lap: by_httpx("httpx", *lap),
         "httpx2": lambda *lap: by_httpx("httpx2", *lap),
@@ -196,7 +196,7 @@ def laps() -> dict[str, Lap]:
 
 
 def seconds(lap: Lap, url: str, body: bytes, calls: int, *, recorded: bool) -> float:
-    """Return the processor's time of a lap; recorded, the end of the run is a part of it."""
+    """Return the CPU time of a lap, including the end of the run if it is recorded."""
     with tempfile.TemporaryDirectory() as directory:
         began = time.process_time()
         if recorded:
@@ -208,7 +208,7 @@ def seconds(lap: Lap, url: str, body: bytes, calls: int, *, recorded: bool) -> f
 
 
 def main(calls: int = 100, rounds: int = 7) -> None:
-    """Print the ratios, their spread over the rounds, and the milliseconds that a call takes more."""
+    """Print the ratios, their spread over the rounds, and the additional milliseconds of a call."""
     print(f"{calls} calls a lap, {rounds} rounds; processor's time, recorded over unrecorded: median (least..most)")
     print("| library | call | ratio | +ms a call |\n|---|---|---|---|")
     with serving() as url:
@@ -217,7 +217,7 @@ def main(calls: int = 100, rounds: int = 7) -> None:
             for number in range(rounds + 1):
                 for name, lap in laps().items():
                     pair = [seconds(lap, url, body, calls, recorded=recorded) for recorded in (False, True)]
-                    if number:  # the first round imports
+                    if number:  # the first round also imports
                         times[name].append((pair[0], pair[1]))
             for name, pairs in times.items():
                 ratios = sorted(after / before for before, after in pairs)

@@ -1,10 +1,10 @@
-"""The server that answers every contender alike, in a process of its own. `python -m benchmarks.server` prints its URL.
+"""The server with the same answers for every contender, as a process: `python -m benchmarks.server` prints its URL.
 
-It reads no JSON: the path alone says what is wanted, and every answer is bytes made before the first connection, so
-that what it takes is small and the same for all. It ends with its standard input. `/stream/…` answers with a stream
-of 500 events, each in a write of its own. `/paced/…` answers with a stream of 40 events, one every 5 ms; the text of an
-event is the time of `time.monotonic` at which it was written. `/sink/…` takes what the peers upload. Anything else is a
-chat completion.
+It parses no JSON: the path alone selects the answer, and every answer is bytes made before the first connection, so
+that its own cost is small and the same for all. It ends when its standard input ends. `/stream/…` answers with a stream
+of 500 events, each in a separate write. `/paced/…` answers with a stream of 40 events, one every 5 ms. The text of an
+event is the time of `time.monotonic` at which it was written. `/sink/…` accepts the peers' uploads. Any other path
+gives a chat completion.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ LANGSMITH_INFO = {
         "size_limit_bytes": 20_971_520,
     },
 }
-"""The settings of langsmith's client for its server, so that it uploads as it does to the public one."""
+"""Settings with which langsmith's client uploads to the local server as it does to the public one."""
 INFO = _whole("application/json", json.dumps(LANGSMITH_INFO).encode())
 STREAM_HEAD = _head("text/event-stream; charset=utf-8", "transfer-encoding: chunked")
 STREAM_END = [_chunk(_event({}, "stop")), _chunk(b"data: [DONE]\n\n") + b"0\r\n\r\n"]
@@ -135,10 +135,10 @@ STREAM = [
 
 
 class _Connection(asyncio.Protocol):
-    """One connection: requests are counted off, not read."""
+    """A connection, whose requests are counted and not parsed."""
 
     received = 0
-    """Bytes, of all connections."""
+    """Bytes of all connections."""
 
     def __init__(self) -> None:
         self._head = bytearray()
@@ -147,11 +147,11 @@ class _Connection(asyncio.Protocol):
         self._tasks: set[asyncio.Task[None]] = set()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the way out."""
+        """Keep the transport for answers."""
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Count the bytes of a request, and answer when they are all there."""
+        """Count the bytes of a request, and answer when all have arrived."""
         _Connection.received += len(data)
         if self._left == 0:
             self._head += data
@@ -215,7 +215,7 @@ async def _serve() -> None:
 
 @contextmanager
 def serving() -> Iterator[str]:
-    """Run a server for the time of a `with` block; its URL."""
+    """Run a server during a `with` block, and yield its URL."""
     command = [sys.executable, "-m", "benchmarks.server"]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdin is not None

@@ -1,12 +1,12 @@
-"""How long recording holds an event loop: `python -m benchmarks.stalls`.
+"""How long recording blocks an event loop: `python -m benchmarks.stalls`.
 
-A task that does nothing but sleep notes how late it is woken, while one call with much in it is made: the largest gap
-of each kind of call, unrecorded and recorded in turn, in one process. The calls are made by the HTTP library alone, as
-an SDK holds the loop with its own reading of a large answer. The server is a process of its own.
+A task that only sleeps notes how late it is woken during a call with much content. The figure is the largest delay for
+each kind of call, unrecorded and recorded in turn, in one process. The calls are made by the HTTP library alone,
+because an SDK blocks the loop itself while it reads a large answer. The server is a separate process.
 
-Gaps are measured by the clock, and by the time that this process had of the processor meanwhile, which other work on
-the machine hardly changes. Two further measures are the longest pieces of work, in processor time of the thread that
-does them: in the loop's own thread between two returns to the loop, and in the recorder's threads between two pauses.
+Delays are measured by the clock, and by this process's CPU time meanwhile, which other work on the machine hardly
+changes. Two further figures are the longest pieces of work in CPU time of their thread: in the loop's own thread
+between two returns to the loop, and in the recorder's threads between two pauses.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ MAKERS = {
     "embeddings": _embeddings,
     "stream": _stream,
 }
-"""The bodies of the server's answers. A request chooses one by `/kind/size/v1/…`."""
+"""The bodies of the server's answers. A request selects one by `/kind/size/v1/…`."""
 
 
 @cache
@@ -129,13 +129,13 @@ def _serving() -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Case:
-    """One kind of call: its request, and the server's answer."""
+    """A kind of call: its request, and the server's answer."""
 
     says: str
     kind: str
     size: int
     asked: int = 0
-    """Bytes of an image in the request."""
+    """How many bytes an image in the request has."""
 
 
 CASES = {
@@ -154,7 +154,7 @@ CASES = {
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """How late the task was woken, by the clock, and as far as this process had the processor."""
+    """How late the task was woken, by the clock and by this process's CPU time."""
 
     clock: float = 0.0
     cpu: float = 0.0
@@ -179,7 +179,7 @@ async def _heartbeat(late: list[Gap]) -> AsyncIterator[None]:
 
 @contextmanager
 def _pieces(seconds: list[float]) -> Iterator[None]:
-    """Note how much processor time of the loop's thread each callback of the loop takes."""
+    """Note how much CPU time of the loop's thread each callback of the loop takes."""
     run = asyncio.Handle._run
 
     def timed(handle: asyncio.Handle) -> None:
@@ -196,7 +196,7 @@ def _pieces(seconds: list[float]) -> Iterator[None]:
 
 @contextmanager
 def _background_pieces(lengths: list[float]) -> Iterator[None]:
-    """Note how much processor time the recorder's threads take between two pauses, the first included."""
+    """Note how much CPU time the recorder's threads take between two pauses, including the first pause."""
     last = threading.local()
     before = run_yielding.__defaults__
 
@@ -213,7 +213,9 @@ def _background_pieces(lengths: list[float]) -> Iterator[None]:
 
 
 async def _call(client: httpx.AsyncClient, url: str, body: bytes, rest: float) -> dict[str, float]:
-    """One call; the largest gaps while it was made, and in the `rest` after it, when a document may be written."""
+    """Make a call. Return the largest gaps during the call, and in the `rest` after it, when a document may be
+    written.
+    """
     late: list[Gap] = []
     pieces: list[float] = []
     background = [0.0]
@@ -278,7 +280,7 @@ def _figures(laps: tuple[dict[str, float], ...]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Print the table: the least over rounds of each figure, as other work on the machine only adds."""
+    """Print the table: the smallest value over rounds of each figure, because other work on the machine only adds."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.stalls", description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--cases", default=",".join(CASES), help=f"some of {','.join(CASES)}")

@@ -1,4 +1,4 @@
-"""The names that can be chosen: every workload, every contender."""
+"""The names that can be chosen: every workload and every contender."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one table: a heading per workload, a line per contender, and the goals below."""
+"""The table: a heading for each workload, a line for each contender, and the goals below."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ COLUMNS = (
     ("document", "KB", 10),
     ("end", "ms", 9),
 )
-"""Two lines of heading, and how wide."""
+"""Two lines of heading, and the width of each column."""
 
 
 def lines(comparisons: AllResults, names: Sequence[str]) -> Iterator[str]:
-    """The lines of the table."""
+    """Return the lines of the table."""
     yield _line([first for first, _, _ in COLUMNS])
     yield _line([second for _, second, _ in COLUMNS])
     for name, (workload, results) in comparisons.items():

@@ -1,9 +1,9 @@
-"""Many runs made quickly: a few are recorded, and each of the others is one of them with other words, ids and days.
+"""Many runs made quickly: a few are recorded, and the others are copies of them with other words, ids and days.
 
 An original has three to nine calls with tools, words of a skewed vocabulary, failures, rewards and several models.
-Every third is recorded over HTTP, in the form of OpenAI's chat completions; the others are recorded by hand. A variant
-replaces each word by one that is about as frequent, so it has as many distinct texts as a recorded run. Its journal has
-valid CRCs, and its document agrees with it.
+Every third original is recorded over HTTP, in the form of OpenAI's chat completions, and the others are recorded by
+hand. A variant replaces each word by a word of about the same frequency, so it has as many distinct texts as a recorded
+run. Its journal has valid CRCs, and its document agrees with it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ VOCABULARY_WORDS = 20_000
 MODELS = [("openai", "gpt-5-mini"), ("anthropic", "claude-sonnet-4-5"), ("ollama", "qwen3")]
 TOOLS = ("bash", "read_file", "write_file", "search")
 RARE_WORD = "zyzzyva"
-"""A word of one run in a thousand."""
+"""A word that about one run in a thousand has."""
 _VARYING = rb"([a-z]{2}word\d+|\d{4}-\d\d-\d\dT|%s)"
 _ITEM = re.compile(rb'\{"seq":\d+,"time":"[^"]*","kind":"item","data":\{"n":(\d+),')
 _CRC_BYTES = len(b',"crc":"00000000"}')
@@ -117,7 +117,7 @@ def _over_http(recorder: TrajectoryRecorder, model: str) -> Callable[[Messages, 
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """A text cut into pieces: every second one varies."""
+    """A text that is cut into pieces, of which every second one varies."""
 
     pieces: list[bytes]
     checks: tuple[tuple[bytes, tuple[int, ...]], ...] = ()

@@ -1,4 +1,4 @@
-"""10,000 calls in one run: whether memory, and the written bytes of a call, stay the same to the end."""
+"""10,000 calls in one run: whether memory, and the written bytes of a call, stay the same until the end."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from benchmarks.workloads import KB, SYSTEM, Conversation, text
 
 @dataclass(frozen=True)
 class VeryLong(Conversation):
-    """A history that grows to `kept` messages, then slides; memory is read after a tenth, the half, and all."""
+    """A history that grows to `kept` messages, and then slides. Memory is read after a tenth, half, and all of the
+    calls.
+    """
 
     kept: int = 50
 
     def run(self, client: Any, contender: Unrecorded, messages: Messages) -> dict[str, float]:
-        """The calls; bytes in memory, and on disk, at three moments."""
+        """Make the calls. Return the bytes in memory and on disk at three moments."""
         figures: dict[str, float] = {}
         moments = {self.calls // 10: "tenth", self.calls // 2: "half", self.calls: "end"}
         for number in range(1, self.calls + 1):

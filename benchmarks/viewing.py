@@ -1,13 +1,13 @@
 """Measure the viewer: `python -m benchmarks.viewing`.
 
-A run is recorded with so many steps, each of which adds a tool's output to the history. A real server is started for
-it, and asked as the page asks: first the page, the outline, and the newest answers, steps and messages. "Opens" is the
-time until all of that has come, of a run that the server has not seen before, and in brackets the time that its
-processor took for it; "again" is the same the next time. Then a record is appended to the run's journal, and the time
-until the server gives what changed is "follows". The memory is the server's largest. "One file" is the size of the
-self-contained file, and how long the command takes to write it. At last a directory with many runs is listed: until the
-first rows, until all runs are read, and rows of the middle of the list. `viewer_page/e2e/list_timings.mjs` does so in a
-browser.
+A run is recorded with a number of steps, each of which adds a tool's output to the history. A real server serves it,
+and gets the requests of the page: first for the page, the outline, and the newest answers, steps and messages. "Opens"
+is the time until all of these have arrived, for a run that the server has not read before, with the server's CPU time
+in brackets. "Again" is the same for a second request. Then a record is appended to the run's journal, and "follows" is
+the time until the server sends the change. The memory is the server's largest. "One file" is the size of the
+self-contained page, and how long the command takes to write it. At last a directory with many runs is listed: until the
+first rows, until all runs are read, and rows from the middle of the list. `viewer_page/e2e/list_timings.mjs` measures
+the same in a browser.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TOOLS = [{"type": "function", "function": {"name": "bash", "description": "Run."
 
 
 def record(path: Path, steps: int, size: int) -> None:
-    """Record a run in which each step asks for a tool, which gives `size` characters."""
+    """Record a run in which each step asks for a tool whose result has `size` characters."""
     import httpx  # noqa: PLC0415 - only recording needs it
 
     numbers = iter(range(1, steps + 1))
@@ -59,12 +59,12 @@ def record(path: Path, steps: int, size: int) -> None:
 
 
 def expanded_megabytes(path: Path) -> float:
-    """How large the prompts of a run are, written out."""
+    """Return how many megabytes the prompts of a run have if they are written out."""
     return sum(len(json.dumps(call.raw_request)) for call in load(path).llm_interactions) / 1e6
 
 
 class Viewer:
-    """A server in a process of its own, and what asks it."""
+    """A server in a separate process, and a client that sends it requests."""
 
     def __init__(self, address: str, pid: int) -> None:
         import httpx  # noqa: PLC0415 - only asking needs it
@@ -82,7 +82,7 @@ class Viewer:
         return (answered.json() if "json" in answered.headers["content-type"] else None), len(answered.content)
 
     def open(self, name: str) -> tuple[dict[str, object], int]:
-        """Ask for what the page shows first of a run; return the outline, and the bytes of all."""
+        """Request what the page first shows of a run. Return the outline, and the bytes of all answers."""
         size = self.get("/")[1]
         outline, outline_size = self.get(f"/api/runs/{name}")
         counts = outline["counts"]
@@ -91,12 +91,12 @@ class Viewer:
         return outline, size + outline_size
 
     def cpu_seconds(self) -> float:
-        """The time of the processor that the server took so far."""
+        """Return the CPU time of the server so far."""
         fields = Path(f"/proc/{self._pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def peak_megabytes(self) -> float:
-        """The largest memory of the server so far."""
+        """Return the largest memory of the server so far."""
         lines = Path(f"/proc/{self._pid}/status").read_text(encoding="utf-8").splitlines()
         [peak] = [line.split()[1] for line in lines if line.startswith("VmHWM")]
         return int(peak) / 1024
@@ -114,14 +114,14 @@ def viewer(directory: Path) -> Iterator[Viewer]:
 
 
 def seconds(act: object) -> float:
-    """How long something takes."""
+    """Return the time of an act."""
     began = time.perf_counter()
     act()
     return time.perf_counter() - began
 
 
 def opening(directory: Path, steps: int, size: int) -> list[str]:
-    """The row of one run."""
+    """Return the row of one run."""
     path = directory / "run.json"
     record(path, steps, size)
     expanded = expanded_megabytes(path)
@@ -155,7 +155,7 @@ def opening(directory: Path, steps: int, size: int) -> list[str]:
 
 
 def listing(directory: Path, runs: int) -> list[str]:
-    """The row of a directory with many runs."""
+    """Return the row of a directory with many runs."""
     record(directory / "run.json", 10, 500)
     many = directory / "many"
     many.mkdir()
@@ -180,7 +180,7 @@ def listing(directory: Path, runs: int) -> list[str]:
 
 
 def table(titles: list[str], rows: Iterator[list[str]]) -> None:
-    """Print a table, each row as it comes."""
+    """Print a table, each row as soon as it is measured."""
     print(f"| {' | '.join(titles)} |", f"|{'---:|' * len(titles)}", sep="\n")
     for row in rows:
         print(f"| {' | '.join(row)} |", flush=True)

@@ -1,8 +1,7 @@
 """The workloads of all contenders: conversations, large histories, tiny calls, streams, and agents at once.
 
-A workload makes the client, warms it up (one call, so that imports, the connection and the first record are outside the
-clock), and runs. All of it goes through the real OpenAI SDK. Agents at once, and what runs very long, have files of
-their own.
+A workload creates the client, makes a first call, so that imports, the connection and the first record are not
+measured, and runs. All calls use the real OpenAI SDK. Agents at once and very long runs have separate files.
 """
 
 from __future__ import annotations
@@ -40,24 +39,26 @@ def text(number: int, size: int) -> str:
 
 
 def ask(client: Any, messages: Messages, **more: Any) -> Any:
-    """One call."""
+    """Make one call."""
     return client.chat.completions.create(model=MODEL, messages=messages, **more)
 
 
 def said(content: str, messages: Messages) -> dict[str, str]:
-    """The message of an answer, to be sent back with the next request; no model says the very same twice."""
+    """Return the message of an answer, to be sent back with the next request. Each text is different, as a model's
+    would be.
+    """
     asked = messages[-1]["content"].partition("\n")[0]
     return {"role": "assistant", "content": f"As to {asked}: {content}"}
 
 
 def http_library() -> Any:
-    """The HTTP library of the SDK that is installed: httpx2 since openai 3."""
+    """Return the HTTP library of the installed SDK: httpx2 since openai 3."""
     return import_module("httpx2" if int(import_module("openai").__version__.split(".")[0]) >= 3 else "httpx")
 
 
 @dataclass(frozen=True)
 class Conversation:
-    """Calls one after the other, each with all that went before; over the local server, or a mock transport."""
+    """Calls in sequence, each with the whole earlier conversation, over the local server or a mock transport."""
 
     name: str
     says: str
@@ -66,18 +67,18 @@ class Conversation:
     quick: int
     """How many calls a lap has in quick mode."""
     counted: int = 0
-    """How many calls a lap has when instructions are counted; 0 where they are not."""
+    """How many calls a lap has when instructions are counted, or 0 if they are not counted."""
     size: int = 4 * KB
     before: int = 0
-    """Bytes of history that there are at the first call."""
+    """How many bytes of history there are at the first call."""
     mocked: bool = False
     rounds: int = 1000
-    """At most so many rounds."""
+    """The largest number of rounds."""
     excludes: frozenset[str] = frozenset()
     """Contenders that would take hours."""
 
     def client(self, url: str) -> Any:
-        """The client of a process."""
+        """Return the client of a process."""
         if not self.mocked:
             return import_module("openai").OpenAI(api_key="sk-bench", base_url=f"{url}/v1", max_retries=0)
         http = http_library()
@@ -87,21 +88,21 @@ class Conversation:
         return import_module("openai").OpenAI(api_key="sk-bench", http_client=own, max_retries=0)
 
     def warm(self, client: Any, contender: Unrecorded) -> Messages:
-        """The first call, and the messages that the next one begins with."""
+        """Make the first call, and return the messages with which the next call begins."""
         messages = [SYSTEM]
         messages += ({"role": "user", "content": text(-number, 4 * KB)} for number in range(self.before // (4 * KB)))
         self.turn(client, contender, [*messages, {"role": "user", "content": "Are you there?"}])
         return messages
 
     def run(self, client: Any, contender: Unrecorded, messages: Messages) -> dict[str, float]:
-        """The calls that are measured; figures next to those of the clock."""
+        """Make the measured calls. Return figures beside those of the clock."""
         for number in range(self.calls):
             messages.append({"role": "user", "content": text(number, self.size)})
             messages.append(self.turn(client, contender, messages))
         return {}
 
     def turn(self, client: Any, contender: Unrecorded, messages: Messages) -> dict[str, str]:
-        """One call, and what was answered."""
+        """Make a call, and return its answer."""
         answer = ask(client, messages)
         contender.record(messages, answer)
         return said(answer.choices[0].message.content, messages)
@@ -109,10 +110,10 @@ class Conversation:
 
 @dataclass(frozen=True)
 class TinyCalls(Conversation):
-    """Calls that have no history."""
+    """Calls without a history."""
 
     def run(self, client: Any, contender: Unrecorded, messages: Messages) -> dict[str, float]:
-        """The calls, each with one short message."""
+        """Make the calls, each with one short message."""
         for number in range(self.calls):
             self.turn(client, contender, [SYSTEM, {"role": "user", "content": f"Is {number} prime?"}])
         return {}
@@ -123,11 +124,11 @@ class Streams(Conversation):
     """Streamed calls."""
 
     def client(self, url: str) -> Any:
-        """The client of a process; its server streams."""
+        """Return the client of a process, whose server streams."""
         return super().client(f"{url}/stream")
 
     def run(self, client: Any, contender: Unrecorded, messages: Messages) -> dict[str, float]:
-        """The calls; seconds to the first chunk, the median."""
+        """Make the calls. Return the median of the seconds until the first chunk."""
         firsts = []
         for number in range(self.calls):
             messages.append({"role": "user", "content": text(number, self.size)})
@@ -140,7 +141,7 @@ class Streams(Conversation):
         return {"first_chunk": statistics.median(firsts)}
 
     def turn(self, client: Any, contender: Unrecorded, messages: Messages) -> dict[str, str]:
-        """One call that is not timed by itself."""
+        """Make a call that is not timed separately."""
         return self._record(contender, messages, list(ask(client, messages, stream=True)))
 
     @staticmethod

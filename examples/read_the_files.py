@@ -9,7 +9,7 @@ from collections import Counter
 from trace_recorder import load
 
 for path in sys.argv[1:]:
-    trajectory = load(path)  # a .json or a .jsonl, of a run that has ended, is still going on, or was killed
+    trajectory = load(path)  # a .json or a .jsonl of a run that has ended, goes on, or was killed
     tools = Counter(call.name for step in trajectory.agent_steps for call in step.tool_calls)
     print(f"{path}: {trajectory.task!r} {trajectory.status}, success={trajectory.success}")
     print(f"  {len(trajectory.llm_interactions)} LLM calls, {trajectory.metrics.get('output_tokens', '?')} tokens out")

@@ -31,6 +31,6 @@ def agent(client: OpenAI, question: str) -> str:
 
 
 with TrajectoryRecorder(task=TASK) as recorder:  # the first line
-    client = recorder.wrap(OpenAI())  # the second: the same client, of the same type; now it records
+    client = recorder.wrap(OpenAI())  # the second: the same client, which is now recorded
     recorder.finalize(success=True, final_result=agent(client, TASK))
 print(recorder.trajectory_path)

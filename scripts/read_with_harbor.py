@@ -1,6 +1,6 @@
-"""Read documents with Harbor's converter from Trae Agent's trajectories to ATIF, and its validator; print a table.
+"""Read documents with Harbor's converter from Trae Agent's trajectories to ATIF and its validator, and print a table.
 
-Run by `scripts/check-harbor`, in Harbor's own environment. Exits with 1 where one is not accepted.
+`scripts/check-harbor` runs this in Harbor's own environment. Exits with 1 if a document is not accepted.
 """
 
 import json

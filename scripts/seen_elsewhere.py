@@ -30,7 +30,7 @@ Totals = tuple[int, int]
 
 
 def main(pictures: Path, phoenix: Path, mlflow: Path, inspect: Path) -> None:
-    """Record a run, show it everywhere, compare the totals, and take the pictures."""
+    """Record a run, show it in each program, compare the totals, and take the pictures."""
     with tempfile.TemporaryDirectory() as directory, ExitStack() as programs:
         place = Path(directory)
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "TZ": "UTC", "DO_NOT_TRACK": "1"}
@@ -54,7 +54,7 @@ def main(pictures: Path, phoenix: Path, mlflow: Path, inspect: Path) -> None:
         _ask(f"{addresses[1]}/api/2.0/mlflow/experiments/create", {"name": "demo"})
         _run(*export, "otlp", "--endpoint", addresses[1], "--header", "x-mlflow-experiment-id=1", cwd=ROOT)
         _run(*export, "inspect", "--form", "eval", "-o", place / "logs", cwd=ROOT)
-        time.sleep(5)  # Phoenix stores spans a little later
+        time.sleep(5)  # Phoenix stores spans with a delay
         metrics = document["metrics"]
         project, of_phoenix = _of_phoenix(addresses[0], trace)
         totals = {
@@ -104,7 +104,7 @@ def _ask(url: str, body: object = None) -> Any:
 
 @contextmanager
 def _serving(command: tuple[object, ...], url: str, place: Path, environment: dict[str, str]) -> Iterator[None]:
-    """Run a server for a block, which begins when it answers."""
+    """Run a server during a block, which begins when the server answers."""
     with (place / "servers.log").open("ab") as log:
         program = subprocess.Popen([*map(str, command)], cwd=place, env=environment, stdout=log, stderr=log)
     try:

@@ -30,7 +30,7 @@ THEME = TerminalTheme(
 
 
 def main(place: Path, picture: Path) -> None:
-    """Record, run the commands as in a terminal with colours, and write the picture."""
+    """Record the runs, run the commands as in a terminal with colours, and write the picture."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TZ": "UTC"}
     record = [sys.executable, "-m", "examples.demo.find_a_bug", "trajectories"]
     subprocess.run(record, cwd=place, env=environment, check=True)
@@ -42,7 +42,7 @@ def main(place: Path, picture: Path) -> None:
 
 
 def _printed(command: tuple[str, ...], place: Path, environment: dict[str, str]) -> str:
-    """Return a command's output on a terminal of that width, with its colours."""
+    """Return a command's output on a terminal of this width, with its colours."""
     program = [sys.executable, "-m", "trace_recorder", *command]
     colours = {"FORCE_COLOR": "1", "COLUMNS": str(COLUMNS), "TERM": "xterm-256color"}
     done = subprocess.run(program, cwd=place, env=environment | colours, capture_output=True, text=True, check=False)
@@ -50,7 +50,7 @@ def _printed(command: tuple[str, ...], place: Path, environment: dict[str, str])
 
 
 def _format() -> str:
-    """Rich's form of a terminal, without the font that it would fetch."""
+    """Return Rich's form of a terminal, without the font that it would download."""
     from rich._export_format import CONSOLE_SVG_FORMAT  # noqa: PLC0415, PLC2701 - rich has no public name for it
 
     begin, end = CONSOLE_SVG_FORMAT.index("@font-face"), CONSOLE_SVG_FORMAT.rindex("@font-face")

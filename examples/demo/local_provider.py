@@ -55,7 +55,7 @@ class LocalProvider:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """Return the URL of the server."""
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     @property

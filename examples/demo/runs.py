@@ -39,10 +39,10 @@ class Loop(Protocol):
     Chat: Callable[..., Chat]
 
     def connect(self, endpoint: str | None, key: str | None) -> AbstractContextManager[Client]:
-        """A sync client."""
+        """Return a sync client."""
 
     def connect_async(self, endpoint: str | None, key: str | None) -> AbstractAsyncContextManager[Client]:
-        """An async client."""
+        """Return an async client."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,7 @@ class Toolbox:
         }
 
     def run(self, name: str, arguments: dict[str, Any]) -> ToolOutcome:
-        """Run a tool by its name; errors are returned, not raised."""
+        """Run a tool by its name. Errors are returned, not raised."""
         if name not in self._tools:
             return ToolOutcome(f"ToolError: there is no tool {name!r}; there are {', '.join(self._tools)}", failed=True)
         try:

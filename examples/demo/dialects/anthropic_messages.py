@@ -53,7 +53,7 @@ def _text(content: Payload) -> str:
 
 
 def answer(exchange: Exchange) -> Payload:
-    """The answer, whole."""
+    """Return the whole answer."""
     finished = {"content": _blocks(exchange), "stop_reason": _stop_reason(exchange), "usage": _usage(exchange)}
     return _head(exchange) | finished
 

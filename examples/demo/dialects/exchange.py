@@ -77,7 +77,7 @@ class Dialect(Protocol):
         """Return whether the request asks for a stream."""
 
     def answer(self, exchange: Exchange) -> Payload:
-        """The answer, whole."""
+        """Return the whole answer."""
 
     def stream(self, exchange: Exchange) -> Iterator[bytes]:
         """Return the same answer as the chunks of a stream."""
@@ -108,6 +108,6 @@ def is_signed(text: str, claimed: str | None) -> bool:
 
 
 def sse(data: Payload, event: str | None = None) -> bytes:
-    """One server-sent event."""
+    """Return a server-sent event."""
     name = f"event: {event}\n" if event else ""
     return f"{name}data: {json.dumps(data)}\n\n".encode()

@@ -61,7 +61,7 @@ def _text(response: Payload) -> str:
 
 
 def answer(exchange: Exchange) -> Payload:
-    """The answer, whole."""
+    """Return the whole answer."""
     thoughts = [_thought(exchange.action.reasoning)] if _shows_thoughts(exchange) else []
     parts = [*thoughts, {"text": exchange.action.text}, *_calls(exchange)]
     return _response(exchange, parts, finish="STOP")

@@ -49,7 +49,7 @@ def read(path: str, body: Payload) -> Conversation:
 
 
 def answer(exchange: Exchange) -> Payload:
-    """The answer, whole."""
+    """Return the whole answer."""
     message: dict[str, Payload] = {"content": exchange.action.text}
     if exchange.body.get("think"):
         message["thinking"] = exchange.action.reasoning

@@ -18,7 +18,7 @@ ERROR_TYPES = {404: "invalid_request_error", 400: "invalid_request_error", 429: 
 
 
 def owns(path: str, headers: Container[str]) -> bool:  # noqa: ARG001 - the signature is that of all dialects
-    """Every path below /v1 that no other dialect claims."""
+    """Return True for every path below /v1 that no other dialect claims."""
     return path.startswith("/v1/")
 
 
@@ -50,7 +50,7 @@ def _call(function: Payload) -> Call:
 
 
 def answer(exchange: Exchange) -> Payload:
-    """The answer, whole."""
+    """Return the whole answer."""
     message: dict[str, Payload] = {"role": "assistant", "content": exchange.action.text, "refusal": None}
     if exchange.action.calls:
         message["tool_calls"] = _tool_calls(exchange)

@@ -44,7 +44,7 @@ def _summary(item: Payload) -> str:
 
 
 def answer(exchange: Exchange) -> Payload:
-    """The answer, whole."""
+    """Return the whole answer."""
     finished = {"status": "completed", "completed_at": int(time.time()), "usage": _usage(exchange)}
     return _head(exchange) | finished | {"output": _output(exchange)}
 

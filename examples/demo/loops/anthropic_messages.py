@@ -19,7 +19,7 @@ def connect(endpoint: str | None, key: str | None) -> Anthropic:
 
 
 def connect_async(endpoint: str | None, key: str | None) -> AsyncAnthropic:
-    """The async client."""
+    """Return the async client."""
     return AsyncAnthropic(base_url=endpoint, api_key=key)
 
 
@@ -34,7 +34,7 @@ class Chat:
             self._fixed["thinking"] = {"type": "enabled", "budget_tokens": 1024}
 
     def ask(self) -> Turn:
-        """One answer, whole."""
+        """Ask for one whole answer."""
         return self._take(self._endpoint.create(messages=self._messages, **self._fixed))
 
     def ask_streaming(self) -> Turn:

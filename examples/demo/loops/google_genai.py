@@ -30,7 +30,7 @@ def connect(endpoint: str | None, key: str | None) -> genai.Client:
 
 @asynccontextmanager
 async def connect_async(endpoint: str | None, key: str | None) -> AsyncIterator[genai.Client]:
-    """The same client, closed on both of its sides."""
+    """Return the same client, closed on both of its sides."""
     with connect(endpoint, key) as client:
         async with client.aio:
             yield client
@@ -51,7 +51,7 @@ class Chat:
         )
 
     def ask(self) -> Turn:
-        """One answer, whole."""
+        """Ask for one whole answer."""
         return self._take(_parts(self._client.models.generate_content(**self._request())))
 
     def ask_streaming(self) -> Turn:

@@ -21,7 +21,7 @@ def connect(endpoint: str | None, key: str | None) -> Client:  # noqa: ARG001 - 
 
 
 def connect_async(endpoint: str | None, key: str | None) -> AsyncClient:  # noqa: ARG001 - as above
-    """The async client."""
+    """Return the async client."""
     return AsyncClient(host=endpoint)
 
 
@@ -34,7 +34,7 @@ class Chat:
         self._fixed = {"model": model, "tools": TOOLS, "think": thinking or None}
 
     def ask(self) -> Turn:
-        """One answer, whole."""
+        """Ask for one whole answer."""
         return self._take([self._client.chat(messages=self._messages, **self._fixed)])
 
     def ask_streaming(self) -> Turn:

@@ -25,7 +25,7 @@ def connect(endpoint: str | None, key: str | None) -> OpenAI:
 
 
 def connect_async(endpoint: str | None, key: str | None) -> AsyncOpenAI:
-    """The async client."""
+    """Return the async client."""
     return AsyncOpenAI(base_url=endpoint and f"{endpoint}/v1", api_key=key)
 
 
@@ -38,7 +38,7 @@ class Chat:
         self._messages: list[Any] = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": task}]
 
     def ask(self) -> Turn:
-        """One answer, whole."""
+        """Ask for one whole answer."""
         return self._take(self._completions.create(**self._request()))
 
     def ask_streaming(self) -> Turn:

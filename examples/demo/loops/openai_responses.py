@@ -29,7 +29,7 @@ class Chat:
             self._fixed |= THINKING
 
     def ask(self) -> Turn:
-        """One answer, whole."""
+        """Ask for one whole answer."""
         return self._take(self._responses.create(input=self._input, **self._fixed))
 
     def ask_streaming(self) -> Turn:
