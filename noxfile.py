@@ -85,7 +85,7 @@ FRAMEWORKS = {
         "llama-index-core",
         "llama-index-llms-openai",
         "llama-index-llms-anthropic",
-        "anthropic<1",  # its model sends members that 1 does not accept, recorded or not, and its metadata do not say so
+        "anthropic<1",  # its model sends members that 1 does not accept, which its metadata do not say
     ),
     "llama_index_google": ("llama-index-core", "llama-index-llms-google-genai"),
     "instructor": ("instructor[anthropic]",),
