@@ -164,6 +164,19 @@ def test_a_long_damaged_line_is_skipped_in_linear_time() -> None:
     assert (len(lines), sum(checked) < 3 * len(broken)) == (1, True)
 
 
+def test_a_damaged_line_with_many_ends_of_records_is_passed_over_in_time() -> None:
+    """After 1,000 pairs of a beginning and an end that are not a record, no further pair of the line is checked."""
+    broken = line(1, "note", {})[:60] + b',"crc":"00000000"}' * 3000
+    lines: list[object] = []
+
+    def read_all() -> None:
+        lines.extend(read(broken))
+
+    checked = arguments_of(read_all, journal_reader._parse_record, lambda arguments: len(arguments["line"]))
+
+    assert (len(lines), len(checked)) == (1, 1 + 1000)
+
+
 @given(
     st.lists(st.sampled_from([b"\n", b"\0", b'{"seq":', b'"crc":"00000000"}', b"\xff", WHOLE[:90], WHOLE]), max_size=9)
 )
