@@ -1,6 +1,6 @@
 """The entry point of `trace-recorder`.
 
-The commands need typer and rich. If the extra `cli` is not installed, `main` prints how to install it.
+The commands need typer and rich. If the extra `cli` is not installed, `main` prints how to install the extra.
 """
 
 from __future__ import annotations

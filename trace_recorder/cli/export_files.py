@@ -195,7 +195,7 @@ class Export:
         return {"runs": counts["runs"], **accuracy_of(counts["succeeded"], counts["not_succeeded"]), **self.metadata}
 
     def _outcomes(self, work: Callable[[T], ExportOutcome], tasks: Sequence[T]) -> Iterator[ExportOutcome]:
-        """Yield the outcome of each run, in the order of the runs, after it was counted."""
+        """Count the outcome of each run, and then yield the outcome, in the order of the runs."""
         with Progress(len(tasks)) as progress:
             for outcome in progress.over(self.engine.in_order(work, tasks, self.jobs)):
                 self.total.add(outcome)

@@ -100,7 +100,7 @@ def import_(  # noqa: PLR0913, PLR0917 - one argument an option
 
 
 def _repeat(import_once: Callable[[], bool], min_pause: float, *, watch: bool) -> None:
-    """Call `import_once`. If it returns True and `watch` is True, call it again and again until Ctrl-C.
+    """Call `import_once`. If the result and `watch` are True, call `import_once` again and again until Ctrl-C.
 
     The results of later calls are ignored.
     """

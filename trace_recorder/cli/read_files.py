@@ -1,4 +1,4 @@
-"""Reading files for the command line: an unreadable file is reported in a sentence, never by a traceback.
+"""Reads files for the command line. An unreadable file is reported in a sentence, never by a traceback.
 
 Any exception that a file causes, even an unexpected exception, is reported for that file. Then the command goes on with
 the next file. The modules that read journals are imported when the first run is read: `list` does not need them if all

@@ -1,4 +1,4 @@
-"""The command `score`: computes a reward for each saved run by a function, and appends it to the run's journal."""
+"""The command `score`: computes a reward for each saved run by a function, and appends the reward to the run's journal."""
 
 from __future__ import annotations
 
@@ -226,7 +226,10 @@ class _Scoring:
 
 
 def _report(path: Path, work: Callable[[], str | None], progress: Progress | None = None) -> bool:
-    """Call `work` for a run and print the text that it returns. If it fails, report the failure and return False."""
+    """Call `work` for a run and print the text that it returns.
+
+    If `work` fails, report the failure and return False.
+    """
 
     def refuse(error: Exception) -> None:
         if progress:

@@ -68,7 +68,7 @@ def waiting_for(part: StepOrCall, now: str) -> Iterator[Text]:
 def _line(what: str, since: str | None, now: str, spent: float = 0.0) -> Text:
     """Return a line that says what the run waits for, and how long it has waited.
 
-    The wait began at `since` plus `spent` seconds.
+    The wait began `spent` seconds after `since`.
     """
     elapsed = seconds_between(since, now)
     whole = max(0, round((elapsed or 0.0) - spent))

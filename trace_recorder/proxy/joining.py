@@ -229,7 +229,7 @@ def _differences(of_session: Members, of_run: Members) -> Iterator[str]:
 def _tool_call_pairs(pair: _CallPair) -> Iterator[tuple[Members, Members]]:
     """Yield each tool call of the session with the same tool call of the run.
 
-    It is found by its id, or by its position and name.
+    The tool call of the run is found by its id, or by its position and name.
     """
     run_calls = _calls(pair.of_run)
     by_id = {call.get("call_id"): call for call in run_calls}
@@ -242,7 +242,7 @@ def _tool_call_pairs(pair: _CallPair) -> Iterator[tuple[Members, Members]]:
 def _append_execution(run: Run, execution: ToolRun, interaction: LLMInteraction, call: Members) -> None:
     """Write the records of one execution of a tool, `tool_call` and `tool_result`.
 
-    `call` is the tool call that it answers.
+    `call` is the tool call that the execution answers.
     """
     agent = without_none(
         agent=interaction.agent, agent_id=interaction.agent_id, parent_agent_id=interaction.parent_agent_id

@@ -314,7 +314,7 @@ class _Conversations:
         return identity
 
     def forget(self, identity: str) -> None:
-        """Forget a conversation. After that, no request continues it."""
+        """Forget a conversation. After that, no request continues the conversation."""
         prompt = self._prompt_of.pop(identity, None)
         if prompt is not None and self._of_prompt.get(prompt) == identity:
             del self._of_prompt[prompt]
@@ -348,7 +348,10 @@ def _messages(api: str, body: bytes) -> Sequence[Message]:
 
 
 def _file_name(key: SessionKey) -> str:
-    """Return the part of a file's name that identifies its session, so that a later run of the session finds it."""
+    """Return the part of a file's name that identifies the session.
+
+    By this part, a later run of the session finds the file.
+    """
     if key.source not in {"header", "path"}:
         return ""
     digest = blake2b(f"{key.source}\0{key.identity}".encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()

@@ -4,9 +4,10 @@
         run_my_agent(branch.wrap(OpenAI()))
 
 The calls before that call are answered as in a replay. That call and all later calls are "live": they are sent to their
-providers. The fork is recorded as a run of its own, whose first record names the earlier run, the parent run. `Changes`
-has the changes that a fork makes to live requests: another model, another system prompt, an edit. `fork_clients.py`
-makes the changed request for httpx and httpx2, `urllib3_answers.py` for urllib3, and `aiohttp_answers.py` for aiohttp.
+providers. The fork is recorded as a run of its own. Its first record names the earlier run, which is called the parent
+run. `Changes` has the changes that a fork makes to live requests: another model, another system prompt, an edit.
+`fork_clients.py` makes the changed request for httpx and httpx2, `urllib3_answers.py` for urllib3, and
+`aiohttp_answers.py` for aiohttp.
 """
 
 from __future__ import annotations
@@ -256,8 +257,8 @@ def report_not_reached(name: str, point: object) -> str:
 def answer_by_hand(answer: Mapping[str, Any] | str, point: ForkPoint) -> Answer:
     """Return the answer that the user gave.
 
-    Raises ValueError if it has the wrong type: a call that streams needs a text, and any other call needs a JSON
-    object.
+    Raises ValueError if the answer has the wrong type: a call that streams needs a text, and any other call needs a
+    JSON object.
     """
     if isinstance(answer, str) != point.exchange.streams:
         needed = "the text of a stream" if point.exchange.streams else "the JSON of a response"

@@ -206,7 +206,7 @@ class Replay:
     def refused(self, message: str) -> ReplayMismatchError:
         """Return a mismatch to raise, and remember the first mismatch.
 
-        If `strict` is True, the end of the block raises it again, because the agent may have caught it.
+        If `strict` is True, the end of the block raises the first mismatch again, because the agent may have caught it.
         """
         mismatch = ReplayMismatchError(message)
         self.mismatch = self.mismatch or mismatch

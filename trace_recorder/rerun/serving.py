@@ -1,9 +1,9 @@
 """A local provider from a recording: an HTTP server on 127.0.0.1 that answers LLM calls as a replay does.
 
-Programs in any language use the server as their provider, so they can be replayed without code of this package inside
-them. `Replay` decides which recorded call answers a request. A request that equals no unused recorded request gets
-status 404, because SDKs do not retry after 404. The body of the 404 lists the differences, in the error format of the
-dialect.
+Programs in any language use the server as their provider, so a program can be replayed without code of this package
+inside the program. `Replay` decides which recorded call answers a request. A request that equals no unused recorded
+request gets status 404, because SDKs do not retry after 404. The body of the 404 lists the differences, in the error
+format of the dialect.
 """
 
 from __future__ import annotations

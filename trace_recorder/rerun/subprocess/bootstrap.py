@@ -2,7 +2,7 @@
 
 The journal is read at the first call, and mismatches are reported to the supervisor. `site/sitecustomize.py` of
 `attach/subprocess/` calls `begin` at the start of the process. A process that cannot be replayed ends before it calls a
-model. `fork_bootstrap.py` has the fork of a process, which shares `ProcessAnswers` with the replay.
+model. `fork_bootstrap.py` does the same for the fork of a run. Both files use `ProcessAnswers`.
 """
 
 from __future__ import annotations

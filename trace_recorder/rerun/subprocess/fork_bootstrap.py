@@ -1,7 +1,7 @@
 """Fork inside a process of the program: its LLM calls are answered up to a call, and sent from that call on.
 
-All calls are recorded. The processes share the parent run: each call of it is used by one process. When one process has
-sent a call, all processes send their calls. Each process that makes a call has a file of its own, which names the
+All calls are recorded. The processes share the parent run: each recorded call is used by one process. When one process
+has sent a call, all processes send their calls. Each process that makes a call has a file of its own, which names the
 parent run. A process that cannot be forked ends before it calls a model.
 """
 

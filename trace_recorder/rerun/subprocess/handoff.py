@@ -1,7 +1,7 @@
 """The instructions for the processes of a replayed or forked program, in one environment variable.
 
-All processes replay one journal. They note in files which recorded calls were used, so that no two processes use the
-same call. The notes of a process remain if the process is killed.
+All processes replay one journal. Each process notes in files which recorded calls it has used, so that no other process
+uses the same call. The notes of a process remain if the process is killed.
 """
 
 from __future__ import annotations
