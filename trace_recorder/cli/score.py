@@ -1,4 +1,4 @@
-"""The command `score`: computes a reward for each saved run by a function, and appends the reward to the run's journal."""
+"""The command `score`: computes a reward for each saved run by a function, and appends the reward to the journal."""
 
 from __future__ import annotations
 
