@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.imports.foreign.files import produced_files, results_in, said_in
+from tests.imports.foreign.files import produced_files, results_in, runs_of, said_in
 from trace_recorder import load
+from trace_recorder.imports.foreign.run import Kept
 
 _FILE = "/home/dev/weather/greet.py"
 _EDIT = {"filePath": _FILE, "oldString": "def greet():", "newString": "def greet(name):"}
@@ -92,3 +93,56 @@ def test_a_line_that_changes_nothing_is_a_gap(change: dict[str, Any], tmp_path: 
     run = load(path)
     assert said_in(run) == said_in(load(original))
     assert [(gap.what, gap.why) for gap in run.gaps] == [("line 14", "it changes a member that does not exist")]
+
+
+def _kept_requests(directory: Path, *requests: dict[str, Any]) -> list[Any]:
+    path = directory / "session.json"
+    path.write_text(json.dumps({"sessionId": "s", "requests": requests}))
+    (run,) = runs_of(path)
+    return [event.value for event in run.events if isinstance(event, Kept) and event.what == "request"]
+
+
+def test_members_that_no_event_has_are_kept(tmp_path: Path) -> None:
+    """The texts, thoughts, tool calls and results are in the calls, so they are not kept twice."""
+    thinking = {"text": "Hm.", "encrypted": "e"}
+    call = {"id": "c", "name": "ls", "arguments": "{}", "type": "function"}
+    rounds = [{"response": "I look.", "toolCalls": [call], "thinking": thinking, "phase": "final"}, {"response": "Ok."}]
+    results = {"c": {"content": [{"value": "a"}], "hasError": False}, "other": {"content": [{"value": "b"}]}}
+    sent = [{"type": 1, "text": "Look"}, {"type": 2, "imageUrl": {"url": "https://example.com/a.png"}}]
+    metadata = {
+        "toolCallRounds": rounds,
+        "toolCallResults": results,
+        "renderedUserMessage": sent,
+        "codeBlocks": [{"code": "x"}],
+    }
+    request = {"requestId": "r", "message": {"text": "look", "parts": [1]}, "result": {"metadata": metadata}}
+
+    assert _kept_requests(tmp_path, request) == [
+        {
+            "requestId": "r",
+            "message": {"parts": [1]},
+            "result": {
+                "metadata": {
+                    "codeBlocks": [{"code": "x"}],
+                    "renderedUserMessage": [sent[1]],
+                    "toolCallRounds": [{"phase": "final", "thinking": {"encrypted": "e"}}, {}],
+                    "toolCallResults": {"c": {"hasError": False}, "other": results["other"]},
+                }
+            },
+        }
+    ]
+    [tool_call] = load(tmp_path / "session.json").llm_interactions[0].response.tool_calls
+    assert tool_call.extra == {"type": "function"}
+
+
+def test_the_counts_of_a_request_are_kept_if_its_call_states_others(tmp_path: Path) -> None:
+    rounds = [{"response": "Hi", "usage": {"prompt_tokens": 3}}]
+    metadata = {"promptTokens": 5, "outputTokens": 2, "toolCallRounds": rounds}
+    [kept] = _kept_requests(tmp_path, {"requestId": "r", "message": "hi", "result": {"metadata": metadata}})
+    assert kept == {"requestId": "r", "result": {"metadata": {"promptTokens": 5, "outputTokens": 2}}}
+
+
+def test_a_request_that_the_user_took_back_is_kept_whole(tmp_path: Path) -> None:
+    metadata = {"toolCallRounds": [{"response": "Hi"}], "summary": {"text": "s"}}
+    request = {"requestId": "r", "message": {"text": "hi"}, "isHidden": True, "result": {"metadata": metadata}}
+    assert _kept_requests(tmp_path, request) == [request]

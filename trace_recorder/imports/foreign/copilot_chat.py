@@ -1,7 +1,7 @@
 """VS Code's chat sessions with Copilot: `chatSessions/*.json`, and `*.jsonl` from 2026 on.
 
-A `*.json` has the session as one object. A `*.jsonl` begins with such an object. Each later line is a change to the
-object.
+A `*.json` has the session as one object. A `*.jsonl` begins with a line whose `v` is such an object. Each later line is
+a change to it, or a new object.
 
 Source: VS Code's `chatModel.ts` (`ISerializableChatData`) and the Copilot extension's `IResultMetadata`. A request has
 the user's words. Its `result.metadata` has the message as it was sent, the rounds, and the results of tools by the ids
@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from trace_recorder.dialects.json_access import Members as Remaining
 from trace_recorder.dialects.json_access import (
+    Members,
     arguments_of,
     as_dict,
     as_int,
@@ -28,7 +28,7 @@ from trace_recorder.dialects.json_access import (
 from trace_recorder.dialects.openai_chat import read_usage
 from trace_recorder.imports.foreign.agent_history import AgentHistory
 from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.run import Annotation, Call, ForeignRun, Kept, Members, Missing
+from trace_recorder.imports.foreign.run import Annotation, Call, ForeignRun, Kept, Missing
 from trace_recorder.imports.foreign.source import Line, Source
 from trace_recorder.imports.foreign.stated_values import stated_time, text_of
 from trace_recorder.storage.redaction.text_masking import default_redactor
@@ -46,9 +46,12 @@ def is_initial(value: Payload) -> bool:
     return as_int(line.get("kind")) == INITIAL and isinstance(line.get("v"), dict)
 
 
-def changed_object(lines: Iterable[Line], missing: list[Missing]) -> Members:
-    """Return the object after all changes. A change of a member that does not exist becomes a gap in `missing`."""
-    state: Members = {}
+def changed_object(lines: Iterable[Line], missing: list[Missing]) -> dict[str, Payload]:
+    """Return the object after all changes.
+
+    A change that cannot be made, or a line that cannot be read, becomes a gap in `missing`.
+    """
+    state: dict[str, Payload] = {}
     for line in lines:
         why = line.why
         if why is None and is_initial(line.value):
@@ -60,7 +63,7 @@ def changed_object(lines: Iterable[Line], missing: list[Missing]) -> Members:
     return state
 
 
-def _apply(state: Members, change: Members) -> bool:
+def _apply(state: dict[str, Payload], change: dict[str, Payload]) -> bool:
     """Make one change, and return whether that was possible. A path may have at most `MAX_DOCUMENT_DEPTH` parts."""
     kind, path = as_int(change.get("kind")), as_list(change.get("k"))
     if kind not in (_SET, _PUSH, _DELETE) or not 0 < len(path) <= MAX_DOCUMENT_DEPTH:
@@ -83,7 +86,7 @@ def _apply(state: Members, change: Members) -> bool:
     return False
 
 
-def _push(parent: Payload, last: Payload, change: Members) -> bool:
+def _push(parent: Payload, last: Payload, change: dict[str, Payload]) -> bool:
     values = _member(parent, last)
     if values is None and isinstance(parent, dict) and isinstance(last, str):
         values = parent[last] = []
@@ -133,14 +136,15 @@ def thought_of(thinking: Payload) -> str | None:
 
 def tool_call(value: Payload) -> ToolCall:
     """Read a tool call of a round."""
-    call = as_dict(value)
-    return ToolCall(as_text(call.get("id")) or "", as_text(call.get("name")) or "", arguments_of(call.get("arguments")))
+    members = Members(value)
+    call_id, name = members.text("id") or "", members.text("name") or ""
+    return ToolCall(call_id, name, arguments_of(members.take("arguments")), extra=members.rest())
 
 
 def result_content(parts: Payload) -> str | list[Payload] | None:
     """Return the content of a tool's result.
 
-    A part that is a tree of nodes becomes the text of the nodes. Parts of other kinds are unchanged.
+    A part with a text, or with a tree of nodes, becomes a text part. Other parts are unchanged.
     """
     return content_of([_result_part(part) for part in as_list(parts)])
 
@@ -182,10 +186,7 @@ def shown_answers(parts: list[Payload]) -> Iterator[ShownAnswer]:
 
 
 def _shown_text(part: Payload, members: dict[str, Payload], kind: str | None) -> str | None:
-    """Return the text of a part that the model wrote, or None for other parts.
-
-    Markdown, references and thoughts are such parts.
-    """
+    """Return the text of a Markdown part, a reference or thoughts. Return None for other parts."""
     if kind is None or kind in ("markdownContent", "markdownVuln"):
         content = members.get("content", members.get("value"))
         return as_text(part) or as_text(content) or as_text(as_dict(content).get("value"))
@@ -211,8 +212,10 @@ def _add_tool(shown: ShownAnswer, members: dict[str, Payload]) -> None:
 
 _NAMES = {"sessionId", "requesterUsername", "responderUsername", "creationDate", "initialLocation"}
 _STATES: dict[Payload, Status] = {1: "completed", 2: "interrupted", 3: "failed"}
-"""The status of a request by the number in its `modelState`. Requests with other numbers are still waiting."""
-_READ = {"message", "result", "requestId", "timestamp", "modelId"}
+"""The status of a request by the number in its `modelState`.
+
+Any other number gives "unknown", or "failed" if the request has an error.
+"""
 
 
 def recognizes(source: Source) -> bool:
@@ -223,7 +226,7 @@ def recognizes(source: Source) -> bool:
     return source.head.lstrip()[:1] == b"{" and _is_session(as_dict(source.document))
 
 
-def _is_session(members: Members) -> bool:
+def _is_session(members: dict[str, Payload]) -> bool:
     requests = members.get("requests")
     is_list = isinstance(requests, list) and all("requestId" in as_dict(request) for request in requests)
     return is_list and bool(members.keys() & _NAMES)
@@ -252,15 +255,14 @@ def read(source: Source) -> Iterator[ForeignRun]:
     yield run
 
 
-def _read_request(run: ForeignRun, history: AgentHistory, request: Members, number: int) -> None:
+def _read_request(run: ForeignRun, history: AgentHistory, request: dict[str, Payload], number: int) -> None:
     time = stated_time(request.get("timestamp"))
     result = as_dict(request.get("result"))
     metadata = as_dict(result.get("metadata"))
-    rest = {name: value for name, value in request.items() if name not in _READ}
-    rest["result"] = {name: value for name, value in result.items() if name != "metadata"}
-    run.events.append(Kept(what="request", value=rest, time=time))
     if request.get("shouldBeRemovedOnSend") or request.get("isHidden"):
+        run.events.append(Kept(what="request", value=request, time=time))
         return  # the user removed the request, so later prompts do not have it
+    run.events.append(Kept(what="request", value=_unread_of_request(request), time=time))
     _add_prompt(run, history, request, metadata)
     model_id = default_redactor(as_text(request.get("modelId")) or "")  # masked first, because a secret may have a "/"
     provider, _, model = model_id.rpartition("/")
@@ -279,7 +281,48 @@ def _read_request(run: ForeignRun, history: AgentHistory, request: Members, numb
     _end(run, request, bool(failure))
 
 
-def _add_prompt(run: ForeignRun, history: AgentHistory, request: Members, metadata: Members) -> None:
+def _unread_of_request(request: dict[str, Payload]) -> dict[str, Payload]:
+    """Return the members of a request that no other event has.
+
+    The models and the counts of the request stay, because its calls may state others.
+    """
+    rest = Members(request)
+    rest.take("timestamp")
+    rest.text("message")
+    rest.nested("message").text("text")
+    metadata = rest.nested("result").nested("metadata")
+    for name in ("renderedGlobalContext", "renderedUserMessage"):
+        parts = metadata.take(name)
+        if others := [part for part in as_list(parts) if as_text(as_dict(part).get("text")) is None]:
+            metadata[name] = others
+    rounds = metadata.array("toolCallRounds")
+    if not rounds:
+        return rest.rest()
+    metadata.take("summary")
+    if any(unread_rounds := [*map(_unread_of_round, rounds)]):
+        metadata["toolCallRounds"] = unread_rounds
+    call_ids = {tool_call(call).call_id for members in rounds for call in as_list(as_dict(members).get("toolCalls"))}
+    results = metadata.object("toolCallResults")
+    unread_results = {key: _unread(value, "content") if key in call_ids else value for key, value in results.items()}
+    metadata["toolCallResults"] = {key: value for key, value in unread_results.items() if value} or None
+    return rest.rest()
+
+
+def _unread_of_round(value: Payload) -> Payload:
+    members = as_dict(value)
+    thinking = _unread(members.get("thinking"), "text" if "text" in as_dict(members.get("thinking")) else "value")
+    rest = _unread(value, "timestamp", "summary", "response", "id", "toolCalls", "usage", "thinking")
+    return {**rest, "thinking": thinking} if isinstance(rest, dict) and thinking else rest
+
+
+def _unread(value: Payload, *names: str) -> Payload:
+    """Return an object without the members that have these names. Any other value is unchanged."""
+    return {name: member for name, member in value.items() if name not in names} if isinstance(value, dict) else value
+
+
+def _add_prompt(
+    run: ForeignRun, history: AgentHistory, request: dict[str, Payload], metadata: dict[str, Payload]
+) -> None:
     time, message = stated_time(request.get("timestamp")), request.get("message")
     typed = as_text(message) or as_text(as_dict(message).get("text")) or ""
     run.task = run.task or typed or None
@@ -289,7 +332,9 @@ def _add_prompt(run: ForeignRun, history: AgentHistory, request: Members, metada
     history.add(Message("user", sent or typed, extra={"typed": typed} if sent and sent != typed else {}), time)
 
 
-def _rounds(history: AgentHistory, rounds: list[Members], metadata: Members, time: str) -> Iterator[Call]:
+def _rounds(
+    history: AgentHistory, rounds: list[dict[str, Payload]], metadata: dict[str, Payload], time: str
+) -> Iterator[Call]:
     """Yield the call of each round, and add the results of its tools."""
     results = as_dict(metadata.get("toolCallResults"))
     for number, members in enumerate(rounds):
@@ -309,7 +354,7 @@ def _rounds(history: AgentHistory, rounds: list[Members], metadata: Members, tim
     history.events.extend(Kept(what="summary", value=summary, time=time) for summary in summaries if summary)
 
 
-def _shown(history: AgentHistory, request: Members, time: str) -> Iterator[Call]:
+def _shown(history: AgentHistory, request: dict[str, Payload], time: str) -> Iterator[Call]:
     """Yield the calls of a request without rounds, from the parts that the window showed."""
     response = request.get("response")
     for number, shown in enumerate(shown_answers(response if isinstance(response, list) else [response])):
@@ -321,14 +366,16 @@ def _shown(history: AgentHistory, request: Members, time: str) -> Iterator[Call]
             history.add(Message("tool", content, call_id=call_id), "")
 
 
-def _set_usage(run: ForeignRun, calls: list[Call], result: Members, metadata: Members, number: int) -> None:
-    """Give the counts of a request to its call.
+def _set_usage(
+    run: ForeignRun, calls: list[Call], result: dict[str, Payload], metadata: dict[str, Payload], number: int
+) -> None:
+    """Give the counts of a request to its call, unless the call states counts.
 
-    If the request had several calls, add the counts as an annotation of the run.
+    If the request had no call, several, or one without a response, add the counts as an annotation of the run.
     """
-    shown, exact = Remaining(as_dict(result.get("usage"))), Remaining(metadata)
+    shown = Members(result.get("usage"))
     shown_input, shown_output = shown.integer("promptTokens"), shown.integer("completionTokens")
-    sent, answered = exact.integer("promptTokens"), exact.integer("outputTokens")
+    sent, answered = as_int(metadata.get("promptTokens")), as_int(metadata.get("outputTokens"))
     input_tokens = shown_input if sent is None else sent
     output_tokens = shown_output if answered is None else answered
     usage = Usage(input_tokens, output_tokens, extra=shown.rest())
@@ -341,7 +388,7 @@ def _set_usage(run: ForeignRun, calls: list[Call], result: Members, metadata: Me
         run.events.append(Annotation(key=f"usage_of_request_{number}", value=counts))
 
 
-def _end(run: ForeignRun, request: Members, is_failed: bool) -> None:
+def _end(run: ForeignRun, request: dict[str, Payload], is_failed: bool) -> None:
     """Set the run's status to the status of this request. So the run ends with the status of its last request."""
     state = as_dict(request.get("modelState")).get("value")
     number = state if type(state) is int else None
