@@ -1,4 +1,4 @@
-"""A fixture for all tests here: an environment without variables of its own."""
+"""A fixture for all tests here: the variables that configure recording are unset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ways in which a call to a model ends early, caused by the agent or not."""
+"""The ways in which a call to a model can end early: by an act of the agent, a failing server, or a cancellation."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ class Agent:
         await self.until(lambda: self.server.requests)
 
     async def until_heard(self) -> None:
-        """Wait until the first piece has arrived."""
+        """Wait until the first chunk has arrived."""
         await self.until(lambda: self.heard)
 
 
 class StubbornError(Exception):
-    """The agent's own exception."""
+    """An exception class of the agent's own."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ LEAVE = "leave it"
 
 
 class Leaving:
-    """The redactor that leaves a stream."""
+    """A redactor that drops the stream, so that the garbage collector ends it."""
 
     def __init__(self) -> None:
         self.streams: list[Payload] = []
@@ -38,7 +38,7 @@ class Leaving:
 
 
 def main(path: str, url: str) -> None:
-    """Leave a stream in the middle of the next call."""
+    """Drop a stream in the middle of the next call."""
     leaving = Leaving()
     with (
         TrajectoryRecorder(path, redact=leaving) as recorder,

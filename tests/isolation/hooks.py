@@ -40,21 +40,21 @@ Break = Callable[[pytest.MonkeyPatch], None]
 
 
 class BrokenError(Exception):
-    """An exception that only a test raises."""
+    """An exception that only tests raise."""
 
 
 def fail(*_: object, **__: object) -> Payload:
-    """Raise a BrokenError."""
+    """Raise a `BrokenError`."""
     raise BrokenError("on purpose")
 
 
 def failing(owner: object, name: str, instead: Payload = fail) -> Break:
-    """Make a function or method fail."""
+    """Replace a function or method by one that fails."""
     return lambda patch: patch.setattr(owner, name, instead)
 
 
 def together(*breaks: Break) -> Break:
-    """Enter several context managers together."""
+    """Apply several patches."""
 
     def both(patch: pytest.MonkeyPatch) -> None:
         for one in breaks:
@@ -64,7 +64,7 @@ def together(*breaks: Break) -> Break:
 
 
 def once_asked(broken: Break) -> Break:
-    """Let a function fail only after the request is recorded."""
+    """Apply a patch as soon as the request is on file."""
     write_request = attempt_records.AttemptRecords.write_request
 
     def later(patch: pytest.MonkeyPatch) -> None:
@@ -98,20 +98,20 @@ def thread_is_quick(patch: pytest.MonkeyPatch) -> None:
 
 
 def beat_once(response: ReceivedResponse) -> None:
-    """Flush a response when it is first watched. When it is watched again, its second never ends."""
+    """Flush a response when it is first watched. It is watched again after that, and is not flushed again."""
     if not vars(response).setdefault("beaten", False):
         vars(response)["beaten"] = True
         response.write_pending()
 
 
 def fresh_guard(patch: pytest.MonkeyPatch) -> None:
-    """Forget which failures were logged for calls without a run."""
+    """Forget which failures were logged for calls that belong to no run."""
     patch.setattr(seam, "guard", Guard())
 
 
 @dataclass(frozen=True)
 class Hook:
-    """A place that fails: how to make it fail, and the gaps that this causes."""
+    """A place in the code that fails: how to make it fail, and the gaps that this causes."""
 
     breaks: Break
     gaps: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -122,7 +122,7 @@ class Hook:
     """Whether the run has begun before. Otherwise the call begins it."""
 
     def recorder(self, path: Path, *, strict: bool = False) -> TrajectoryRecorder:
-        """Return a recorder that writes parts of a response as the place requires."""
+        """Return a recorder that writes parts of a response as often as the hook needs."""
         return limited(flush_bytes=self.flush_bytes)(path, strict=strict)
 
 
@@ -147,7 +147,7 @@ STREAMED = ("stream", "cut", "closed", "left")
 
 
 def streamed(*gaps: str, whole: str = "") -> Mapping[str, frozenset[str]]:
-    """Return the gaps of streams. `whole` are the gaps of a response in one piece."""
+    """Return the gaps of streamed calls; `whole` are the gaps of a response in one piece."""
     return always(*filter(None, [whole])) | dict.fromkeys(STREAMED, frozenset(gaps))
 
 

@@ -1,5 +1,6 @@
-"""The result of a call for its caller, in every detail, for comparison with a call without a recorder: eight calls, of
-four SDKs, sync and async, each with six outcomes.
+"""The result of a call for its caller, in every detail, for comparison with that of an unwrapped client.
+
+There are eight calls, of four SDKs, sync and async, each in six ways.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Outcome:
 
 
 def shape_of(call: str, kind: str) -> tuple[Shape, Answer]:
-    """Return how to make a call, and the server's answer to it. The encoding in the name only affects the server."""
+    """Return how to make a call, and the server's answer; the encoding in the call's name changes neither."""
     whole, streamed = (SHAPES[name] for name in CALLS[call])
     shape = whole if kind in ("plain", "error") else streamed
     answer = REFUSED if kind == "error" else shape.call.answers[0]
@@ -69,7 +70,7 @@ def outcome_of(shape: Shape, url: str, kind: str, bind: Callable[[Payload], obje
     bind(client)
     try:
         replace(shape, call=replace(shape.call, take=take)).run(client)
-    except Exception as error:  # noqa: BLE001 - whatever the caller would get is what is compared
+    except Exception as error:  # noqa: BLE001 - any exception that the caller gets is compared
         return Outcome(got, in_all(error))
     finally:
         if kind == "left":
@@ -80,7 +81,7 @@ def outcome_of(shape: Shape, url: str, kind: str, bind: Callable[[Payload], obje
 async def _to_the_end(response: Payload, got: list[Payload]) -> None:
     if hasattr(response, "__aiter__"):
         async for one in response:
-            got.append(described(one))  # noqa: PERF401 - what had come before an exception counts
+            got.append(described(one))  # noqa: PERF401 - the pieces before an exception are wanted
     else:
         for one in response:
             got.append(described(one))  # noqa: PERF401 - likewise
@@ -118,7 +119,7 @@ TAKES = {"closed": _closed, "left": _left}
 
 
 def described(value: Payload) -> Payload:
-    """Return a value's type, and its content if that is plain data."""
+    """Return the type of a value, and its content if it is plain data."""
     said = plainly(value)
     return type(value), said if said is not value or isinstance(value, str | dict) else None
 

@@ -1,4 +1,4 @@
-"""A tap between a client and a server: it passes every byte on, and keeps those that the client sent."""
+"""A proxy between a client and a server that forwards every byte and keeps those that the client sent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from socketserver import BaseRequestHandler, ThreadingTCPServer
 
 @dataclass
 class Tap:
-    """The address of a server's tap, and the bytes that were sent over each connection, in order."""
+    """The address of the proxy, and the bytes that were sent over each connection, in order."""
 
     url: str
     sent: list[bytearray] = field(default_factory=list)
@@ -20,7 +20,7 @@ class Tap:
 
 @contextmanager
 def tapped(url: str) -> Iterator[Tap]:
-    """Run a tap in front of a server on this machine."""
+    """Start a proxy in front of a server on this machine, and stop it at the end of the block."""
     port = int(url.rpartition(":")[2])
 
     class Line(BaseRequestHandler):

@@ -1,6 +1,4 @@
-"""Which exchanges are attempts of one interaction: retries of an SDK, and requests that look like retries of the user's
-code.
-"""
+"""Which requests are attempts of one interaction: retries of an SDK, and requests that look like a user's retry."""
 
 from __future__ import annotations
 
@@ -55,7 +53,7 @@ def create(client: Payload, messages: Payload = ASK) -> Payload:
 
 
 def attempts(one: LLMInteraction) -> list[tuple[int | None, str | None, bool]]:
-    """Return for each attempt of an interaction its status, its error, and whether it is inferred."""
+    """Return the status and error of each attempt of an interaction, and whether the attempt is inferred."""
     assert [each.number for each in one.attempts] == list(range(len(one.attempts)))
     assert all(each.duration_seconds is not None and each.timestamp for each in one.attempts)
     return [(each.status, each.error.type if each.error else None, each.inferred) for each in one.attempts]
@@ -131,7 +129,9 @@ SDKS = {
 
 @pytest.mark.parametrize("sdk", SDKS)
 def test_retries_of_an_sdk_are_one_interaction(tmp_path: Path, sdk: str) -> None:
-    """Each attempt is recorded with its status, error and time. google-genai marks retries by no header."""
+    """A call that an SDK retries is one interaction, with status, error and time of each attempt. google-genai's are
+    inferred.
+    """
     path = tmp_path / "run.json"
     ask, body, inferred = SDKS[sdk]
     with serving(BUSY, plain({"error": {"message": "no"}}, 503, **{"retry-after-ms": "1"}), plain(body)) as server:
@@ -144,7 +144,7 @@ def test_retries_of_an_sdk_are_one_interaction(tmp_path: Path, sdk: str) -> None
 
 
 def test_an_echoed_key_of_a_refused_attempt_is_in_no_file(tmp_path: Path) -> None:
-    """The bodies of refusals have the client's own key. The caller of a raw response gets them unchanged."""
+    """A client's key in a refusal is masked on file, and the caller of a raw response gets the key as sent."""
     key = "a-key-of-the-gateway"
     refused = plain({"error": {"message": f"wrong key {key}", "type": "invalid_key"}}, 401)
     busy = plain({"error": {"message": f"busy: {key}", "type": "rate_limit"}}, 429, **{"retry-after-ms": "1"})
@@ -162,7 +162,7 @@ def test_an_echoed_key_of_a_refused_attempt_is_in_no_file(tmp_path: Path) -> Non
 
 
 def test_the_pause_before_a_retry_is_time_of_the_call(tmp_path: Path) -> None:
-    """An SDK must wait 300 ms: the time belongs to the call in both files, and not to the tool before it."""
+    """The pause of an SDK before a retry belongs to the call in both files, and not to the tool before the call."""
     path = tmp_path / "run.json"
     busy = plain({"error": {"type": "rate_limit"}}, 429, **{"retry-after-ms": "300"})
     with serving(plain(CHAT), busy, plain(CHAT)) as server, TrajectoryRecorder(path, strict=True) as recorder:
@@ -186,7 +186,9 @@ def test_the_pause_before_a_retry_is_time_of_the_call(tmp_path: Path) -> None:
 
 
 def test_a_call_cancelled_between_its_attempts_has_the_made_attempts(tmp_path: Path) -> None:
-    """While an SDK waits before a retry, no request is open. The call has failed with the last answer."""
+    """A call that is cancelled while its SDK waits to retry has failed with the last answer, and no request is in
+    flight.
+    """
     path = tmp_path / "run.json"
 
     async def work(server: Server, recorder: TrajectoryRecorder) -> None:
@@ -208,7 +210,7 @@ def test_a_call_cancelled_between_its_attempts_has_the_made_attempts(tmp_path: P
 
 @pytest.mark.parametrize("sdk", [name for name in SDKS if "google" not in name])
 def test_a_connection_that_breaks_is_an_attempt(tmp_path: Path, sdk: str) -> None:
-    """An attempt that the server cuts off has its error, and the next attempt has the answer."""
+    """An attempt whose connection breaks is recorded with its error, and the next attempt with the answer."""
     path = tmp_path / "run.json"
     ask, body, _ = SDKS[sdk]
     with serving(CUT, plain(body)) as server, TrajectoryRecorder(path, strict=True) as recorder:
@@ -220,7 +222,7 @@ def test_a_connection_that_breaks_is_an_attempt(tmp_path: Path, sdk: str) -> Non
 
 
 def test_retries_of_the_user_s_loop_are_inferred(tmp_path: Path) -> None:
-    """Every call of a loop around an SDK with retries is recorded, and the calls of the loop are grouped as
+    """In a user's own loop around an SDK that retries too, every request is recorded, and the loop's grouping is
     inferred.
     """
     path = tmp_path / "run.json"
@@ -231,7 +233,7 @@ def test_retries_of_the_user_s_loop_are_inferred(tmp_path: Path) -> None:
 
 
 def test_an_equal_call_after_success_is_a_new_call(tmp_path: Path) -> None:
-    """A retry ends with its success. An equal request after it is a separate call."""
+    """A request equal to one that succeeded is a new interaction."""
     path = tmp_path / "run.json"
     with recorded(path, BUSY, plain(CHAT), retries=1) as (client, _):
         create(client)
@@ -241,7 +243,7 @@ def test_an_equal_call_after_success_is_a_new_call(tmp_path: Path) -> None:
 
 
 def test_an_equal_call_after_a_different_call_is_a_new_call(tmp_path: Path) -> None:
-    """A failed call, then a different call, then the first again are three interactions."""
+    """A failed request, a different request, and the first one again are three interactions."""
     path = tmp_path / "run.json"
     with recorded(path, BUSY, plain(CHAT)) as (client, _):
         with suppress(openai.RateLimitError):
@@ -253,7 +255,7 @@ def test_an_equal_call_after_a_different_call_is_a_new_call(tmp_path: Path) -> N
 
 
 def test_a_changed_request_is_a_new_call(tmp_path: Path) -> None:
-    """After a failure, a request that differs in any byte is a separate call."""
+    """A request that differs in any byte from the failed request before it is a new interaction."""
     path = tmp_path / "run.json"
     with recorded(path, BUSY, plain(CHAT)) as (client, _):
         with suppress(openai.RateLimitError):
@@ -264,7 +266,7 @@ def test_a_changed_request_is_a_new_call(tmp_path: Path) -> None:
 
 
 def test_an_equal_call_of_a_second_run_is_a_new_call(tmp_path: Path) -> None:
-    """A failure in one run is not retried in a different run."""
+    """A request equal to one that failed in another run is a new interaction."""
     with serving(BUSY, plain(CHAT)) as server:
         with openai.OpenAI(api_key="k", base_url=f"{server.url}/v1", max_retries=0) as client:
             for name in ("one", "two"):
@@ -276,7 +278,7 @@ def test_an_equal_call_of_a_second_run_is_a_new_call(tmp_path: Path) -> None:
 
 
 def create_or_fail(client: Payload) -> None:
-    """Make a call, and continue if it fails."""
+    """Make a call, and ignore its failure."""
     with suppress(openai.RateLimitError):
         create(client)
 
@@ -316,7 +318,7 @@ def test_equal_calls_in_tasks_that_fail_and_retry_are_separate(tmp_path: Path, r
 
 
 def test_equal_jobs_of_a_worker_look_like_retries(tmp_path: Path) -> None:
-    """Equal jobs of one worker look like a retry loop: they are grouped as inferred, and no job is lost."""
+    """Equal jobs of one worker after a failure are grouped as inferred attempts, and no job is lost."""
     path = tmp_path / "run.json"
     with recorded(path, BUSY, plain(CHAT)) as (client, _):
         with ThreadPoolExecutor(1) as pool:
@@ -326,7 +328,9 @@ def test_equal_jobs_of_a_worker_look_like_retries(tmp_path: Path) -> None:
 
 
 def test_a_failure_has_one_retry(tmp_path: Path) -> None:
-    """At most one of ten equal tasks after a failure is its retry, so no call hides a second one."""
+    """At most one of ten equal tasks after a failure is its retry, so that the other tasks are interactions of their
+    own.
+    """
     path = tmp_path / "run.json"
 
     async def calls(url: str, recorder: TrajectoryRecorder) -> None:
@@ -343,7 +347,7 @@ def test_a_failure_has_one_retry(tmp_path: Path) -> None:
 
 
 def test_a_failure_has_one_retry_in_threads(tmp_path: Path) -> None:
-    """The threads have copies of the context in which a call failed."""
+    """At most one of several threads with copies of the failed call's context makes its retry."""
     path = tmp_path / "run.json"
     with recorded(path, BUSY, plain(CHAT)) as (client, _):
         with suppress(openai.RateLimitError):
@@ -355,7 +359,7 @@ def test_a_failure_has_one_retry_in_threads(tmp_path: Path) -> None:
 
 
 def test_a_broken_stream_is_retried(tmp_path: Path) -> None:
-    """A broken stream and the same request after it are two attempts, and the received parts of both are kept."""
+    """A stream that broke off and the same request after it are two attempts, and both keep their received parts."""
     path = tmp_path / "run.json"
     half = Answer([b'data: {"choices":[{"index":0,"delta":{"content":"ha"}}]}\n\n', 0.02, DROP], 200, SSE)
     whole = Answer([b'data: {"choices":[{"index":0,"delta":{"content":"half"}}]}\n\n', b"data: [DONE]\n\n"], 200, SSE)
@@ -370,7 +374,7 @@ def test_a_broken_stream_is_retried(tmp_path: Path) -> None:
 
 
 def test_a_broken_connection_after_a_stream_is_no_failure(tmp_path: Path) -> None:
-    """If a connection breaks after the end of a stream, nothing is lost, and the same request again is a new call."""
+    """After a stream that was complete when its connection broke, the same request is a new interaction."""
     path = tmp_path / "run.json"
     ended = Answer([b"data: [DONE]\n\n", 0.02, DROP], 200, SSE)
     with serving(ended) as server, TrajectoryRecorder(path, strict=True) as recorder:
@@ -383,7 +387,7 @@ def test_a_broken_connection_after_a_stream_is_no_failure(tmp_path: Path) -> Non
 
 
 def test_a_redirect_is_an_attempt(tmp_path: Path) -> None:
-    """A redirected request is one interaction, whose last attempt has the answer."""
+    """A redirected request is one interaction: the redirect is its first attempt, and the target's answer its last."""
     path = tmp_path / "run.json"
     moved = Answer([], 307, {"location": "/v2/chat/completions"})
     with recorded(path, moved, plain(CHAT)) as (client, server):

@@ -1,4 +1,4 @@
-"""Many agents at once, in tasks and threads, with one client: every call is recorded in the right file."""
+"""Many concurrent agents, in tasks and threads, on one client: every call is recorded in the right file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def said(question: str) -> list[Payload]:
 
 
 class Echo(httpx2.AsyncBaseTransport):
-    """Answers every question with the question itself, streamed in two pieces with a pause for other tasks."""
+    """A server that answers every question with the question, streamed in two pieces with a pause for other tasks."""
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         await asyncio.sleep(0)
@@ -54,13 +54,13 @@ def questions(agent: int) -> list[str]:
 
 
 def answered(path: Path) -> list[tuple[Payload, str | None, bool]]:
-    """Return for every interaction its question, its answer, and whether it is complete."""
+    """Return the question and answer of every interaction, and whether it is complete."""
     found = load(path).llm_interactions
     return [(one.input_messages[0].content, one.response and one.response.content, one.complete) for one in found]  # type: ignore[misc]
 
 
 def test_two_hundred_agents_with_one_client_are_separate(tmp_path: Path) -> None:
-    """Each of 200 concurrent agents has its own questions and their answers in its own file, in order."""
+    """The file of each of 200 concurrent agents has exactly its own questions and answers, in order."""
 
     async def agent(client: openai.AsyncOpenAI, number: int) -> None:
         async with TrajectoryRecorder(tmp_path / f"{number}.json", strict=True):
@@ -82,7 +82,7 @@ def test_two_hundred_agents_with_one_client_are_separate(tmp_path: Path) -> None
 
 
 def in_threads(number: int, work: Callable[[int], object]) -> None:
-    """Run a function in many threads at once, and raise the exception of one of them, if any."""
+    """Run a function in many threads at the same time, and raise the exception of one of them, if any."""
     begin = Barrier(number)
 
     def together(one: int) -> object:
@@ -96,18 +96,18 @@ def in_threads(number: int, work: Callable[[int], object]) -> None:
 
 @contextmanager
 def shared_client() -> Iterator[tuple[openai.OpenAI, Payload]]:
-    """A client that follows the context, and its server."""
+    """Yield a client that follows the context, and its server."""
     with serving(plain(CHAT)) as server, openai.OpenAI(api_key="k", base_url=f"{server.url}/v1") as client:
         yield wrap(client), server
 
 
 def ask(client: openai.OpenAI, question: str) -> None:
-    """Ask a question, and return the answer."""
+    """Ask a question, and read the answer."""
     assert client.chat.completions.create(model="m", messages=said(question)).choices[0].message.content == "hi"
 
 
 def test_sixteen_threads_with_one_client_are_separate(tmp_path: Path) -> None:
-    """16 threads, each with its own recorder, have their own questions in their own files, in order."""
+    """The file of each of 16 threads with their own recorders has exactly the thread's own questions, in order."""
     with shared_client() as (client, server):
 
         def agent(number: int) -> None:
@@ -123,7 +123,7 @@ def test_sixteen_threads_with_one_client_are_separate(tmp_path: Path) -> None:
 
 
 def test_threads_without_a_context_use_the_only_recorder(tmp_path: Path) -> None:
-    """Calls in an executor's threads, which have no context, belong to the only running recorder."""
+    """Calls in an executor's threads, which have no context, are recorded by the only running recorder."""
     path = tmp_path / "run.json"
     with shared_client() as (client, _), TrajectoryRecorder(path, strict=True):
         in_threads(THREADS, lambda number: [ask(client, question) for question in questions(number)])
@@ -133,7 +133,7 @@ def test_threads_without_a_context_use_the_only_recorder(tmp_path: Path) -> None
 
 
 def test_to_thread_copies_the_context(tmp_path: Path) -> None:
-    """asyncio.to_thread copies the context: two agents at once each have their calls in their own file."""
+    """Calls in `asyncio.to_thread` are recorded in the file of the agent whose task started the thread."""
 
     async def agent(client: openai.OpenAI, number: int) -> None:
         async with TrajectoryRecorder(tmp_path / f"{number}.json", strict=True):
@@ -169,7 +169,7 @@ def test_a_bound_client_needs_no_context(tmp_path: Path) -> None:
 
 
 def test_an_ambiguous_call_is_a_gap_in_every_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """With several open recorders, no run records a call without a context. Each run has a gap, and warns."""
+    """With several open recorders, a call without a context is recorded in no run: each run has a gap and warns."""
     with shared_client() as (client, _):
         with TrajectoryRecorder(tmp_path / "0.json"), TrajectoryRecorder(tmp_path / "1.json"):
             in_threads(1, lambda _: ask(client, "whose?"))
@@ -184,7 +184,7 @@ def test_an_ambiguous_call_is_a_gap_in_every_run(tmp_path: Path, caplog: pytest.
 
 
 def test_recorders_may_begin_and_end_meanwhile(tmp_path: Path) -> None:
-    """A call that looks for the only open recorder finds it while other recorders begin and end."""
+    """A call finds the only open recorder while other recorders begin and end."""
     there: list[TrajectoryRecorder] = []
 
     def come_or_go(_: FrameType, event: str, __: object) -> Payload:

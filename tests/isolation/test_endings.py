@@ -1,4 +1,4 @@
-"""A call that ends early ends for its caller as without a recorder, and is recorded once, with the reason."""
+"""A call that ends early has the same outcome for its caller as unwrapped, and is recorded once, with the reason."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Payload = Any
 
 
 def run_sync(ending: Ending, agent: Agent) -> None:
-    """Run an act of a sync agent."""
+    """Run an agent that does not await."""
     with agent.client:
         ending.act(agent)
 
@@ -32,12 +32,12 @@ async def _work(ending: Ending, agent: Agent) -> None:
 
 
 def run_asyncio(ending: Ending, agent: Agent) -> None:
-    """Run an agent's act on asyncio."""
+    """Run an agent on asyncio."""
     asyncio.run(_work(ending, agent))
 
 
 def run_trio(ending: Ending, agent: Agent) -> None:
-    """Run an agent's act on trio."""
+    """Run an agent on trio."""
     trio.run(_work, ending, agent)
 
 
@@ -53,21 +53,20 @@ ENDINGS = [
 
 
 def raised(ending: Ending, make: Payload, run: Payload, bind: Callable[[Payload], Payload]) -> Payload:
-    """Cause an ending, and return the exception."""
+    """Run an agent whose call ends early, and return the exception."""
     with serving(ending.answer) as server:
         client = bind(make(api_key="k", base_url=f"{server.url}/v1", max_retries=0, **ending.options))
         try:
             run(ending, Agent(client, server))
-        except BaseException as error:  # noqa: BLE001 - Ctrl-C and cancellation are what this is about
+        except BaseException as error:  # noqa: BLE001 - these tests need Ctrl-C and cancellation
             return in_all(error)
         return None
 
 
 @pytest.mark.parametrize(("ending", "make", "run"), ENDINGS)
 def test_an_early_end_is_recorded_with_its_reason(tmp_path: Path, ending: Ending, make: Payload, run: Payload) -> None:
-    """The same exception is raised as without a recorder.
-
-    One interaction has the received part and the reason.
+    """A call that ends early raises the same exception as without a recorder, and is recorded once with the received
+    part and the reason.
     """
     unwrapped = raised(ending, make, run, lambda client: client)
     with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
@@ -91,7 +90,7 @@ ERRORS = ("ConnectError", "ConnectTimeout", "ReadTimeout", "WriteTimeout", "Pool
 
 @pytest.mark.parametrize("name", ERRORS)
 def test_an_exception_of_the_transport_is_the_call_s_error(tmp_path: Path, name: str) -> None:
-    """Any exception of the transport reaches the caller unchanged."""
+    """Any exception of the transport reaches the caller unchanged, and is the interaction's error."""
     error = getattr(httpx2, name)("no luck")
 
     def fail(_: httpx2.Request) -> httpx2.Response:

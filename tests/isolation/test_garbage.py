@@ -12,9 +12,8 @@ from trace_recorder import load
 
 
 def test_a_stream_may_be_collected_during_recording(tmp_path: Path) -> None:
-    """The garbage collector may end a stream in the middle of recording.
-
-    No thread hangs, and both calls are recorded.
+    """If the garbage collector ends a stream while another call is recorded, no thread hangs, and both calls are on
+    file.
     """
     path = tmp_path / "run.json"
     answers = stream(chat_chunk("one"), SILENCE), plain(CHAT)

@@ -1,4 +1,4 @@
-"""Recording fails at each of its places in turn, and the caller of the model notices nothing."""
+"""Each place of recording fails in turn, and the caller of the model gets the same result as without recording."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SAME = dict.fromkeys(("record a broken response", "record a response that was cl
 
 
 def broken(hook: Hook, call: str, kind: str, recorder: TrajectoryRecorder) -> Outcome:
-    """Return the caller's result while a hook fails."""
+    """Return the caller's result of a call during which a hook fails."""
     shape, answer = shape_of(call, kind)
     with serving(answer) as server, pytest.MonkeyPatch.context() as patch:
         if hook.has_begun:
@@ -40,7 +40,7 @@ def broken(hook: Hook, call: str, kind: str, recorder: TrajectoryRecorder) -> Ou
 
 
 def notices_nothing(path: Path, hook: Hook, call: str, kind: str) -> None:
-    """Make a hook fail in a call. Check the caller's result, and that the file has the failure."""
+    """Make a hook fail in a call, and assert the caller's result and the gaps on file."""
     recorder = hook.recorder(path)
     outcome = broken(hook, call, kind, recorder)
     recorder.finalize()
@@ -54,14 +54,16 @@ def notices_nothing(path: Path, hook: Hook, call: str, kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("call", ["openai", "openai async"])
 def test_a_failing_hook_does_not_reach_the_caller(tmp_path: Path, hook: Hook, kind: str, call: str) -> None:
-    """While a hook fails, the caller's result is the same as without a recorder. Unrecorded parts are gaps."""
+    """While a hook fails, the caller's result is that of an unwrapped client, and parts that were not recorded are
+    gaps.
+    """
     notices_nothing(tmp_path / "run.json", hook, call, kind)
 
 
 @each_hook
 @pytest.mark.parametrize("call", OTHERS)
 def test_a_failing_hook_does_not_reach_the_caller_of_other_sdks(tmp_path: Path, hook: Hook, call: str) -> None:
-    """The call is a stream of each of the other SDKs."""
+    """While a hook fails, the result of a stream of each of the other SDKs is that of an unwrapped client."""
     notices_nothing(tmp_path / "run.json", hook, call, "stream")
 
 
@@ -70,7 +72,9 @@ def test_a_failing_hook_does_not_reach_the_caller_of_other_sdks(tmp_path: Path, 
 def test_a_failure_is_logged_once_for_each_kind(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, hook: Hook, kind: str
 ) -> None:
-    """Each failure is counted. The first failure of each kind is logged, with the failed work."""
+    """Each failure of recording is counted, and one of each kind is logged, with the failed work and the note that the
+    agent goes on.
+    """
     recorder = hook.recorder(tmp_path / "run.json")
     broken(hook, "openai", kind, recorder)
     recorder.finalize()
@@ -104,7 +108,7 @@ def test_a_response_that_cannot_be_recorded_has_an_end(tmp_path: Path, kind: str
 @pytest.mark.parametrize("hook", [pytest.param(hook, id=name) for name, hook in HOOKS.items() if hook.raises])
 @pytest.mark.parametrize("call", ["openai", "openai async"])
 def test_a_strict_recorder_raises(tmp_path: Path, hook: Hook, call: str) -> None:
-    """With `strict=True` every failure of recording is raised."""
+    """With `strict=True`, every failure of recording is raised."""
     kind = next(kind for kind in ("plain", "stream", "cut") if hook.gaps.get(kind))
     recorder = hook.recorder(tmp_path / "run.json", strict=True)
     outcome = broken(hook, call, kind, recorder)

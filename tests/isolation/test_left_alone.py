@@ -1,4 +1,4 @@
-"""The user's program is unchanged: its requests, its responses, and transports of other libraries."""
+"""Recording changes neither the user's requests and responses nor other libraries' transports."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def test_the_sent_bytes_are_the_same(tmp_path: Path, call: str, kind: str) -> No
 
 
 def looks(value: object) -> Payload:
-    """Return how an object appears to its user."""
+    """Return the type and the members of an object."""
     return type(value), type(value).__mro__, dir(value)
 
 
 def see(client: openai.OpenAI) -> Iterator[Payload]:
-    """Return all objects that a client gives to its user."""
+    """Yield all objects that a client gives to its user."""
     chat = client.chat.completions
     yield looks(client)
     yield looks(client._client)
@@ -72,8 +72,8 @@ def see(client: openai.OpenAI) -> Iterator[Payload]:
 
 
 def test_a_client_s_objects_are_the_same(tmp_path: Path) -> None:
-    """The client, its copies, streams, raw and streaming responses and helpers have the same types and members as
-    before.
+    """A wrapped client, its copies, streams, raw and streaming responses and helpers have the same types and members as
+    unwrapped.
     """
     answers = (stream(*CHAT_STREAM), plain(CHAT), stream(*CHAT_STREAM), stream(*CHAT_STREAM))
     seen = []
@@ -88,7 +88,7 @@ def test_a_client_s_objects_are_the_same(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("module", [httpx, httpx2])
 def test_isinstance_gives_the_same_for_a_transport(tmp_path: Path, module: ModuleType) -> None:
-    """`isinstance` gives the same answer about the transport within a client as without wrapping."""
+    """`isinstance` gives the same answer for the transport inside a wrapped client as for that of an unwrapped one."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     clients = (module.Client, module.HTTPTransport), (module.AsyncClient, module.AsyncHTTPTransport)
 
@@ -96,7 +96,7 @@ def test_isinstance_gives_the_same_for_a_transport(tmp_path: Path, module: Modul
 
 
 class Others(httpx2.BaseTransport):
-    """A tracer of another library, which passes everything on, and counts."""
+    """A transport of another tracing library, which forwards and counts every request."""
 
     def __init__(self, inner: httpx2.BaseTransport) -> None:
         self.inner = inner
@@ -112,7 +112,7 @@ class Others(httpx2.BaseTransport):
 
 @pytest.mark.parametrize("first", ["ours", "theirs"])
 def test_a_tracer_beside_ours_changes_nothing(tmp_path: Path, first: str) -> None:
-    """With another library's transport around ours or within it, each call is recorded once."""
+    """With another library's transport around or inside the recording one, each call is recorded once."""
     with serving(plain(CHAT)) as server, TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
         with openai.OpenAI(api_key="k", base_url=f"{server.url}/v1") as client:
             if first == "ours":
@@ -127,7 +127,7 @@ def test_a_tracer_beside_ours_changes_nothing(tmp_path: Path, first: str) -> Non
 
 
 def test_a_tracer_s_patch_of_a_transport_stays(tmp_path: Path) -> None:
-    """Tracers that patch the transport's method are called, and nothing is recorded twice."""
+    """A tracer that patches the transport's method is called once for each call, and each call is recorded once."""
     seen: list[str] = []
     with serving(plain(CHAT)) as server, TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
         with recorder.wrap(openai.OpenAI(api_key="k", base_url=f"{server.url}/v1")) as client:
@@ -157,7 +157,7 @@ def test_two_clients_with_one_http_client_are_recorded_once(tmp_path: Path) -> N
 
 
 def test_an_inner_transport_that_reads_is_unchanged(tmp_path: Path) -> None:
-    """If the user's transport has already read the response, the caller and the record get it completely."""
+    """A response that the user's own transport has already read reaches the caller and the record whole."""
 
     class Reading(httpx2.HTTPTransport):
         def handle_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -173,7 +173,7 @@ def test_an_inner_transport_that_reads_is_unchanged(tmp_path: Path) -> None:
 
 
 def test_a_consumed_response_is_unchanged(tmp_path: Path) -> None:
-    """If a transport has read a response and kept nothing, the caller gets the same error as without wrapping."""
+    """If the user's own transport has read a response and kept nothing, the caller gets the unwrapped error."""
 
     class Greedy(httpx2.HTTPTransport):
         def handle_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -197,7 +197,10 @@ def test_a_consumed_response_is_unchanged(tmp_path: Path) -> None:
 
 
 def test_a_generated_request_body_is_unchanged(tmp_path: Path) -> None:
-    """A request whose body is a generator is sent unchanged. Its answer is recorded, with a gap for the request."""
+    """A request whose body is a generator is sent unchanged.
+
+    Its answer is recorded, and a gap in place of the request.
+    """
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.start()
     with serving(plain(CHAT)) as server, recorder.wrap(httpx2.Client()) as client:
@@ -212,7 +215,7 @@ def test_a_generated_request_body_is_unchanged(tmp_path: Path) -> None:
 
 
 class Pieces:
-    """A stream of the user's that notes whether its iteration was closed."""
+    """A stream of the user's own that knows whether its iterator was closed."""
 
     def __init__(self) -> None:
         self.closed: list[str] = []
@@ -229,7 +232,7 @@ class Pieces:
 
 
 def _break_out(run: Callable[..., None], module: Payload, bind: Callable[[Payload], Payload]) -> Payload:
-    """Leave a stream after its first piece. Return the closed objects in order, and the warnings about our code."""
+    """Leave a stream after its first piece, and return the closed objects in order, and the warnings about our code."""
     pieces = type("Own", (Pieces, module.AsyncByteStream), {})()
     transport = module.MockTransport(lambda _: module.Response(200, stream=pieces))
 
@@ -253,9 +256,7 @@ def _break_out(run: Callable[..., None], module: Payload, bind: Callable[[Payloa
 def test_an_iteration_is_closed_as_without_a_recorder(
     tmp_path: Path, module: ModuleType, run: Callable[..., None]
 ) -> None:
-    """A released stream closes the same objects in the same order as without wrapping, and no object of ours
-    remains.
-    """
+    """A recorded stream closes the same objects in the same order as unwrapped, and leaves none of ours open."""
     with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
         wrapped = _break_out(run, module, recorder.wrap)
 

@@ -1,4 +1,4 @@
-"""The flusher's thread flushes all other streams, whatever happens to one of them."""
+"""The flusher's thread flushes all open streams, whatever happens to one of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PATIENCE = 120.0
 
 
 class Stream:
-    """A stream that counts its flushes."""
+    """A stream that notes when it is flushed."""
 
     def __init__(self) -> None:
         self.beaten = threading.Event()
@@ -23,7 +23,7 @@ class Stream:
 
 
 class Failing(Stream):
-    """A stream whose flush fails."""
+    """A stream that fails at each flush."""
 
     def write_pending(self) -> None:
         super().write_pending()
@@ -31,7 +31,7 @@ class Failing(Stream):
 
 
 class Ending(Stream):
-    """A stream whose flush ends the flusher's thread."""
+    """A stream that ends the thread in which it is flushed."""
 
     def write_pending(self) -> None:
         super().write_pending()
@@ -39,7 +39,7 @@ class Ending(Stream):
 
 
 def test_a_failing_flush_stops_no_other() -> None:
-    """After a strict run's stream has raised in the flusher's thread, other streams are still flushed."""
+    """After a stream of a strict run has raised in the flusher's thread, the other streams are still flushed."""
     flusher = StreamFlusher(seconds=0.02)
     failing, stream = Failing(), Stream()
     flusher.watch(failing)

@@ -1,7 +1,5 @@
-"""A stream of any SDK that ends early: the caller's result is the same as without a recorder, and the received part is
-recorded.
-
-`test_endings.py` has all the ways to end, with one method of one SDK. Here are all the methods, with two ways.
+"""A stream of any SDK that ends early: the caller's result is that of an unwrapped client, and the received part is
+recorded. `test_endings.py` has every way to end with one method of one SDK; this file has every method with two ways.
 """
 
 from __future__ import annotations
@@ -64,7 +62,7 @@ OLLAMA_GENERATE = silent_lines({**UNDONE, "response": "hi"})
 
 @dataclass(frozen=True)
 class Method:
-    """A streaming method: how its client is created, how it is called, and the number of pieces of its answer."""
+    """A method that streams: how its client is made, how it is called, and how many pieces its answer has."""
 
     make: Callable[[str, bool], Payload]
     call: Callable[[Payload], Payload]
@@ -84,7 +82,7 @@ def of_anthropic(url: str, asynchronous: bool) -> Payload:
     return make(api_key="k", base_url=url, max_retries=0)
 
 
-def of_google(url: str, asynchronous: bool) -> Payload:  # noqa: ARG001 - one client has both
+def of_google(url: str, asynchronous: bool) -> Payload:  # noqa: ARG001 - one client is sync and async
     return genai.Client(api_key="k", http_options=genai.types.HttpOptions(base_url=url))
 
 
@@ -145,7 +143,7 @@ async def pieces_later(response: Payload) -> AsyncIterator[Payload]:
 
 
 def left(client: Payload, method: Method) -> list[object]:
-    """Read all the pieces that come, and leave the stream."""
+    """Take the pieces that the server sends, and leave the stream."""
     pieces = pieces_of(method.call(client))
     types = [type(next(pieces)) for _ in range(method.pieces)]
     del pieces
@@ -154,12 +152,12 @@ def left(client: Payload, method: Method) -> list[object]:
 
 
 async def cancelled(client: Payload, method: Method) -> list[object]:
-    """Read all the pieces that come, and be cancelled while waiting for more."""
+    """Take the pieces that the server sends, and be cancelled while waiting for the next."""
     types: list[object] = []
 
     async def listen() -> None:
         async for piece in pieces_later(method.call(client)):
-            types.append(type(piece))  # noqa: PERF401 - what had come before the end counts
+            types.append(type(piece))  # noqa: PERF401 - the pieces before the end are wanted
 
     task = asyncio.create_task(listen())
     while len(types) < method.pieces:
@@ -189,7 +187,10 @@ def outcome(method: Method, url: str, wrap: Callable[[Payload], object], *, asyn
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["left", "cancelled"])
 @pytest.mark.parametrize("name", METHODS)
 def test_the_received_part_of_a_stream_is_recorded(tmp_path: Path, name: str, asynchronous: bool) -> None:
-    """A record has the text, the incomplete tool calls, and the reason. The caller notices nothing."""
+    """A stream that ends early is recorded once, with its text, its incomplete tool calls and the reason.
+
+    The caller notices nothing.
+    """
     method = METHODS[name]
     with serving(method.answer) as server:
         unwrapped = outcome(method, server.url, lambda _: None, asynchronous=asynchronous)
@@ -215,7 +216,9 @@ ERRORS: dict[Callable[[str, bool], Payload], bytes] = {
 
 @pytest.mark.parametrize("name", METHODS)
 def test_an_error_event_is_the_reason_for_a_stream_s_end(tmp_path: Path, name: str) -> None:
-    """The caller gets the SDK's exception. The received part and the provider's error are recorded."""
+    """After an error event in a stream, the caller gets the SDK's exception, and the received part and the provider's
+    error are recorded.
+    """
     method = METHODS[name]
     answer = Answer([*method.answer.chunks[:-1], ERRORS[method.make]], 200, method.answer.headers)
 
@@ -224,7 +227,7 @@ def test_an_error_event_is_the_reason_for_a_stream_s_end(tmp_path: Path, name: s
         wrap(client)
         try:
             return (*map(type, pieces_of(method.call(client))),)
-        except Exception as error:  # noqa: BLE001 - whatever the caller would get is what is compared
+        except Exception as error:  # noqa: BLE001 - any exception that the caller gets is compared
             return type(error), str(error)
         finally:
             (client if hasattr(client, "close") else client._client).close()

@@ -1,5 +1,6 @@
-"""A chunk is passed on as soon as it arrives. The test uses no clock: the server sends a chunk only after the caller
-has the chunk before it.
+"""A chunk reaches the caller as soon as it comes.
+
+The tests need no clock: the server sends a chunk only when the caller has the one before.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ PATIENCE = 120.0
 
 
 class Patient:
-    """The chunks of a server that sends the next chunk when the caller has the last."""
+    """The chunks of a server that sends a chunk only when the caller has the one before."""
 
     def __init__(self) -> None:
         self.heard = threading.Semaphore(0)
@@ -51,14 +52,14 @@ class Patient:
 
 
 def read(url: str, recorder: TrajectoryRecorder, heard: Callable[[], None]) -> None:
-    """Read a stream, and report each chunk."""
+    """Read a stream, and tell the server about each chunk that has arrived."""
     with recorder.wrap(openai.OpenAI(api_key="k", base_url=f"{url}/v1", max_retries=0)) as client:
         for _ in client.chat.completions.create(model="m", messages=[], stream=True):
             heard()
 
 
 def read_async(url: str, recorder: TrajectoryRecorder, heard: Callable[[], None]) -> None:
-    """Read a stream on asyncio, and report each chunk."""
+    """Read a stream on asyncio in the same way."""
 
     async def work() -> None:
         async with recorder.wrap(openai.AsyncOpenAI(api_key="k", base_url=f"{url}/v1", max_retries=0)) as client:
@@ -82,7 +83,7 @@ CONDITIONS = {
 def test_a_chunk_is_passed_on_when_it_arrives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, condition: str, caller: Callable[..., None]
 ) -> None:
-    """The caller has each chunk before the next one exists, even while the chunk cannot be recorded."""
+    """The caller has each chunk before the server sends the next, even if the chunk cannot be recorded."""
     patient = Patient()
     headers = {"content-type": "text/event-stream", "content-encoding": "identity"}
     answer = Answer(patient, 200, headers)  # type: ignore[arg-type]
@@ -95,7 +96,9 @@ def test_a_chunk_is_passed_on_when_it_arrives(
 
 
 def test_a_refused_write_is_not_repeated_for_every_chunk(tmp_path: Path) -> None:
-    """For a long stream, a full disk gets a few failing writes, each of twice the size, and nothing is lost later."""
+    """On a full disk, a long stream makes few attempts to write, each after twice as many bytes, and is whole if the
+    disk has space again.
+    """
     tries: list[int] = []
     lines = [b"data: " + json.dumps({"choices": [], "n": number}).encode() + b"\n\n" for number in range(1000)]
     recorder = limited(flush_bytes=64, flush_seconds=1000.0)(tmp_path / "run.json")
@@ -123,7 +126,7 @@ def test_a_refused_write_is_not_repeated_for_every_chunk(tmp_path: Path) -> None
 
 
 def test_a_chunk_waits_for_no_thread(tmp_path: Path) -> None:
-    """While a second thread writes the received part of a stream, the caller gets the next chunks. No chunk is lost."""
+    """While another thread writes the received part of a stream, the caller gets the next chunks, without a loss."""
     lines = [b'data: {"choices":[],"n":%d}\n\n' % number for number in range(10)]
     held, read = threading.Event(), threading.Event()
     responses: list[ReceivedResponse] = []
@@ -158,7 +161,9 @@ def test_a_chunk_waits_for_no_thread(tmp_path: Path) -> None:
 
 
 def test_the_end_of_a_run_waits_for_a_response(tmp_path: Path) -> None:
-    """If a second thread finalizes the run at a stream's end, the response is recorded before the end."""
+    """If another thread finalizes the run at the end of a stream, the stream's response is recorded before the end of
+    the run.
+    """
 
     def slow(text: str) -> str:
         if text == last and finalizing.ident is None:
@@ -184,7 +189,7 @@ def test_the_end_of_a_run_waits_for_a_response(tmp_path: Path) -> None:
 
 
 def test_a_finished_stream_s_text_is_not_kept(tmp_path: Path) -> None:
-    """A caller may keep a response for any time. The recorder does not keep its text in memory."""
+    """A response that the caller keeps after its stream has ended does not keep the recorded text in memory."""
     lines = [b'data: {"choices":[]}\n\n'] * 10
 
     def answer(_: httpx2.Request) -> httpx2.Response:
@@ -201,7 +206,7 @@ def test_a_finished_stream_s_text_is_not_kept(tmp_path: Path) -> None:
 
 
 def test_the_loop_runs_while_a_model_answers(tmp_path: Path) -> None:
-    """The caller's other tasks run between the chunks. Recording starts no loop and blocks none."""
+    """The caller's other tasks run between the chunks of a stream, because recording does not block the event loop."""
     patient = Patient()
 
     async def work(url: str, recorder: TrajectoryRecorder) -> None:

@@ -1,4 +1,4 @@
-"""A fixture: a strict recorder."""
+"""A fixture for a strict recorder."""
 
 from __future__ import annotations
 

@@ -26,12 +26,12 @@ from trace_recorder.views.atif.document import to_atif
 
 
 def ask(recorder: TrajectoryRecorder, text: str = "go") -> None:
-    """Make a call that is answered with a text."""
+    """Record a call that is answered with text."""
     call(recorder, asked(text), said("done", identity=text))
 
 
 def whose(recorder: TrajectoryRecorder) -> list[Payload]:
-    """Return the agent, id and parent of every interaction, after a check that journal and document agree."""
+    """Return the agent, its id and its parent for each interaction, and assert that journal and document agree."""
     recorder.save_trajectory()
     path = recorder.trajectory_path
     document = json.loads(path.read_bytes())["llm_interactions"]
@@ -41,7 +41,7 @@ def whose(recorder: TrajectoryRecorder) -> list[Payload]:
 
 
 def test_a_call_has_its_agent_and_the_parent(recorder: TrajectoryRecorder) -> None:
-    """Blocks nest, and end where they are left."""
+    """Each call names its agent and the agent around that agent, and blocks of agents can be nested."""
     with recorder.agent("lead") as lead:
         ask(recorder)
         with recorder.agent("helper") as helper:
@@ -59,7 +59,7 @@ def test_a_call_has_its_agent_and_the_parent(recorder: TrajectoryRecorder) -> No
 
 
 def test_everything_that_is_recorded_has_its_agent(recorder: TrajectoryRecorder) -> None:
-    """The records are calls by hand, steps with a block and without, and tools."""
+    """Manual calls, tools, and steps with or without a block name their agent."""
     with recorder.agent("one"), recorder.agent("two"):
         recorder.record_llm_interaction([], {"content": "x"}, "p", "m")
         recorder.record_agent_step(1, "completed")
@@ -75,7 +75,7 @@ def test_everything_that_is_recorded_has_its_agent(recorder: TrajectoryRecorder)
 
 
 def test_ten_agents_in_tasks_are_separate(recorder: TrajectoryRecorder) -> None:
-    """All agents have the same name, and each has its own id, calls and steps."""
+    """Ten concurrent agents of the same name each have their own id, calls and steps."""
     lead = recorder.agent("lead")
 
     async def research(number: int) -> None:
@@ -107,13 +107,13 @@ def test_ten_agents_in_tasks_are_separate(recorder: TrajectoryRecorder) -> None:
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_agents_whose_sibling_fails_are_cancelled(recorder: TrajectoryRecorder, backend: str) -> None:
-    """Streams of two sub-agents end with the task group. Each is in its own step, with the received part."""
+    """If a sub-agent's sibling fails, its stream is recorded as cancelled, in its own step, with the received part."""
 
     async def research(client: openai.AsyncOpenAI, number: int, heard: list[int]) -> None:
         async with recorder.agent(f"researcher {number}"), recorder.step():
             messages = [{"role": "user", "content": str(number)}]
             async for _ in await client.chat.completions.create(model="m", messages=messages, stream=True):  # type: ignore[call-overload]
-                heard.append(number)  # noqa: PERF401 - what had come before the end counts
+                heard.append(number)  # noqa: PERF401 - the chunks before a failure are wanted
 
     async def lead(address: str) -> None:
         async with openai.AsyncOpenAI(api_key="k", base_url=f"{address}/v1", max_retries=0) as client:
@@ -146,7 +146,7 @@ def test_agents_whose_sibling_fails_are_cancelled(recorder: TrajectoryRecorder, 
 
 
 def test_a_thread_with_a_copied_context_belongs_to_the_agent(recorder: TrajectoryRecorder) -> None:
-    """The thread belongs to the agent that started it."""
+    """A thread with a copied context belongs to the agent that started the thread."""
 
     def work(name: str) -> None:
         with recorder.agent(name):
@@ -163,7 +163,7 @@ def test_a_thread_with_a_copied_context_belongs_to_the_agent(recorder: Trajector
 
 
 def test_a_client_that_follows_the_context_knows_the_agent(recorder: TrajectoryRecorder) -> None:
-    """A client at module level serves all agents."""
+    """The calls of a client at module level are recorded for the agent of the current context."""
     with httpx.Client(transport=Wire(said("x")), trust_env=False) as client:
         trace_recorder.wrap(client)
         with recorder.agent("a"), recorder.step():
@@ -174,7 +174,7 @@ def test_a_client_that_follows_the_context_knows_the_agent(recorder: TrajectoryR
 
 
 def test_agents_with_the_same_name_have_their_own_tool_results(recorder: TrajectoryRecorder) -> None:
-    """Made-up or repeated call ids of two alternating agents are not mixed up, in requests or by tools."""
+    """Tool results are not mixed up between two agents of the same name that use the same call ids."""
     bash = recorder.tool(lambda text: {"of": text}, name="bash")
     contexts = []
     for name in ("x", "y"):
@@ -197,7 +197,7 @@ def test_agents_with_the_same_name_have_their_own_tool_results(recorder: Traject
 
 
 def test_a_sub_agent_without_steps_is_in_the_step_around_it(recorder: TrajectoryRecorder) -> None:
-    """The step around the sub-agent has its calls. The step's answer is that of the step's own agent."""
+    """A step has the calls of a sub-agent without steps, and its answer is that of the step's own agent."""
     with recorder.step():
         ask(recorder, "lead")
         with recorder.agent("helper"):
@@ -208,7 +208,7 @@ def test_a_sub_agent_without_steps_is_in_the_step_around_it(recorder: Trajectory
 
 
 def test_a_secret_in_an_agent_s_name_is_masked(recorder: TrajectoryRecorder) -> None:
-    """Names are masked. Each record says that its name had a secret."""
+    """A secret in an agent's name is masked in each record, and each record counts it."""
     secret = "sk-proj-" + "a1B2" * 12
     with recorder.agent(secret), recorder.step():
         ask(recorder)
@@ -233,7 +233,9 @@ with TrajectoryRecorder(sys.argv[1]) as recorder, recorder.agent("child"):
 def test_an_agent_in_a_second_process_names_its_parent(
     recorder: TrajectoryRecorder, tmp_path: Path, several: bool
 ) -> None:
-    """If one run is open, the environment names the parent. If several are open, `child_environment()` does."""
+    """A run in a child process names its parent agent: by the environment, or by `child_environment()` if several runs
+    are open.
+    """
     others = [TrajectoryRecorder(tmp_path / "other.json")] if several else []
     for other in others:
         other.start()
@@ -249,7 +251,7 @@ def test_an_agent_in_a_second_process_names_its_parent(
 
 
 def test_atif_separates_sub_agents_with_the_same_name(recorder: TrajectoryRecorder) -> None:
-    """Each sub-agent is a separate trajectory."""
+    """In ATIF, each of two sub-agents of the same name is a trajectory of its own."""
     ask(recorder, "lead")
     for text in ("first", "second"):
         with recorder.agent("researcher"):

@@ -1,6 +1,4 @@
-"""Rewards after the end of a run: they are appended to the journal under its lock, and earlier records do not
-change.
-"""
+"""Rewards after the end of a run: the journal gets them as records under its lock, and keeps its earlier bytes."""
 
 from __future__ import annotations
 
@@ -26,7 +24,10 @@ GOOD = {"name": "judge", "value": 0.5, "weight": 2.0, "explanation": "half of it
 
 
 def test_a_reward_is_appended_and_the_other_bytes_stay(tmp_path: Path) -> None:
-    """The journal grows by one record with the next number. The document shows it, and is valid."""
+    """A reward adds one record with the next number to the journal.
+
+    The document then shows the reward, and is valid.
+    """
     document = rich_run(tmp_path / "run.json")
     journal = document.with_suffix(".jsonl")
     before = journal.read_bytes()
@@ -42,7 +43,7 @@ def test_a_reward_is_appended_and_the_other_bytes_stay(tmp_path: Path) -> None:
 
 
 def test_a_run_with_a_reward_is_otherwise_unchanged(tmp_path: Path) -> None:
-    """The status, end, steps and calls are the same as before."""
+    """A reward after the end changes neither the status, the end, the steps nor the calls of the run."""
     document = rich_run(tmp_path / "run.json")
     before = load(document).to_document()
 
@@ -55,8 +56,8 @@ def test_a_run_with_a_reward_is_otherwise_unchanged(tmp_path: Path) -> None:
     assert after == before
 
 
-def test_a_run_that_goes_on_is_refused(tmp_path: Path) -> None:
-    """While a recorder has the journal's lock, no other process writes to it."""
+def test_a_run_that_is_still_recorded_is_refused(tmp_path: Path) -> None:
+    """While a recorder has the journal, another process cannot add a reward."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", task="go on")
     recorder.start()
     before = recorder.trajectory_path.with_suffix(".jsonl").read_bytes()
@@ -69,7 +70,10 @@ def test_a_run_that_goes_on_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_run_may_be_scored(tmp_path: Path) -> None:
-    """The process that wrote it is dead. The run stays interrupted, and a torn end is closed before the new record."""
+    """A run whose process died can get a reward.
+
+    It stays interrupted, and its torn last line is ended before the new record.
+    """
     code = "import os, sys; from trace_recorder import TrajectoryRecorder as R; R(sys.argv[1]).start(); os._exit(1)"
     path = tmp_path / "run.json"
     subprocess.run([sys.executable, "-c", code, str(path)], env={"PYTHONPATH": str(ROOT)}, check=False)
@@ -84,7 +88,7 @@ def test_an_interrupted_run_may_be_scored(tmp_path: Path) -> None:
 
 
 def test_a_run_of_a_second_host_may_be_scored_if_it_has_an_end(tmp_path: Path) -> None:
-    """Without an end, the run may still go on at the other host."""
+    """A run of another host can get a reward only if it has an end, because it may still be recorded there."""
     open_run, ended = Writing(tmp_path / "open.jsonl"), Writing(tmp_path / "ended.jsonl")
     ended.add("finalize", status="completed", success=True, final_result=None, execution_time=1.0)
     for writing in (open_run, ended):
@@ -98,7 +102,7 @@ def test_a_run_of_a_second_host_may_be_scored_if_it_has_an_end(tmp_path: Path) -
 
 
 def test_a_document_without_a_journal_is_refused(tmp_path: Path) -> None:
-    """Without a journal no record can be appended, and a document is never changed alone."""
+    """A document without a journal cannot get a reward, and stays unchanged."""
     document = rich_run(tmp_path / "run.json")
     document.with_suffix(".jsonl").unlink()
     before = document.read_bytes()
@@ -110,7 +114,7 @@ def test_a_document_without_a_journal_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_journal_of_a_newer_version_is_refused(tmp_path: Path) -> None:
-    """The meaning of a newer version's records is unknown to this version."""
+    """A journal of a newer version cannot get a reward, because this version cannot read its records."""
     writing = Writing(tmp_path / "run.jsonl")
     writing.journal.close()
     change(writing.path, lambda record: record["data"].update(version=99))
@@ -120,7 +124,7 @@ def test_a_journal_of_a_newer_version_is_refused(tmp_path: Path) -> None:
 
 
 def test_secrets_in_an_explanation_are_masked(tmp_path: Path) -> None:
-    """A judge may quote a secret, which is masked and counted."""
+    """A secret in the explanation of a reward is masked and counted."""
     document = rich_run(tmp_path / "run.json")
     before = load(document).metrics["redactions"]
 
@@ -145,7 +149,7 @@ def test_any_text_may_be_a_key(tmp_path: Path) -> None:
 
 
 def test_a_document_with_deltas_keeps_its_form(tmp_path: Path) -> None:
-    """The form in which its history was written is kept."""
+    """A document whose history was written as deltas still has deltas after a reward."""
     with TrajectoryRecorder(tmp_path / "run.json", history="delta") as recorder:
         recorder.record_llm_interaction([{"role": "user", "content": "q"}], {"content": "a"}, "p", "m")
 
@@ -155,7 +159,7 @@ def test_a_document_with_deltas_keeps_its_form(tmp_path: Path) -> None:
 
 
 def test_a_document_with_a_different_suffix_is_found_by_its_journal(tmp_path: Path) -> None:
-    """`run` has the journal `run.journal.jsonl`. Either file leads to both."""
+    """A reward that is appended to the journal `run.journal.jsonl` is in the document `run`."""
     with TrajectoryRecorder(tmp_path / "run") as recorder:
         recorder.annotate("k", 1)
 
@@ -165,7 +169,10 @@ def test_a_document_with_a_different_suffix_is_found_by_its_journal(tmp_path: Pa
 
 
 def test_the_exit_of_the_process_is_appended(tmp_path: Path) -> None:
-    """An exit code is an additional annotation. A different end replaces the run's own end, whose time stays."""
+    """An exit code is appended as an annotation.
+
+    A new status replaces that of the run, and the time of its end stays.
+    """
     document = rich_run(tmp_path / "run.json")
     before = load(document)
 
@@ -182,7 +189,7 @@ def test_the_exit_of_the_process_is_appended(tmp_path: Path) -> None:
 
 
 def test_an_appended_end_has_the_seconds_since_the_start(tmp_path: Path) -> None:
-    """A run that already has an end keeps its seconds."""
+    """An end that is appended to a run without an end has the seconds since its start. Other runs keep theirs."""
     path = tmp_path / "run.json"
     with TrajectoryRecorder(path) as recorder:
         recorder.annotate("a", 1)
@@ -200,7 +207,7 @@ def test_an_appended_end_has_the_seconds_since_the_start(tmp_path: Path) -> None
 
 
 def test_a_run_without_a_suffix_is_found_by_its_journal(tmp_path: Path) -> None:
-    """The document of `run.journal.jsonl` is `run`, if that file exists."""
+    """A reward for `run.journal.jsonl` writes no second document beside `run`."""
     with TrajectoryRecorder(tmp_path / "run") as recorder:
         recorder.annotate("a", 1)
 

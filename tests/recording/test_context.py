@@ -1,4 +1,4 @@
-"""Steps: a step has everything that happens within its block, and the document equals the journal."""
+"""Steps with a block: they have the records inside the block, and the document equals the journal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def steps(recorder: TrajectoryRecorder) -> list[AgentStep]:
 
 
 def shown(recorder: TrajectoryRecorder) -> list[Payload]:
-    """Return for each step its number, its state, its interactions, and the names of its tool calls."""
+    """Return the number, state, interactions and names of tool calls of each step."""
     return [
         (step.step_number, step.state, [*step.interaction_ids], [tool.name for tool in step.tool_calls])
         for step in steps(recorder)
@@ -37,13 +37,13 @@ def shown(recorder: TrajectoryRecorder) -> list[Payload]:
 
 
 def asks(recorder: TrajectoryRecorder, name: str = "bash", answer: str | None = None) -> None:
-    """Make a call that asks for a tool, and has a result in its request."""
+    """Record a call with a tool result in the prompt and a tool call in the response."""
     told = [{"role": "tool", "tool_call_id": "c1", "content": answer}] if answer else []
     call(recorder, asked("go", *told), said(None, identity=f"r-{name}", calls=[("c1", name, "{}")]))
 
 
 def answers(recorder: TrajectoryRecorder) -> None:
-    """Make a call that is answered with a text."""
+    """Record a call that is answered with text."""
     call(recorder, asked("go"), said("done"))
 
 
@@ -51,7 +51,7 @@ def answers(recorder: TrajectoryRecorder) -> None:
 
 
 def test_a_step_has_the_records_within_its_block(recorder: TrajectoryRecorder) -> None:
-    """Captured calls, calls by hand, and tools are each in the step once, and no further step is derived."""
+    """A step has the captured calls, manual calls and tools of its block, each once, and no further step is derived."""
     bash = recorder.tool(lambda: {"out": 1}, name="bash")
     with recorder.step():
         asks(recorder)
@@ -76,7 +76,7 @@ def test_a_step_has_the_records_within_its_block(recorder: TrajectoryRecorder) -
 
 
 def test_an_open_step_is_thinking(recorder: TrajectoryRecorder) -> None:
-    """The document shows the records of the open step."""
+    """The document shows an open step with its records, in the state "thinking"."""
     with recorder.step():
         begun = shown(recorder)
         asks(recorder)
@@ -101,7 +101,7 @@ class State(enum.Enum):
 def test_a_step_without_a_set_state_has_a_derived_state(
     recorder: TrajectoryRecorder, act: Callable[[TrajectoryRecorder], None], state: str
 ) -> None:
-    """If a tool was asked for or run in the step, its state is calling a tool."""
+    """A step without a state of its own is "calling_tool" if a tool was called or run in it."""
     with recorder.step():
         act(recorder)
 
@@ -110,7 +110,7 @@ def test_a_step_without_a_set_state_has_a_derived_state(
 
 @pytest.mark.parametrize("state", ["reflecting", State.REFLECTING])
 def test_a_set_state_stays(recorder: TrajectoryRecorder, state: object) -> None:
-    """The state may be a text or an Enum."""
+    """A step keeps the state that the agent sets, as a string or an Enum."""
     with recorder.step() as step:
         asks(recorder)
         step.state = state
@@ -119,7 +119,7 @@ def test_a_set_state_stays(recorder: TrajectoryRecorder, state: object) -> None:
 
 
 def test_an_exception_is_the_step_s_error(recorder: TrajectoryRecorder) -> None:
-    """The caller gets the same exception object. A caught exception can be recorded as the error too."""
+    """An exception in a step is recorded as its error and raised unchanged. A caught error can be recorded by hand."""
     raised = ValueError("no")
     with pytest.raises(ValueError, match="no") as caught, recorder.step():
         raise raised
@@ -134,7 +134,7 @@ def test_an_exception_is_the_step_s_error(recorder: TrajectoryRecorder) -> None:
 
 
 def test_steps_of_tasks_are_separate(recorder: TrajectoryRecorder) -> None:
-    """Steps of simultaneous tasks have only their own records."""
+    """Steps of concurrent tasks have only the records of their own task."""
 
     async def one(answer: str) -> None:
         async with recorder.step():
@@ -155,7 +155,7 @@ def test_steps_of_tasks_are_separate(recorder: TrajectoryRecorder) -> None:
 
 
 def test_a_thread_with_a_copied_context_is_within_the_step(recorder: TrajectoryRecorder) -> None:
-    """A thread without a copied context is outside of the step."""
+    """A thread with a copied context is inside the step, and a thread without it is outside."""
     with recorder.step():
         for run in (contextvars.copy_context().run, lambda function, *args: function(*args)):
             thread = threading.Thread(target=run, args=(answers, recorder))
@@ -167,7 +167,7 @@ def test_a_thread_with_a_copied_context_is_within_the_step(recorder: TrajectoryR
 
 
 def test_records_of_a_second_recorder_are_not_within_the_step(recorder: TrajectoryRecorder, tmp_path: Path) -> None:
-    """Steps of two recorders may nest, and each belongs to its own recorder."""
+    """Steps of two recorders can be nested, and each has only the records of its own recorder."""
     with TrajectoryRecorder(tmp_path / "other.json", strict=True) as other:
         with recorder.step(), other.step(5):
             answers(other)
@@ -180,7 +180,7 @@ def test_records_of_a_second_recorder_are_not_within_the_step(recorder: Trajecto
 
 
 def test_steps_are_numbered_on(recorder: TrajectoryRecorder) -> None:
-    """The next number follows that of a block or of record_agent_step."""
+    """A step without a number gets the number after that of the last block or `record_agent_step`."""
     for number in (None, 10, None):
         with recorder.step(number):
             pass
@@ -192,7 +192,7 @@ def test_steps_are_numbered_on(recorder: TrajectoryRecorder) -> None:
 
 
 def test_each_run_counts_its_steps_from_one(tmp_path: Path) -> None:
-    """The first step may also start the run."""
+    """Each run numbers its steps from 1, and its first step starts the run."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     numbers = []
     for _ in range(2):
@@ -206,7 +206,7 @@ def test_each_run_counts_its_steps_from_one(tmp_path: Path) -> None:
 
 
 def test_steps_with_a_repeated_number_are_two_steps(recorder: TrajectoryRecorder) -> None:
-    """Each block is a step."""
+    """Two blocks with the same number are two steps."""
     for _ in range(2):
         with recorder.step(3):
             answers(recorder)
@@ -218,7 +218,7 @@ def test_steps_with_a_repeated_number_are_two_steps(recorder: TrajectoryRecorder
 
 
 def test_a_step_recorded_within_its_block_is_the_same_step(recorder: TrajectoryRecorder) -> None:
-    """The step recorded by hand replaces the members that it states. The other collected members stay."""
+    """`record_agent_step` inside a block of the same number replaces the members that it gives, and no others."""
     with recorder.step() as step:
         asks(recorder)
         told = [{"call_id": "c1", "success": True, "result": 3}]
@@ -230,7 +230,7 @@ def test_a_step_recorded_within_its_block_is_the_same_step(recorder: TrajectoryR
 
 
 def test_a_step_with_a_different_number_is_a_separate_step(recorder: TrajectoryRecorder) -> None:
-    """Such a step may be recorded within a block or outside."""
+    """A step that is recorded inside a block under another number is a step of its own."""
     with recorder.step():
         recorder.record_agent_step(7, "completed")
 
@@ -238,7 +238,7 @@ def test_a_step_with_a_different_number_is_a_separate_step(recorder: TrajectoryR
 
 
 def test_a_summary_belongs_to_its_step(recorder: TrajectoryRecorder) -> None:
-    """Trae's lakeview adds summaries to steps with a block, while they are open and long after."""
+    """A summary for Trae's lakeview is in its step, whether it is recorded while the step is open or later."""
     with recorder.step():
         recorder.update_lakeview(1, "first")
     for _ in range(20):
@@ -256,7 +256,7 @@ def test_a_summary_belongs_to_its_step(recorder: TrajectoryRecorder) -> None:
 
 
 def test_a_step_after_the_end_is_a_misuse(tmp_path: Path) -> None:
-    """The error says what to do, as for every recording method."""
+    """A step after the end of the run raises an error that says what to do."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     recorder.start()
     recorder.finalize()
@@ -267,7 +267,7 @@ def test_a_step_after_the_end_is_a_misuse(tmp_path: Path) -> None:
 
 
 def test_a_step_can_be_entered_only_once(recorder: TrajectoryRecorder) -> None:
-    """A second block needs a new step."""
+    """Entering the same step a second time raises an error."""
     step = recorder.step()
     with step:
         pass
@@ -277,7 +277,7 @@ def test_a_step_can_be_entered_only_once(recorder: TrajectoryRecorder) -> None:
 
 
 def test_a_run_that_ends_within_a_step_ends_the_step(tmp_path: Path) -> None:
-    """An agent that finalizes and returns leaves no open step, and causes no warning."""
+    """An agent that finalizes the run inside a step leaves no step open, and gets no warning."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     with recorder.step() as step:
         step.reflection = "enough"
@@ -290,7 +290,7 @@ def test_a_run_that_ends_within_a_step_ends_the_step(tmp_path: Path) -> None:
 
 
 def test_a_generator_that_is_closed_within_a_step_has_not_failed(recorder: TrajectoryRecorder) -> None:
-    """The caller of a loop that is a generator may leave it."""
+    """If the caller closes a generator inside a step, the step has no error."""
 
     def loop() -> Iterator[int]:
         with recorder.step() as step:
@@ -316,7 +316,7 @@ with recorder.step():
 
 
 def test_a_process_killed_in_a_step_loses_nothing(tmp_path: Path) -> None:
-    """The step is open, with the call that it made."""
+    """The step in which a process was killed is shown as in flight, with its call."""
     path = tmp_path / "run.json"
     subprocess.run([sys.executable, "-c", KILLED, path], check=False, env=os.environ)
 
@@ -326,7 +326,7 @@ def test_a_process_killed_in_a_step_loses_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 def test_a_forked_child_is_in_no_step_of_its_parent(recorder: TrajectoryRecorder) -> None:
-    """The child's own file has no start of that step."""
+    """A call in a forked child does not belong to the parent's open step, which the child's file does not have."""
     with recorder.step():
         child = os.fork()
         if child == 0:

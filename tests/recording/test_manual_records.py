@@ -1,4 +1,4 @@
-"""Records by hand: copied at once, from any objects with attributes, including errors."""
+"""Manual records: each is a copy made at once, of objects of any class with the right attributes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ASK = [{"role": "user", "content": "hello"}]
 
 
 def test_recorded_objects_are_copied(tmp_path: Path) -> None:
-    """Later changes of the passed objects do not change the file."""
+    """A later change of a recorded object does not change the file."""
     messages = [{"role": "user", "content": "hello"}]
     with TrajectoryRecorder(tmp_path / "run.json") as recorder:
         recorder.record_llm_interaction(messages, {"content": "x"}, "p", "m")
@@ -55,7 +55,7 @@ class TraeResponse:
 
 
 def test_objects_with_attributes_are_accepted(tmp_path: Path) -> None:
-    """Messages, responses, tools, calls and results may be plain objects, dataclasses or enums."""
+    """Messages, responses, tools, calls and results can be plain objects, dataclasses or enums."""
     call = TraeToolCall("bash", "call_1", {"command": "ls"})
     usage = SimpleNamespace(input_tokens=1, output_tokens=2, cache_read_input_tokens=None)
     result = SimpleNamespace(call_id="call_1", name="bash", success=True, result="a.py", error=None, id=None)
@@ -81,7 +81,7 @@ def test_objects_with_attributes_are_accepted(tmp_path: Path) -> None:
 
 
 def test_a_response_object_of_an_sdk_is_accepted(tmp_path: Path) -> None:
-    """An SDK's own response is read by its dialect."""
+    """A response object of an SDK is read with its dialect."""
     with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
         recorder.record_llm_interaction(ASK, ChatCompletion.model_validate(CHAT), "openai", "m")
 
@@ -99,7 +99,7 @@ def test_an_exception_as_the_response_is_a_failed_call(tmp_path: Path) -> None:
 
 
 def test_rewards_annotations_and_summaries_are_in_the_document(tmp_path: Path) -> None:
-    """Rewards and annotations are members of the root, and a summary is a member of its step."""
+    """Rewards and annotations are members of the document's root, and a summary is a member of its step."""
     with TrajectoryRecorder(tmp_path / "run.json", metadata={"suite": "s"}, strict=True) as recorder:
         recorder.record_agent_step(7, "completed")
         recorder.update_lakeview(7, "it listed files")

@@ -1,4 +1,4 @@
-"""Blocks that are left at a place or in an order other than their entry: later calls are not within them."""
+"""Blocks that are left in another task or order than they were entered in: later calls are not inside them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def ask(recorder: TrajectoryRecorder, text: str) -> None:
 
 
 def where(recorder: TrajectoryRecorder) -> dict[Payload, tuple[Payload, Payload, Payload]]:
-    """Return the agent, the agent around it and the step of each call, by the question."""
+    """Return the agent, the agent around it and the step of each call, by the text of its question."""
     return {
         call.input_messages[0].content: (call.agent, call.parent_agent_id, call.step_number)
         for call in load(recorder.trajectory_path).llm_interactions
@@ -36,7 +36,7 @@ async def closed_by_another_task(items: AsyncIterator[None]) -> None:
 
 
 async def broken_out_of(items: AsyncIterator[None]) -> None:
-    """Leave the loop. The event loop closes the generator when it is collected."""
+    """Take the first item and leave the loop, so that the event loop closes the generator when it is collected."""
     async for _ in items:
         break
     del items
@@ -47,7 +47,9 @@ async def broken_out_of(items: AsyncIterator[None]) -> None:
 
 @pytest.mark.parametrize("leave", [closed_by_another_task, broken_out_of])
 def test_blocks_of_an_async_generator_end_with_it(recorder: TrajectoryRecorder, leave: Left) -> None:
-    """The caller's later records belong to the caller's agent and step, whoever closes the generator."""
+    """When an async generator is closed, by whichever task, the caller's later records belong to the caller's agent and
+    step.
+    """
 
     async def research() -> AsyncIterator[None]:
         async with recorder.agent("researcher"), recorder.step():
@@ -73,7 +75,7 @@ def test_blocks_of_an_async_generator_end_with_it(recorder: TrajectoryRecorder, 
 
 
 def test_alternating_generators_keep_their_steps(recorder: TrajectoryRecorder) -> None:
-    """The first generator may end before the second, which is then still in its step. After both, no step is open."""
+    """Two generators that take turns each stay in their own step, and after both no step is open."""
 
     def work(name: str) -> Iterator[None]:
         with recorder.step():
@@ -92,7 +94,7 @@ def test_alternating_generators_keep_their_steps(recorder: TrajectoryRecorder) -
 
 @pytest.mark.parametrize("leave", [closed_by_another_task, broken_out_of])
 def test_an_announced_tool_ends_with_its_generator(recorder: TrajectoryRecorder, leave: Left) -> None:
-    """A later execution of a tool with that name is separate, and the tool has not started a later agent."""
+    """A tool announced in a generator ends when the generator is closed: later tools and agents have no link to it."""
     bash = recorder.tool(lambda: "later", name="bash")
 
     async def work() -> AsyncIterator[None]:
@@ -118,7 +120,9 @@ def test_an_announced_tool_ends_with_its_generator(recorder: TrajectoryRecorder,
 
 @pytest.mark.parametrize("leave", [None, closed_by_another_task, broken_out_of])
 def test_work_started_in_a_block_stays_within_it(recorder: TrajectoryRecorder, leave: Left | None) -> None:
-    """Tasks, callbacks and threads with a copied context stay within it, even if the block was left meanwhile."""
+    """Tasks, callbacks, and threads with a copied context stay in the block that they were started in, after it was
+    left.
+    """
     started: list[asyncio.Future[None]] = []
     is_over = asyncio.Event()
     contexts: list[contextvars.Context] = []

@@ -1,4 +1,4 @@
-"""The process: while exactly one run is open, its children see it in the environment, which is restored afterwards."""
+"""While one run is open, child processes find it in the environment, which is restored afterwards."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ CHILD = "import sys; from trace_recorder import *; TrajectoryRecorder(sys.argv[1
 
 
 def shown() -> str | None:
-    """Return the variable that a newly started program gets."""
+    """Return the variable's value in a newly started program."""
     code = f"import os; print(os.environ.get({PARENT_VARIABLE!r}, ''))"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def started(path: Path) -> tuple[TrajectoryRecorder, str]:
-    """Yield a running recorder and the id of its run."""
+    """Return a recorder that has started, and the id of its run."""
     recorder = TrajectoryRecorder(path)
     recorder.start()
     return recorder, str(load(path).trajectory_id)
@@ -34,7 +34,7 @@ def started(path: Path) -> tuple[TrajectoryRecorder, str]:
 def test_only_a_single_open_run_is_in_the_environment(
     inherited: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The earlier value of the variable is restored while several runs are open, and after them."""
+    """The variable names the run while only one is open; otherwise it has its earlier value."""
     if inherited is not None:
         monkeypatch.setenv(PARENT_VARIABLE, inherited)
     values = [shown()]
@@ -53,7 +53,7 @@ def test_only_a_single_open_run_is_in_the_environment(
 
 
 def test_a_value_set_by_the_program_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A value that the program itself sets while a run is open is its own, and stays."""
+    """A value that the program itself sets while a run is open stays."""
     recorder, _ = started(tmp_path / "1.json")
     monkeypatch.setenv(PARENT_VARIABLE, "its own")
     inner, _ = started(tmp_path / "2.json")
@@ -64,7 +64,7 @@ def test_a_value_set_by_the_program_stays(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_an_interrupted_run_is_not_in_the_environment(tmp_path: Path) -> None:
-    """A recorder that is collected leaves nothing in the environment."""
+    """A recorder that is garbage collected leaves nothing in the environment."""
     recorder = TrajectoryRecorder(tmp_path / "1.json")
     recorder.annotate("a", 1)
     said = [PARENT_VARIABLE in os.environ]
@@ -74,7 +74,7 @@ def test_an_interrupted_run_is_not_in_the_environment(tmp_path: Path) -> None:
 
 
 def test_each_of_several_runs_gives_its_own_environment(tmp_path: Path) -> None:
-    """A program that is started with a recorder's `child_environment` links its run to that recorder's."""
+    """A program that is started with a recorder's `child_environment` links its run to that recorder's run."""
     first, identity = started(tmp_path / "1.json")
     second, _ = started(tmp_path / "2.json")
 
@@ -87,7 +87,7 @@ def test_each_of_several_runs_gives_its_own_environment(tmp_path: Path) -> None:
 
 
 def test_without_recording_the_environment_is_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If recording is turned off, a child's environment names no parent."""
+    """If recording is turned off, the environment of a child names no parent."""
     monkeypatch.setenv("TRACE_RECORDER_DISABLED", "1")
     recorder = TrajectoryRecorder(tmp_path / "run.json")
 
@@ -96,7 +96,7 @@ def test_without_recording_the_environment_is_unchanged(tmp_path: Path, monkeypa
 
 @pytest.mark.parametrize("open_still", [True, False])
 def test_a_started_program_does_not_use_its_parent_s_file(tmp_path: Path, open_still: bool) -> None:
-    """A child that records to its parent's path takes a number, even if that run has ended meanwhile."""
+    """A child that records to its parent's path writes a file with a number, even if the parent's run has ended."""
     recorder, identity = started(tmp_path / "run.json")
     environment = recorder.child_environment()
     if not open_still:
@@ -111,7 +111,7 @@ def test_a_started_program_does_not_use_its_parent_s_file(tmp_path: Path, open_s
 
 @pytest.mark.parametrize("order", ["child first", "parent first"])
 def test_a_forked_child_never_takes_its_parent_s_name(order: str, tmp_path: Path) -> None:
-    """A child whose recorder was created before the fork takes a number, whether or not its parent has recorded yet."""
+    """A forked child's file has a number, whether or not the parent has recorded anything before the fork."""
     ended = python(
         """
         import os, sys

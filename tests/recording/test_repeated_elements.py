@@ -1,6 +1,4 @@
-"""Elements that an agent passes again are recorded as they are now, also after edits in place. Only new elements cost
-work.
-"""
+"""List elements that an agent passes again are recorded in their present state, even after edits in place."""
 
 from __future__ import annotations
 
@@ -34,14 +32,14 @@ Message = dict[str, Any]
 
 
 class Body:
-    """The bodies of a run, each written and read again."""
+    """The recorder's list encoder for the bodies of one run; each list that it writes is read again."""
 
     def __init__(self, *, max_chars: int = 200) -> None:
         self.elements = RepeatedElements(max_chars=max_chars)
         self._encoder, self._table, self._seqs = ItemEncoder(), ItemTable(), itertools.count(1)
 
     def encode(self, value: object) -> tuple[str | list[Element], Encoded]:
-        """Split a list into items."""
+        """Encode a list element by element."""
         elements = self.elements.elements_of(value)
         return elements, self._encoder.encode_lists({"messages": elements})
 
@@ -88,7 +86,7 @@ CHANGES: dict[str, Callable[[Message], object]] = {
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_a_changed_message_is_recorded_as_it_is_now(change: Callable[[Message], object]) -> None:
-    """A message that was changed since the last call, at any depth, is recorded in its new form."""
+    """A message that was changed since the last call, at any depth, is recorded in its new state."""
     body, messages = Body(), [call(), call()]
     body.written(messages)
 
@@ -98,7 +96,7 @@ def test_a_changed_message_is_recorded_as_it_is_now(change: Callable[[Message], 
 
 
 def test_an_object_named_none_is_not_taken_for_a_list() -> None:
-    """{None: "x"} becomes an object with one member, and ["x"] a list."""
+    """The elements {None: "x"} and ["x"] are told apart: the first is recorded as an object, the second as a list."""
     body = Body()
     written = [json.loads(body.written([{"content": content}])) for content in (["x"], {None: "x"}, ["x"])]
 
@@ -106,7 +104,7 @@ def test_an_object_named_none_is_not_taken_for_a_list() -> None:
 
 
 class Meddling(datetime.tzinfo):
-    """A time zone that changes a message when it is called for the second time, as a thread may do at any time."""
+    """A time zone that changes a message when it is asked for the second time, as another thread could."""
 
     def __init__(self) -> None:
         self.message: Message = {}
@@ -119,7 +117,7 @@ class Meddling(datetime.tzinfo):
 
 
 def test_a_message_changed_during_its_copy_is_not_remembered() -> None:
-    """The JSON of a message is remembered only if the message had the same content before and after the copy."""
+    """The JSON of a message is kept for later calls only if the message did not change while it was copied."""
     body, zone = Body(), Meddling()
     zone.message = {"role": "user", "content": "original", "at": datetime.datetime(2025, 6, 12, tzinfo=zone)}
     original = {**zone.message}
@@ -129,7 +127,7 @@ def test_a_message_changed_during_its_copy_is_not_remembered() -> None:
 
 
 def test_a_message_that_could_not_be_copied_is_copied_again() -> None:
-    """A model whose serializer raises is described. When the serializer works again, the fields are recorded."""
+    """A model whose serializer raises becomes a description. Once its serializer works, its fields are recorded."""
     failures = [ValueError("not yet")]
 
     def write(text: str) -> str:
@@ -148,7 +146,7 @@ def test_a_message_that_could_not_be_copied_is_copied_again() -> None:
 
 
 class Role(enum.Enum):
-    """The role of a message."""
+    """The role of a message, as an enum."""
 
     USER = "user"
     TOOL = "tool"
@@ -156,7 +154,7 @@ class Role(enum.Enum):
 
 @dataclasses.dataclass
 class DataMessage:
-    """A message as agents define it."""
+    """A message as a dataclass."""
 
     role: Any = "user"
     content: Any = ""
@@ -164,7 +162,7 @@ class DataMessage:
 
 
 class Model(pydantic.BaseModel):
-    """A message as SDKs define it."""
+    """A message as a pydantic model."""
 
     model_config = pydantic.ConfigDict(extra="allow")
     role: Any = "user"
@@ -172,7 +170,7 @@ class Model(pydantic.BaseModel):
 
 
 class Shouting(Model):
-    """A model whose serializer changes its fields."""
+    """A message whose serializer changes its fields."""
 
     @pydantic.computed_field  # type: ignore[prop-decorator]
     @property
@@ -181,7 +179,7 @@ class Shouting(Model):
 
 
 class Computed:
-    """An object with a computed attribute."""
+    """A message with a computed attribute."""
 
     def __init__(self, role: object, content: object) -> None:
         self.role, self.text = role, content
@@ -239,7 +237,7 @@ EDITS: tuple[Callable[[list[Any], int, object], object], ...] = (
 def test_random_edits_in_place_are_recorded(
     history: list[Any], edits: Sequence[tuple[Callable[..., object], int, Any]]
 ) -> None:
-    """After any edits in place, of messages of any classes, the file has the content of a deep copy at the call."""
+    """After random edits in place, of messages of any class, the recorded JSON is that of a deep copy at the call."""
     body = Body()
     for edit, at, value in edits:
         if history:
@@ -249,7 +247,7 @@ def test_random_edits_in_place_are_recorded(
 
 @given(st.lists(st.lists(json_values, max_size=4), max_size=4))
 def test_any_values_are_recorded_like_whole_values(histories: list[list[Any]]) -> None:
-    """Lists of any values are each passed twice."""
+    """Lists of any values, each passed twice, are recorded as when each is encoded as one value."""
     body = Body()
     for history in histories:
         assert [body.written(history), body.written(tuple(history))] == [expected(history)] * 2
@@ -258,7 +256,7 @@ def test_any_values_are_recorded_like_whole_values(histories: list[list[Any]]) -
 @pytest.mark.parametrize("holder", HOLDERS.values(), ids=HOLDERS)
 @pytest.mark.parametrize("make", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_values_are_json(make: Callable[[], object], holder: Callable[[object], object]) -> None:
-    """The text of any message is JSON, the second time as well."""
+    """A message with any text is recorded as valid JSON, both the first and the second time."""
     body, value = Body(), [holder(make()), call()]
 
     first = body.written(value)
@@ -267,7 +265,7 @@ def test_hostile_values_are_json(make: Callable[[], object], holder: Callable[[o
 
 
 def test_many_parts_are_cut_as_one_list() -> None:
-    """The limit of parts applies to the whole list, however its elements are remembered."""
+    """The limit of parts applies to the whole list, whether or not its elements were recorded before."""
     half = [0] * (jsonable.MAX_NODES // 2)
     messages = [{"content": half}, {"content": half}]
 
@@ -277,7 +275,7 @@ def test_many_parts_are_cut_as_one_list() -> None:
 
 
 def test_elements_that_are_not_passed_again_are_forgotten() -> None:
-    """Elements that are not passed any more are forgotten."""
+    """Elements that are no longer passed are forgotten."""
     body = Body(max_chars=10_000)
     for number in range(100):
         body.written([{"content": f"{number:090}"}])
@@ -290,7 +288,7 @@ def test_elements_that_are_not_passed_again_are_forgotten() -> None:
 
 
 def test_a_history_longer_than_the_limit_is_found() -> None:
-    """The next call finds the elements of a history of any length."""
+    """The elements of a history longer than the limit are still recognised at the next call."""
     body, history = Body(max_chars=1000), [{"content": f"{number:090}"} for number in range(100)]
     body.written(history)
 
@@ -305,7 +303,7 @@ def _history(steps: int) -> list[Message]:
 
 
 def test_a_repeated_history_costs_only_its_new_messages() -> None:
-    """If a history is passed again, the key of each message is read. All other work is for new messages."""
+    """For messages that are passed again, only their keys are read; all other work is for new messages."""
 
     def work(steps: int) -> tuple[int, int]:
         body, counted = Body(max_chars=10**6), [0, 0]

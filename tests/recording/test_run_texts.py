@@ -1,4 +1,4 @@
-"""The texts of a run's own records: how many are kept, and what is masked in them later."""
+"""The texts of a run's own records: how many are kept, and which of them are masked again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def mask(text: str) -> tuple[str, int]:
 
 
 def test_only_changed_texts_are_masked_again() -> None:
-    """Each changed text is returned once, with its record and the number of its secrets."""
+    """A text that masking changes is returned once, with its record and its number of secrets."""
     texts = RunTexts()
     texts.keep(1, "a secret, a secret")
     texts.keep(2, "nothing")
@@ -20,7 +20,7 @@ def test_only_changed_texts_are_masked_again() -> None:
 
 
 def test_kept_texts_are_bounded() -> None:
-    """A text for which there is no room is not kept. A text that masking made shorter leaves room for others."""
+    """A text beyond the limit is not kept. A text that masking shortens makes room for others."""
     texts = RunTexts()
     texts.keep(1, "secret" * (MAX_REMEMBERED_CHARS // 6))
     texts.keep(2, "no room for a secret")
@@ -32,7 +32,7 @@ def test_kept_texts_are_bounded() -> None:
 
 
 def test_a_text_that_a_handler_adds_meanwhile_is_kept() -> None:
-    """The text is masked the next time."""
+    """A text that a signal handler adds during masking is masked the next time."""
     texts = RunTexts()
     texts.keep(1, "a secret")
 

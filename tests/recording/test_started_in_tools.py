@@ -1,4 +1,4 @@
-"""The execution of a tool that started a sub-agent: recorded, and shown in the document."""
+"""Sub-agents that were started in a tool name the tool's execution, in the journal and in the document."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _say(recorder: TrajectoryRecorder, content: str, *calls: Payload) -> None:
 
 
 def _started(run: Trajectory) -> dict[str | None, str | None]:
-    """Return for which call each agent was started."""
+    """Return the tool call in which each agent was started."""
     results = [result for step in run.agent_steps for result in step.tool_results if result.execution_id]
     calls = {result.execution_id: result.call_id for result in results}
     return {call.agent: calls.get(call.parent_execution_id) for call in run.llm_interactions}
@@ -32,8 +32,9 @@ def _ask(name: str, **arguments: Payload) -> Payload:
 
 
 def test_every_kind_of_tool_names_the_agents_that_it_started(tmp_path: Path) -> None:
-    """The tools are functions, generators, coroutines and blocks. The caller's acts between two items are not within a
-    generator.
+    """An agent started in a function, generator, coroutine or block names its call.
+
+    The caller's own acts between two items of a generator do not.
     """
     with TrajectoryRecorder(tmp_path / "run.json") as recorder:
 
@@ -93,10 +94,7 @@ def test_every_kind_of_tool_names_the_agents_that_it_started(tmp_path: Path) -> 
 
 
 def test_parallel_executions_are_distinguished(tmp_path: Path) -> None:
-    """If several executions of a tool run, each agent names its own execution.
-
-    Nested executions name the innermost.
-    """
+    """Each agent names its own one of several parallel executions of a tool, and the innermost of nested ones."""
 
     async def main(recorder: TrajectoryRecorder) -> None:
         @recorder.tool

@@ -1,4 +1,4 @@
-"""A tool is, for its callers, a function of the same kind, name, signature and result."""
+"""A recorded tool has the kind, name, signature and result of the function."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ async def asynchronous(a: int) -> AsyncIterator[int]:
 
 
 @pytest.mark.parametrize("function", [plain, coroutine, generator, asynchronous])
-def test_a_tool_is_of_its_own_kind(recorder: TrajectoryRecorder, function: Callable[..., object]) -> None:
-    """The tool has the function's name, signature, documentation and kind."""
+def test_a_tool_is_of_the_same_kind_as_its_function(
+    recorder: TrajectoryRecorder, function: Callable[..., object]
+) -> None:
+    """A recorded tool has the function's name, signature, documentation and kind."""
     marked = recorder.tool(function)
 
     kinds = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
@@ -48,7 +50,7 @@ async def async_with_defaults(a: int, b: int = 2, *, c: int = 3) -> int:
 
 @pytest.mark.parametrize("function", [with_defaults, async_with_defaults])
 def test_a_tool_has_the_function_s_defaults(recorder: TrajectoryRecorder, function: Callable[..., object]) -> None:
-    """A reader of the function finds its defaults, by its signature or its attributes. A call has them once."""
+    """A recorded tool has the function's defaults and signature, and a call records each default once."""
     marked: Payload = recorder.tool(function)
 
     assert (marked.__defaults__, marked.__kwdefaults__) == ((2,), {"c": 3})
@@ -59,7 +61,7 @@ def test_a_tool_has_the_function_s_defaults(recorder: TrajectoryRecorder, functi
 
 
 def test_a_result_is_returned_unchanged(recorder: TrajectoryRecorder) -> None:
-    """A result outside of JSON is described in the file, and returned as the same object."""
+    """A result that is not JSON becomes a description in the file, and is returned unchanged."""
     result = object()
 
     assert recorder.tool(lambda: result, name="make")() is result
@@ -114,7 +116,7 @@ class Fetcher:
 
 
 def test_partials_and_objects_that_can_be_called_are_tools(recorder: TrajectoryRecorder) -> None:
-    """Every callable can be marked."""
+    """Partials and objects with `__call__` can be recorded as tools."""
     partly = recorder.tool(functools.partial(plain, 1), name="partly")
     called = recorder.tool(Fetcher())
 

@@ -1,4 +1,4 @@
-"""To which of the model's calls an execution of a tool belongs, and what a step then shows."""
+"""Which tool call of the model an execution belongs to, and what a step shows of both."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from trace_recorder.views.toolbrain.turns import to_turns
 
 
 def test_views_have_the_object_and_the_text(recorder: TrajectoryRecorder) -> None:
-    """ToolBrain's `action_output` and ATIF's `extra` have the object, and the model's text is in the place for text."""
+    """ToolBrain's `action_output` and ATIF's `extra` have the tool's result object; their text members have the model's
+    text.
+    """
     ask(recorder, ("c1", "bash", '{"command": "ls"}'))
     recorder.tool(lambda command: {"out": [command]}, name="bash")("ls")
     ask(recorder, c1="out: ls")
@@ -32,12 +34,12 @@ def test_views_have_the_object_and_the_text(recorder: TrajectoryRecorder) -> Non
 
 
 def results(step: AgentStep) -> list[Payload]:
-    """Return the call id, the result, and the text that the model got, for each result."""
+    """Return the call id, the result and the model's text of each tool result."""
     return [(result.call_id, result.result, result.sent) for result in step.tool_results]
 
 
 def test_a_derived_step_has_the_object_and_the_text(recorder: TrajectoryRecorder) -> None:
-    """The tool's result keeps its structure, next to the text that the model got."""
+    """A derived step has the tool's result object next to the text that the model got."""
 
     @recorder.tool
     def bash(command: str) -> dict[str, object]:
@@ -60,7 +62,7 @@ ASKING = {"index": 0, "id": "c1", "function": {"name": "bash", "arguments": '{"c
 
 @pytest.mark.parametrize("delta", [{"tool_calls": [ASKING]}, {"content": "I run it myself."}])
 def test_a_stream_that_is_closed_late_has_asked_before_its_tool(recorder: TrajectoryRecorder, delta: Payload) -> None:
-    """If an agent runs a tool before it closes the stream, the tool and its result belong to the stream's call."""
+    """A tool that runs before the model's stream was closed still belongs to the stream's call."""
     events = f"data: {json.dumps({'choices': [{'index': 0, 'delta': delta}]})}\n\ndata: [DONE]\n\n"
     transport = Wire(Answer(events.encode(), media="text/event-stream", size=len(events)))
     bash = recorder.tool(lambda command: {"out": command}, name="bash")
@@ -78,7 +80,7 @@ def test_a_stream_that_is_closed_late_has_asked_before_its_tool(recorder: Trajec
 
 
 def test_an_unrequested_result_waits_once_for_each_open_stream(recorder: TrajectoryRecorder) -> None:
-    """Each open stream keeps the bytes of a result that no open stream asked for once."""
+    """A result that no open stream asked for takes its size in memory once for each open stream."""
     events = b'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\ndata: [DONE]\n\n'
     transport = Wire(Answer(events, media="text/event-stream", size=len(events)))
     with recorder.wrap(httpx.Client(transport=transport, trust_env=False)) as client, ExitStack() as streams:
@@ -90,7 +92,7 @@ def test_an_unrequested_result_waits_once_for_each_open_stream(recorder: Traject
 
 
 def test_parallel_calls_are_distinguished_by_their_arguments(recorder: TrajectoryRecorder) -> None:
-    """Calls are run in a different order than requested. Equal calls are run in their order."""
+    """Executions in another order than that of the calls are matched by arguments, and equal calls in their order."""
     echo = recorder.tool(lambda **given: given, name="bash")
     ask(recorder, ("c1", "bash", '{"n": 1}'), ("c2", "bash", '{"n": 2}'), ("c3", "bash", '{"n": 1}'))
 
@@ -102,7 +104,7 @@ def test_parallel_calls_are_distinguished_by_their_arguments(recorder: Trajector
 
 
 def test_a_call_whose_result_the_model_has_is_not_a_later_tool_s(recorder: TrajectoryRecorder) -> None:
-    """The other call of the same answer is still open, and is taken for the tool that runs later."""
+    """A call whose result the model already has is not matched; a later tool belongs to the other open call."""
     echo = recorder.tool(lambda **arguments: arguments, name="bash")
     ask(recorder, ("c1", "bash", '{"n": 1}'), ("c2", "bash", '{"n": 1}'))
     ask(recorder, c1="one")
@@ -114,7 +116,7 @@ def test_a_call_whose_result_the_model_has_is_not_a_later_tool_s(recorder: Traje
 
 
 def test_a_single_call_is_found_with_changed_arguments(recorder: TrajectoryRecorder) -> None:
-    """An agent may convert the arguments. If several calls with the name are open, none is guessed."""
+    """A tool with converted arguments belongs to the only open call of its name; of several, none is chosen."""
     echo = recorder.tool(lambda n: n, name="bash")
     ask(recorder, ("c1", "bash", '{"n": "1"}'))
     echo(1)
@@ -127,7 +129,7 @@ def test_a_single_call_is_found_with_changed_arguments(recorder: TrajectoryRecor
 
 
 def test_a_failed_tool_may_be_run_again(recorder: TrajectoryRecorder) -> None:
-    """Both executions belong to the same call, and the last one counts."""
+    """Two executions for the same call both belong to it, and the result of the last counts."""
     tries: list[int] = []
 
     @recorder.tool
@@ -147,7 +149,7 @@ def test_a_failed_tool_may_be_run_again(recorder: TrajectoryRecorder) -> None:
 
 
 def test_a_tool_that_no_model_asked_for_gets_an_id(recorder: TrajectoryRecorder) -> None:
-    """The tool is shown with the last call of its agent."""
+    """A tool that no model asked for gets a new id, and is shown with the last call of its agent."""
     ask(recorder)
     recorder.tool(plain)(1)
 
@@ -160,7 +162,7 @@ def test_a_tool_that_no_model_asked_for_gets_an_id(recorder: TrajectoryRecorder)
 
 
 def test_a_call_id_can_be_given(recorder: TrajectoryRecorder) -> None:
-    """A tool without a decorator is announced. A decorated tool within the block is the same execution."""
+    """A tool can be announced with its call id, and a decorated tool inside is the same execution."""
     ask(recorder, ("c1", "bash", '{"n": 1}'), ("c2", "bash", '{"n": 1}'))
 
     with recorder.tool_call("bash", {"n": 1}, call_id="c2") as told:

@@ -1,4 +1,4 @@
-"""Tools: what is recorded of them, and that they behave as without a recorder."""
+"""Tools: what is recorded of them, and that they behave as they do without a recorder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from trace_recorder.values.messages import Payload
 
 
 def test_a_tool_s_arguments_are_recorded_before_and_its_result_after(recorder: TrajectoryRecorder) -> None:
-    """The call is recorded while the tool runs, and later its result and its duration."""
+    """A tool's call is on file while the tool runs; its result and duration follow."""
     during: list[Payload] = []
 
     @recorder.tool
@@ -41,7 +41,7 @@ def test_a_tool_s_arguments_are_recorded_before_and_its_result_after(recorder: T
 
 
 def test_later_changes_of_values_do_not_change_the_file(recorder: TrajectoryRecorder) -> None:
-    """Arguments and results are copied at the time of the call and of the return."""
+    """Later changes of a tool's arguments and result do not change the file."""
 
     @recorder.tool
     def grow(values: list[int]) -> list[int]:
@@ -57,7 +57,7 @@ def test_later_changes_of_values_do_not_change_the_file(recorder: TrajectoryReco
 
 
 def test_an_argument_called_self_is_recorded(recorder: TrajectoryRecorder) -> None:
-    """A function that is not a method may have such an argument."""
+    """An argument named `self` of a function that is not a method is recorded."""
 
     @recorder.tool
     def compare(self: str, other: str) -> bool:
@@ -69,7 +69,7 @@ def test_an_argument_called_self_is_recorded(recorder: TrajectoryRecorder) -> No
 
 
 def test_a_secret_in_a_tool_is_masked(recorder: TrajectoryRecorder) -> None:
-    """Arguments and results are masked like all other texts."""
+    """Secrets in a tool's arguments and result are masked."""
     secret = "sk-proj-" + "a1B2" * 12
 
     @recorder.tool
@@ -81,7 +81,7 @@ def test_a_secret_in_a_tool_is_masked(recorder: TrajectoryRecorder) -> None:
 
 
 def test_an_exception_is_the_tool_s_error(recorder: TrajectoryRecorder) -> None:
-    """The caller gets the same exception object. The file has its class and message."""
+    """An exception of a tool reaches the caller unchanged, and its class and message are recorded."""
     raised = ValueError("no such file")
 
     @recorder.tool
@@ -97,7 +97,7 @@ def test_an_exception_is_the_tool_s_error(recorder: TrajectoryRecorder) -> None:
 
 
 def test_invalid_arguments_raise_as_without_a_recorder(recorder: TrajectoryRecorder) -> None:
-    """The tool raises its own TypeError, and the call is recorded as it was made."""
+    """Wrong arguments raise the tool's own TypeError, and the call is recorded with them."""
 
     @recorder.tool
     def one(value: int) -> int:
@@ -110,7 +110,7 @@ def test_invalid_arguments_raise_as_without_a_recorder(recorder: TrajectoryRecor
 
 
 def test_a_coroutine_is_recorded(recorder: TrajectoryRecorder) -> None:
-    """The recorded result is the awaited value."""
+    """The recorded result of a coroutine is the awaited value."""
 
     @recorder.tool(name="fetch")
     async def fetch_page(url: str) -> str:
@@ -122,7 +122,7 @@ def test_a_coroutine_is_recorded(recorder: TrajectoryRecorder) -> None:
 
 
 def test_a_cancelled_tool_is_recorded_as_cancelled(recorder: TrajectoryRecorder) -> None:
-    """The cancellation is recorded, and raised further."""
+    """The cancellation of a tool is recorded as such and raised further."""
 
     @recorder.tool
     async def wait() -> None:
@@ -141,7 +141,7 @@ def test_a_cancelled_tool_is_recorded_as_cancelled(recorder: TrajectoryRecorder)
 
 
 def test_a_generator_is_recorded_by_its_items(recorder: TrajectoryRecorder) -> None:
-    """Nothing is recorded before the generator runs. Later its items and its return value are recorded."""
+    """A generator is recorded when it runs, with its items and its return value."""
 
     @recorder.tool
     def count(end: int) -> Generator[int, str, str]:
@@ -162,7 +162,7 @@ def test_a_generator_is_recorded_by_its_items(recorder: TrajectoryRecorder) -> N
 
 @pytest.mark.parametrize("many", [1000, 1001])
 def test_the_beginning_of_endless_output_is_kept(recorder: TrajectoryRecorder, many: int) -> None:
-    """The first thousand items of a generator are recorded, and the number of all items."""
+    """The first thousand items of a generator are recorded, and how many there were."""
     list(recorder.tool(lambda: (yield from range(many)), name="many")())
 
     [_, (_, result, yielded)] = facts(recorder, "result", "yielded")
@@ -170,7 +170,7 @@ def test_the_beginning_of_endless_output_is_kept(recorder: TrajectoryRecorder, m
 
 
 def test_a_closed_generator_is_recorded_as_closed(recorder: TrajectoryRecorder) -> None:
-    """A tool that is closed early has not failed, and the tool itself gets the GeneratorExit."""
+    """A generator that is closed early has no error, and sees that it is closed."""
     heard: list[str] = []
 
     @recorder.tool
@@ -190,7 +190,7 @@ def test_a_closed_generator_is_recorded_as_closed(recorder: TrajectoryRecorder) 
 
 
 def test_an_exception_thrown_into_a_generator_reaches_it(recorder: TrajectoryRecorder) -> None:
-    """A generator may answer the exception with a further item."""
+    """An exception that the caller throws into a generator reaches it, and the generator may yield another item."""
 
     @recorder.tool
     def stubborn() -> Iterator[str]:
@@ -207,7 +207,7 @@ def test_an_exception_thrown_into_a_generator_reaches_it(recorder: TrajectoryRec
 
 
 def test_an_async_generator_is_recorded(recorder: TrajectoryRecorder) -> None:
-    """Items, sent values, thrown exceptions and the close all reach the generator."""
+    """An async generator's items, sent values, thrown exceptions and closing work as without a recorder."""
     heard: list[object] = []
 
     @recorder.tool
@@ -246,7 +246,7 @@ class Broken:
 
 
 def test_a_failure_of_recording_does_not_reach_the_tool(tmp_path: Path) -> None:
-    """If no record can be written, the tool goes on, and the file says what is missing."""
+    """If a record cannot be written, the tool goes on, and the file says which record is missing."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.start()
     broken = Broken()
@@ -261,7 +261,7 @@ def test_a_failure_of_recording_does_not_reach_the_tool(tmp_path: Path) -> None:
 
 
 def test_a_tool_of_an_ended_run_runs_unrecorded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """There is one warning. If a run ends while a tool runs, the run has only the tool's call."""
+    """A tool after the run's end works with one warning. Of a tool that runs at the end, only the call is recorded."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
 
     @recorder.tool
@@ -275,10 +275,7 @@ def test_a_tool_of_an_ended_run_runs_unrecorded(tmp_path: Path, caplog: pytest.L
 
 
 def test_a_tool_that_follows_the_context_needs_no_recorder(tmp_path: Path) -> None:
-    """Without an active recorder the tool just runs.
-
-    With a recorder it is recorded, even in a separate thread.
-    """
+    """A tool without a recorder of its own is recorded by the active recorder, if any, even in a thread."""
     marked = trace_recorder.tool(plain)
     alone = marked(1)
     with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
@@ -291,7 +288,7 @@ def test_a_tool_that_follows_the_context_needs_no_recorder(tmp_path: Path) -> No
 
 
 def test_a_disabled_recorder_does_not_change_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is recorded, and everything works."""
+    """A tool of a disabled recorder works, and nothing is recorded."""
     monkeypatch.setenv("TRACE_RECORDER_DISABLED", "1")
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
 
@@ -319,7 +316,7 @@ with recorder.step():
 
 
 def test_a_process_killed_in_a_tool_shows_the_tool(tmp_path: Path) -> None:
-    """The step is open, with the tool that was running."""
+    """The step in which a process was killed is shown as in flight, with the tool that was running."""
     path = tmp_path / "run.json"
     ended = subprocess.run([sys.executable, "-c", KILLED, path], check=False, env=os.environ)
 
@@ -331,9 +328,8 @@ def test_a_process_killed_in_a_tool_shows_the_tool(tmp_path: Path) -> None:
 @pytest.mark.parametrize("marked", [True, False])
 @pytest.mark.parametrize("locked", [True, False])
 def test_a_generator_may_be_collected_during_a_record(tmp_path: Path, marked: bool, locked: bool) -> None:
-    """If a thread holds the run's lock, the end is recorded after that thread's record.
-
-    Otherwise it is recorded at once.
+    """The end of a collected generator is recorded at once, or after the present record if a thread holds the run's
+    lock.
     """
     running: list[Iterator[int]] = []
 
@@ -366,13 +362,13 @@ def test_a_generator_may_be_collected_during_a_record(tmp_path: Path, marked: bo
 
 
 def test_a_name_in_place_of_a_function_is_a_misuse(recorder: TrajectoryRecorder) -> None:
-    """The error says how to give a name."""
+    """A string in place of the function raises an error that says how to give a name."""
     with pytest.raises(TypeError, match=r"given 'bash', and takes a function.*tool\(name="):
         recorder.tool("bash")  # type: ignore[type-var]
 
 
 def test_a_failed_tool_block_raises_its_exception(recorder: TrajectoryRecorder) -> None:
-    """A tool call may be recorded by a block, also in async code."""
+    """An exception in a `tool_call` block is raised further, also in async code."""
 
     async def fail() -> None:
         async with recorder.tool_call("bash"):

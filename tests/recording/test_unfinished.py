@@ -13,25 +13,25 @@ class Work:
     is_abandoned = False
 
     def write_pending(self, *, last: bool = False) -> None:
-        """Do nothing, because no write is pending."""
+        """Do nothing, because this work has no pending record."""
 
     def wait(self) -> None:
         """Do nothing, because this work has no thread."""
 
     def abandoned_by_caller(self) -> None:
-        """Note the call."""
+        """Note that the work was abandoned."""
         self.is_abandoned = True
 
     def end_with_run(self) -> None:
-        """Return whether the work may end."""
+        """Return whether the work may end with the run."""
 
 
 class Owner:
-    """An owner of the work."""
+    """An object that owns the work."""
 
 
 def test_work_without_its_owner_is_abandoned() -> None:
-    """If the owner was collected, the work is abandoned with the next record."""
+    """Work whose owner was garbage collected is abandoned at the next record."""
     unfinished, work, owner = UnfinishedWork(), Work(), Owner()
     unfinished.hold(work)
     kept = unfinished.watch(work, owner)
@@ -43,7 +43,7 @@ def test_work_without_its_owner_is_abandoned() -> None:
 
 
 def test_released_work_does_not_affect_later_work() -> None:
-    """Later work may have the same address in memory as work whose owner was collected."""
+    """New work at the memory address of released work is not confused with it."""
     unfinished, work, owner = UnfinishedWork(), Work(), Owner()
     unfinished.hold(work)
     kept = unfinished.watch(work, owner)

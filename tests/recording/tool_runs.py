@@ -1,4 +1,4 @@
-"""Helpers of the tests of tools: a model that asks for tools, a plain tool, and the recorded facts of both."""
+"""Shared by the tests of tools: a call in which the model asks for tools, a plain tool, and readers of the records."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trace_recorder.values.trajectory import AgentStep
 
 
 def facts(recorder: TrajectoryRecorder, *names: str) -> list[Payload]:
-    """Return these members of the records of tools, in order."""
+    """Return the given members of each record of a tool, in order."""
     tools = [record for record in records_of(recorder.trajectory_path) if record.kind.startswith("tool_")]
     return [(tool.kind, *(tool.data.get(name) for name in names)) for tool in tools]
 
@@ -28,7 +28,7 @@ def steps(recorder: TrajectoryRecorder) -> list[AgentStep]:
 
 
 def ask(recorder: TrajectoryRecorder, *calls: tuple[str, str, str], **answers: str) -> None:
-    """Make a call with these results in its request, and these tool calls in its response."""
+    """Record a call with these answers in its request, and these tool calls in its response."""
     told = [{"role": "tool", "tool_call_id": name, "content": text} for name, text in answers.items()]
     call(recorder, asked("go", *told, tools=[TOOL]), said(None if calls else "done", calls=calls))
 

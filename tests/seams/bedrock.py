@@ -25,7 +25,7 @@ def only_call(path: Path) -> LLMInteraction:
 
 
 def lines_on_file(path: Path) -> str:
-    """Return the recorded text of the only stream of a run."""
+    """Return the recorded text of the stream of a run."""
     records = map(json.loads, path.with_suffix(".jsonl").read_text().splitlines())
     parts = [record["data"] for record in records if record["kind"] == "llm_stream"]
     assert {part["framing"] for part in parts} == {"aws-eventstream"}

@@ -1,5 +1,6 @@
-"""Callers of a model by each HTTP library other than httpx, and the result of such a caller in every detail. aiohttp
-has its own environment, where the other libraries are not tested again.
+"""Callers of a model by each HTTP library other than httpx, and the outcome for such a caller, in every detail.
+
+An environment that tests aiohttp does not test the other libraries again.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Outcome:
 
 
 class Library:
-    """An HTTP library: it creates clients, and calls a model with each possible end of the call."""
+    """An HTTP library: it makes clients, and calls a model in each way."""
 
     name = ""
 
@@ -63,7 +64,7 @@ class Library:
         raise NotImplementedError
 
     def outcome(self, url: str, way: str, bind: Callable[[Payload], object] = lambda _: None) -> Outcome:
-        """Return the outcome for a client that was bound."""
+        """Return the caller's outcome with a client that was bound."""
         outcome = Outcome()
 
         def work() -> None:
@@ -71,7 +72,7 @@ class Library:
             try:
                 bind(client)
                 self.ask(client, url, way, outcome.hear)
-            except Exception as error:  # noqa: BLE001 - whatever the caller would get is what is compared
+            except Exception as error:  # noqa: BLE001 - any exception that the caller gets is compared
                 outcome.raised = [(kind, re.sub(r"port=\d+", "port", text)) for kind, text, *_ in in_all(error)]
             finally:
                 self.close(client)
@@ -158,7 +159,7 @@ class Urllib3(Library):
 
 
 class Aiohttp(Library):
-    """A session of aiohttp in a loop of its own."""
+    """A session of aiohttp in an event loop of its own."""
 
     name = "aiohttp"
 
@@ -218,7 +219,7 @@ def body_of(way: str) -> Payload:
 
 
 def timeout_of(way: str) -> float:
-    """Return how long a caller waits for the next bytes."""
+    """Return how many seconds a caller waits for the next bytes."""
     return IMPATIENT_SECONDS if way == "impatient" else TIMEOUT_SECONDS
 
 

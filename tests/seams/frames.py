@@ -1,4 +1,4 @@
-"""Frames of AWS's event stream, made without AWS's package, and streams of Bedrock in them."""
+"""Encodes frames of AWS's event stream without the package, and streams of Bedrock in them."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def frame(name: str, payload: Payload, kind: str = "event", more: dict[str, str]
 
 
 def wrapped(event: Payload) -> bytes:
-    """Return the frame in which InvokeModel sends an event of the model."""
+    """Return the frame in which InvokeModel sends an event of the model's own format."""
     inner = base64.b64encode(json.dumps(event).encode()).decode()
     return frame("chunk", {"bytes": inner, "p": "abcd"})
 
 
 def cut(frames: list[bytes], size: int) -> Answer:
-    """Return the answer with these frames, in chunks of this size."""
+    """Return the answer with these frames, in chunks of `size` bytes."""
     data = b"".join(frames)
     return Answer([data[at : at + size] for at in range(0, len(data), size)], 200, TYPE)
 

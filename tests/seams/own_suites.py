@@ -66,7 +66,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def run(library: str, source: Path, recorded: Path | None, more: list[str]) -> dict[str, set[str]]:
-    """Run a suite. Return the names of its tests by how they ended."""
+    """Run a suite, and return for each way to end the names of the tests that ended so."""
     report = source / f"{'plain' if recorded is None else 'recorded'}.xml"
     command = [sys.executable, "-m", "pytest", "-q", f"--junit-xml={report}"]
     environment = {**os.environ, "PYTHONPATH": str(source)}  # its package `tests` is a different one than ours

@@ -1,4 +1,4 @@
-"""Bedrock through the real aiobotocore, over aiohttp and over httpx: the server's bytes are recorded."""
+"""Bedrock by the real aiobotocore, over aiohttp and over httpx: the bytes that the server sends are recorded."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ async def bedrock(url: str, transport: str = "aiohttp") -> AsyncIterator[Payload
 
 
 async def streamed(client: Payload) -> list[Payload]:
-    """Ask for a stream of Converse, and return its events."""
+    """Request a stream of Converse, and return its events."""
     answer = await client.converse_stream(modelId=MODEL, messages=ASK)
     return [event async for event in answer["stream"]]
 
 
 async def asked(client: Payload) -> Payload:
-    """Ask for a whole answer of Converse, and return its message."""
+    """Request an answer of Converse that is not a stream, and return its message."""
     return (await client.converse(modelId=MODEL, messages=ASK))["output"]["message"]
 
 
 def called(url: str, call: Callable[[Payload], Payload], bind: Callable[[Payload], object], transport: str) -> Payload:
-    """Return the outcome of a call by a bound client."""
+    """Return the outcome of a call with a bound client."""
 
     async def work() -> Payload:
         async with bedrock(url, transport) as client:
@@ -68,7 +68,7 @@ def called(url: str, call: Callable[[Payload], Payload], bind: Callable[[Payload
 
 
 def test_a_stream_of_converse_is_recorded(tmp_path: Path) -> None:
-    """The caller gets the stream's events, wherever the stream is cut, and the frames can be built again."""
+    """The caller gets the stream's events, wherever its chunks end, and the frames can be rebuilt from the record."""
     path = tmp_path / "a.json"
     with serving(cut(CONVERSE, 1)) as server:
         alone = called(server.url, streamed, lambda _: None, "aiohttp")
@@ -91,7 +91,7 @@ def test_a_stream_of_converse_is_recorded(tmp_path: Path) -> None:
 
 
 def test_a_stream_of_invoke_model_is_recorded(tmp_path: Path) -> None:
-    """InvokeModel's stream over aiohttp is read like Anthropic's own."""
+    """InvokeModel's stream over aiohttp is read in Anthropic's own format."""
 
     async def events(client: Payload) -> list[Payload]:
         answer = await client.invoke_model_with_response_stream(
@@ -109,7 +109,7 @@ def test_a_stream_of_invoke_model_is_recorded(tmp_path: Path) -> None:
 
 @each_transport
 def test_a_whole_answer_is_recorded_once(tmp_path: Path, transport: str) -> None:
-    """The answer is recorded with either library, with the request that the server got."""
+    """With either library, an answer is recorded once, with the request that the server got."""
     with serving(plain(WHOLE)) as server, TrajectoryRecorder(tmp_path / "a.json", strict=True) as recorder:
         message = called(server.url, asked, recorder.wrap, transport)
     call = only_call(tmp_path / "a.json")
@@ -120,7 +120,7 @@ def test_a_whole_answer_is_recorded_once(tmp_path: Path, transport: str) -> None
 
 @each_transport
 def test_an_instrumented_process_records_any_client(tmp_path: Path, transport: str) -> None:
-    """Clients that are not wrapped are recorded once, and so is a client that is wrapped too."""
+    """In an instrumented process, the calls of unwrapped and of wrapped clients are recorded once."""
     with serving(plain(WHOLE)) as server, TrajectoryRecorder(tmp_path / "a.json") as recorder:
         instrument()
         try:
@@ -134,7 +134,7 @@ def test_an_instrumented_process_records_any_client(tmp_path: Path, transport: s
 
 @each_transport
 def test_unwrap_restores_a_client(tmp_path: Path, transport: str) -> None:
-    """An unwrapped client has its earlier state, and is not recorded, before its first request and after it."""
+    """An unwrapped client has its earlier state, and is not recorded, whether or not it has sent a request."""
 
     async def work(url: str) -> None:
         async with bedrock(url, transport) as client:
@@ -152,7 +152,9 @@ def test_unwrap_restores_a_client(tmp_path: Path, transport: str) -> None:
 
 
 def test_an_early_end_of_a_stream_is_recorded(tmp_path: Path) -> None:
-    """The caller gets an exception in a frame, or a cancelled read, and each is the error of its call."""
+    """A stream that ends by an exception in a frame, or by a cancelled read, raises the same for the caller and is
+    recorded with this error.
+    """
 
     async def cancelled(client: Payload) -> None:
         async def read() -> None:
@@ -186,8 +188,8 @@ def test_an_early_end_of_a_stream_is_recorded(tmp_path: Path) -> None:
 
 
 @each_transport
-def test_a_replay_answers_a_whole_call(tmp_path: Path, transport: str) -> None:
-    """A replay answers over both libraries, for earlier clients, wrapped clients, and a whole process."""
+def test_a_replay_answers_a_call(tmp_path: Path, transport: str) -> None:
+    """A replay answers calls over both libraries, of wrapped clients and of a whole process."""
     path = tmp_path / "run.json"
     with serving(plain(WHOLE)) as server, TrajectoryRecorder(path, strict=True) as recorder:
         came = called(server.url, asked, recorder.wrap, transport)
@@ -200,7 +202,7 @@ def test_a_replay_answers_a_whole_call(tmp_path: Path, transport: str) -> None:
 
 
 def test_a_replay_answers_a_stream(tmp_path: Path) -> None:
-    """The events are the recorded ones."""
+    """A replay gives the recorded events to the caller."""
     path = tmp_path / "run.json"
     with serving(cut(CONVERSE, 7)) as server, TrajectoryRecorder(path, strict=True) as recorder:
         came = called(server.url, streamed, recorder.wrap, "aiohttp")

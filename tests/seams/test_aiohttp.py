@@ -1,4 +1,4 @@
-"""Cases of aiohttp only: cancelled reads, long streams, and keys of a session."""
+"""Cases that only aiohttp has: cancelled reads, long streams, keys in the headers of a session."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Payload = Any
 
 
 def recorded(path: Path, answer: Answer, act: Callable[[Payload, str], Awaitable[None]]) -> LLMInteraction:
-    """Run an act with a wrapped session, and return the recorded interaction."""
+    """Run a function with a wrapped session, and return the recorded interaction."""
 
     async def work(url: str) -> None:
         async with aiohttp.ClientSession() as session:
@@ -32,7 +32,7 @@ def recorded(path: Path, answer: Answer, act: Callable[[Payload, str], Awaitable
 
 
 def test_a_caller_reads_on_after_a_cancelled_read(tmp_path: Path) -> None:
-    """A timeout around a read loses no data, for the caller and in the file."""
+    """After a timeout around one read, the caller can read on, and neither the caller nor the record loses bytes."""
     lines: list[bytes] = []
 
     async def act(session: Payload, url: str) -> None:
@@ -51,7 +51,7 @@ def test_a_caller_reads_on_after_a_cancelled_read(tmp_path: Path) -> None:
 
 
 def test_a_cancelled_call_is_recorded_as_cancelled(tmp_path: Path) -> None:
-    """The read was cancelled and the response closed. The cancellation is the call's error."""
+    """A call whose read was cancelled and whose response was closed has the cancellation as its error."""
 
     async def act(session: Payload, url: str) -> None:
         async def read() -> None:
@@ -70,7 +70,7 @@ def test_a_cancelled_call_is_recorded_as_cancelled(tmp_path: Path) -> None:
 
 
 def test_a_cancellation_by_the_agent_s_own_exception_passes_unchanged(tmp_path: Path) -> None:
-    """The exception's class has its own constructor."""
+    """A cancellation of a class of the agent's own, with an unusual constructor, reaches the caller unchanged."""
 
     class CancelledError(asyncio.CancelledError):
         def __init__(self, *, why: str) -> None:
@@ -91,7 +91,7 @@ def test_a_cancellation_by_the_agent_s_own_exception_passes_unchanged(tmp_path: 
 
 
 def test_a_long_stream_is_complete(tmp_path: Path) -> None:
-    """A thread joins the stream after the caller has read it to its end."""
+    """A long stream that the caller reads to its end is recorded whole."""
 
     async def act(session: Payload, url: str) -> None:
         async with session.post(url, json={**ASK, "stream": True}) as response:
@@ -104,8 +104,8 @@ def test_a_long_stream_is_complete(tmp_path: Path) -> None:
     assert (call.response.content, call.complete) == ("".join(f"{number} " for number in range(2000)), True)
 
 
-def test_a_key_of_the_session_is_learned(tmp_path: Path) -> None:
-    """A key in the session's headers is masked where the answer repeats it."""
+def test_a_key_of_the_session_is_masked_in_answers(tmp_path: Path) -> None:
+    """A key in the headers of a session is masked in an answer that contains it."""
     choice = {"index": 0, "message": {"role": "assistant", "content": "It is Opaque-K3y9."}, "finish_reason": "stop"}
     path = tmp_path / "a.json"
 

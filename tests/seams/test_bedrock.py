@@ -1,4 +1,4 @@
-"""Bedrock through the real boto3, and through Anthropic's client for it: the server's bytes are recorded."""
+"""Bedrock by the real boto3, and by Anthropic's client for Bedrock: the bytes that the server sends are recorded."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ Payload = Any
 
 
 def bedrock(url: str, **more: Payload) -> Payload:
-    """Return a new client."""
+    """Return a client."""
     return boto3.client("bedrock-runtime", endpoint_url=url, region_name="us-east-1", **KEYS, **more)
 
 
 @contextmanager
 def recorded(path: Path, *answers: Answer) -> Iterator[tuple[Payload, Server]]:
-    """Yield a wrapped client, its server, and the path of a run."""
+    """Yield a wrapped client, its server, and a run in `path`."""
     with serving(*answers) as server, TrajectoryRecorder(path, strict=True) as recorder:
         yield recorder.wrap(bedrock(server.url)), server
 
 
 @pytest.mark.parametrize("size", [1, 7, 10_000])
 def test_a_stream_of_converse_is_recorded(tmp_path: Path, size: int) -> None:
-    """botocore and the recorder read the same from any chunks, and the frames can be built again."""
+    """botocore and the recording read the same events from chunks of any size, and the frames can be rebuilt."""
     path = tmp_path / "a.json"
     with recorded(path, cut(CONVERSE, size)) as (client, _):
         answer = client.converse_stream(modelId=MODEL, messages=ASK, system=[{"text": "Be brief."}])
@@ -63,7 +63,7 @@ def test_a_stream_of_converse_is_recorded(tmp_path: Path, size: int) -> None:
 
 
 def test_a_whole_answer_of_converse_is_recorded(tmp_path: Path) -> None:
-    """The body is recorded unchanged, and its parameters and tools are read."""
+    """The body of an answer of Converse is recorded unchanged, and the request's parameters and tools are read."""
     body = {
         "output": {"message": {"role": "assistant", "content": [{"text": "hi"}]}},
         "stopReason": "end_turn",
@@ -85,7 +85,7 @@ def test_a_whole_answer_of_converse_is_recorded(tmp_path: Path) -> None:
 
 
 def test_a_stream_of_invoke_model_is_recorded(tmp_path: Path) -> None:
-    """InvokeModel wraps the events in base64. They are recorded as JSON, so that their text is masked and joined."""
+    """Events that InvokeModel encodes in base64 are recorded as JSON, so that their text is masked and joined."""
     path = tmp_path / "a.json"
     model = "anthropic.claude-sonnet-4-v1:0"
     body = {"anthropic_version": "bedrock-2023-05-31", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
@@ -117,7 +117,7 @@ def test_a_stream_of_invoke_model_is_recorded(tmp_path: Path) -> None:
 def test_bodies_of_other_model_makers_are_read(
     tmp_path: Path, body: Payload, answer: Payload, prompt: str, content: str, tokens: int | None
 ) -> None:
-    """The prompts, completions and counts of other makers are read."""
+    """The prompt, completion and token counts of models of other makers are read."""
     with recorded(tmp_path / "a.json", plain(answer)) as (client, _):
         client.invoke_model(modelId="maker.model-v1:0", body=json.dumps(body))["body"].read()
     call = only_call(tmp_path / "a.json")
@@ -127,7 +127,7 @@ def test_bodies_of_other_model_makers_are_read(
 
 
 def test_a_stream_with_an_exception_is_recorded(tmp_path: Path) -> None:
-    """The received part is recorded with the exception that botocore raises."""
+    """A stream with an exception frame is recorded with its received part and the exception of botocore."""
     failed = frame("throttlingException", {"message": "Too many requests."}, "exception")
     with recorded(tmp_path / "a.json", cut([*CONVERSE[:7], failed], 9)) as (client, _):
         stream = client.converse_stream(modelId=MODEL, messages=ASK)["stream"]
@@ -149,7 +149,7 @@ def test_a_stream_with_an_exception_is_recorded(tmp_path: Path) -> None:
     ids=["exception", "error"],
 )
 def test_a_failing_stream_of_invoke_model_is_recorded(tmp_path: Path, failure: bytes) -> None:
-    """The error is the call's, and the frames can be built again."""
+    """A failed stream of InvokeModel has the error, and its frames can be rebuilt."""
     path = tmp_path / "a.json"
     with recorded(path, cut([*CLAUDE[:4], failure], 9)) as (client, _):
         answer = client.invoke_model_with_response_stream(modelId="anthropic.claude-3", body=b'{"messages":[]}')
@@ -164,7 +164,7 @@ def test_a_failing_stream_of_invoke_model_is_recorded(tmp_path: Path, failure: b
 
 
 def test_a_stream_that_stops_being_frames_is_incomplete(tmp_path: Path) -> None:
-    """The caller gets botocore's own error."""
+    """A stream with bytes that are not a frame is recorded as incomplete, and the caller gets botocore's own error."""
     answer = Answer([CONVERSE[0], b"x" * 40], 200, TYPE)
     with serving(answer) as server, TrajectoryRecorder(tmp_path / "a.json") as recorder:
         client = recorder.wrap(bedrock(server.url))
@@ -188,10 +188,7 @@ def test_no_key_is_in_the_files(tmp_path: Path) -> None:
 
 
 def test_anthropic_s_client_for_bedrock_is_recorded(tmp_path: Path) -> None:
-    """The client uses the same protocol over httpx.
-
-    It is wrapped, recorded, and replayed with frames built from the lines.
-    """
+    """Anthropic's client for Bedrock over httpx can be wrapped, recorded and replayed."""
     anthropic = pytest.importorskip("anthropic")
     path = tmp_path / "a.json"
 
@@ -215,7 +212,7 @@ def test_anthropic_s_client_for_bedrock_is_recorded(tmp_path: Path) -> None:
 
 
 def test_an_instrumented_process_records_boto3(tmp_path: Path) -> None:
-    """A client that is not wrapped is recorded once."""
+    """In an instrumented process, each call of an unwrapped client is recorded once."""
     with serving(cut(CONVERSE, 100)) as server, TrajectoryRecorder(tmp_path / "a.json"):
         instrument()
         try:
@@ -247,7 +244,7 @@ CALLS: dict[str, tuple[Callable[[Payload], Payload], Answer]] = {
 
 @pytest.mark.parametrize("name", CALLS)
 def test_a_replay_answers_boto3(tmp_path: Path, name: str) -> None:
-    """The caller gets the recorded answer without a server. The recorded call is named."""
+    """In a replay, the caller gets the recorded answer without a server, and the call names the recorded call."""
     call, answer = CALLS[name]
     with recorded(tmp_path / "run.json", answer) as (client, _):
         came = call(client)
@@ -261,7 +258,7 @@ def test_a_replay_answers_boto3(tmp_path: Path, name: str) -> None:
 
 
 def test_a_masked_stream_is_replayed_as_frames(tmp_path: Path) -> None:
-    """botocore accepts frames in which a mask replaces a key."""
+    """botocore accepts replayed frames that have a mask in place of a key."""
     key = "sk-ant-api03-" + "Ab3dEf6hIj9k" * 7
     pieces = [*CONVERSE[:5], delta(1, text=f"It is {key}."), *CONVERSE[-2:]]
 
@@ -282,7 +279,7 @@ def test_a_masked_stream_is_replayed_as_frames(tmp_path: Path) -> None:
 
 
 def test_a_fork_refuses_changes_of_signed_requests(tmp_path: Path) -> None:
-    """An unchanged request is sent. A changed request is refused, because its signature would be wrong."""
+    """A fork sends an unchanged signed request, and refuses a changed one, because its signature would be wrong."""
     call, answer = CALLS["converse"]
     with recorded(tmp_path / "run.json", answer) as (client, _):
         call(client)
@@ -300,7 +297,7 @@ def test_a_fork_refuses_changes_of_signed_requests(tmp_path: Path) -> None:
 
 
 def test_rotating_headers_are_not_recorded(tmp_path: Path) -> None:
-    """The date, the signature and the id of an attempt are in no record, so equal calls have equal requests."""
+    """The date, signature and attempt id of a request are not recorded, so that equal calls have equal records."""
     with recorded(tmp_path / "run.json", plain(WHOLE)) as (client, server):
         for _ in range(3):
             client.converse(modelId=MODEL, messages=ASK)

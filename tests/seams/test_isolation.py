@@ -1,4 +1,4 @@
-"""Failures, signals and many agents at once, through every HTTP library other than httpx."""
+"""Failures of recording, signals, and concurrent agents, with every HTTP library other than httpx."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ transports.
 
 
 def caused_by(error: BaseException | None, kind: type[BaseException]) -> bool:
-    """Return whether an exception, or a cause of it, is of a class, because the libraries wrap some exceptions."""
+    """Return whether an exception, or one of its causes, is of a class, because the libraries wrap some exceptions."""
     return kind in [one for one, *_ in in_all(error)]
 
 
@@ -48,7 +48,7 @@ def caused_by(error: BaseException | None, kind: type[BaseException]) -> bool:
     "hook", [pytest.param(hook, id=name) for name, hook in HOOKS.items() if hook.raises and name not in NOT_PASSED]
 )
 def test_a_strict_recorder_raises(tmp_path: Path, kind: type[Library], hook: Hook) -> None:
-    """With `strict=True` every failure of recording is raised. Otherwise the failure is a gap."""
+    """With `strict=True`, every failure of recording is raised; otherwise it is a gap."""
     name = next(
         name for way, name in (("stream", "lines"), ("plain", "whole"), ("cut", "cut off")) if hook.gaps.get(way)
     )
@@ -85,7 +85,9 @@ SEAMS = ("aiohttp_sessions", "urllib3_pools", "method_seams", "method_slots", "/
 @each_library
 @pytest.mark.parametrize("way", ["whole", "lines"])
 def test_no_exception_of_a_handler_is_swallowed(tmp_path: Path, kind: type[Library], way: str) -> None:
-    """An alarm's exception may come anywhere in a seam. It reaches the agent, and the next call is complete."""
+    """An exception that a signal handler raises anywhere in a seam reaches the agent, and the next call is recorded
+    whole.
+    """
     path = tmp_path / "run.json"
     library = kind()
     with serving(ANSWERS[way][0]) as server, TrajectoryRecorder(path) as recorder:
@@ -107,7 +109,7 @@ def test_no_exception_of_a_handler_is_swallowed(tmp_path: Path, kind: type[Libra
                 try:
                     with handling(raise_late), profiled(interrupt):
                         act()
-                except Exception as error:  # noqa: BLE001 - whatever the library makes of it
+                except Exception as error:  # noqa: BLE001 - the library may wrap the exception
                     return not caused_by(error, LateError)
             return not pending and LateError not in dropped
 
@@ -127,7 +129,7 @@ def test_no_exception_of_a_handler_is_swallowed(tmp_path: Path, kind: type[Libra
 
 
 def asked_and_told(path: Path) -> list[Payload]:
-    """Return the recorded questions, each with its answer."""
+    """Return the recorded questions with their answers."""
     calls = load(path).llm_interactions
     return [(call.input_messages[0].content, call.response.content, call.complete) for call in calls]
 
@@ -176,7 +178,7 @@ def by_tasks(url: str, directory: Path) -> None:
 
 @each_library
 def test_many_agents_with_one_client_are_separate(tmp_path: Path, kind: type[Library]) -> None:
-    """Each agent has its own calls in its own file, in order, and no call is lost."""
+    """Each agent has exactly its own calls in its own file, in order."""
     answer = stream(CHAT_STREAM[0], 0.01, *CHAT_STREAM[1:])
     with serving(answer) as server:
         if kind is Aiohttp:
@@ -194,7 +196,7 @@ def test_many_agents_with_one_client_are_separate(tmp_path: Path, kind: type[Lib
 @pytest.mark.skipif("aiohttp" not in LIBRARIES, reason="aiohttp has an environment of its own")
 @pytest.mark.parametrize("moment", ["before the answer", "in the stream"])
 def test_a_cancelled_task_is_recorded(tmp_path: Path, moment: str) -> None:
-    """The cancellation reaches the caller as asyncio's own, and is the error of the call."""
+    """A cancelled task raises asyncio's own exception, and the call has the cancellation as its error."""
     silent = stream(chat_chunk("one"), SILENCE)
     late = UNANSWERED
 

@@ -44,18 +44,18 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # warnings of these packages 
 
 
 def package(name: str) -> Payload:
-    """Return a package, or skip the test."""
+    """Import a package, or skip the test."""
     return pytest.importorskip(name)
 
 
 def mistral() -> Payload:
-    """Return the class of Mistral's clients, which has moved."""
+    """Return the class of Mistral's clients, which is in different modules in different versions."""
     module = package("mistralai")
     return module.Mistral if hasattr(module, "Mistral") else import_module("mistralai.client").Mistral
 
 
 def run(work: Coroutine[Payload, None, Payload]) -> Payload:
-    """Run a coroutine in a new event loop."""
+    """Run a coroutine in an event loop of its own."""
     return asyncio.run(work)
 
 
@@ -74,7 +74,7 @@ def litellm(url: str, model: str = "openai/m", *, by_httpx: bool = False, **more
 
 
 def hugging_face(kind: str, url: str) -> Payload:
-    """Return a client of Hugging Face's."""
+    """Return a client of Hugging Face."""
     return getattr(package("huggingface_hub"), kind)(base_url=f"{url}/v1", **KEY)
 
 
@@ -138,8 +138,9 @@ CASES: dict[str, tuple[Call, Answer]] = {
 
 @pytest.mark.parametrize(("call", "answer"), CASES.values(), ids=CASES)
 def test_a_call_is_recorded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Call, answer: Answer) -> None:
-    """The caller gets the same result as without a recorder. The recorded call has the server's request, and a complete
-    answer.
+    """The caller gets the same result as without recording.
+
+    The call is recorded once, with the server's request and a complete answer.
     """
     monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # otherwise it asks the network for prices
     with serving(answer) as server:

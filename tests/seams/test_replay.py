@@ -1,4 +1,4 @@
-"""Calls through every HTTP library other than httpx are answered from their recording, and forked, without a server."""
+"""Calls by every HTTP library other than httpx are answered from their recording, and forked."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ NAMES = [name for name in ANSWERS if name not in {"closed", "left"}]
 
 
 def recorded(kind: type[Library], path: Path, name: str) -> Outcome:
-    """Record a call, and return the outcome for its caller."""
+    """Record a call, and return the caller's outcome."""
     answer, way = ANSWERS[name]
     with serving(answer) as server, TrajectoryRecorder(path, strict=True) as recorder:
         return kind().outcome(server.url + PATH, way, recorder.wrap)
 
 
 def comparable(outcome: Outcome) -> Payload:
-    """Return the outcome for a caller without the chained exceptions, which name connections."""
+    """Return the outcome without the chained exceptions, which name connections."""
     joined = outcome.joined()
     return joined.got, joined.raised and joined.raised[0]
 
@@ -41,7 +41,9 @@ def comparable(outcome: Outcome) -> Payload:
 @each_library
 @pytest.mark.parametrize("name", NAMES)
 def test_a_caller_gets_the_recorded_answer(tmp_path: Path, kind: type[Library], name: str) -> None:
-    """Status, content type, bytes, types and exceptions are the same, by a wrapped client and by any client."""
+    """A replay gives status, content type, bytes, types and exceptions as recorded, to a wrapped client and to any
+    other.
+    """
     came = recorded(kind, tmp_path / "run.json", name)
 
     with replay(tmp_path / "run.json", strict=False) as run:
@@ -55,7 +57,7 @@ def test_a_caller_gets_the_recorded_answer(tmp_path: Path, kind: type[Library], 
 
 @each_library
 def test_chunks_are_given_one_by_one(tmp_path: Path, kind: type[Library]) -> None:
-    """A reader by lines gets the recorded lines, and with `speed` at their recorded times."""
+    """In a replay, a reader by lines gets the recorded lines one by one, and with `speed` at their times."""
     pieces = [chat_chunk("one"), 0.2, chat_chunk("two"), b"data: [DONE]\n\n"]
     with serving(stream(*pieces)) as server, TrajectoryRecorder(tmp_path / "run.json") as recorder:
         came = kind().outcome(server.url + PATH, "lines", recorder.wrap)
@@ -71,7 +73,9 @@ def test_chunks_are_given_one_by_one(tmp_path: Path, kind: type[Library]) -> Non
 @each_library
 @pytest.mark.parametrize("recorder_first", [True, False])
 def test_a_replay_is_recorded_with_its_sources(tmp_path: Path, kind: type[Library], recorder_first: bool) -> None:
-    """Each call names the recorded call that gave its answer, whichever of recorder and replay wrapped first."""
+    """If a replay is recorded, each call names the recorded call that answered it, whether the recorder or the replay
+    was bound first.
+    """
     for name in ("whole", "lines", "refused", "cut off"):
         recorded(kind, tmp_path / f"{name}.json", name)
 
@@ -92,7 +96,7 @@ def test_a_replay_is_recorded_with_its_sources(tmp_path: Path, kind: type[Librar
 @each_library
 @pytest.mark.parametrize("is_recorded", [True, False])
 def test_a_client_is_unchanged_afterwards(tmp_path: Path, kind: type[Library], is_recorded: bool) -> None:
-    """The client sends its calls again, and they are recorded if it is still wrapped."""
+    """After a replay, the client sends its calls again, and they are recorded if it is still wrapped."""
     recorded(kind, tmp_path / "run.json", "whole")
     library = kind()
     client = library.client()
@@ -121,7 +125,7 @@ FRAMES = {
 @pytest.mark.parametrize("name", FRAMES)
 @pytest.mark.parametrize("size", [1, 100_000])
 def test_frames_are_built_again(tmp_path: Path, kind: type[Library], name: str, size: int) -> None:
-    """The bytes of an event stream equal the original, from any chunks."""
+    """The bytes of a replayed event stream equal those that were recorded, from chunks of any size."""
     path = f"/model/anthropic.claude-3/{name.partition(',')[0]}"
 
     def post(url: str, bind: Callable[[Payload], object]) -> bytes:
@@ -142,7 +146,9 @@ def test_frames_are_built_again(tmp_path: Path, kind: type[Library], name: str, 
 
 @each_library
 def test_a_different_request_is_a_failed_connection(tmp_path: Path, kind: type[Library]) -> None:
-    """The library raises its own connection error, and the end of the block raises the difference."""
+    """A request that differs from the recording raises the library's own connection error, and the end of the block
+    raises the difference.
+    """
     recorded(kind, tmp_path / "run.json", "whole")
     with pytest.raises(Exception, match=r"messages\[0\].content: \{\+hello\+\}|content|stream"):
         with replay(tmp_path / "run.json") as run:
@@ -153,7 +159,7 @@ def test_a_different_request_is_a_failed_connection(tmp_path: Path, kind: type[L
 
 @each_library
 def test_other_requests_are_sent_to_their_server(tmp_path: Path, kind: type[Library]) -> None:
-    """A request that is not an LLM call is sent."""
+    """A replay sends a request that is not an LLM call to its server."""
     recorded(kind, tmp_path / "run.json", "whole")
     with serving(plain({"data": []})) as server, replay(tmp_path / "run.json", strict=False, instrument=True):
         outcome = kind().outcome(f"{server.url}/v1/models", "whole")
@@ -163,9 +169,7 @@ def test_other_requests_are_sent_to_their_server(tmp_path: Path, kind: type[Libr
 
 @each_library
 def test_a_fork_sends_later_calls(tmp_path: Path, kind: type[Library]) -> None:
-    """Earlier calls are answered from the run. The forked call is sent to a different model, and all calls are
-    recorded.
-    """
+    """A fork answers earlier calls from the run, sends the chosen call with another model, and records all calls."""
     with serving(plain(CHAT), stream(*CHAT_STREAM)) as server, TrajectoryRecorder(tmp_path / "run.json") as recorder:
         first = kind().outcome(server.url + PATH, "whole", recorder.wrap)
         kind().outcome(server.url + PATH, "lines", recorder.wrap)
@@ -186,7 +190,7 @@ def test_a_fork_sends_later_calls(tmp_path: Path, kind: type[Library]) -> None:
 
 @each_library
 def test_a_block_is_recorded_and_then_replayed(tmp_path: Path, kind: type[Library]) -> None:
-    """The first time the calls are recorded. The second time they are answered, as by the pytest plugin."""
+    """The calls of a block are recorded the first time and answered from the recording the second time."""
     journal = tmp_path / "journal.jsonl"
     with serving(plain(CHAT)) as server:
         with RecordOrReplay(journal, tmp_path / "1"):

@@ -1,6 +1,4 @@
-"""Calls through every HTTP library other than httpx: the caller notices nothing, and each call is recorded
-completely.
-"""
+"""Calls by every HTTP library other than httpx: the caller notices nothing, and each call is recorded completely."""
 
 from __future__ import annotations
 
@@ -46,7 +44,7 @@ each_library = pytest.mark.parametrize("kind", LIBRARIES.values(), ids=LIBRARIES
 
 
 def gzipped(answer: Answer) -> Answer:
-    """Return an answer that is compressed as a whole, and sent in two pieces."""
+    """Return an answer that is compressed as a whole and sent in two pieces."""
     data = gzip.compress(b"".join(answer.chunks))  # type: ignore[arg-type]
     return Answer([data[:20], data[20:]], answer.status, {**answer.headers, "content-encoding": "gzip"})
 
@@ -64,7 +62,7 @@ ANSWERS = {
 
 
 def recorded(kind: type[Library], path: Path, answer: Answer, way: str) -> tuple[Payload, Payload, Any]:
-    """Return the outcomes for a caller without and with recording, and the recorded interaction."""
+    """Return the caller's outcome without and with recording, and the recorded interaction."""
     with serving(answer) as server:
         alone = kind().outcome(server.url + PATH, way)
     with serving(answer) as server, TrajectoryRecorder(path, strict=True) as recorder:
@@ -76,7 +74,7 @@ def recorded(kind: type[Library], path: Path, answer: Answer, way: str) -> tuple
 @each_library
 @pytest.mark.parametrize("name", ANSWERS)
 def test_a_caller_gets_the_same(tmp_path: Path, kind: type[Library], name: str) -> None:
-    """Status, headers, pieces, types and exceptions equal those of an unrecorded call."""
+    """A recorded call gives its caller the same status, headers, pieces, types and exceptions as an unrecorded one."""
     alone, outcome, _ = recorded(kind, tmp_path / "a.json", *ANSWERS[name])
 
     assert outcome.joined() == alone.joined()
@@ -100,7 +98,7 @@ EXPECTED = {
 @each_library
 @pytest.mark.parametrize("name", EXPECTED)
 def test_the_answer_is_recorded(tmp_path: Path, kind: type[Library], name: str) -> None:
-    """The recorded call has the content, whether it is complete, and the error that the caller got."""
+    """The record of a call has the answer's content, whether it is complete, and the caller's error."""
     _, outcome, call = recorded(kind, tmp_path / "a.json", *ANSWERS[name])
 
     assert (call.response.content, call.complete) == EXPECTED[name]
@@ -112,8 +110,9 @@ def test_the_answer_is_recorded(tmp_path: Path, kind: type[Library], name: str) 
 @each_library
 @pytest.mark.parametrize("way", ["closed", "left"])
 def test_a_stream_that_is_not_read_to_its_end_is_incomplete(tmp_path: Path, kind: type[Library], way: str) -> None:
-    """The received part is recorded, and who ended the stream. The generators of requests and urllib3 close their
-    source.
+    """A stream that is not read to its end is recorded with the received part and the reason.
+
+    The generators of requests and urllib3 close their source.
     """
     answer = stream(chat_chunk("one"), 0.05, *[chat_chunk("more")] * 2000)
     _, _, call = recorded(kind, tmp_path / "a.json", answer, way)
@@ -126,9 +125,7 @@ def test_a_stream_that_is_not_read_to_its_end_is_incomplete(tmp_path: Path, kind
 @pytest.mark.parametrize("hook", HOOKS.values(), ids=HOOKS)
 @pytest.mark.parametrize("name", ["whole", "lines", "cut off"])
 def test_no_failure_of_recording_reaches_the_caller(tmp_path: Path, kind: type[Library], hook: Hook, name: str) -> None:
-    """Recording fails at each of its places in turn, and the outcome for the caller is the same as without a
-    recorder.
-    """
+    """While any place of recording fails, the outcome for the caller is the same as unrecorded."""
     answer, way = ANSWERS[name]
     with serving(answer) as server:
         alone = kind().outcome(server.url + PATH, way)
@@ -142,7 +139,7 @@ def test_no_failure_of_recording_reaches_the_caller(tmp_path: Path, kind: type[L
 
 
 class Patient:
-    """The chunks of a server that sends the next chunk when the caller has the last."""
+    """The chunks of a server that sends a chunk only when the caller has the one before."""
 
     def __init__(self) -> None:
         self.heard = threading.Semaphore(0)
@@ -157,7 +154,7 @@ class Patient:
 
 @each_library
 def test_a_chunk_is_passed_on_when_it_arrives(tmp_path: Path, kind: type[Library]) -> None:
-    """The server sends no further chunk before the caller has the last."""
+    """The caller has each chunk before the server sends the next."""
     chunks = Patient()
     library = kind()
     with serving(stream(chunks)) as server, TrajectoryRecorder(tmp_path / "a.json") as recorder:
@@ -172,7 +169,7 @@ def test_a_chunk_is_passed_on_when_it_arrives(tmp_path: Path, kind: type[Library
 
 @each_library
 def test_an_answer_is_recorded_before_its_end_reaches_the_caller(tmp_path: Path, kind: type[Library]) -> None:
-    """If the process is killed when the last read returns, nothing is lost."""
+    """When the caller's last read returns, the answer is on file, so that a kill loses nothing."""
     path = tmp_path / "a.json"
     with serving(plain(CHAT)) as server, TrajectoryRecorder(path) as recorder:
         seen: list[Payload] = []
@@ -195,7 +192,9 @@ def test_an_answer_is_recorded_before_its_end_reaches_the_caller(tmp_path: Path,
 def test_a_process_that_ends_in_a_stream_has_the_received_part(
     tmp_path: Path, kind: type[Library], number: signal.Signals
 ) -> None:
-    """Ctrl-C reaches the caller, and is the error of its call. A kill leaves no reason."""
+    """A process that is ended in a stream leaves the received part on file; Ctrl-C is the call's error, and a kill
+    leaves none.
+    """
     code = """
     import os, sys, time
     from pathlib import Path
@@ -228,7 +227,10 @@ def test_a_process_that_ends_in_a_stream_has_the_received_part(
 
 @each_library
 def test_the_recorded_request_is_the_server_s(tmp_path: Path, kind: type[Library]) -> None:
-    """The body is equal. The URL has no key, and no header outside of the allow-list is recorded."""
+    """The recorded body is the one that the server got.
+
+    The recorded address has no key, and only allowed headers are recorded.
+    """
     path = tmp_path / "a.json"
     with serving(plain(CHAT)) as server, TrajectoryRecorder(path) as recorder:
         kind().outcome(f"{server.url}{PATH}?api-version=1&key=SECRETKEY123", "whole", recorder.wrap)
@@ -243,7 +245,7 @@ def test_the_recorded_request_is_the_server_s(tmp_path: Path, kind: type[Library
 
 @each_library
 def test_an_instrumented_process_records_any_client(tmp_path: Path, kind: type[Library]) -> None:
-    """Clients of any age are recorded once, and the library is unchanged afterwards."""
+    """`instrument()` records wrapped and unwrapped clients once, and `uninstrument()` ends it."""
     with serving(plain(CHAT)) as server, TrajectoryRecorder(tmp_path / "a.json") as recorder:
         instrument()
         try:
@@ -258,7 +260,7 @@ def test_an_instrumented_process_records_any_client(tmp_path: Path, kind: type[L
 
 @each_library
 def test_an_unknown_url_is_a_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Library]) -> None:
-    """A request to a model's host that no reader knows is recorded once as a gap, which has only the host."""
+    """A request to a model's host at an unknown address is one gap, which names only the host."""
     with serving(plain(CHAT)) as server, TrajectoryRecorder(tmp_path / "a.json", strict=True) as recorder:
         url = server.url.replace("127.0.0.1", "localhost")
         monkeypatch.setenv("OPENAI_BASE_URL", f"{url}/v1")
@@ -276,7 +278,7 @@ def test_an_unknown_url_is_a_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.skipif("urllib3" not in LIBRARIES, reason="aiohttp has an environment of its own")
 @pytest.mark.parametrize("by_requests", [True, False], ids=["requests", "urllib3"])
 def test_retries_of_urllib3_are_one_call(tmp_path: Path, *, by_requests: bool) -> None:
-    """Each attempt is recorded with its status, whichever code makes urllib3 retry."""
+    """Requests that urllib3 retries are attempts of one call, each with its status, whoever configured the retries."""
     urllib3, requests = import_module("urllib3"), import_module("requests")
     retries = urllib3.Retry(2, status_forcelist=[503], allowed_methods=None, backoff_factor=0)
     busy = plain({"error": {"message": "busy"}}, 503)
@@ -296,7 +298,7 @@ def test_retries_of_urllib3_are_one_call(tmp_path: Path, *, by_requests: bool) -
 
 @pytest.mark.skipif("urllib3" not in LIBRARIES, reason="aiohttp has an environment of its own")
 def test_urllib3_before_version_2_is_not_recorded(tmp_path: Path) -> None:
-    """`wrap` refuses it. An instrumented process does not change it, and records no call of it."""
+    """`wrap` refuses a client of urllib3 before version 2, and `instrument()` leaves it unrecorded."""
     code = """
     import sys
     import urllib3
@@ -340,7 +342,7 @@ def test_a_library_that_is_imported_later_is_recorded(tmp_path: Path, kind: type
 
 
 def call_openai(url: str) -> None:
-    """Call by openai's client, whose httpx sends by aiohttp."""
+    """Call a model with openai's client, whose httpx sends by aiohttp."""
 
     async def work() -> None:
         openai = pytest.importorskip("openai")
@@ -352,7 +354,7 @@ def call_openai(url: str) -> None:
 
 
 def call_google(url: str) -> None:
-    """Call by google-genai's async client, which sends by aiohttp."""
+    """Call a model with google-genai's async client, which sends by aiohttp."""
 
     async def work() -> None:
         genai = pytest.importorskip("google.genai")
@@ -366,7 +368,7 @@ def call_google(url: str) -> None:
 @pytest.mark.skipif("aiohttp" not in LIBRARIES, reason="aiohttp has an environment of its own")
 @pytest.mark.parametrize(("call", "answer"), [(call_openai, plain(CHAT)), (call_google, plain(GENERATED))])
 def test_stacked_libraries_record_a_call_once(tmp_path: Path, call: Callable[[str], None], answer: Answer) -> None:
-    """If one library sends by a second one, the outermost seam that knows the call records it."""
+    """If one HTTP library sends by another, the outer one that recognises the call records it."""
     with serving(answer) as server, TrajectoryRecorder(tmp_path / "a.json"):
         instrument()
         try:

@@ -1,8 +1,6 @@
-"""Real exchanges through each HTTP library: the caller gets the server's bytes, and the recorded call equals that of
-httpx.
-
-The corpus is not part of the project: where it is absent these tests are skipped. In a search, and in `nox -s seams`,
-each exchange goes through each library. Otherwise a sample does.
+"""Real exchanges through each HTTP library: the caller gets the server's bytes, and the records equal those made with
+httpx. The corpus is not part of the project: where it is absent, these tests are skipped. A search, and `nox -s seams`,
+sends each exchange through each library; otherwise the tests use a sample.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ PIECE_BYTES = 97
 
 
 class HttpxClient(Library):
-    """A client of httpx, with which the other clients are compared."""
+    """A client of httpx, with whose records those of the other clients are compared."""
 
     def client(self) -> Payload:
         return import_module("httpx").Client()
@@ -41,7 +39,7 @@ class HttpxClient(Library):
 
 
 def address(url: str, exchange: Exchange) -> str:
-    """Return the URL of an exchange."""
+    """Return the address of an exchange."""
     return url + exchange.path + (f"?{exchange.query}" if exchange.query else "")
 
 
@@ -55,13 +53,13 @@ def answer(exchange: Exchange) -> Answer:
 
 @contextmanager
 def answered(exchanges: Sequence[Exchange]) -> Iterator[str]:
-    """Run a server that gives the answers in their order."""
+    """Start a server that gives the answers in their order."""
     with serving(*map(answer, exchanges)) as server:
         yield server.url
 
 
 def recorded(library: Library, path: Path, exchanges: Sequence[Exchange]) -> tuple[list[bytes], list[LLMInteraction]]:
-    """Return the outcomes of these exchanges, and the recorded calls."""
+    """Return the callers' outcomes of these exchanges, and the recorded calls."""
     with answered(exchanges) as url, TrajectoryRecorder(path, strict=True) as recorder:
         client = recorder.wrap(library.client())
         requests = [(address(url, exchange), json.dumps(exchange.request).encode()) for exchange in exchanges]
@@ -82,7 +80,7 @@ def on_file(call: LLMInteraction) -> Payload:
 @pytest.mark.skipif(not EXCHANGES, reason=f"no wire corpus in {DIRECTORY} (set TRACE_RECORDER_WIRE)")
 @pytest.mark.parametrize("kind", LIBRARIES.values(), ids=LIBRARIES)
 def test_real_exchanges_are_recorded_as_with_httpx(tmp_path: Path, kind: type[Library]) -> None:
-    """Requests, answers and streams reach the caller unchanged, and each recorded call equals httpx's."""
+    """For real requests, answers and streams, the caller's bytes and the recorded calls are the same as with httpx."""
     expected, by_httpx = recorded(HttpxClient(), tmp_path / "httpx.json", EXCHANGES)
     got, calls = recorded(kind(), tmp_path / "other.json", EXCHANGES)
 

@@ -1,4 +1,4 @@
-"""Clients of every HTTP library other than httpx, while they are wrapped, and afterwards."""
+"""Clients of every HTTP library other than httpx, while they are wrapped and afterwards."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = [
 
 @each_library
 def test_a_wrapped_client_keeps_its_type_and_its_methods(tmp_path: Path, kind: type[Library]) -> None:
-    """`wrap` returns the same object. Its type, and the names and signatures of its methods, are unchanged."""
+    """`wrap` returns the same object, with the same type and the same names and signatures of methods."""
     library = kind()
     client = library.client()
     before = (type(client), methods_of(client))
@@ -45,7 +45,7 @@ def methods_of(client: Payload) -> dict[str, tuple[str, str, bool]]:
 
 @each_library
 def test_the_user_s_own_method_is_called_and_restored(tmp_path: Path, kind: type[Library]) -> None:
-    """A method that a program assigned to a client is still called, wrapped or not."""
+    """A method that a program assigned to a client is called while the client is wrapped, and restored by `unwrap`."""
     called: list[str] = []
 
     def bind(client: Payload) -> None:

@@ -1,4 +1,4 @@
-"""Reads the data of the self-contained page, as docs/viewer-interface.md describes them."""
+"""Reads the data of a self-contained page, in the form that docs/viewer-interface.md describes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trace_recorder.values.messages import Payload
 
 
 def unpacked(sections: dict[str, str]) -> dict[str, Payload]:
-    """Return the sections as JSON values, with the texts inserted."""
+    """Return the sections as JSON values, with each reference to a text replaced by the text."""
     values = {name: json.loads(zlib.decompress(base64.b64decode(text))) for name, text in sections.items()}
     texts = values.pop("texts")
     return {name: _with_texts(value, texts) for name, value in values.items()}

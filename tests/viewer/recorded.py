@@ -1,4 +1,4 @@
-"""Runs for the tests of the viewer: a growing conversation with tools, recorded from HTTP."""
+"""Records runs for the tests of the viewer: growing conversations with tools."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ TASK: Payload = {"role": "user", "content": "fix the failing test"}
 
 
 def used(number: int) -> Payload:
-    """Return the message in which the model asks for a tool for the nth time."""
+    """Return the message in which the model calls a tool for the n-th time."""
     function = {"name": "bash", "arguments": f'{{"command": "run {number}"}}'}
     made = {"id": f"call_{number}", "type": "function", "function": function}
     return {"role": "assistant", "content": f"try {number}", "tool_calls": [made]}
 
 
 def gave(number: int, content: Payload = None) -> Payload:
-    """Return the message with the result of that tool."""
+    """Return the message with the result of the n-th tool call."""
     return {"role": "tool", "tool_call_id": f"call_{number}", "content": content or f"output {number}"}
 
 
 def answer(number: int) -> Answer:
-    """Return the HTTP answer with that message."""
+    """Return the provider's response whose message is the given one."""
     calls = [(f"call_{number}", "bash", f'{{"command": "run {number}"}}')]
     return said(f"try {number}", identity=f"chat-{number}", calls=calls)
 
@@ -43,7 +43,7 @@ def record(path: Path, prompts: Iterable[list[Payload]], *, ends: bool = True, *
 
 
 def growing(turns: int) -> list[list[Payload]]:
-    """Return the prompts of a conversation in which all messages are kept."""
+    """Return the prompts of a conversation in which no message is removed or changed."""
     prompts: list[list[Payload]] = [[SYSTEM, TASK]]
     for number in range(1, turns):
         prompts.append([*prompts[-1], used(number), gave(number)])

@@ -1,4 +1,4 @@
-"""A real server of the viewer in a thread, and a client with its token."""
+"""Runs the viewer's real server in a thread, and yields a client that sends the server's token."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ TOKEN = "the-token-of-the-tests"
 
 
 class _Server(uvicorn.Server):
-    """A server that ends as soon as it is asked to. uvicorn's own checks only ten times a second."""
+    """A server that stops as soon as it is told to; uvicorn's own server checks only ten times a second."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.ended = threading.Event()
 
     async def main_loop(self) -> None:
-        """Wait for the end of the server."""
+        """Wait until the server is told to stop."""
         await self.on_tick(0)
         await asyncio.to_thread(self.ended.wait)
 

@@ -1,4 +1,4 @@
-"""Journals that were cut off or damaged: the viewer has answers for a loaded run, with the same prompts as `load`."""
+"""Truncated and damaged journals: the viewer can answer all requests about them, and shows the prompts of `load`."""
 
 from __future__ import annotations
 
@@ -26,16 +26,14 @@ from trace_recorder.viewer.one_file import json_text, run_data
 
 @cache
 def journals() -> tuple[bytes, ...]:
-    """Write a run with records of every kind, and a conversation. Return their journals."""
+    """The journals of two runs: one has records of every kind, the other a conversation."""
     with TemporaryDirectory() as place:
         paths = [rich_run(Path(place, "rich.json")), record(Path(place, "long.json"), growing(4))]
         return tuple(path.with_suffix(".jsonl").read_bytes() for path in paths)
 
 
 def assert_answers(run: Trajectory) -> None:
-    """Check that all answers are JSON, and that the numbers of each prompt lead to as many messages, of the
-    same roles.
-    """
+    """Assert that all answers are JSON, and that the message numbers of each prompt lead to its messages."""
     data = json.loads(json_text(run_data(run, "run.json")))
     answers = RunAnswers(run)
     for number, one in enumerate(run.llm_interactions, start=1):
@@ -46,7 +44,7 @@ def assert_answers(run: Trajectory) -> None:
 
 @given(st.integers(0, 1), st.floats(0, 1))
 def test_every_beginning_of_a_journal_has_answers(which: int, share: float) -> None:
-    """The journal is cut off at any byte."""
+    """The viewer answers for a journal that was cut off at any byte."""
     data = journals()[which]
 
     assert_answers(folded(data[: int(share * len(data))]))
@@ -54,7 +52,7 @@ def test_every_beginning_of_a_journal_has_answers(which: int, share: float) -> N
 
 @given(st.integers(0, 1), st.lists(st.floats(0, 1), min_size=1, max_size=5))
 def test_a_journal_with_damaged_lines_has_answers(which: int, places: list[float]) -> None:
-    """Whichever lines are damaged, the rest of the run is shown."""
+    """The viewer shows all undamaged lines of a journal, whichever other lines are damaged."""
     lines = journals()[which].split(b"\n")
     for place in places:
         lines[int(place * (len(lines) - 1))] = b"{damaged}"
@@ -68,7 +66,7 @@ ODD = (None, [], {}, {"a": 1}, ["x"], "text", -1, math.inf, True, {"a": [{}]}, "
 
 @cache
 def records() -> list[list[dict[str, Payload]]]:
-    """Return the records of the runs as JSON."""
+    """The records of the runs, as JSON values."""
     return [[json.loads(line) for line in data.splitlines()] for data in journals()]
 
 
@@ -82,7 +80,7 @@ def _places(value: Payload, path: tuple[str | int, ...] = ()) -> Iterator[tuple[
 @settings(max_examples=300)
 @given(st.integers(0, 1), st.floats(0, 1, exclude_max=True), st.sampled_from(ODD))
 def test_a_journal_with_any_json_anywhere_has_answers(which: int, place: float, odd: Payload) -> None:
-    """A different program may have written the journal. An odd value hides no other value."""
+    """A member of a record with a value of an unexpected type hides no other member."""
     found = [path for path in _places(records()[which]) if len(path) > 2 and path[1] == "data"]
     *within, name = found[int(place * len(found))]
     changed = copy.deepcopy(records()[which])
@@ -97,7 +95,7 @@ def test_a_journal_with_any_json_anywhere_has_answers(which: int, place: float, 
 
 
 def test_an_agent_whose_name_is_not_text_has_answers() -> None:
-    """In a journal of a different program, an agent's name may be any JSON."""
+    """The viewer shows an agent whose name and id in the journal are not strings."""
     request = {"interaction_id": "a", "agent": ["x"], "agent_id": {"y": 1}, "parent_execution_id": [2], "body": {}}
     run = folded(journal_of(("start", {}), ("llm_request", request)))
 

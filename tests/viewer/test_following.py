@@ -1,4 +1,4 @@
-"""Journals that grow, and directories that change: which bytes are read again."""
+"""Journals that grow, and directories that change: the viewer reads only the new parts again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from trace_recorder.viewer.runs import RunList
 
 
 def test_a_journal_read_in_pieces_gives_the_same_run(tmp_path: Path) -> None:
-    """The run equals the run of `load`, and each byte is read once, however the journal grew."""
+    """A run read while its journal grows equals the run that `load` reads, and each byte is read once."""
     data = record(tmp_path / "whole.json", growing(3)).with_suffix(".jsonl").read_bytes()
     path = tmp_path / "grown.jsonl"
     path.touch()
@@ -40,7 +40,7 @@ def test_a_journal_read_in_pieces_gives_the_same_run(tmp_path: Path) -> None:
 
 
 def test_tools_before_the_first_step_are_shown_as_in_the_whole_run(tmp_path: Path) -> None:
-    """Derived steps with the earlier tools may have been shown before the agent marks its first step."""
+    """Tools before the agent's first step have the same place whether the run was read at once or while it grew."""
     with TrajectoryRecorder(tmp_path / "run.json") as recorder:
         journal = GrowingJournal(tmp_path / "run.jsonl")
         for name in ("search", "read"):
@@ -60,14 +60,14 @@ def test_tools_before_the_first_step_are_shown_as_in_the_whole_run(tmp_path: Pat
 
 
 def os_lock(fd: int) -> None:
-    """Hold a writer's lock, so that an incomplete line is not taken for the end."""
+    """Lock the file as a writer does, so that the reader waits for the rest of a half-written line."""
     from trace_recorder.storage.file_system import lock
 
     assert lock(fd) is not False
 
 
 def test_an_incomplete_line_waits_while_there_is_a_writer(tmp_path: Path) -> None:
-    """A record counts when its line is complete. Without a writer the line is torn, as for `load`."""
+    """While a writer has the file, half a line is ignored until it is complete. Without a writer, the line is torn."""
     data = record(tmp_path / "whole.json", growing(1)).with_suffix(".jsonl").read_bytes()
     path = tmp_path / "run.jsonl"
     path.write_bytes(data[:-20])
@@ -89,7 +89,7 @@ def test_an_incomplete_line_waits_while_there_is_a_writer(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("reads", [1, 2])
 def test_a_line_after_a_torn_line_causes_a_new_reading(reads: int, tmp_path: Path) -> None:
-    """A torn line to which bytes were appended is a damaged line, so the run is read again, as `load` reads it."""
+    """If a record is appended after a torn line, the whole run is read again, and has the same gaps as in `load`."""
     data = record(tmp_path / "whole.json", growing(1)).with_suffix(".jsonl").read_bytes()
     path = tmp_path / "run.jsonl"
     path.write_bytes(data[:-20])
@@ -107,7 +107,7 @@ def test_a_line_after_a_torn_line_causes_a_new_reading(reads: int, tmp_path: Pat
 
 @pytest.mark.parametrize("how", ["shorter", "another"])
 def test_a_replaced_journal_is_noticed(tmp_path: Path, how: str) -> None:
-    """A file that became shorter, or that was replaced, is read from its beginning."""
+    """A journal that became shorter, or that was replaced by another file, is read from its beginning."""
     path = record(tmp_path / "run.json", growing(2)).with_suffix(".jsonl")
     journal = GrowingJournal(path)
     journal.read_more()
@@ -123,7 +123,7 @@ def test_a_replaced_journal_is_noticed(tmp_path: Path, how: str) -> None:
 
 
 def test_a_file_that_is_not_a_journal_is_refused(tmp_path: Path) -> None:
-    """The error is the same as that of `load`."""
+    """Opening a file that is not a journal raises the same error as `load`."""
     path = tmp_path / "run.jsonl"
     path.write_text('{"hello": 1}\n')
 
@@ -132,7 +132,7 @@ def test_a_file_that_is_not_a_journal_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_document_without_a_journal_is_read_again_if_it_changed(tmp_path: Path) -> None:
-    """The document is loaded again only if it has changed."""
+    """A document without a journal is loaded again if the document has changed."""
     path = record(tmp_path / "run.json", growing(1))
     path.with_suffix(".jsonl").unlink()
     run = OpenRun(path, "run.json")
@@ -148,7 +148,7 @@ def test_a_document_without_a_journal_is_read_again_if_it_changed(tmp_path: Path
 
 
 def test_only_the_newest_runs_stay_open(tmp_path: Path) -> None:
-    """A run that was closed because of newer runs is read again, with a new version."""
+    """A run that was closed to make room for other runs is read again when it is opened."""
     names = [f"run{number}.json" for number in range(3)]
     for name in names:
         record(tmp_path / name, growing(1))
@@ -162,7 +162,10 @@ def test_only_the_newest_runs_stay_open(tmp_path: Path) -> None:
 
 
 def test_an_incomplete_call_states_its_reason(tmp_path: Path) -> None:
-    """When the writer is gone, the entries of its unfinished calls change, and no others."""
+    """An unanswered call is in flight while the writer runs.
+
+    When the writer is gone, only the entry of this call changes.
+    """
     lines = record(tmp_path / "whole.json", growing(2)).with_suffix(".jsonl").read_bytes().splitlines(keepends=True)
     last = max(at for at, one in enumerate(lines) if b'"kind":"llm_request"' in one)
     path = tmp_path / "run.jsonl"
@@ -178,7 +181,7 @@ def test_an_incomplete_call_states_its_reason(tmp_path: Path) -> None:
 
 
 def test_a_run_opens_while_a_second_run_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reading a run delays no other run. A second request for the same run waits."""
+    """A run can be opened while another run is read; a second request for a run that is being read waits."""
     slow, other = record(tmp_path / "slow.json", growing(1)), record(tmp_path / "other.json", growing(1))
     is_reading, may_read = threading.Event(), threading.Event()
     open_path = Path.open
@@ -206,7 +209,7 @@ def test_a_run_opens_while_a_second_run_is_read(tmp_path: Path, monkeypatch: pyt
 
 
 def test_an_unreadable_run_is_read_when_it_can_be(tmp_path: Path) -> None:
-    """A damaged file is refused each time it is opened, and read from its beginning when it is repaired."""
+    """A damaged file is refused each time it is opened. After it is repaired, it is read from its beginning."""
     path = record(tmp_path / "run.json", growing(1))
     journal = path.with_suffix(".jsonl")
     whole = journal.read_bytes()
@@ -224,7 +227,7 @@ def test_an_unreadable_run_is_read_when_it_can_be(tmp_path: Path) -> None:
 
 
 def test_the_list_equals_that_of_the_command(tmp_path: Path) -> None:
-    """The figures come from the ends of the files, and equal those that `list` reads from the whole files."""
+    """The viewer reads the figures of a list from the ends of the files; they equal those of the `list` command."""
     record(tmp_path / "done.json", growing(3), provider="openai")
     record(tmp_path / "alone.json", growing(2)).with_suffix(".jsonl").unlink()
     (tmp_path / "other.json").write_text("[]")
@@ -244,7 +247,7 @@ def test_the_list_equals_that_of_the_command(tmp_path: Path) -> None:
 
 
 def test_an_unfinished_run_is_running_and_then_interrupted(tmp_path: Path) -> None:
-    """Whether an unfinished run goes on is decided by its lock, each time."""
+    """A run without an end record is listed as running while its file is locked, and as interrupted afterwards."""
     path = record(tmp_path / "run.json", growing(1), ends=False)
     runs = RunList(tmp_path)
     with path.with_suffix(".jsonl").open("rb") as file:
@@ -260,7 +263,7 @@ def test_an_unfinished_run_is_running_and_then_interrupted(tmp_path: Path) -> No
 
 
 def test_a_journal_without_a_document_is_listed_by_its_ends(tmp_path: Path) -> None:
-    """The figures are null. Task and status are known."""
+    """A journal without a document is listed with task and status, and its figures are null."""
     record(tmp_path / "run.json", growing(1)).unlink()
     [row] = RunList(tmp_path).page(ListRequest())["runs"]
 
@@ -269,7 +272,7 @@ def test_a_journal_without_a_document_is_listed_by_its_ends(tmp_path: Path) -> N
 
 
 def test_a_long_result_and_hostile_annotations_do_not_hide_the_figures(tmp_path: Path) -> None:
-    """The end of a document is found, however long it is and whatever its texts are."""
+    """The list finds the figures at the end of a document, however long its result is and whatever texts it has."""
     path = record(tmp_path / "run.json", growing(1))
     document = json.loads(path.read_text())
     head, _, _ = path.read_text().partition('"success": ')
@@ -284,7 +287,7 @@ def test_a_long_result_and_hostile_annotations_do_not_hide_the_figures(tmp_path:
 
 
 def test_an_unchanged_list_has_the_same_version(tmp_path: Path) -> None:
-    """A list without changes has the same version."""
+    """The list keeps its version if no file has changed."""
     record(tmp_path / "run.json", growing(1))
     runs = RunList(tmp_path)
     first = runs.page(ListRequest(since=""))
@@ -297,7 +300,10 @@ def test_an_unchanged_list_has_the_same_version(tmp_path: Path) -> None:
 
 
 def test_some_files_of_a_directory_may_be_listed(tmp_path: Path) -> None:
-    """Other files of the directory cannot be reached. Files of several directories are refused."""
+    """A list made of some files of a directory gives no access to its other files.
+
+    Files of several directories are refused.
+    """
     for name in ("a", "b", "c"):
         record(tmp_path / f"{name}.json", growing(1))
     runs = RunList(tmp_path / "a.json", tmp_path / "c.jsonl")

@@ -25,13 +25,13 @@ def prompts_of(answers: RunAnswers) -> list[dict[str, Payload]]:
 
 
 def texts_of(answers: RunAnswers, number: int) -> list[str]:
-    """Return the texts of a prompt, through the ranges in the answer for an interaction."""
+    """Return the texts of a prompt, by the message numbers in the answer for one interaction."""
     numbers = [at for first, last in answers.interaction(number)["prompt"] for at in range(first, last + 1)]
     return [message["parts"][0]["text"] for message in answers.messages(numbers)]
 
 
 def test_each_message_is_sent_once(tmp_path: Path) -> None:
-    """In a growing conversation each call adds its new messages to the prompt of the call before."""
+    """In a growing conversation, the entry of each call has only the messages that the call before did not have."""
     answers = answers_of(tmp_path, growing(3))
 
     assert [(one["base"], one["relation"], one["changes"], one["answers"]) for one in prompts_of(answers)] == [
@@ -43,7 +43,7 @@ def test_each_message_is_sent_once(tmp_path: Path) -> None:
 
 
 def test_a_prompt_is_what_the_model_saw(tmp_path: Path) -> None:
-    """The ranges of each prompt lead to its messages, in order, however a history is edited."""
+    """The message numbers of each prompt lead to its messages, in order, however the history was edited."""
     clock = [
         [{"role": "system", "content": f"It is {at} o'clock."}, *prompt[1:]] for at, prompt in enumerate(growing(9))
     ]
@@ -55,8 +55,8 @@ def test_a_prompt_is_what_the_model_saw(tmp_path: Path) -> None:
 
 
 def test_the_kind_of_change_of_a_history_is_stated(tmp_path: Path) -> None:
-    """A shortened result is an edit, missing answers are a rewrite, and a prompt unlike any other begins a
-    conversation.
+    """A shortened result is called an edit, missing answers a rewrite, and a prompt that is like no other a new
+    beginning.
     """
     whole = growing(3)[-1]
     shortened = [*whole[:3], gave(1, "(gone)"), *whole[4:]]
@@ -70,7 +70,7 @@ def test_the_kind_of_change_of_a_history_is_stated(tmp_path: Path) -> None:
 
 
 def test_a_moving_cache_mark_changes_no_message(tmp_path: Path) -> None:
-    """A message with a cache mark, and the same message without it, have the same number."""
+    """A message with a cache mark for the provider has the same number as the same message without the mark."""
     text = {"type": "text", "text": "fix the failing test"}
     marked = {"role": "user", "content": [{**text, "cache_control": {"type": "ephemeral"}}]}
     answers = answers_of(tmp_path, [[SYSTEM, marked], [SYSTEM, TASK, used(1), gave(1)]])
@@ -79,7 +79,7 @@ def test_a_moving_cache_mark_changes_no_message(tmp_path: Path) -> None:
 
 
 def test_a_side_call_does_not_interrupt_the_conversation(tmp_path: Path) -> None:
-    """After a side call, the conversation continues from its own last prompt."""
+    """After a call about another subject, the next prompt is compared with the conversation's own last prompt."""
     first, second = growing(2)
     answers = answers_of(tmp_path, [first, [{"role": "user", "content": "A title?"}], second])
 
@@ -87,7 +87,7 @@ def test_a_side_call_does_not_interrupt_the_conversation(tmp_path: Path) -> None
 
 
 def test_a_side_call_of_a_program_is_marked(tmp_path: Path) -> None:
-    """A call without tools, such as a call for a title, in a run of the proxy is marked, also during the run."""
+    """In a run of the proxy, a call that offers no tools is marked as a side call, also while the run is recorded."""
     title, first, second = [{"role": "user", "content": "A title?"}], *growing(2)
     tools = [{"type": "function", "function": {"name": "bash"}}]
     recorder = TrajectoryRecorder(tmp_path / "run.json")
@@ -105,7 +105,7 @@ def test_a_side_call_of_a_program_is_marked(tmp_path: Path) -> None:
 
 
 def test_answers_are_the_same_however_a_run_is_read(tmp_path: Path) -> None:
-    """A run that was read in pieces has the same outline as a run read at once. `since` has only the changes."""
+    """A run that was updated has the same outline as one that was read at once, and `since` has only the changes."""
     path = record(tmp_path / "run.json", growing(6))
     whole = load(path)
     early = load(record(tmp_path / "early.json", growing(4)))
@@ -120,7 +120,7 @@ def test_answers_are_the_same_however_a_run_is_read(tmp_path: Path) -> None:
 
 
 def test_an_update_without_changes_is_empty(tmp_path: Path) -> None:
-    """Entries of the same trajectory are kept, so that `since` is empty."""
+    """After an update with the same trajectory, `since` is empty."""
     run = load(record(tmp_path / "run.json", growing(3)))
     answers = RunAnswers(run)
     answers.update(run)
@@ -129,7 +129,7 @@ def test_an_update_without_changes_is_empty(tmp_path: Path) -> None:
 
 
 def test_tool_results_are_in_the_step_of_their_call(tmp_path: Path) -> None:
-    """A step has its tool calls with arguments and results. The outline has excerpts of both."""
+    """A step has its tool calls with arguments and results, and the outline has excerpts of both."""
     answers = answers_of(tmp_path, growing(2))
 
     [entry] = answers.outline()["steps"][0]["tool_calls"]
@@ -161,15 +161,12 @@ def test_tool_results_are_in_the_step_of_their_call(tmp_path: Path) -> None:
     ],
 )
 def test_the_first_argument_distinguishes_calls_of_a_tool(arguments: Payload, shown: str | None) -> None:
-    """The first argument is the command, the path or the query, on one line.
-
-    If it names an action, the next text follows.
-    """
+    """The excerpt of a tool call is its command, path or query on one line, or its action and the next text."""
     assert first_argument(arguments) == shown
 
 
 def test_a_long_text_is_cut_unless_all_of_it_is_asked_for(tmp_path: Path) -> None:
-    """A text beyond the limit has its beginning, its length, and a mark. Without limits it is complete."""
+    """A text beyond the limit is cut, with its length and a mark. If a request sets no limit, the text is whole."""
     long = "x" * 5_000_000
     answers = answers_of(tmp_path, [[SYSTEM, {"role": "user", "content": long}]])
 
@@ -181,7 +178,10 @@ def test_a_long_text_is_cut_unless_all_of_it_is_asked_for(tmp_path: Path) -> Non
 
 
 def test_images_are_separate_parts(tmp_path: Path) -> None:
-    """An image has its base64 as it was sent, valid or not. An image with a URL has only its URL."""
+    """An embedded image is given with its base64 as sent, valid or not.
+
+    An image by address is given with its address only.
+    """
     content = [
         {"type": "text", "text": "What is it?"},
         {"type": "image_url", "image_url": {"url": "data:image/png;base64,!!not base64!!"}},
@@ -205,7 +205,7 @@ def test_images_are_separate_parts(tmp_path: Path) -> None:
 
 
 def test_a_raw_request_refers_to_items(tmp_path: Path) -> None:
-    """The body with its items inserted is the JSON that was sent."""
+    """A raw request whose references are replaced by the list elements they name equals the JSON that was sent."""
     run = load(record(tmp_path / "run.json", growing(3)))
     answers = RunAnswers(run)
 
@@ -219,7 +219,7 @@ def test_a_raw_request_refers_to_items(tmp_path: Path) -> None:
 
 
 def test_a_stream_has_its_events_with_their_times(tmp_path: Path) -> None:
-    """Each event of a stream is a text, in order, with the time at which it was complete."""
+    """The raw data of a stream is the text of each event, in order, with the time at which the event was complete."""
     wire = streamed("Hel", "lo")
     with TrajectoryRecorder(tmp_path / "run.json") as recorder:
         call(recorder, asked("hi", stream=True), wire)
@@ -231,7 +231,7 @@ def test_a_stream_has_its_events_with_their_times(tmp_path: Path) -> None:
 
 
 def test_unknown_numbers_raise_an_index_error(tmp_path: Path) -> None:
-    """Numbers are checked, including negative numbers."""
+    """A request for a number outside of the run, or a negative one, raises IndexError."""
     answers = answers_of(tmp_path, growing(1))
 
     for ask in (answers.interaction, answers.raw, lambda at: answers.steps([at]), lambda at: answers.messages([at])):
@@ -242,7 +242,7 @@ def test_unknown_numbers_raise_an_index_error(tmp_path: Path) -> None:
 
 
 def test_a_run_with_records_of_every_kind_has_answers(tmp_path: Path) -> None:
-    """Manual calls, steps, sub-agents, tools, rewards and gaps are all in the answers, and all answers are JSON."""
+    """The viewer answers with JSON about manual calls, steps, sub-agents, tools, rewards and gaps."""
     rich_run(tmp_path / "run.json")
     run = load(tmp_path / "run.json")
     answers = RunAnswers(run)
@@ -261,7 +261,7 @@ def test_a_run_with_records_of_every_kind_has_answers(tmp_path: Path) -> None:
 
 
 def test_a_document_without_a_journal_has_no_raw_data(tmp_path: Path) -> None:
-    """Members that need a journal are null. The others are the same as with a journal."""
+    """For a document without a journal, members that need the journal are null, and all others are unchanged."""
     path = record(tmp_path / "run.json", growing(3))
     with_journal = RunAnswers(load(path))
     path.with_suffix(".jsonl").unlink()
@@ -275,7 +275,7 @@ def test_a_document_without_a_journal_has_no_raw_data(tmp_path: Path) -> None:
 
 
 def test_a_prompt_that_refers_to_a_response_repeats_nothing(tmp_path: Path) -> None:
-    """A request with `previous_response_id` has the call that it names as its base, and only its own messages."""
+    """A request with `previous_response_id` has the call of that response as its base, and only its own messages."""
     with TrajectoryRecorder(tmp_path / "run.json") as recorder:
         call(recorder, asked("hi"), said("hello", identity="resp_1"))
         call(recorder, asked("and now?", previous_response_id="resp_1"), said("bye"))

@@ -1,6 +1,4 @@
-"""The page docs/viewer-interface.md and the types of `viewer_page/src/data/types.ts` have the members of the
-answers.
-"""
+"""docs/viewer-interface.md and the types of `viewer_page/src/data/types.ts` describe exactly the viewer's answers."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ TYPES = (ROOT / "viewer_page" / "src" / "data" / "types.ts").read_text(encoding=
 
 @cache
 def members_of(name: str) -> dict[str, bool]:
-    """Return the members of an interface, each with whether it is required."""
+    """Return the names of the members of an interface, each with whether it is required."""
     declaration = re.search(
         rf"^(?:export )?interface {name}(?: extends ([^{{]+))? {{\n(.*?)^}}", TYPES, re.DOTALL | re.MULTILINE
     )
@@ -36,7 +34,7 @@ def members_of(name: str) -> dict[str, bool]:
 
 
 def check(name: str, *values: Payload) -> None:
-    """Compare values with an interface."""
+    """Assert that each value has the members of an interface."""
     members = members_of(name)
     for value in values:
         assert {member for member, required in members.items() if required} <= {*value} <= {*members}, name
@@ -78,7 +76,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Payload]:
 
 
 def test_the_lists_have_the_documented_types(answers: dict[str, Payload]) -> None:
-    """The lists are the list and its rows, a search, and a table of several runs."""
+    """The list, its rows, a search, and a table of several runs have the members of their types."""
     check("ChangedList", answers["list"])
     check("RunSummary", *answers["list"]["runs"])
     check("UnchangedList", answers["unchanged"])
@@ -88,7 +86,7 @@ def test_the_lists_have_the_documented_types(answers: dict[str, Payload]) -> Non
 
 
 def test_the_outline_has_the_documented_types(answers: dict[str, Payload]) -> None:
-    """The test covers the outline, its facts, the entries of interactions and steps, and the changes."""
+    """The outline, its facts, its entries and its changes have the members of their types."""
     outlines = answers["outlines"]
     check("Outline", *outlines)
     check("Changes", answers["since"])
@@ -107,7 +105,7 @@ def test_the_outline_has_the_documented_types(answers: dict[str, Payload]) -> No
 
 
 def test_the_parts_of_a_run_have_the_documented_types(answers: dict[str, Payload]) -> None:
-    """The parts are messages, answers, raw data, steps, and the sections of the self-contained page."""
+    """Messages, answers, raw data, steps and the sections of a self-contained page have the members of their types."""
     check("Message", *answers["messages"])
     interactions = [*answers["interactions"], answers["interaction"]]
     check("Answer", *interactions)
@@ -129,7 +127,7 @@ def test_the_parts_of_a_run_have_the_documented_types(answers: dict[str, Payload
 
 
 def test_a_comparison_has_the_documented_types(answers: dict[str, Payload]) -> None:
-    """The answers are the comparison of two runs, and of a pair of their steps."""
+    """A comparison of two runs, and of two of their steps, has the members of its types."""
     check("Comparison", answers["compare"])
     pairs: Iterator[Payload] = (pair[side] for pair in answers["compare"]["pairs"] for side in "ab")
     check("ComparedStep", *filter(None, pairs))
@@ -138,7 +136,7 @@ def test_a_comparison_has_the_documented_types(answers: dict[str, Payload]) -> N
 
 
 def test_every_url_is_described() -> None:
-    """The table of URLs has each route of the server, and no other."""
+    """The page's table of addresses has exactly the routes of the server."""
     source = (ROOT / "trace_recorder" / "viewer" / "server.py").read_text(encoding="utf-8")
     source = source.replace("Route(run,", 'Route("/api/runs/ID",').replace('f"{run}', '"/api/runs/ID')
     routes = re.findall(r'Route\("([^"]*)"', source)
@@ -149,7 +147,7 @@ def test_every_url_is_described() -> None:
 
 
 def test_every_type_of_the_page_exists() -> None:
-    """The last column of the table names interfaces, or lists of them."""
+    """The last column of the page's table names only interfaces of `types.ts`, or lists of them."""
     named = re.findall(r"\| `(?:\{\"\w+\": \[)?([A-Z]\w+)(?:\]\})?` \|$", PAGE, re.MULTILINE)
     declared = re.findall(r"^export (?:interface|type) (\w+)", TYPES, re.MULTILINE)
 

@@ -1,4 +1,4 @@
-"""The costs of runs in the list: the sums of the costs of their calls, computed after the list is shown."""
+"""The costs of runs in the list: each is the sum over the run's calls, computed after the list is first shown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trace_recorder.views.cost import table_name
 
 
 def priced(model: str, tokens: int, cost: float | None = None) -> Answer:
-    """Return an answer of a model with this many tokens and the provider's cost."""
+    """Return a model's response with these token counts and the provider's own cost."""
     whole = json.loads(said("yes").body)
     usage = {"prompt_tokens": tokens, "completion_tokens": 10, "total_tokens": tokens + 10}
     return Answer(json.dumps(whole | {"model": model, "usage": usage | ({"cost": cost} if cost else {})}).encode())
@@ -30,7 +30,7 @@ def record(path: Path, *answers: Answer) -> None:
 
 @pytest.fixture
 def answers(tmp_path: Path) -> dict[str, Payload]:
-    """Return the first answer of the list, the one after it, and the outlines of the runs."""
+    """Return the first answer of the list, the next answer, and the outlines of the runs."""
     record(tmp_path / "estimated.json", priced("gpt-4o", 1000), priced("gpt-4o-mini", 5000), priced("nobody-1", 7))
     record(tmp_path / "stated.json", priced("gpt-4o", 1000, cost=0.25))
     record(tmp_path / "unknown.json", priced("nobody-1", 7))
@@ -46,7 +46,7 @@ def costs(listed: Payload) -> dict[str, Payload]:
 
 
 def test_the_list_comes_before_its_costs(answers: dict[str, Payload]) -> None:
-    """The first answer has only the figures that files state. The next answer has all costs."""
+    """The first answer has only the figures that files contain; the next answer has all costs."""
     assert costs(answers["first"]) == {
         "estimated.json": (None, None, None),
         "stated.json": (0.25, False, None),
@@ -58,9 +58,7 @@ def test_the_list_comes_before_its_costs(answers: dict[str, Payload]) -> None:
 
 
 def test_a_run_has_the_same_cost_in_the_list_and_on_its_page(answers: dict[str, Payload]) -> None:
-    """The cost is the sum of the calls, each priced by its own model. A call without a price is counted, and is
-    not 0.
-    """
+    """The list has the same cost as the run's page. A call without a known price is counted apart, not as 0."""
     calls = answers["outlines"]["estimated.json"]["interactions"]
     assert costs(answers["second"]) == {
         "estimated.json": (pytest.approx(calls[0]["cost"] + calls[1]["cost"]), True, 1),
@@ -72,7 +70,7 @@ def test_a_run_has_the_same_cost_in_the_list_and_on_its_page(answers: dict[str, 
 
 
 def test_the_command_lists_the_same_costs(answers: dict[str, Payload], tmp_path: Path) -> None:
-    """`list` has the figures of the viewer's list, marks an estimate and a call without a price, and sorts by them."""
+    """`list` prints and sorts by the costs of the viewer, and marks estimates and calls without a price."""
     listed = json.loads(invoke("list", tmp_path, "--sort", "cost", "--json").output)["trajectories"]
     lines = invoke("list", tmp_path, "--sort", "cost").output.splitlines()
 
@@ -84,7 +82,7 @@ def test_the_command_lists_the_same_costs(answers: dict[str, Payload], tmp_path:
 
 
 def test_a_run_with_unreadable_calls_has_no_cost(tmp_path: Path) -> None:
-    """Neither list uses the figures at the end of a damaged document."""
+    """The viewer and `list` ignore the figures at the end of a damaged document."""
     record(tmp_path / "run.json", priced("gpt-4o", 1000, cost=0.25))
     (tmp_path / "run.jsonl").unlink()
     path = tmp_path / "run.json"
@@ -99,7 +97,7 @@ def test_a_run_with_unreadable_calls_has_no_cost(tmp_path: Path) -> None:
 
 
 def test_an_unfinished_run_is_not_read_for_its_costs(tmp_path: Path) -> None:
-    """The run would be read again with each record. Its costs come when it has ended."""
+    """The list computes the costs of a run only after the run has ended."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.start()
     call(recorder, asked("hi", model="gpt-4o"), priced("gpt-4o", 1000))

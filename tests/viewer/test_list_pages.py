@@ -1,4 +1,4 @@
-"""Pages of the list: filtered like `find`, sorted, stable while runs come and go, and short if nothing changed."""
+"""Pages of the list: the same filters as in `find`, sorting, and stable rows while runs are added and removed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RUNS = 24
 
 @pytest.fixture(scope="module", params=[False, True], ids=["no index", "index"])
 def directory(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Runs of many kinds, which no test may change."""
+    """A directory with runs of many kinds, which no test changes."""
     place = make_runs(tmp_path_factory.mktemp("pages") / "runs", RUNS)
     if request.param:
         open_index(place).update()
@@ -29,7 +29,7 @@ def directory(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 
 def page(client: httpx.Client, **asked: str | int) -> dict[str, Any]:
-    """Return the answer to a request for rows. `first` is the parameter `from`."""
+    """Request rows of the list and return the answer; `first` is the query parameter `from`."""
     parameters = {"from" if name == "first" else name: value for name, value in asked.items()}
     answer = client.get("/api/runs", params=parameters)
     assert answer.status_code == 200, answer.text
@@ -38,7 +38,7 @@ def page(client: httpx.Client, **asked: str | int) -> dict[str, Any]:
 
 
 def complete(client: httpx.Client, **asked: str | int) -> dict[str, Any]:
-    """Return the answer when everything has been read, including the calls for their costs."""
+    """Return the list's answer after all files were read, including the calls for the costs."""
     until = time.monotonic() + 60
     while (answer := page(client, since="0", **asked))["next_seconds"] < 1 and time.monotonic() < until:
         pass
@@ -67,10 +67,9 @@ NOON = "2026-01-01T12:00"
     ids=str,
 )
 def test_a_filter_gives_the_same_as_find(directory: Path, asked: dict[str, str], query: str) -> None:
-    """A filter of the list is a term of the query language.
+    """A filter of the list matches the same runs as the same term of `find`.
 
-    With a search, both must match. The run without a document is left out, because the list does not know its figures,
-    which `find` reads.
+    With a search, both must match. The run without a document is left out, because the list does not know its figures.
     """
     expected = {
         run.path.relative_to(directory).as_posix() for run in load_all(directory, where=query, strict=False) if run.path
@@ -96,7 +95,7 @@ def test_a_filter_gives_the_same_as_find(directory: Path, asked: dict[str, str],
     ids=lambda value: str(value) if isinstance(value, dict) else "",
 )
 def test_filters_beyond_find_match(directory: Path, asked: dict[str, str], matches: Callable[[Row], bool]) -> None:
-    """The filters are words of the task, the file, the model or the provider, and the model of the whole run."""
+    """The list can also filter by words of the task, file, model or provider, and by the model of the whole run."""
     with serving(directory) as client:
         everything = page(client)["runs"]
         assert ids(page(client, **asked)) == [row["id"] for row in everything if matches(row)]
@@ -128,9 +127,7 @@ VALUES: dict[str, Callable[[Row], Any]] = {
 @pytest.mark.parametrize("descending", [False, True], ids=["ascending", "descending"])
 @pytest.mark.parametrize("column", VALUES)
 def test_each_column_sorts(directory: Path, column: str, descending: bool) -> None:
-    """Unknown values come last in either direction. Runs with equal values are sorted by their start, the
-    newest first.
-    """
+    """Rows with unknown values come last in both directions, and among equal values the newest run comes first."""
     value = VALUES[column]
     with serving(directory) as client:
         newest_first = complete(client)["runs"]
@@ -142,7 +139,7 @@ def test_each_column_sorts(directory: Path, column: str, descending: bool) -> No
 
 
 def test_pages_give_the_whole_list(directory: Path) -> None:
-    """A page includes both ends, and a page beyond the end is empty."""
+    """The pages together are the whole list, and a page beyond the end is empty."""
     with serving(directory) as client:
         whole = page(client, sort="task")
         pages = [page(client, sort="task", first=first, to=first + 6) for first in range(0, RUNS + 7, 7)]
@@ -153,10 +150,7 @@ def test_pages_give_the_whole_list(directory: Path) -> None:
 
 
 def test_runs_are_counted(directory: Path) -> None:
-    """Runs are counted by status, by the caller's judgement, and by model.
-
-    With a search, matching runs are counted too.
-    """
+    """The list counts runs by status, judgement and model. With a search, it counts the matching runs too."""
     with serving(directory) as client:
         rows = page(client)["runs"]
         listed = page(client, query="tool:bash", status="completed")
@@ -174,7 +168,7 @@ def test_runs_are_counted(directory: Path) -> None:
     "asked", [{"sort": "bytes"}, {"status": "faild"}, {"cost": "much"}, {"query": "nofield:x"}, {"from": "-1"}], ids=str
 )
 def test_a_wrong_parameter_is_refused_in_a_sentence(directory: Path, asked: dict[str, str]) -> None:
-    """The answer has a sentence, which the page shows."""
+    """A wrong query parameter is refused with a sentence that the page can show."""
     with serving(directory) as client:
         answer = client.get("/api/runs", params=asked)
 
@@ -186,7 +180,7 @@ def test_a_wrong_parameter_is_refused_in_a_sentence(directory: Path, asked: dict
 
 @pytest.fixture
 def changing(tmp_path: Path) -> Path:
-    """Runs for a test that changes them."""
+    """A directory with runs that a test may change."""
     for seed in range(6):
         record_run(tmp_path / f"run{seed}.json", seed)
     settle(tmp_path)
@@ -194,7 +188,7 @@ def changing(tmp_path: Path) -> Path:
 
 
 def test_rows_of_a_version_stay_while_runs_come_and_go(changing: Path) -> None:
-    """The rows belong to the named version: no row is repeated or omitted. A deleted run is null."""
+    """A request with a version gets rows of that version: no row is repeated or missing, and a deleted run is null."""
     with serving(changing) as client:
         before = complete(client, to=2)
         record_run(changing / "new.json", 7)
@@ -212,7 +206,7 @@ def test_rows_of_a_version_stay_while_runs_come_and_go(changing: Path) -> None:
 
 
 def test_rows_of_a_version_read_no_file(changing: Path) -> None:
-    """A reader who scrolls does not wait for the directory. A page that follows the list gets the changes there."""
+    """A request with a version reads no file, so that scrolling does not wait for the directory."""
     with serving(changing) as client:
         before = complete(client)
         record_run(changing / "new.json", 7)
@@ -224,7 +218,7 @@ def test_rows_of_a_version_read_no_file(changing: Path) -> None:
 
 
 def test_an_unchanged_list_is_a_few_bytes(changing: Path) -> None:
-    """The answer is small with any filters, and any number of rows on the screen."""
+    """The answer for an unchanged list is short, with any filter and any number of rows."""
     with serving(changing) as client:
         version = complete(client, query="alpha", sort="cost")["version"]
         answer = client.get("/api/runs", params={"since": version, "query": "alpha", "sort": "cost"})
@@ -234,7 +228,7 @@ def test_an_unchanged_list_is_a_few_bytes(changing: Path) -> None:
 
 
 def test_a_run_that_goes_on_changes_in_the_list_and_in_a_search(changing: Path) -> None:
-    """The run is counted as running, a search finds its new texts, and then it ends."""
+    """A running run is counted as running, is found by its new texts, and is then listed as ended."""
     live = TrajectoryRecorder(changing / "live.json", task="watched")
     live.start()
     with serving(changing) as client:
@@ -255,7 +249,7 @@ def test_a_run_that_goes_on_changes_in_the_list_and_in_a_search(changing: Path) 
 
 
 def test_a_damaged_run_leaves_the_list_and_is_named(changing: Path) -> None:
-    """When the run can be read again, it comes back with its costs and its place in a search."""
+    """A damaged run is named as unreadable. After its repair, it is listed and found again, with its costs."""
     document = changing / "run3.json"
     text = document.read_text()
     (changing / "run3.jsonl").unlink()
@@ -272,7 +266,7 @@ def test_a_damaged_run_leaves_the_list_and_is_named(changing: Path) -> None:
 
 
 def test_a_run_replaced_by_a_link_is_neither_listed_nor_searched(changing: Path) -> None:
-    """The target of the link is not read between two scans of the directory either."""
+    """The viewer does not read the target of a link that replaced a run's file since the directory was last listed."""
     secret = record_run(changing.parent / "secret.json", 9)
     with serving(changing) as client:
         before = complete(client)

@@ -1,4 +1,4 @@
-"""A run and its parts in a notebook."""
+"""The HTML of a run, and of its parts, in a notebook."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>'\"&\u202e\ud83d
 
 
 class _Tags(html.parser.HTMLParser):
-    """Collects the names of the elements in a text, and the names of all attributes."""
+    """A parser that collects the names of the elements and attributes in an HTML text."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class _Tags(html.parser.HTMLParser):
 
 
 def test_a_run_and_its_parts_have_short_html(tmp_path: Path) -> None:
-    """Each is a small table, for a run of any length."""
+    """The HTML of a run, and of each of its parts, is a small table, however long the run is."""
     run = load(record(tmp_path / "run.json", [[{"role": "system", "content": "x" * 100_000}, TASK], *growing(40)]))
 
     for value in (run, run.llm_interactions[-1], run.agent_steps[0], run.llm_interactions[0].input_messages[0]):
@@ -48,7 +48,7 @@ def test_a_run_and_its_parts_have_short_html(tmp_path: Path) -> None:
 
 
 def test_hostile_text_is_escaped_in_short_html() -> None:
-    """The only elements are those of the tables, and the text can be encoded, whatever was recorded."""
+    """Recorded text adds no element to the HTML, and the HTML can be encoded."""
     call = ToolCall(HOSTILE, HOSTILE, {HOSTILE: HOSTILE})
     message = Message(HOSTILE, HOSTILE, (call,), name=HOSTILE, reasoning=HOSTILE)
     step = AgentStep(1, HOSTILE, HOSTILE, tool_calls=(call,), error=HOSTILE, reflection=HOSTILE, agent=HOSTILE)
@@ -62,7 +62,7 @@ def test_hostile_text_is_escaped_in_short_html() -> None:
 
 
 def test_a_run_is_displayed_as_its_page_in_a_frame(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`display` gives the cell the self-contained page, in a frame that may only run its script."""
+    """`display` puts the self-contained page into a frame that may do nothing but run its script."""
     run = load(record(tmp_path / "run.json", growing(2)))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}))
@@ -83,7 +83,7 @@ def test_a_run_is_displayed_as_its_page_in_a_frame(tmp_path: Path, monkeypatch: 
 
 
 def test_an_interaction_without_a_request_has_html(tmp_path: Path) -> None:
-    """A damaged journal lost the request. The other parts are shown."""
+    """An interaction whose request was lost in a damaged journal is shown with its other parts."""
     path = record(tmp_path / "run.json", growing(1)).with_suffix(".jsonl")
     path.write_bytes(path.read_bytes().replace(b"Be brief.", b"Xe brief.", 1))
     [one] = load(path).llm_interactions
@@ -93,7 +93,7 @@ def test_an_interaction_without_a_request_has_html(tmp_path: Path) -> None:
 
 
 def test_outside_of_a_notebook_display_raises_an_error() -> None:
-    """Without IPython the message is one sentence, and no run is read."""
+    """Without IPython, `display` raises an error of one sentence, and reads no run."""
     ended = python(
         "import sys; sys.modules['IPython'] = None\n"
         "import trace_recorder\n"

@@ -28,7 +28,7 @@ HOSTILE = "</script><script>alert(1)</script><!--<script> \u2028\u2029 &lt; \x1b
 
 
 class _Page(html.parser.HTMLParser):
-    """Collects the elements of a page that may contain code, and its policy."""
+    """A parser that collects the elements of a page that may contain code, and the page's policy."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -51,7 +51,9 @@ class _Page(html.parser.HTMLParser):
 
 
 def test_hostile_text_is_not_code(tmp_path: Path) -> None:
-    """No recorded text ends the element of the data, or is code: the page has only its own script."""
+    """Recorded text neither ends the page's data element nor becomes code: the page has only the script it was built
+    with.
+    """
     path = record(tmp_path / "run.json", [[{"role": "system", "content": HOSTILE}, TASK]], metadata={HOSTILE: HOSTILE})
     page = _Page(one_file(load(path), HOSTILE))
     plain = _Page(one_file(load(record(tmp_path / "plain.json", growing(1)))))
@@ -67,7 +69,7 @@ def test_hostile_text_is_not_code(tmp_path: Path) -> None:
 
 
 def test_the_policy_allows_only_the_page_s_code(tmp_path: Path) -> None:
-    """The hashes in the policy are those of the page's script and style, and the page may connect to no host."""
+    """The page's policy has the hashes of its own script and style, and forbids connections."""
     page = _Page(one_file(load(record(tmp_path / "run.json", growing(1)))))
     code = {
         kind: base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
@@ -81,7 +83,7 @@ def test_the_policy_allows_only_the_page_s_code(tmp_path: Path) -> None:
 
 
 def test_the_file_has_the_whole_run(tmp_path: Path) -> None:
-    """No text is cut: each message, interaction, step, raw request and item is there."""
+    """The page has each message, interaction, step, raw request and item of the run, uncut."""
     long = {"role": "user", "content": "x" * 100_000}
     run = load(record(tmp_path / "run.json", [[long, *prompt] for prompt in growing(3)]))
     data = run_data(run, "run.json")
@@ -93,7 +95,7 @@ def test_the_file_has_the_whole_run(tmp_path: Path) -> None:
 
 
 def test_a_repeated_tool_result_is_stored_once(tmp_path: Path) -> None:
-    """Messages, steps and raw requests have the same result. In the file it is once, and compressed."""
+    """A tool result that is in a message, a step and a raw request is in the page once, compressed."""
     output = "".join(f"{number} {number * 7919 % 1_000_003}\n" for number in range(60_000))
     plain = one_file(load(record(tmp_path / "plain.json", growing(3))))
     [task, *others] = growing(3)
@@ -114,7 +116,10 @@ def test_the_command_writes_the_file(tmp_path: Path) -> None:
 
 
 def test_the_command_writes_two_runs_side_by_side(tmp_path: Path) -> None:
-    """The file has both runs and their first difference. A directory stands for its newest run."""
+    """`view` with two runs writes a page with both and their first difference.
+
+    A directory stands for its newest run.
+    """
     for name, turns in (("a", 2), ("b", 3)):
         record(tmp_path / name / "run.json", growing(turns))
     places = [str(tmp_path / "a"), str(tmp_path / "b" / "run.json")]
@@ -129,9 +134,7 @@ def test_the_command_writes_two_runs_side_by_side(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_written_is_reported(tmp_path: Path) -> None:
-    """A directory without runs, a missing file, and an output that cannot be written are each reported in a
-    sentence.
-    """
+    """`view` reports a directory without runs, a missing file, and an unwritable output in one sentence each."""
     path = record(tmp_path / "run.json", growing(1))
     (tmp_path / "empty").mkdir()
     calls = [
@@ -146,7 +149,7 @@ def test_what_cannot_be_written_is_reported(tmp_path: Path) -> None:
 
 
 def test_the_command_serves_until_it_is_interrupted(tmp_path: Path) -> None:
-    """The printed URL opens the page. Ctrl-C ends the command without a traceback."""
+    """The address that `view` prints opens the page, and Ctrl-C ends the command without a traceback."""
     import signal
 
     record(tmp_path / "run.json", growing(1))
@@ -166,7 +169,7 @@ def test_the_command_serves_until_it_is_interrupted(tmp_path: Path) -> None:
 
 
 def test_a_port_in_use_is_reported(tmp_path: Path) -> None:
-    """A requested port that is in use is not replaced by a different one."""
+    """If the requested port is in use, `view` reports it and does not choose another port."""
     import socket
 
     with socket.socket() as taken:
@@ -193,12 +196,12 @@ VALUES = st.recursive(
 @given(st.dictionaries(st.sampled_from(["run", "steps", "raw"]), VALUES))
 @example({"run": {"__proto__": "\u00010", "constructor": ["\u0001" * 200]}})
 def test_packing_loses_nothing(sections: dict[str, Payload]) -> None:
-    """Any recorded text is the same after unpacking, also a text that looks like a reference to a text."""
+    """Any recorded text is the same after packing and unpacking, even a text that looks like a reference to a text."""
     assert unpacked(packed(sections)) == sections
 
 
 def test_packing_does_not_change_the_run() -> None:
-    """Long texts are replaced in a copy, because the values belong to the run."""
+    """Packing replaces long texts in a copy, and leaves the values of the run unchanged."""
     value = {"a": ["x" * LONG_CHARACTERS, {"b": "y" * LONG_CHARACTERS}]}
     before = json.dumps(value)
     packed({"run": value})

@@ -1,4 +1,4 @@
-"""The prompts of the viewer: differences to earlier prompts, over numbered messages."""
+"""Differences between prompts, in the viewer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from trace_recorder.viewer.prompts import Prompts
 
 
 def test_prompts_that_are_compared_again_keep_the_numbers_of_messages() -> None:
-    """A page that already has the messages needs no others when all prompts are compared again."""
+    """If all prompts are compared again, each message keeps its number, so that the page need not load it again."""
     made = run(call(["Is it cold?"], "Yes."), call([system("Be brief."), "Is it warm?", "Is it cold?"], "Yes."))
     before = Prompts()
     for one in made.llm_interactions:

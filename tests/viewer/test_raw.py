@@ -1,6 +1,4 @@
-"""The page's data for sending a recorded request again: the variable of a key is named only for a provider's
-own hosts.
-"""
+"""The page's data for sending a recorded request again: only a provider's own hosts get the variable of its API key."""
 
 from __future__ import annotations
 
@@ -35,7 +33,7 @@ NO_KEYS = (
 
 @pytest.mark.parametrize(("url", "api"), KEYS)
 def test_a_provider_s_own_host_gets_its_key(url: str, api: str) -> None:
-    """The header and the variable belong to the provider of the URL."""
+    """For a provider's own host, the data names the provider's header and the variable of its API key."""
     key = sending_of(url, api)["key"]
 
     assert f"{key['header']}: {key['prefix']}${key['variable']}" == KEYS[url, api]
@@ -43,12 +41,12 @@ def test_a_provider_s_own_host_gets_its_key(url: str, api: str) -> None:
 
 @pytest.mark.parametrize("url", NO_KEYS)
 def test_a_different_host_gets_no_key(url: str) -> None:
-    """No variable is named for a URL that is not clearly a provider's own, in any dialect."""
+    """For a host that is not clearly a provider's own, no variable of an API key is named, in any dialect."""
     assert sending_of(url, "openai-chat") == {"headers": {"Content-Type": "application/json"}, "key": None}
 
 
 def test_anthropic_s_dialect_has_its_version_header() -> None:
-    """A request in this dialect is refused without the header of its version."""
+    """The data of a request in Anthropic's dialect has the version header that the provider requires."""
     assert sending_of("http://127.0.0.1/v1/messages", "anthropic-messages")["headers"] == {
         "Content-Type": "application/json",
         "anthropic-version": "2023-06-01",

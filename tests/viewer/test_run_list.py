@@ -1,5 +1,5 @@
-"""The list of runs: which rows come first, which costs are read first, and that no request waits for the reading of a
-second request.
+"""The list of runs: the order of its rows, the order in which costs are read, and requests that do not wait for each
+other.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FIRST_ROW = ListRequest(first=0, last=0, since="0")
 
 @pytest.fixture
 def runs(tmp_path: Path) -> RunList:
-    """Three runs in the order of time."""
+    """A list of three runs in the order of time."""
     for name in NAMES:
         with TrajectoryRecorder(tmp_path / name) as recorder:
             call(recorder, asked("hi", model="gpt-4o"), priced("gpt-4o", 1000))
@@ -45,7 +45,10 @@ def with_costs(runs: RunList) -> list[str]:
 
 
 def test_the_newest_run_is_listed_first(runs: RunList) -> None:
-    """If a run's start is unknown, the time of its files counts. Of runs with equal times, the last name is first."""
+    """The newest run comes first.
+
+    A run without a known start has the time of its files; equal times are sorted by name, last first.
+    """
     for name in ("a.json", "b.json"):
         (runs.directory / name).write_text('{"llm_interactions": [], "agent_steps": []}')
         os.utime(runs.directory / name, (7, 7))
@@ -55,7 +58,7 @@ def test_the_newest_run_is_listed_first(runs: RunList) -> None:
 
 
 def test_the_first_rows_come_before_all_files_were_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each answer searches for a third of a second, and says that more runs follow.
+    """An answer takes at most a third of a second, and says whether more runs follow.
 
     The last directory is listed later.
     """
@@ -77,7 +80,7 @@ def test_the_first_rows_come_before_all_files_were_read(tmp_path: Path, monkeypa
 
 
 def test_a_run_with_an_unknown_start_is_filtered_by_the_time_of_its_files(runs: RunList) -> None:
-    """The list shows and sorts the run by the time of its files too."""
+    """A filter by time uses the time of a run's files if the start of the run is unknown."""
     (runs.directory / "a.json").write_text('{"llm_interactions": [], "agent_steps": []}')
     os.utime(runs.directory / "a.json", (7, 7))
 
@@ -86,7 +89,7 @@ def test_a_run_with_an_unknown_start_is_filtered_by_the_time_of_its_files(runs: 
 
 
 def test_several_simultaneous_searches_read_each_run_once(runs: RunList, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Alternating callers find their earlier results again, so each search comes to its end."""
+    """If several searches run at the same time, each run is read once, and each search ends."""
     queries = [f"hi -word{number}" for number in range(8)]
     rows = [runs.find(query)["runs"] for query in queries]
     read: list[str] = []
@@ -102,7 +105,7 @@ def test_several_simultaneous_searches_read_each_run_once(runs: RunList, monkeyp
 
 
 def test_unchanged_running_runs_are_read_last_and_in_turn(tmp_path: Path) -> None:
-    """No request waits for these runs, which are only read because their writer may be gone."""
+    """Running runs without changes are read last, in turn, only to notice that their writer is gone."""
     recorders = [TrajectoryRecorder(tmp_path / f"{name}.json") for name in "ab"]
     for recorder in recorders:
         recorder.start()
@@ -125,7 +128,7 @@ def test_unchanged_running_runs_are_read_last_and_in_turn(tmp_path: Path) -> Non
 
 
 def test_the_costs_of_the_newest_runs_come_first(runs: RunList, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The costs of the shown rows come first, and then those of the others from the newest run on."""
+    """The costs of the shown row are read first, and then those of the other runs, newest first."""
     read: list[str] = []
     read_bytes = Path.read_bytes
 
@@ -143,8 +146,8 @@ def test_the_costs_of_the_newest_runs_come_first(runs: RunList, monkeypatch: pyt
     assert with_costs(runs) == [*reversed(NAMES)]
 
 
-def test_one_thread_reads_and_the_list_waits_for_none(runs: RunList, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While a run is read, a second thread gets the list as it is, and its rows."""
+def test_the_list_does_not_wait_for_a_run_that_is_read(runs: RunList, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While one thread reads a run, a second thread gets the list in its present state."""
     is_reading, may_read = threading.Event(), threading.Event()
     read_bytes = Path.read_bytes
     version = runs.page(ListRequest())["version"]
@@ -172,7 +175,7 @@ def test_one_thread_reads_and_the_list_waits_for_none(runs: RunList, monkeypatch
 
 
 def test_between_two_scans_only_running_runs_are_read(tmp_path: Path) -> None:
-    """A large directory is scanned rarely. A running run still changes in the list, and ends there."""
+    """Between two listings of the directory, only running runs are read again. A new file waits for the next one."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", task="live")
     recorder.start()
     runs = FollowedRuns(ServedFiles((tmp_path,)))
@@ -193,7 +196,7 @@ def test_between_two_scans_only_running_runs_are_read(tmp_path: Path) -> None:
 
 
 def test_files_that_are_not_runs_are_counted_and_the_first_are_named(runs: RunList) -> None:
-    """A directory may have many such files."""
+    """The list counts all files that are not runs, and names the first of them."""
     for number in range(150):
         (runs.directory / f"other{number:03}.json").write_text("no JSON")
     answer = runs.page(ListRequest())
@@ -204,7 +207,7 @@ def test_files_that_are_not_runs_are_counted_and_the_first_are_named(runs: RunLi
 
 
 def test_the_command_accepts_an_index_elsewhere(runs: RunList, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """With the index, the costs are known at once."""
+    """With an index from another directory, `view` knows all costs at once."""
     settle(runs.directory)
     index = tmp_path_factory.mktemp("elsewhere") / "index.sqlite3"
     open_index(runs.directory, index).update()

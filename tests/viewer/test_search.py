@@ -14,7 +14,7 @@ from trace_recorder import TrajectoryRecorder, load, load_all, open_index
 
 @pytest.fixture(params=[False, True], ids=["no index", "index"])
 def directory(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """Runs of many kinds."""
+    """A directory with runs of many kinds."""
     make_runs(tmp_path / "runs", 8)
     if request.param:
         open_index(tmp_path / "runs").update()
@@ -29,7 +29,7 @@ def found(client: httpx.Client, query: str) -> dict[str, object]:
 
 @pytest.mark.parametrize("query", ["", "alpha", "is:failed", "-status:completed", 'tool:"read file">1'])
 def test_a_search_finds_the_runs_of_the_query_language(directory: Path, query: str) -> None:
-    """The ids are those of the list."""
+    """A search finds the runs that match the query, and gives the ids that the list has."""
     expected = [run.path for run in load_all(directory, where=query, strict=False) if run.path]
     with serving(directory) as client:
         listed = {run["id"] for run in client.get("/api/runs").json()["runs"]}
@@ -40,7 +40,7 @@ def test_a_search_finds_the_runs_of_the_query_language(directory: Path, query: s
 
 
 def test_counts_cover_the_matching_runs(directory: Path) -> None:
-    """Matching runs are counted by status, judgement, model, tool and reward, the most frequent first."""
+    """The matching runs are counted by status, judgement, model, tool and reward, the most frequent first."""
     runs = [*load_all(directory, where="tool:bash", strict=False)]
     with serving(directory) as client:
         counts = found(client, "tool:bash")["counts"]
@@ -54,7 +54,7 @@ def test_counts_cover_the_matching_runs(directory: Path) -> None:
 
 
 def test_a_wrong_query_is_refused_in_a_sentence(directory: Path) -> None:
-    """The answer has a sentence, which the page shows."""
+    """A wrong query is refused with a sentence that the page can show."""
     with serving(directory) as client:
         answer = client.get("/api/find", params={"query": "nofield:x"})
 
@@ -62,7 +62,7 @@ def test_a_wrong_query_is_refused_in_a_sentence(directory: Path) -> None:
 
 
 def test_a_link_out_of_the_directory_is_not_searched(directory: Path) -> None:
-    """The target of the link is neither found nor counted."""
+    """A search neither finds nor counts the target of a link that leads out of the directory."""
     secret = directory.parent / "secret.json"
     with TrajectoryRecorder(secret, task="secretly") as recorder:
         recorder.record_llm_interaction([{"role": "user", "content": "hidden"}], {"content": "x"}, "openai", "m")
@@ -84,7 +84,7 @@ def record(path: Path, *answers: str) -> Path:
 
 
 def test_a_table_has_a_row_for_corresponding_steps(tmp_path: Path) -> None:
-    """Steps that the first run does not have get rows of their own."""
+    """Matching steps of several runs share a row of the table. Steps that the first run lacks have their own rows."""
     record(tmp_path / "a.json", "one", "two")
     record(tmp_path / "b.json", "one", "two", "three")
     record(tmp_path / "c.json", "one")

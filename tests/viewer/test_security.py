@@ -1,4 +1,4 @@
-"""To whom the viewer's server answers, and what happens to hostile content."""
+"""The viewer's server answers only clients that have its token, and hostile content stays text."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_without_the_token_there_is_no_answer(directory: Path, authorization: st
 
 
 def test_an_unreadable_cookie_hides_no_other(directory: Path) -> None:
-    """The browser sends cookies of other servers of this machine too."""
+    """The server finds its own cookie among unreadable cookies of other servers on this machine."""
     with serving(directory) as client:
         entered = client.get(f"/?token={TOKEN}", headers={"authorization": ""})
         cookie = entered.headers["set-cookie"].partition(";")[0]
@@ -64,7 +64,10 @@ def test_an_unreadable_cookie_hides_no_other(directory: Path) -> None:
 def test_a_browser_without_the_token_gets_an_explanation(
     directory: Path, address: str, headers: dict[str, str], status: int, reason: str
 ) -> None:
-    """A browser gets the page without any data, and its policy. A program gets JSON."""
+    """Without the token, a browser gets a page that explains the refusal, with its policy and no data.
+
+    A program gets JSON.
+    """
     with serving(directory) as client:
         page = client.get(address, headers={"accept": "text/html,*/*", **headers})
         program = client.get(address, headers=headers)
@@ -78,7 +81,7 @@ def test_a_browser_without_the_token_gets_an_explanation(
 
 
 def test_the_url_with_the_token_sets_a_cookie(directory: Path) -> None:
-    """The browser keeps the token in a cookie that no script can read, and is redirected to the URL without it."""
+    """The address with the token sets a cookie that no script can read, and redirects to the address without it."""
     with serving(directory) as client:
         entered = client.get("/", params={"token": TOKEN}, headers={"authorization": ""})
         cookie = entered.headers["set-cookie"]
@@ -95,7 +98,7 @@ def test_the_url_with_the_token_sets_a_cookie(directory: Path) -> None:
     "host", ["evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "", "127.0.0.1:{port}.evil"]
 )
 def test_a_different_host_name_is_refused(directory: Path, host: str) -> None:
-    """A host name that leads to this server but is not its own is refused, even with the token."""
+    """A request with the name of another host is refused, even with the token."""
     with serving(directory) as client:
         port = client.base_url.port
         refused = client.get("/api/runs", headers={"host": host.format(port=port)})
@@ -115,7 +118,7 @@ def test_a_different_host_name_is_refused(directory: Path, host: str) -> None:
     ],
 )
 def test_a_different_origin_cannot_add(directory: Path, headers: dict[str, str]) -> None:
-    """A page of a different origin that posts with the browser's cookie is refused, and nothing is written."""
+    """A post from a page of another origin is refused, even with the browser's cookie, and nothing is written."""
     before = (directory / "run.jsonl").read_bytes()
     with serving(directory) as client:
         posted = client.post(f"{RUN}/rewards", json={"name": "x", "value": 1}, headers=headers)
@@ -126,7 +129,7 @@ def test_a_different_origin_cannot_add(directory: Path, headers: dict[str, str])
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
 def test_a_form_cannot_add(directory: Path, kind: str) -> None:
-    """A body that a form can post without permission is not JSON, and is refused."""
+    """A body of a type that HTML forms can post is refused, because it is not JSON."""
     with serving(directory) as client:
         posted = client.post(f"{RUN}/rewards", content=b'{"name":"x","value":1}', headers={"content-type": kind})
 
@@ -157,7 +160,7 @@ def test_the_page_itself_may_add(directory: Path) -> None:
     ],
 )
 def test_only_files_of_the_directory_are_read(directory: Path, name: str) -> None:
-    """No path and no link leads out of the directory."""
+    """No path and no link in a request leads to a file outside of the directory."""
     record(directory.parent / "secret.json", growing(1))
     record(directory / ".hidden.json", growing(1))
     (directory / "sub").mkdir()
@@ -174,7 +177,7 @@ def test_only_files_of_the_directory_are_read(directory: Path, name: str) -> Non
 
 @pytest.mark.parametrize("replaced", ["run.json", "run.jsonl"])
 def test_a_run_replaced_by_a_link_is_not_served(directory: Path, replaced: str) -> None:
-    """A link out of the directory is refused at once, without a new scan of the directory."""
+    """A link that replaced a run's file is refused at once, without listing the directory again."""
     record(directory.parent / "secret.json", growing(1))
     with serving(directory) as client:
         before = client.get(RUN).status_code
@@ -186,7 +189,7 @@ def test_a_run_replaced_by_a_link_is_not_served(directory: Path, replaced: str) 
 
 
 def test_only_get_and_post_are_known(directory: Path) -> None:
-    """Other methods are refused, and so is a POST to a URL that adds nothing."""
+    """Methods other than GET and POST are refused, and so is a POST to an address that accepts no data."""
     with serving(directory) as client:
         found = [client.request(method, RUN, json={}) for method in ("PUT", "DELETE", "PATCH", "POST", "OPTIONS")]
 
@@ -194,7 +197,7 @@ def test_only_get_and_post_are_known(directory: Path) -> None:
 
 
 def test_hostile_text_is_sent_as_json(tmp_path: Path) -> None:
-    """The texts of models and tools come back unchanged, as JSON that no browser takes for a page."""
+    """Texts of models and tools come back unchanged, as JSON that no browser can take for a page."""
     prompt = [{"role": "system", "content": HOSTILE}, TASK]
     record(tmp_path / "run.json", [prompt], metadata={"note": HOSTILE})
     with serving(tmp_path) as client:
@@ -214,7 +217,7 @@ def test_hostile_text_is_sent_as_json(tmp_path: Path) -> None:
 
 
 def test_five_megabytes_on_one_line_are_cut(tmp_path: Path) -> None:
-    """A long line does not make the outline or a list of messages long. It is complete when asked for."""
+    """A very long line is cut in the outline and in lists of messages, and whole if requested alone."""
     record(tmp_path / "run.json", [[{"role": "user", "content": "y" * 5_000_000}]])
     with serving(tmp_path) as client:
         sizes = [len(client.get(f"{RUN}{name}").content) for name in ("", "/messages", "/messages/0")]
@@ -225,7 +228,7 @@ def test_five_megabytes_on_one_line_are_cut(tmp_path: Path) -> None:
 
 
 def test_text_outside_of_utf_8_is_sent_as_json(tmp_path: Path) -> None:
-    """A text outside of UTF-8 is written with an escape, and a number outside of JSON by its name."""
+    """Half of a surrogate pair is written as an escape, and a number that JSON lacks as its name."""
     record(tmp_path / "run.json", growing(1))
     path = tmp_path / "run.json"
     document = json.loads(path.read_text())
@@ -243,7 +246,7 @@ def test_text_outside_of_utf_8_is_sent_as_json(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["torn", "flipped", "empty", "garbage", "lost start"])
 def test_a_damaged_journal_is_shown_so_far(directory: Path, damage: str) -> None:
-    """A damaged journal gives an outline, or a refusal in a sentence. The other runs stay in the list."""
+    """A damaged journal gets an outline or a refusal of one sentence, and the other runs stay in the list."""
     path = directory / "bad.jsonl"
     data = (directory / "run.jsonl").read_bytes()
     path.write_bytes(
@@ -266,7 +269,7 @@ def test_a_damaged_journal_is_shown_so_far(directory: Path, damage: str) -> None
 
 
 def test_a_document_of_a_different_kind_is_named_with_the_reason(directory: Path) -> None:
-    """A file that is not a trajectory is among the unreadable files, with a sentence."""
+    """A JSON file that is not a trajectory is listed as unreadable, with the reason."""
     (directory / "notes.json").write_text('{"hello": 1}')
     with serving(directory) as client:
         [other] = client.get("/api/runs").json()["unreadable"]

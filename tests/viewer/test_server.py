@@ -25,7 +25,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 def test_a_directory_is_listed_again_if_it_changed(directory: Path) -> None:
-    """The list has each run. With its version, the answer is short until a run is added, changed or deleted."""
+    """A request with the list's version gets a short answer until a run is added, changed or deleted."""
     with serving(directory) as client:
         first = client.get("/api/runs").json()
         record(directory / "other.json", growing(1))
@@ -42,7 +42,7 @@ def test_a_directory_is_listed_again_if_it_changed(directory: Path) -> None:
 
 
 def test_a_run_can_be_saved_as_one_file(directory: Path) -> None:
-    """The answer equals the output of `view -o`, and its header makes the browser save it. The token is required."""
+    """The answer equals the output of `view -o`, and a header makes the browser save it. The token is required."""
     with serving(directory) as client:
         got = client.get(f"{RUN}/file")
         refused = client.get(f"{RUN}/file", headers={"authorization": ""})
@@ -53,7 +53,7 @@ def test_a_run_can_be_saved_as_one_file(directory: Path) -> None:
 
 
 def test_every_url_of_a_run_answers(directory: Path) -> None:
-    """Ranges are given as far as they go, single elements completely."""
+    """The part of a range beyond the end is left out of the answer, and a single message comes whole."""
     with serving(directory) as client:
         got = {
             name: client.get(f"{RUN}{name}").json()
@@ -90,7 +90,7 @@ def test_every_url_of_a_run_answers(directory: Path) -> None:
     ],
 )
 def test_unknown_numbers_and_names_are_refused_in_a_sentence(directory: Path, address: str, status: int) -> None:
-    """A wrong number or name has its status, and JSON with one sentence."""
+    """A wrong number or name gets an error status, and JSON with one sentence."""
     with serving(directory) as client:
         answered = client.get(address)
 
@@ -122,7 +122,7 @@ def test_a_run_is_followed_during_its_recording(tmp_path: Path) -> None:
 
 
 def test_waiting_ends_after_its_time(directory: Path) -> None:
-    """If nothing happens, the answer comes after the time, with the same version."""
+    """If nothing changes, a waiting request is answered after its time limit, with the same version."""
     with serving(directory) as client:
         version = client.get(RUN).json()["version"]
         began = time.monotonic()
@@ -133,7 +133,7 @@ def test_waiting_ends_after_its_time(directory: Path) -> None:
 
 
 def test_an_unknown_version_gets_everything(directory: Path) -> None:
-    """After a restart of the server, the page gets the whole outline again."""
+    """A request with an unknown version, such as from before a restart of the server, gets the whole outline."""
     with serving(directory) as client:
         answered = client.get(f"{RUN}/since", params={"version": "dead.7"}).json()
 
@@ -142,7 +142,7 @@ def test_an_unknown_version_gets_everything(directory: Path) -> None:
 
 
 def test_a_reward_and_a_note_are_appended_to_the_journal(directory: Path) -> None:
-    """The posted values are recorded, with secrets masked, and are in the answer."""
+    """A posted reward and a posted note are recorded, with secrets masked, and are in the answer."""
     with serving(directory) as client:
         reward = client.post(f"{RUN}/rewards", json={"name": "good", "value": 0.5, "explanation": "sk-" + "a1B2" * 12})
         note = client.post(
@@ -171,7 +171,7 @@ def test_a_reward_and_a_note_are_appended_to_the_journal(directory: Path) -> Non
     ],
 )
 def test_an_invalid_reward_is_refused(directory: Path, what: str, body: object) -> None:
-    """A body that is not as described writes nothing."""
+    """A posted reward of a wrong form is refused, and nothing is written."""
     before = (directory / "run.jsonl").read_bytes()
     with serving(directory) as client:
         answered = client.post(f"{RUN}/{what}", json=body)
@@ -184,7 +184,7 @@ def test_an_invalid_reward_is_refused(directory: Path, what: str, body: object) 
     "body", [b"", b"{", b'{"name":"x","value":NaN}', b'{"name":"x","value":1e999}', b"[" * 100_000]
 )
 def test_a_body_that_is_not_json_is_refused(directory: Path, body: bytes) -> None:
-    """An unreadable body, and a number that is not finite, is a bad request."""
+    """A body that is not JSON, or has a number that is not finite, is a bad request."""
     with serving(directory) as client:
         answered = client.post(f"{RUN}/rewards", content=body, headers={"content-type": "application/json"})
 
@@ -192,13 +192,13 @@ def test_a_body_that_is_not_json_is_refused(directory: Path, body: bytes) -> Non
 
 
 def test_a_large_body_is_refused(directory: Path) -> None:
-    """A body of more than a megabyte is not read."""
+    """A body of more than a megabyte is refused without being read."""
     with serving(directory) as client:
         assert client.post(f"{RUN}/annotations", json={"key": "x", "value": "y" * 2_000_000}).status_code == 400
 
 
 def test_nothing_is_added_to_a_running_run(tmp_path: Path) -> None:
-    """A reward for a run that is still being recorded is a conflict, and the message says what to do."""
+    """A reward for a run that is still recorded gets the status "conflict" and a message that says what to do."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.start()
     with serving(tmp_path) as client:
@@ -210,7 +210,7 @@ def test_nothing_is_added_to_a_running_run(tmp_path: Path) -> None:
 
 
 def test_nothing_is_added_to_a_document_without_a_journal(directory: Path) -> None:
-    """Later records belong in the journal, so a post for a document without a journal is a conflict."""
+    """A reward for a document without a journal gets the status "conflict"."""
     (directory / "run.jsonl").unlink()
     with serving(directory) as client:
         assert client.get(RUN).json()["writable"] is False
@@ -218,14 +218,14 @@ def test_nothing_is_added_to_a_document_without_a_journal(directory: Path) -> No
 
 
 def test_a_read_only_server_adds_nothing(directory: Path) -> None:
-    """With `read_only`, a reward is a conflict."""
+    """With `read_only`, a reward gets the status "conflict"."""
     with serving(directory, read_only=True) as client:
         assert client.get(RUN).json()["writable"] is False
         assert client.post(f"{RUN}/rewards", json={"name": "good", "value": 1}).status_code == 409
 
 
 def test_a_single_run_is_served(directory: Path) -> None:
-    """The list has the run that either of its files names, and the page opens it."""
+    """A server for one file lists its run, whether the document or the journal was named, and serves it."""
     record(directory / "other.json", growing(1))
     with serving(directory / "run.jsonl") as client:
         listed = client.get("/api/runs").json()["runs"]
@@ -238,7 +238,7 @@ def test_a_single_run_is_served(directory: Path) -> None:
 
 
 def test_two_runs_are_aligned_by_number(directory: Path) -> None:
-    """Pairs of steps have the numbers of the outlines. The changes of a pair are given value by value."""
+    """Two runs are compared as pairs of step numbers, and two steps as changes of single values."""
     other = growing(3)
     other[1][3] = {**other[1][3], "content": "another output"}
     record(directory / "other.json", other)
@@ -261,7 +261,7 @@ def test_two_runs_are_aligned_by_number(directory: Path) -> None:
 
 
 def test_two_requests_at_once_get_the_same_run(directory: Path) -> None:
-    """A run that is opened twice at the same time is read correctly."""
+    """Two requests that open a run at the same time get the same answer."""
     answers: list[httpx.Response] = []
     with serving(directory) as client:
         threads = [threading.Thread(target=lambda: answers.append(client.get(RUN))) for _ in range(8)]
