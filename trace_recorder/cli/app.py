@@ -1,7 +1,8 @@
 """The commands by name. A command's module is imported only when the command is called, so that commands start quickly.
 
-The exit code is 0 for success, 2 for misuse, and 1 for any other failure. One sentence on stderr, or a finding of
-`validate`, describes the failure. Commands that run a program exit as the program did.
+The exit code is 0 for success, 2 for misuse, and 1 for any other failure (2 for the commands in `_FAILURE_CODES`). One
+sentence on stderr, or a finding of `validate`, describes the failure. Commands that run a program exit as the program
+did.
 
 typer's own help adds Python's types, such as `<list[Path]>`, and brackets that depend on the version of typer.
 Therefore `RecorderCommand` shows only the metavar that the command declares for an argument, such as `[PATH...]`.

@@ -1,4 +1,4 @@
-"""How all commands print: text on the console, the message of a command that fails, JSON for machines, a progress bar.
+"""Prints the output of all commands: text on the console, the message of a failure, JSON for machines, a progress bar.
 
 JSON is indented and made in parts, so that a document is never in memory as a whole. The text equals `json.dumps(value,
 indent=2)`. A message object that occurs in several lists of messages is encoded once. A lazy sequence is read element

@@ -260,7 +260,10 @@ _NamedAnswers = deque[tuple[str, LLMResponse]]
 
 @dataclass(frozen=True, slots=True)
 class NewMessages:
-    """The new messages of a prompt, and a summary: how many messages it has, and where others were shown."""
+    """The new messages of a prompt.
+
+    `summary` says how many messages the prompt has, and where its old messages were shown.
+    """
 
     summary: str
     messages: list[Message]

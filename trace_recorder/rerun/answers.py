@@ -64,7 +64,7 @@ def exception_of(kind: type[Exception], root: type[Exception], message: str, kwa
 
 
 Missing = Literal["error", "live"]
-"""The treatment of a request without a recorded answer."""
+"""What happens to a request without a recorded answer: ReplayMismatchError is raised, or the request is sent."""
 
 FRAMING_HEADERS = ("content-length", "transfer-encoding", "connection", "keep-alive")
 """The headers that say where a body ends. A replay writes its own values, because the recorded body is decoded."""

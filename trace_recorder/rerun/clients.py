@@ -233,6 +233,6 @@ def take_out(slot: TransportSlot, ours: Any) -> None:
 
 
 def _drop(client: object, http_clients: list[Any]) -> None:
-    """Remove the HTTP client that was made for a module of an SDK, unless a recorder records that HTTP client."""
+    """Remove the HTTP client that was made for the module of an SDK. If a recorder records the HTTP client, keep it."""
     if not any(slot.binding() for http_client in http_clients for slot in slots_of(http_client)):
         drop_http_client(client)

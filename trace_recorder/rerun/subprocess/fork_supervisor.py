@@ -26,7 +26,7 @@ from trace_recorder.values.structs import asdict
 
 @dataclass(frozen=True, slots=True)
 class ForkResult:
-    """How a forked program ended, and the mismatches.
+    """The result of a forked program: how the program ended, and the mismatches.
 
     `mismatches` are messages about requests before the first live call that were not recorded. `problem` is a message
     that the program did not reach the first live call, or that lists the earlier calls that the program left out. If

@@ -24,7 +24,7 @@ PLACEHOLDER_KEYS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """How a replayed program ended, and the mismatches.
+    """The result of a replayed program: how the program ended, and the mismatches.
 
     `code` is the program's exit code, or -n if signal n ended the program.
 
