@@ -218,7 +218,8 @@ def without_keys(service: str) -> None:
 
 readers = []
 for name in CALLS:
-    reader = Reader(f"{name}: contents of scripted runs that arrived", "scripted runs, sent by its client", name)
+    what = f"{len(SCRIPTED)} scripted runs, sent by {name}'s client, and two tests of rewards and keys"
+    reader = Reader(f"{name}: contents that a server of ours received", what, name)
     for file in SCRIPTED:
         reader.take(file.stem, lambda name=name, file=file: contents(name, file))
     reader.take("rewards, --resume, --no-content", lambda name=name: rewards_and_resume(name))

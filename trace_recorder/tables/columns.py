@@ -158,7 +158,7 @@ TABLES: Mapping[TableName, tuple[Column, ...]] = {
         Column("task_set", "text", "the `task_name` in the run's metadata"),
         Column("agent", "text", "the `agent` in the run's metadata"),
         Column("model", "text", "the model of the run"),
-        Column("score", "json", "the only reward of the run as a whole, or an object of rewards by name"),
+        Column("score", "json", "the reward of the run as a whole; an object of rewards by name if there are several"),
         Column("success", "boolean", "whether the run succeeded, as its caller judged"),
         Column("message_count", "integer", "the number of messages"),
         Column("total_time", "number", "how many seconds the run took"),
