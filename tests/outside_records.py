@@ -114,7 +114,7 @@ PAIRS = ExportFormat(name="echo-pairs", kind="rows", view=to_pairs)
 
 
 def register() -> None:
-    """Register all three until the process ends."""
+    """Register the dialect and both formats until the process ends."""
     DIALECTS.register(ECHO)
     IMPORT_FORMATS.register(NOTES)
     EXPORT_FORMATS.register(PAIRS)
@@ -122,7 +122,7 @@ def register() -> None:
 
 @contextmanager
 def registered() -> Iterator[None]:
-    """Register all three during a block."""
+    """Register the dialect and both formats during a block."""
     register()
     try:
         yield

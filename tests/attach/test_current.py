@@ -181,7 +181,7 @@ def test_a_path_in_place_of_a_task_is_refused(path: str) -> None:
     ["run", "my run", "my first run.json", "runs/of this week/one", "a/b c d", None, Path("fix the failing test")],
 )
 def test_any_other_path_is_a_path(path: str | Path | None) -> None:
-    """A name is a path with a suffix, in a directory, or as a Path object."""
+    """A path with spaces is accepted if it is short, has a suffix or a directory, or is a Path object."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         TrajectoryRecorder(path)

@@ -85,7 +85,7 @@ ERRORS: dict[str, Exception] = {
 
 
 def test_every_row_of_the_table_decides():
-    """The row decides whether an error with its sign is retried."""
+    """A row of the table decides whether the errors that match the row are retried."""
     assert {sign: is_retried(error) for sign, error in ERRORS.items()} == {
         sign: retried for sign, (retried, _) in RETRY_RULES.items()
     }

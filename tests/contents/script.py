@@ -1,4 +1,4 @@
-"""Scripts of what a provider and an agent send to each other, in no provider's form.
+"""Scripts of conversations between a provider and an agent, independent of any dialect.
 
 `wire.py` writes them in the dialects, `shown.py` reads what exports show, and `comparing.py` compares both. The module
 needs only the standard library, so that it runs where third-party readers do.

@@ -1,6 +1,6 @@
 """The cost of reading a run: calls of our functions, which the load of the machine does not change.
 
-The limits are a few percent above the present counts. Most savings come from reading ordinary messages.
+The limits are a few percent above the present counts. Most of what was saved was in the readers of ordinary messages.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ def _lost_pieces(kill: Kill, death: Death, on_file: Interactions) -> list[str]:
 def _due(question: str, length: int, came: int, *, waits: bool) -> int:
     """Return how many of the received pieces must be in the journal.
 
-    A piece waits if a secret may begin in it. The piece before it then waits too, if it ends within such a word.
+    A piece waits if a secret may begin in it. The piece before it waits too, if that one ends within the same word.
     """
     answer = answer_to(question, length)
     size = len(answer) // PIECES + 1

@@ -82,7 +82,7 @@ def places(directory: Path, answer: Answer) -> set[Place]:
 
 
 def problems(directory: Path, answer: Answer, content: str, place: Place) -> list[str]:
-    """Return the faults of a run after an interrupt at a place, and a record that could not be written."""
+    """Interrupt a call at a place, let the disk refuse a later record, and return the faults of the run."""
 
     def interrupt(at: Place) -> None:
         if at == place:

@@ -26,7 +26,7 @@ def errors(path: Path) -> list[str]:
 @pytest.mark.parametrize("durability", ["process", "disk"])
 @pytest.mark.parametrize("removed", ["journal", "document", "directory", "parents"])
 def test_removed_files_are_written_again(removed: str, durability: str, tmp_path: Path) -> None:
-    """The journal is written again with the next record, from the first record on, and the document too."""
+    """The next record writes the whole journal again, and the document too."""
     path = tmp_path / "a" / "b" / "run.json"
     recorder = TrajectoryRecorder(path, durability=durability, task="endure")  # type: ignore[arg-type]
     call(recorder, asked("before"), said("x" * 5000))
@@ -130,7 +130,7 @@ def test_a_removed_temporary_directory_is_not_created_again(tmp_path: Path) -> N
 
 
 def test_temporary_files_of_dead_processes_are_removed(tmp_path: Path) -> None:
-    """The next run removes dead processes' files of its own document, and their old files, and no other files."""
+    """The next run removes dead processes' temporary files if these are old, or are of the run's own document."""
     dead = python("import os; print(os.getpid())").stdout.strip()
     names = {
         "own": f".{dead}.{crc32(b'run.json'):08x}.tmp",

@@ -1,10 +1,10 @@
-"""Kills of the proxy, of its program, or of both at random moments. All that the program was given must be on file.
+"""Kills the proxy, its program, or both at random moments. Every answer that the program received must be recorded.
 
     python -m tests.proxy.kills [KILLS]        # the long run; it prints a line at its end
 
-The program has eight threads that ask at once, half of them for streams, each in a session of its own. It writes each
-whole answer to a log. An answer of the log that is not on file, or differs there, is a problem. So is a document that
-is not JSON, or a proxy whose exit code is not that of its killed program.
+The program has eight threads that ask at once, half of them for streams, each in its own session. It writes each whole
+answer to a log. An answer of the log that is not recorded, or is recorded differently, is a problem. So is a document
+that is not JSON, or a proxy whose exit code is not that of its killed program.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Many sessions of one proxy: its memory, its descriptors and its threads, at once and one after another.
+"""Many sessions of one proxy, at once and in sequence: its memory, its descriptors and its threads.
 
     python -m tests.proxy.many_sessions [AT_ONCE] [ONE_AFTER_ANOTHER]        # 200 and 2,000
 
-It prints a line for each measurement. The sessions at once each read a stream of 1,000 chunks. The others each get a
-plain answer. A session ends after five seconds without a request. Each client must get exactly the stream that the
+It prints a line for each measurement. The simultaneous sessions each read a stream of 1,000 chunks. The others each get
+a plain answer. A session ends after five seconds without a request. Each client must get exactly the stream that the
 provider sent.
 """
 

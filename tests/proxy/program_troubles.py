@@ -1,11 +1,12 @@
-"""Real programs in trouble, with and without the proxy: errors that are tried again, streams that break, Ctrl-C.
+"""Real programs with failing calls, with and without the proxy: errors that are retried, broken streams, Ctrl-C.
 
     python -m tests.proxy.program_troubles DIRECTORY [NAME…]        # as tests/proxy/programs.py
 
-The provider answers the first requests with a 429 and a 529; or it closes the connection in the middle of an answer; or
-it says nothing more in the middle of one, until Ctrl-C comes from the program's terminal. With the proxy, a program has
-the exit code and the output that it has without. The provider gets as many requests, and each is an attempt on file.
-After Ctrl-C the output is not compared: even without a proxy, Claude Code says "Execution error" or nothing.
+The provider answers the first requests with a 429 and a 529. Or it closes the connection in the middle of an answer. Or
+it stops in the middle of an answer, until Ctrl-C comes from the program's terminal. With the proxy, a program must have
+the same exit code and output as without. The provider must get as many requests, and each must be recorded as an
+attempt. After Ctrl-C the output is not compared, because Claude Code says "Execution error" or nothing even without a
+proxy.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Real programs of other languages, with and without the proxy, against a provider that says what is written here.
+"""Real programs of other languages, with and without the proxy, against a provider with the answers of this file.
 
     python -m tests.proxy.programs DIRECTORY        # the directory has node_modules; `nox -s programs` makes one
 
-Each program has the exit code and the output that it has without the proxy. Each request and each answer is on file,
+Each program must have the same exit code and output as without the proxy. Each request and each answer must be recorded
 byte for byte. The runs, calls and sub-agents are counted.
 """
 

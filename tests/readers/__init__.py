@@ -1,7 +1,7 @@
-"""The readers that others wrote for the formats of our views. `nox -s readers` has all of them read.
+"""The readers of other projects for our export formats. `nox -s readers` runs all of them.
 
-`__main__.py` records runs of every shape, exports them, and makes an environment for each row of `environments.py`,
-one after another; there a `check_*.py` gives the exports to the real reader. What a reader refuses is printed; what all
-of them took, and what could not be installed, is one table at the end. They are no part of the test suite: they pin
-much, and some need Python 3.12.
+`__main__.py` records runs of every shape, exports them, and creates an environment for each row of `environments.py`,
+in sequence. In the environment a `check_*.py` passes the exports to the real reader. Refused exports are printed. A
+table at the end has what all readers accepted, and which of them could not be installed. The checks are not part of the
+test suite, because they pin many packages, and some need Python 3.12.
 """

@@ -1,9 +1,9 @@
-"""Have every reader read: record runs, export them, make each environment, check in it, remove it; print one table.
+"""Run every reader: record runs, export them, create each environment, check in it, remove it, and print one table.
 
 usage: python -m tests.readers [NAME …]      names of `environments.py`; default: all.  `nox -s readers` runs this.
 
-The table is appended to `.venv-nox/readers.md`. What cannot be installed is named in it, and is no acceptance. Exits
-with 1 where anything was refused, or a check did not come to its end.
+The table is appended to `.venv-nox/readers.md`. A reader that could not be installed is named there, and does not count
+as accepting. Exits with 1 if an input was refused, or a check broke off.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 needs: Python >= 3.12; harbor==0.25.0 arize-phoenix-client>=3.5
 usage: PYTHONPATH=. python -m tests.readers.check_atif DIRECTORY
 
-Of an ATIF document: Harbor's validator (schema, references, that images are there), the conversations that Harbor makes
-of it for training, and the spans that Phoenix makes of it. Of a Trae document, which our own is too: what Harbor
-converts it to, validated.
+For an ATIF document, Harbor's validator checks the schema, the references, and that images exist. Harbor then makes
+conversations for training of it, and Phoenix makes spans. A Trae document, such as our own document, is converted by
+Harbor, and the result is validated.
 """
 
 from __future__ import annotations

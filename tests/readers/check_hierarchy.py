@@ -1,4 +1,4 @@
-"""Hold our Hierarchy against trajectory-sdk: its dataclasses take it, its hash is ours, its builder makes the same.
+"""Compare our Hierarchy with trajectory-sdk: its dataclasses accept it, and its hash and its builder's tree are equal.
 
 needs: Python 3.12, pip install trajectory-sdk==0.5.3
 usage: PYTHONPATH=. python -m tests.readers.check_hierarchy DIRECTORY   of `export --format hierarchy`, in both cuts

@@ -1,4 +1,4 @@
-"""Have Inspect AI read logs, as JSON and as archives, and compare what it has then with what was exchanged.
+"""Have Inspect AI read logs, as JSON and as archives, and compare its contents with the exchanged contents.
 
 needs: inspect_ai
 usage: PYTHONPATH=. python -m tests.readers.check_inspect DIRECTORY

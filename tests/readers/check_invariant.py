@@ -1,4 +1,4 @@
-"""Have Invariant's strict reader take our messages and its rules find what is in them.
+"""Have Invariant's strict reader accept our messages, and its rules find the expected matches.
 
 needs: Python >= 3.11; invariant-ai==0.3.5 (which wants openai < 2)
 usage: PYTHONPATH=. python -m tests.readers.check_invariant DIRECTORY

@@ -1,10 +1,10 @@
-"""Have `trace-recorder export` send runs to Langfuse and LangSmith by their own clients, to a server of ours.
+"""Have `trace-recorder export` send runs to Langfuse and LangSmith by their own clients, to a local server.
 
 needs: trace-recorder[cli,langfuse,langsmith], from here
 usage: PYTHONPATH=. python -m tests.readers.check_services DIRECTORY
 
-What the server gets is compared with what was exchanged in each script; where it refuses, the command says so, and with
---resume sends what did not arrive. Nowhere does it print a key.
+The received data is compared with the exchanged contents of each script. If the server refuses, the command reports it,
+and with --resume sends what is missing. No output contains a key.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 needs: Python >= 3.10; datasets>=5.2 teich>=0.3
 usage: PYTHONPATH=. python -m tests.readers.check_traces DIRECTORY
 
-`datasets` must find it to be a trace: one row with the column `harness`, the messages in their roles and order, every
-word of them, every tool call, and the tools that were offered.
+`datasets` must recognise each file as a trace: one row with the column `harness`, the messages with their roles and in
+order, every word of them, every tool call, and the offered tools.
 """
 
 from __future__ import annotations

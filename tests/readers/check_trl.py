@@ -3,8 +3,8 @@
 needs: Python >= 3.10; trl datasets>=4.7 transformers jinja2 tokenizers (torch is not needed for what is used here)
 usage: PYTHONPATH=. python -m tests.readers.check_trl DIRECTORY
 
-Each file becomes a dataset, which must give its rows back as they were; TRL must find them conversational and apply a
-template of ours to them, in which every word of every message, every tool call and every tool has to appear.
+Each file becomes a dataset, which must return its rows unchanged. TRL must recognise them as conversations, and apply a
+template of ours to them, whose result must have every word of every message, every tool call and every tool.
 """
 
 from __future__ import annotations

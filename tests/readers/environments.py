@@ -1,7 +1,7 @@
-"""The environments of the readers, one a row: what is installed there, on which Python, and what is checked in it.
+"""The environments of the readers, one in each row: the packages, the Python versions, and the checks.
 
-`first` are ways to install what would be too much otherwise, tried one after another until one works: of torch, a file
-that pip's own configuration names, else the build without CUDA, else whatever pip finds.
+`first` are ways to install a package that would be too large otherwise. They are tried in sequence until one works: for
+torch, a file that pip's own configuration names, then the build without CUDA, and then whatever pip finds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What every check does: give a reader one thing after another, print what it refused, and report at the end how many.
+"""The common part of every check: pass inputs to a reader, print the refused inputs, and report the counts at the end.
 
-The last lines of a check are its results, a line of JSON each behind RESULT, which the session collects. It needs no
-package but the standard library, and this one from its directory.
+The last lines of a check are its results, each a line of JSON after RESULT, which the session collects. The module
+needs no package but the standard library, and this package from its directory.
 """
 
 from __future__ import annotations

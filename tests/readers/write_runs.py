@@ -1,4 +1,4 @@
-"""Record every run that the views are tested on, one with a sound, and the corpus where it is, into a directory.
+"""Record every run of the views' tests, a run with a sound, and the corpus if it is present, into a directory.
 
 usage: python -m tests.readers.write_runs DIRECTORY      (in the project's own environment)
 """

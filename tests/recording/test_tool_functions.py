@@ -99,7 +99,7 @@ class Box:
         return a
 
 
-def test_methods_are_tools_without_their_object(recorder: TrajectoryRecorder) -> None:
+def test_methods_are_tools_without_self(recorder: TrajectoryRecorder) -> None:
     """The decorator works on either side of @staticmethod and @classmethod. `self` and `cls` are not arguments."""
     box = Box(recorder)
     results = [box.method(1), box.above(2), Box.below(3), box.outside(4), Box.inside(5)]

@@ -83,7 +83,7 @@ class Library:
 
 
 class Requests(Library):
-    """A session of requests."""
+    """Calls by `requests`, whose client is a session."""
 
     name = "requests"
 
@@ -116,7 +116,7 @@ class Requests(Library):
 
 
 class Urllib3(Library):
-    """A pool manager of urllib3."""
+    """Calls by urllib3, whose client is a pool manager."""
 
     name = "urllib3"
 
@@ -159,7 +159,7 @@ class Urllib3(Library):
 
 
 class Aiohttp(Library):
-    """A session of aiohttp in an event loop of its own."""
+    """Calls by aiohttp, whose client is a session in its own event loop."""
 
     name = "aiohttp"
 

@@ -67,9 +67,7 @@ def in_the_metadata(length: int) -> Records:
     ],
 )
 def test_a_long_text_is_written_in_slices(records: Callable[[int], Records], times: int, tmp_path: Path) -> None:
-    """The thread yields once for each slice of the text, `times` times: while it reads the parts, and while it
-    writes.
-    """
+    """For each slice of the text, the thread yields `times` times, while it reads the parts and while it writes."""
 
     def yields(length: int) -> int:
         journal = tmp_path / f"{length}.jsonl"

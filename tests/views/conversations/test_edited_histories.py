@@ -207,7 +207,7 @@ def test_a_turn_asked_for_alone_equals_that_of_the_whole_run(change: Change, pla
 
 
 def test_the_first_turn_does_not_wait_for_the_last_call() -> None:
-    """The first turn takes as many calls of our functions in a run of 200 calls as in a run of 5 calls."""
+    """Computing the first turn takes as many function calls in a run of 200 LLM calls as in a run of 5."""
 
     def first_of(length: int) -> int:
         prompt = [system(HELP), "Is it cold?"]

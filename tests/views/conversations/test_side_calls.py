@@ -109,7 +109,7 @@ def test_a_toolbrain_trace_has_no_side_calls() -> None:
 
 
 def test_sessions_with_side_calls_make_pairs() -> None:
-    """Only the answers of the conversation make pairs, whatever side calls the program makes."""
+    """Preference pairs have only answers of the conversation, whatever side calls the program makes."""
     runs = [run(*SESSION, trajectory_id=name) for name in ("a", "b")]
     (pair,) = preference_pairs(runs, lambda one: float(one.trajectory_id == "a"))
     assert (pair["chosen_id"], pair["rejected_id"]) == ("a", "b")
