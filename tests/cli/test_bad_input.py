@@ -206,7 +206,7 @@ def test_an_error_names_the_member_that_cannot_be_processed(place: Path) -> None
 
 
 def test_an_invalid_time_stops_no_export(place: Path) -> None:
-    """If the time of a request is invalid, the exported answer has no time."""
+    """An export succeeds although the document has an invalid time of a request."""
     odd = json.loads(captured(place / "whole").read_bytes())
     odd["llm_interactions"][0]["attempts"][0]["timestamp"] = "yesterday"
     Path("odd.json").write_text(json.dumps(odd))

@@ -108,7 +108,7 @@ def test_an_answer_with_a_tool_call_is_read() -> None:
 
 
 def test_an_error_is_kept() -> None:
-    """The error's message is text in the answer's `extra`."""
+    """The body of an error, whose message is a text, is kept in the answer's `extra`."""
     body = {"id": "e1", "message": "invalid api token"}
 
     assert cohere_chat.read_response(body).extra == body

@@ -57,7 +57,7 @@ def letting_go(parent: Parent, *, of_a_part: bool = False) -> None:
 
 
 def letting_go_of_a_part(parent: Parent) -> None:
-    """Do the same while the thread records a part of that stream."""
+    """Fork while a second thread records a part of a stream, which the child then closes."""
     letting_go(parent, of_a_part=True)
 
 

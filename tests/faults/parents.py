@@ -80,7 +80,7 @@ def work_of(number: int) -> None:
 
 
 def work_in_pool(_: int) -> None:
-    """Do the same in a child that serves several tasks."""
+    """Call the model in a child that serves several tasks, with the client from before the fork."""
     ask(_serving[0].client, f"worker{os.getpid()} calls")
 
 
@@ -99,7 +99,7 @@ def fork(parent: Parent) -> None:
 
 
 def process(parent: Parent, method: str = "fork") -> None:
-    """Do the same with multiprocessing."""
+    """Call the model in processes of multiprocessing, started by fork or by spawn."""
     context = multiprocessing.get_context(method)
     parent.call()
     arguments = [(number,) if method == "fork" else (parent.path, parent.address, number) for number in range(WORKERS)]
@@ -118,7 +118,7 @@ def spawn(parent: Parent) -> None:
 
 
 def pool(parent: Parent) -> None:
-    """Do the same with a pool of processes."""
+    """Call the model in a pool of processes."""
     parent.call()
     with ProcessPoolExecutor(WORKERS, mp_context=multiprocessing.get_context("fork")) as executor:
         list(executor.map(work_in_pool, range(WORKERS * 3)))
@@ -154,7 +154,7 @@ def threads(parent: Parent) -> None:
 
 
 def following_threads(parent: Parent) -> None:
-    """Do the same with a client that follows the context, which a new thread does not have."""
+    """Call in threads of the children by a client that follows the context, which a new thread does not have."""
     trace_recorder.unwrap(parent.client)
     trace_recorder.wrap(parent.client)
     threads(parent)

@@ -95,7 +95,7 @@ class Runs:
         return printed, judged(document, model)
 
     def once_outside(self, code: str, script: Sequence[Action] = SCRIPT) -> tuple[str, list[Step]]:
-        """Do the same with an unmodified program, by `trace-recorder run`."""
+        """Run an unmodified program by `trace-recorder run`. Return its output and the recorded steps."""
         return self.once(code, script, *RUN)
 
     def unseen(self, code: str, script: Sequence[Action] = SCRIPT) -> tuple[str, int, int]:

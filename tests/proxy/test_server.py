@@ -281,8 +281,8 @@ def test_web_pages_cannot_use_the_proxy(
 
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "[::1]"])
-def test_the_proxy_listens_at_each_address_of_this_machine(proxy: RunningProxy, name: str) -> None:
-    """`--host` accepts all three addresses without a token."""
+def test_the_proxy_answers_to_each_name_of_this_machine(proxy: RunningProxy, name: str) -> None:
+    """A request may have any of these names in its `Host` header, without a token."""
     host = f"{name}:{proxy.url.rpartition(':')[2]}"
     assert httpx.post(proxy.url + PATH, headers={"host": host}, content=BODY).status_code == 200
 

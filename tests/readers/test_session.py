@@ -25,7 +25,7 @@ def test_every_check_has_an_environment() -> None:
 
 
 def test_a_reader_counts_accepted_and_refused_inputs(capsys: pytest.CaptureFixture[str]) -> None:
-    """Refused inputs are printed with the reasons. The exit code says that there were some."""
+    """Refused inputs are printed with the reasons. The exit code says whether an input was refused."""
     reader = Reader("R", "things", "pytest")
     reader.take("one", lambda: None)
     reader.take("two", refuse)

@@ -48,7 +48,7 @@ def test_many_workers_record_and_replay(project: Project) -> None:
 
 
 def test_a_marker_may_give_a_name_or_a_path(project: Project) -> None:
-    """A name belongs to a file in the module's folder. A path begins in the directory of the test."""
+    """A name is a file in the folder of the test's module. A path is relative to the test's directory."""
     tests = """
 @pytest.mark.trajectory("greeting")
 def test_name():

@@ -181,8 +181,9 @@ def disagreement_so_far(recorder: TrajectoryRecorder) -> str | None:
 
 
 def tried(schedule: Schedule, way: Way | None = one_by_one) -> list[str]:
-    """Do the same in a temporary directory. An exception is a problem too. Without a way of running, check at every
-    record.
+    """Run a schedule in a temporary directory, and return its problems, exceptions included.
+
+    Without a way to run it, check the document at every record.
     """
     directory = Path(tempfile.mkdtemp(prefix="schedule-"))
     try:

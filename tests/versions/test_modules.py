@@ -25,7 +25,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def openai(monkeypatch: pytest.MonkeyPatch) -> Iterator[Payload]:
-    """The module as after its import: without a client, an HTTP client and a key."""
+    """The module in the state after its import: without a client, an HTTP client and a key."""
     module = pytest.importorskip("openai")
     for name in ("_client", "http_client", "api_key", "base_url"):
         monkeypatch.setattr(module, name, None)

@@ -41,7 +41,7 @@ class Agent:
         self.parameters: dict[str, Any] = {"temperature": 0.2}
 
     def turn(self, *, stream: bool = False) -> bool:
-        """Make one call and run the tools that it asks for. Return whether there were any."""
+        """Make a call, and run the requested tools. Return whether a tool was requested."""
         more: dict[str, Any] = {"tools": tool_list(*self.tools)} if self.tools else {}
         if stream:
             more |= {"stream": True, "stream_options": {"include_usage": True}}

@@ -88,7 +88,7 @@ def make(driver: Driver, exchange: Exchange, url: str) -> Outcome:
 
 
 async def make_async(driver: Driver, exchange: Exchange, url: str) -> Outcome:
-    """Do the same with a driver whose clients are async."""
+    """Send an exchange's request through an async SDK, or raw, and return the result."""
     outcome, client, call = Outcome(), driver.client(exchange, url), driver.call(exchange, url)
     try:
         if isinstance(call, Raw):
