@@ -348,7 +348,7 @@ def test_help_names_the_commands() -> None:
 
 
 def test_main_exits_as_its_command_does(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """The entry point of the package takes the program's own arguments."""
+    """The package's entry point reads the program's arguments, and exits with the code of the command."""
     monkeypatch.setattr(sys, "argv", ["trace-recorder", "--version"])
     with pytest.raises(SystemExit) as ended:
         main()

@@ -119,7 +119,9 @@ def test_a_captured_call_has_all_its_messages_or_a_delta(members: list[str], tmp
 
 @pytest.mark.parametrize("members", [{}, {"key": "a", "lakeview_step": 1}])
 def test_a_record_has_exactly_one_of_its_alternatives(members: dict[str, Payload]) -> None:
-    """An annotation belongs to the run or to a step. The schema refuses both, and neither."""
+    """An annotation belongs to the run or to a step. The schema refuses an annotation of both, and an
+    annotation of neither.
+    """
     line = record("annotation", value=1, **members)
 
     assert violations("journal", line) == ["data: exactly one of key, lakeview_step is expected"]

@@ -147,7 +147,7 @@ def httpx_error() -> tuple[type[Exception], ...]:
 
 
 def test_a_changed_prompt_is_shown_by_word(tmp_path: Path) -> None:
-    """The mismatch is the cause of the SDK's error. It names the message, and shows the changed word."""
+    """The mismatch, which is the cause of the SDK's error, names the message, and shows the changed word."""
     path = tmp_path / "run.json"
     record(path, [said("one")], ask)
 

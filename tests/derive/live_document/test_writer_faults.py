@@ -182,7 +182,7 @@ def test_a_run_with_moved_files_does_not_overwrite_a_second_run(tmp_path: Path) 
     assert (document(other)["task"], agrees(other)) == ("other", True)
 
 
-def test_a_failed_snapshot_is_made_up_by_the_next(tmp_path: Path) -> None:
+def test_the_snapshot_after_a_failed_one_is_complete(tmp_path: Path) -> None:
     """If a write fails because the disk is full, the last good document stays, and the next document is complete."""
     journal = Journal.create(tmp_path / "run.jsonl")
     journal.append("start", to_json({"version": 1}), "t")
