@@ -52,6 +52,22 @@ def test_the_exchanged_content_is_read_back(name: str, told: str, runs: dict[str
     assert all(before[aspect] != after[aspect] for aspect in lost if before[aspect])
 
 
+def test_the_facts_of_tool_calls_come_back_from_invariant(runs: dict[str, Trajectory], tmp_path: Path) -> None:
+    """The view changes ids that occur twice, and writes made-up ids and other members into metadata."""
+    interactions = [*runs["gemini"].llm_interactions, *runs["local"].llm_interactions]
+    run = Trajectory(llm_interactions=interactions)
+    [read] = exported_and_read("invariant", run, tmp_path)
+
+    assert _tool_calls(read) == _tool_calls(run)
+    assert [call_id for call_id, *_ in _tool_calls(run)].count("call_0") == 2
+    assert any(extra for *_, extra in _tool_calls(run))
+
+
+def _tool_calls(run: Trajectory) -> list[tuple[str, bool, Any]]:
+    calls = (call for interaction in run.llm_interactions for call in interaction.response.tool_calls)
+    return [(call.call_id, call.call_id_made_up, call.extra) for call in calls]
+
+
 @pytest.mark.parametrize("name", EXPORTS)
 def test_no_answer_is_read_back_twice(name: str, tmp_path: Path) -> None:
     """Two conversations begin with the same answer, and one prompt has an answer that an agent put into it."""

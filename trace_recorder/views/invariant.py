@@ -124,7 +124,11 @@ class InvariantMessages:
             name = f"{call.call_id}#{number}"
         self.taken.add(name)
         self.names[agent, call.call_id] = name
-        metadata = without_none(extra=call.extra or None, id_made_up=call.call_id_made_up or None)
+        metadata = without_none(
+            call_id=call.call_id if number > 1 else None,
+            extra=call.extra or None,
+            id_made_up=call.call_id_made_up or None,
+        )
         return call_of(call, arguments_of(call)) | {"id": name} | ({"metadata": metadata} if metadata else {})
 
 

@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 from tests.imports.foreign.files import PRODUCED, loaded, results_in, said_in
-from trace_recorder import load_all
+from trace_recorder import load, load_all
 
 _INBOX = ("get_inbox", {"n": 10})
 
@@ -54,3 +54,19 @@ def test_a_line_of_a_dataset_without_messages_is_a_gap(tmp_path: Path) -> None:
     path = tmp_path / "dataset.jsonl"
     path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     assert [[gap.what for gap in run.gaps] for run in load_all(path)] == [[], ["line 3"]]
+
+
+def test_members_of_a_trace_that_no_run_has_are_kept(tmp_path: Path) -> None:
+    """A run has its own metrics, and no member for the metadata of a foreign tool call."""
+    function = {"name": "ls", "arguments": {}}
+    call = {"id": "1", "type": "function", "function": function, "metadata": {"seconds": 3}}
+    messages = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "", "tool_calls": [call]}]
+    stated = {"metrics": {"score": 1}, "execution_time": 2.5, "status": "solved", "success": "yes", "task": "q"}
+    metadata = {**stated, "metadata": {"row": {"a": 1}}}
+    path = tmp_path / "dataset.jsonl"
+    path.write_text(json.dumps({"messages": messages, "annotations": [], "metadata": metadata}))
+    run = load(path)
+
+    rest = {name: value for name, value in stated.items() if name != "task"}
+    assert run.metadata["row"] == {**rest, "metadata": {"row": {"a": 1}}}
+    assert run.llm_interactions[0].response.tool_calls[0].extra == {"metadata": {"seconds": 3}}

@@ -1,18 +1,19 @@
-"""Traces of Invariant. A trace has each message once, in OpenAI's form, in the order of the conversation.
+"""Invariant's datasets, and traces that our own view wrote.
 
-Source: `invariant-ai` 0.3.5. Invariant's datasets have a trace in each line, after a line with metadata. Our own
-`views/invariant.py` writes facts for which the form has no member into the `metadata` of messages and lines. The prompt
-of a call is all earlier messages of its agent. If the agent changed its history, the real prompt was different.
+A trace has each message once, in OpenAI's form, in the order of the conversation. Source: `invariant-ai` 0.3.5.
+Invariant's datasets have a trace in each line, after a line with metadata. Our own `views/invariant.py` writes facts
+for which the form has no member into the `metadata` of messages, tool calls and lines. The prompt of a call is all
+earlier messages of its agent. If the agent changed its history, the real prompt was different.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import get_args
 
-from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text
+from trace_recorder.dialects.json_access import Members, as_dict, as_int, as_list, as_number, as_text
 from trace_recorder.dialects.manual import read_usage
 from trace_recorder.dialects.openai_chat import read_message
 from trace_recorder.imports.foreign.agent_history import AgentHistory
@@ -24,14 +25,13 @@ from trace_recorder.imports.foreign.run import (
     ForeignAgent,
     ForeignRun,
     Kept,
-    Members,
     Missing,
     Score,
     ToolRun,
 )
 from trace_recorder.imports.foreign.source import Line, Source
 from trace_recorder.imports.foreign.stated_values import stated_time
-from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage, without_none
+from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, Usage, without_none
 from trace_recorder.values.origins import ReplayedFrom
 from trace_recorder.values.structs import replace
 from trace_recorder.values.token_counts import WHOLE
@@ -40,12 +40,6 @@ from trace_recorder.values.trajectory import Status
 _ROW = {"messages", "annotations", "metadata"}
 _OURS = {"interaction_id", "asked_by_model", "shown_to_model"}
 """Members of a message's metadata that only our view writes."""
-_OF_THE_RUN = frozenset(
-    (
-        *("trajectory_id", "task", "provider", "model", "max_steps", "start_time", "end_time", "status", "success"),
-        *("final_result", "error", "metadata", "execution_time", "metrics"),
-    )
-)
 
 
 def recognizes(source: Source) -> bool:
@@ -75,24 +69,27 @@ def _has_messages(value: Payload) -> bool:
 
 def _run(name: str, line: Line) -> ForeignRun:
     row = as_dict(line.value)
-    metadata = as_dict(row.get("metadata"))
-    status, error = metadata.get("status"), metadata.get("error")
-    rest = {key: value for key, value in row.items() if key not in {*_ROW, "index", "name"}}
-    other_metadata = {key: value for key, value in metadata.items() if key not in _OF_THE_RUN}
+    metadata = Members(row.get("metadata"))
     run = ForeignRun(
-        identity=as_text(metadata.get("trajectory_id")) or as_text(row.get("name")) or name,
-        task=as_text(metadata.get("task")),
-        provider=as_text(metadata.get("provider")),
-        model=as_text(metadata.get("model")),
-        max_steps=as_int(metadata.get("max_steps")),
-        start_time=stated_time(metadata.get("start_time")),
-        end_time=stated_time(metadata.get("end_time")),
-        status=next((known for known in get_args(Status) if known == status), "unknown"),
-        success=metadata["success"] if isinstance(metadata.get("success"), bool) else None,
-        final_result=metadata.get("final_result"),
-        error=error if isinstance(error, dict) else None,
-        metadata=as_dict(metadata.get("metadata")) | ({"row": rest | other_metadata} if rest or other_metadata else {}),
+        identity=metadata.nonempty_text("trajectory_id") or as_text(row.get("name")) or name,
+        task=metadata.text("task"),
+        provider=metadata.text("provider"),
+        model=metadata.text("model"),
+        max_steps=metadata.integer("max_steps"),
+        start_time=stated_time(metadata.take("start_time")),
+        end_time=stated_time(metadata.take("end_time")),
+        status=next((status for status in get_args(Status) if status == metadata.get("status")), "unknown"),
+        success=metadata.take("success") if isinstance(metadata.get("success"), bool) else None,
+        final_result=metadata.take("final_result"),
+        error=metadata.object("error") or None,
+        metadata=metadata.object("metadata"),
     )
+    if metadata.get("status") == run.status:
+        del metadata["status"]
+    rest = {key: value for key, value in row.items() if key not in {*_ROW, "index", "name"}} | metadata.rest()
+    if rest:
+        earlier = {"metadata": {"row": run.metadata["row"]}} if "row" in run.metadata else {}
+        run.metadata = run.metadata | {"row": rest | earlier}
     _TraceReader(run, is_ours=_is_ours(line.value)).read(messages_of(line.value))
     for annotation in as_list(row.get("annotations")):
         _read_annotation(run, as_dict(annotation))
@@ -103,7 +100,7 @@ def _run(name: str, line: Line) -> ForeignRun:
 
 @dataclass(slots=True)
 class _TraceReader:
-    """Reads one trace, with a history for each agent. `calls` has the tool calls by their ids.
+    """Reads one trace, with a history for each agent. `calls` has the tool calls by the ids that the trace gives them.
 
     In a trace that our view wrote, only answers of the model have an `interaction_id`. If a message's metadata has an
     `asked_by_model` that is false, the agent ran the tools of the message on its own.
@@ -112,12 +109,12 @@ class _TraceReader:
     run: ForeignRun
     is_ours: bool
     histories: dict[str | None, AgentHistory] = field(default_factory=dict)
-    calls: dict[str, Members] = field(default_factory=dict)
+    calls: dict[str, dict[str, Payload]] = field(default_factory=dict)
 
     def read(self, messages: list[Payload]) -> None:
         """Add the messages to the run."""
-        for number, message in enumerate(messages, start=1):
-            members = as_dict(message)
+        for number, value in enumerate(messages, start=1):
+            members = as_dict(value)
             metadata = as_dict(members.get("metadata"))
             if as_text(members.get("role")) is None:
                 self.run.events.append(Missing(what=f"message {number}", why="it has no role"))
@@ -125,26 +122,44 @@ class _TraceReader:
             agent = ForeignAgent(**{key: as_text(metadata.get(name)) for key, name in _AGENT.items()})
             key = agent.agent_id or agent.name
             history = self.histories.setdefault(key, AgentHistory(self.run.events, agent))
-            for part in read_message(_restored(members, metadata)):
-                self._add(history, replace(part, extra=part.extra | as_dict(metadata.get("extra"))), metadata)
+            for message in read_message(_restored(members, metadata)):
+                time = stated_time(metadata.get("timestamp")) if metadata.get("asked_by_model") is False else ""
+                calls = self._restored_calls(message.tool_calls, as_list(members.get("tool_calls")), time)
+                extra = message.extra | as_dict(metadata.get("extra"))
+                self._add(history, replace(message, tool_calls=calls, extra=extra), metadata)
         for history in self.histories.values():
             history.finish()
 
-    def _add(self, history: AgentHistory, message: Message, metadata: Members) -> None:
+    def _restored_calls(self, calls: Iterable[ToolCall], written: list[Payload], time: str) -> tuple[ToolCall, ...]:
+        """Return tool calls with the facts that our view moved into their metadata. Enter them into `calls`.
+
+        `time` is when the calls ran, or "" if the model requested them.
+        """
+        metadata_of = {as_text(call.get("id")): call.get("metadata") for call in map(as_dict, written)}
+        restored = []
+        for call in calls:
+            members = Members(metadata_of.get(call.call_id))
+            call_id, is_made_up = members.text("call_id") or call.call_id, members.take("id_made_up") is True
+            extra = call.extra | members.object("extra") | ({"metadata": rest} if (rest := members.rest()) else {})
+            restored.append(replace(call, call_id=call_id, call_id_made_up=is_made_up, extra=extra))
+            self.calls[call.call_id] = restored[-1].to_document() | {"time": time}
+        return tuple(restored)
+
+    def _add(self, history: AgentHistory, message: Message, metadata: dict[str, Payload]) -> None:
         time = stated_time(metadata.get("timestamp"))
+        if metadata.get("asked_by_model") is False and message.role == "assistant":
+            return  # the results that follow become executions of these calls
         if message.role == "tool":
             self._add_result(history, message, metadata)
         elif message.role != "assistant":
             self.run.task = self.run.task or (as_text(message.content) if message.role == "user" else None)
             history.add(message, time)
-        elif metadata.get("asked_by_model") is False:
-            self.calls |= {call.call_id: {**call.to_document(), "time": time} for call in message.tool_calls}
         elif self.is_ours and "interaction_id" not in metadata:  # the agent itself put the answer into its history
             history.add(message, time)
         else:
             self._add_call(history, message, metadata, time)
 
-    def _add_call(self, history: AgentHistory, message: Message, metadata: Members, time: str) -> None:
+    def _add_call(self, history: AgentHistory, message: Message, metadata: dict[str, Payload], time: str) -> None:
         origin = ReplayedFrom.of_document(metadata.get("replayed_from"))
         usage = as_dict(as_dict(metadata["replayed_from"] if origin else metadata).get("usage"))
         content = message.content if isinstance(message.content, str | None) else None
@@ -164,20 +179,20 @@ class _TraceReader:
         call.duration_seconds = as_number(metadata.get("duration_seconds"))
         call.complete = metadata.get("complete") is not False
         call.replayed_from = origin
-        self.calls |= {tool_call.call_id: tool_call.to_document() for tool_call in message.tool_calls}
 
-    def _add_result(self, history: AgentHistory, message: Message, metadata: Members) -> None:
+    def _add_result(self, history: AgentHistory, message: Message, metadata: dict[str, Payload]) -> None:
         """Add a tool's result as a message, if the model saw it.
 
         Add an execution if the model did not see the result, or if the file also has the value that the tool returned.
         """
+        call = self.calls.get(message.call_id or "", {})
+        message = replace(message, call_id=as_text(call.get("call_id")) or message.call_id)
         is_shown = metadata.get("shown_to_model") is not False
         recorded = metadata.get("result")
         if is_shown:
             history.add(message, "", has_event=recorded is not None)
         if is_shown and recorded is None:
             return
-        call = self.calls.get(message.call_id or "", {})
         failed = message.extra.get("is_error")
         self.run.events.append(
             ToolRun(
@@ -197,8 +212,11 @@ class _TraceReader:
 _AGENT = {"name": "agent", "agent_id": "agent_id", "parent_agent_id": "parent_agent_id"}
 
 
-def _restored(members: Members, metadata: Members) -> Members:
-    """Return a message in OpenAI's form, with the members that our view moved into the metadata."""
+def _restored(members: dict[str, Payload], metadata: dict[str, Payload]) -> dict[str, Payload]:
+    """Return a message in OpenAI's form, with most members that our view moved into the metadata.
+
+    `_TraceReader` restores the others: the `extra` of messages, and the facts of tool calls.
+    """
     content = members.get("content")
     if isinstance(content, list):
         content = [*_with_parts(content, deque(as_list(metadata.get("parts"))))]
@@ -213,7 +231,7 @@ def _restored(members: Members, metadata: Members) -> Members:
     )
 
 
-def _without(members: Members, *names: str) -> Members:
+def _without(members: dict[str, Payload], *names: str) -> dict[str, Payload]:
     return {name: value for name, value in members.items() if name not in names}
 
 
@@ -232,7 +250,7 @@ def name_of_part(part: Payload) -> str:
     return f"[{kind}]" if address is None else f"[image: {address}]"
 
 
-def _read_annotation(run: ForeignRun, annotation: Members) -> None:
+def _read_annotation(run: ForeignRun, annotation: dict[str, Payload]) -> None:
     """Add an annotation to the run: as a reward or an annotation if our view wrote it, and otherwise unchanged."""
     metadata, content = as_dict(annotation.get("extra_metadata")), annotation.get("content")
     value, kind = as_number(metadata.get("value")), metadata.get("kind")
