@@ -326,6 +326,18 @@ def test_a_full_disk_is_reported(command: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
+@pytest.mark.parametrize("command", ["find", "grep", "diff"])
+def test_a_full_disk_is_not_an_answer(command: str, tmp_path: Path) -> None:
+    """`find`, `grep` and `diff` exit with 2 if the disk is full, because 1 means "no match" or "different"."""
+    for name in ("a", "b"):
+        recorded(tmp_path / f"{name}.json", f"word {name}")
+    arguments = [str(tmp_path / "a.json"), str(tmp_path / "b.json")] if command == "diff" else ["word", str(tmp_path)]
+
+    code, said = piped([command, *arguments], "> /dev/full")
+    assert (code, said) == (2, "trace-recorder: stdout: No space left on device\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
 def test_a_full_disk_is_reported_for_rows(tmp_path: Path) -> None:
     """An export of rows to a full disk reports the failure, on stdout and in a file."""
     recorded(tmp_path / "a.json")

@@ -91,7 +91,7 @@ COMMANDS = {
     "serve": "replay:serve",
 }
 """The module and the function of each command, in the order in which the help lists them."""
-_FAILURE_CODES = {"diff": 2, "find": 2, "grep": 2}
+FAILURE_CODES = {"diff": 2, "find": 2, "grep": 2}
 """The exit codes for a failure of these commands, because their exit code 1 is an answer, such as "no match".
 
 Every other command exits with 1 if it fails.
@@ -130,7 +130,7 @@ def app_of(names: Iterable[str]) -> typer.Typer:
         module, _, function = COMMANDS[name].partition(":")
         settings = {"allow_interspersed_args": False} if name in _RUN_PROGRAMS else None
         command = getattr(import_module(f"trace_recorder.cli.{module}"), function)
-        handled = _with_error_handler(command, _FAILURE_CODES.get(name, 1))
+        handled = _with_error_handler(command, FAILURE_CODES.get(name, 1))
         app.command(name, cls=RecorderCommand, context_settings=settings)(handled)
     return app
 

@@ -1,6 +1,7 @@
 """The entry point of `trace-recorder`.
 
-The commands need typer and rich. If the extra `cli` is not installed, `main` prints how to install the extra.
+The commands need typer and rich; `--version` alone does not. If the extra `cli` is not installed, `main` prints how to
+install it.
 """
 
 from __future__ import annotations
@@ -16,8 +17,11 @@ from trace_recorder.version import __version__
 
 
 def main() -> None:
-    """Run the command line, and exit with the command's exit code."""
-    run = _print_version if sys.argv[1:] == ["--version"] else _application()
+    """Run the command line, and exit with the command's exit code.
+
+    Exit with the command's code for failures if its output cannot be written, as to a closed pipe or a full disk.
+    """
+    run, failure_code = (_print_version, 1) if sys.argv[1:] == ["--version"] else _application()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # then any recorded text can be printed, in any encoding
             stream.reconfigure(errors="backslashreplace")
@@ -30,21 +34,23 @@ def main() -> None:
                 sys.stdout.flush()
     except BrokenPipeError:  # the reader of the pipe closed it
         _discard(sys.stdout)
-        sys.exit(1)
+        sys.exit(failure_code)
     except OSError as error:
         _discard(sys.stdout)
-        sys.exit(f"trace-recorder: {error.filename or 'stdout'}: {error.strerror or error}")
+        print(f"trace-recorder: {error.filename or 'stdout'}: {error.strerror or error}", file=sys.stderr)
+        sys.exit(failure_code)
 
 
-def _application() -> Callable[[], object]:
-    """Import the command that `sys.argv` names, and return a function that runs the command.
+def _application() -> tuple[Callable[[], object], int]:
+    """Import the command that `sys.argv` names. Return a function that runs it, and its exit code for failures.
 
     Exits if typer or rich is not installed.
     """
     try:
-        from trace_recorder.cli.app import app_for  # noqa: PLC0415 - typer may be missing
+        from trace_recorder.cli.app import FAILURE_CODES, app_for  # noqa: PLC0415 - typer may be missing
 
-        return partial(app_for(sys.argv[1:]), prog_name="trace-recorder")
+        name = sys.argv[1] if len(sys.argv) > 1 else ""
+        return partial(app_for(sys.argv[1:]), prog_name="trace-recorder"), FAILURE_CODES.get(name, 1)
     except ImportError as error:
         if (error.name or "").partition(".")[0] not in {"typer", "rich"}:
             raise

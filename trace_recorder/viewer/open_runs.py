@@ -13,6 +13,7 @@ from secrets import token_hex
 from trace_recorder.imports.growing_journal import GrowingJournal, ReplacedError
 from trace_recorder.imports.loader import load
 from trace_recorder.storage.paths import journal_path_for
+from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.viewer.interface import RunAnswers
 from trace_recorder.viewer.parts import Json
 
@@ -36,6 +37,11 @@ class OpenRun:
     def version(self) -> str:
         """The version of the answers, as the interface states it."""
         return f"{self._epoch}.{self.answers.version}"
+
+    def state(self) -> tuple[str, Trajectory]:
+        """Return the version of the answers, and the run in that version. Later versions do not change it."""
+        with self.lock:
+            return self.version, self.answers.trajectory
 
     def refresh(self) -> None:
         """Read the run, or the records that were added. Raises OSError, and the exceptions of `load`."""

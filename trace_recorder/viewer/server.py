@@ -1,6 +1,6 @@
 """The viewer's server: the answers of `docs/viewer-interface.md` over HTTP, and the page that requests these answers.
 
-Threads read the files, so that a large run does not delay other requests. `security.py` controls access.
+Threads read the runs, so that a large run does not delay other requests. `security.py` controls access.
 """
 
 from __future__ import annotations
@@ -60,7 +60,10 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
 
 
 class ViewerServer:
-    """Serves the runs in and below one directory, or one run. If `read_only` is True, nothing can be added to a run."""
+    """Serves the runs in and below one directory, or some files of it.
+
+    If `read_only` is True, nothing can be added to a run.
+    """
 
     def __init__(self, runs: RunList, *, read_only: bool = False) -> None:
         self._runs = runs
@@ -103,7 +106,7 @@ class ViewerServer:
         names = request.query_params.getlist("run")
         if not 2 <= len(names) <= MAX_RUNS:
             raise BadRequestError(f"a table has two to {MAX_RUNS} runs.")
-        return comparison_table([self._opened_as(name).answers.trajectory for name in names])
+        return comparison_table([self._opened_as(name).state()[1] for name in names])
 
     # ── one run ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -120,10 +123,11 @@ class ViewerServer:
     def _compared(self, request: Request) -> RunComparison:
         """Return the comparison of the runs `a` and `b`. The last comparison is kept for the next request."""
         runs = [self._opened_as(request.query_params.get(name, "")) for name in ("a", "b")]
-        key = tuple((run.name, run.version) for run in runs)
+        versions, trajectories = zip(*(run.state() for run in runs), strict=True)
+        key = tuple(zip((run.name for run in runs), versions, strict=True))
         kept = self._last_comparison
         if kept is None or kept[0] != key:
-            kept = self._last_comparison = key, RunComparison(*(run.answers.trajectory for run in runs))
+            kept = self._last_comparison = key, RunComparison(*trajectories)
         return kept[1]
 
     def _pair(self, request: Request) -> Json:
