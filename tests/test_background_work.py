@@ -9,8 +9,8 @@ import pytest
 from trace_recorder.background_work import YIELD_SECONDS, run_yielding, yield_to_others
 
 
-@pytest.mark.parametrize("is_awaited", [False, True])
-def test_awaited_work_does_not_yield(*, is_awaited: bool) -> None:
+@pytest.mark.parametrize("is_waited_for", [False, True])
+def test_awaited_work_does_not_yield(*, is_waited_for: bool) -> None:
     """Background work sleeps at intervals, but not while a second thread waits for it."""
     slept: list[float] = []
 
@@ -18,8 +18,8 @@ def test_awaited_work_does_not_yield(*, is_awaited: bool) -> None:
         for _ in range(3):
             yield_to_others()
 
-    thread = threading.Thread(target=run_yielding, args=(work, lambda: is_awaited, slept.append))
+    thread = threading.Thread(target=run_yielding, args=(work, lambda: is_waited_for, slept.append))
     thread.start()
     thread.join()
 
-    assert set(slept) == (set() if is_awaited else {YIELD_SECONDS})
+    assert set(slept) == (set() if is_waited_for else {YIELD_SECONDS})

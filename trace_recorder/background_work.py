@@ -49,19 +49,19 @@ def is_background() -> bool:
 
 def run_yielding(
     work: Callable[[], None],
-    is_awaited: Callable[[], bool] = lambda: False,
+    is_waited_for: Callable[[], bool] = lambda: False,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
     """Run `work` in this thread, which was started for it.
 
-    `yield_to_others` sleeps at most once in `WORK_SECONDS`. It does not sleep while `is_awaited` returns True, because
-    another thread then waits for the work. If a third thread is busy, each sleep may take five milliseconds.
+    `yield_to_others` sleeps at most once in `WORK_SECONDS`. It does not sleep while `is_waited_for` returns True,
+    because another thread then waits for the work. If a third thread is busy, each sleep may take five milliseconds.
     """
     next_yield = 0.0
 
     def sleep_if_due() -> None:
         nonlocal next_yield
-        if time.perf_counter() >= next_yield and not is_awaited():
+        if time.perf_counter() >= next_yield and not is_waited_for():
             sleep(YIELD_SECONDS)
             next_yield = time.perf_counter() + WORK_SECONDS
 

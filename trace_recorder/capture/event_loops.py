@@ -1,7 +1,7 @@
 """Runs work in a thread while the caller's event loop, asyncio's or trio's, runs other tasks.
 
-Neither library is imported here: the library that runs the caller is already imported. If there is no event loop,
-because a coroutine is run with `send`, the calling thread does the work.
+Neither library is imported here: the library that runs the caller is already imported. If the caller runs in no task of
+either library, because a coroutine is run with `send`, the calling thread does the work.
 """
 
 from __future__ import annotations
@@ -22,37 +22,37 @@ def _nothing() -> None:
 async def run_in_thread(
     work: Callable[[], None],
     name: str,
-    is_awaited: Callable[[], bool] = lambda: False,
+    is_waited_for: Callable[[], bool] = lambda: False,
     then: Callable[[], None] = _nothing,
 ) -> None:
     """Run `work` in a new thread, and wait until it is done.
 
     `work` must not raise. After `work`, the thread calls `then`, and the caller does not wait for `then`.
 
-    The thread yields to other threads, except while `is_awaited` returns True, because another thread then waits for
-    the work. If the caller is cancelled, it stops waiting, and the work continues to its end. If no thread can be
-    started, the caller does the work itself.
+    The thread yields to other threads, except while `is_waited_for` returns True, because another thread then waits for
+    the work. If the caller is cancelled, it stops waiting, and the work continues to its end. If the caller runs in
+    no task of asyncio or trio, or no thread can be started, the caller does the work and calls `then` itself.
     """
     trio = _trio()
     if trio is not None:
         done = trio.Event()
         wake = _waker(trio.lowlevel.current_trio_token().run_sync_soon, done.set)
-        if _start(work, name, wake, is_awaited, then):
+        if _start(work, name, wake, is_waited_for, then):
             await done.wait()
             return
     elif (asyncio := _asyncio()) is not None:
         event = asyncio.Event()
         wake = _waker(asyncio.get_running_loop().call_soon_threadsafe, event.set)
-        if _start(work, name, wake, is_awaited, then):
+        if _start(work, name, wake, is_waited_for, then):
             await event.wait()
             return
     work()
     then()
 
 
-def start_or_run(work: Callable[[], None], name: str, is_awaited: Callable[[], bool]) -> None:
+def start_or_run(work: Callable[[], None], name: str, is_waited_for: Callable[[], bool]) -> None:
     """Start a thread that does the work, and do not wait for it. If no thread can be started, do the work now."""
-    if not _start(work, name, _nothing, is_awaited, _nothing):
+    if not _start(work, name, _nothing, is_waited_for, _nothing):
         work()
 
 
@@ -68,7 +68,7 @@ def _start(
     work: Callable[[], None],
     name: str,
     wake: Callable[[], None],
-    is_awaited: Callable[[], bool],
+    is_waited_for: Callable[[], bool],
     then: Callable[[], None],
 ) -> bool:
     """Start a thread that does the work, then calls `wake` and `then`. Return False if no thread can be started."""
@@ -81,7 +81,7 @@ def _start(
         then()
 
     try:
-        start_thread(partial(run_yielding, run, is_awaited), f"trace_recorder {name}")
+        start_thread(partial(run_yielding, run, is_waited_for), f"trace_recorder {name}")
     except ours(RuntimeError):
         return False
     return True

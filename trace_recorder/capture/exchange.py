@@ -53,7 +53,7 @@ class Exchange:
     _request_written: Event | None = None
     _cancelled_by: BaseException | None = None
     _ended_at = 0.0
-    _is_awaited = False
+    _is_waited_for = False
 
     def __init__(self, records: AttemptRecords | PollRecords) -> None:
         self.run = records.run
@@ -170,7 +170,7 @@ class Exchange:
         if self.response.is_short():
             self.response.write_due()
         else:
-            await run_in_thread(self.response.write_due, "response", self.is_awaited)
+            await run_in_thread(self.response.write_due, "response", self.is_waited_for)
 
     async def ended_in_event_loop(self) -> None:
         """Do the same as `ended` in an event loop. If the response is long, a thread does it.
@@ -183,9 +183,9 @@ class Exchange:
             return
         end = self._end_in_thread()
         if self.response.is_live_stream and size >= LONG_STREAM_BYTES:
-            await run_in_thread(self._write_rest, "response", self.is_awaited, end)
+            await run_in_thread(self._write_rest, "response", self.is_waited_for, end)
         else:
-            await run_in_thread(end, "response", self.is_awaited)
+            await run_in_thread(end, "response", self.is_waited_for)
 
     def ended_without_waiting(self) -> None:
         """Do the same as `ended` where nothing may be awaited.
@@ -199,7 +199,7 @@ class Exchange:
             return
         end = self._end_in_thread()
         self._write_rest()
-        start_or_run(end, "response", self.is_awaited)
+        start_or_run(end, "response", self.is_waited_for)
 
     def _end_in_thread(self) -> Callable[[], None]:
         """Return a function that records the end of the exchange in a thread. A run that ends waits for that thread."""
@@ -224,14 +224,14 @@ class Exchange:
         The limit is needed because these threads may wait for a thread that a signal handler has interrupted. From now
         on they do not yield to other threads.
         """
-        self._is_awaited = True
+        self._is_waited_for = True
         for event in (self._request_written, self._assembly_done):
             if event is not None:
                 event.wait(ASSEMBLY_TIMEOUT_SECONDS)
 
-    def is_awaited(self) -> bool:
+    def is_waited_for(self) -> bool:
         """Whether a run that ends is waiting for the background threads of this exchange."""
-        return self._is_awaited
+        return self._is_waited_for
 
     def closed(self, why: str) -> None:
         """Record that the caller closed the response early."""

@@ -194,7 +194,7 @@ async def begin_in_event_loop(binding: Binding, request: Any, plain_body: type[I
             exchange.abandon()
         return None
     try:
-        await run_in_thread(write, "request", exchange.is_awaited)
+        await run_in_thread(write, "request", exchange.is_waited_for)
     except BaseException as error:
         exchange.call_cancelled(error)
         raise

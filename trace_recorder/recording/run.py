@@ -5,9 +5,9 @@ journal while it holds the run's lock, and then has the document written. The ca
 have: the recorder, its steps and tools, and `capture/`. A run belongs to the process that opened it.
 
 `_lock` is held while a record is written, and during each call of the item encoder and the journal, which have no locks
-of their own. The caller may hold the lock of its response. The document and deferred records are written after `_lock`
-is released, because they take other locks ("Locks and their order", docs/architecture.md). A signal handler may call
-any method in the middle of another method, in the same thread.
+of their own. Only `ItemEncoder.prepare` and `new_bytes` need no lock. The caller may hold the lock of its response. The
+document and deferred records are written after `_lock` is released, because they take other locks ("Locks and their
+order", docs/architecture.md). A signal handler may call any method in the middle of another method, in the same thread.
 """
 
 from __future__ import annotations

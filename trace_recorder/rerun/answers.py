@@ -1,7 +1,8 @@
 """The answer to one request from a recording, and the exceptions that an HTTP library raises for such an answer.
 
 For each library, one file turns an answer into a response of that library: `transport.py` for httpx and httpx2,
-`urllib3_answers.py`, and `aiohttp_answers.py`. `Answers` decides which answer belongs to a request.
+`urllib3_answers.py`, and `aiohttp_answers.py`. `Answers` is the interface of the objects that
+choose the answer to a request.
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ def builtin_exception(name: str, message: str) -> Exception | None:
 def exception_of(kind: type[Exception], root: type[Exception], message: str, kwargs: dict[str, Any]) -> Exception:
     """Return an exception of a library's class with this message.
 
-    If the class cannot have the message, use the nearest base class that can. `root` is the base class of the library's
-    exceptions. `kwargs` are keyword arguments of the constructor. If `kwargs` is empty, the exception is made without
-    the constructor, because the classes have different constructors.
+    `root` is the base class of the library's exceptions. If `kwargs` is not empty, the class is called with the message
+    and `kwargs`. Otherwise the exception is made without the constructor, because the classes have different
+    constructors. If the class cannot have the message, the nearest base class that can is used.
     """
     if kwargs:
         return kind(message, **kwargs)
@@ -78,8 +79,8 @@ class Answer:
     """The answer to a call: a response, whole or in chunks, and the exception that ends the response, if any.
 
     `status` is None if no response came. `error` is the class and the message of the exception. `stopped` says why the
-    rest of the response was not recorded. After the recorded part, an exception with this text is raised. `seconds` is
-    the duration of the recorded exchange. `origin` is the recorded call.
+    rest of the response was not recorded. After the recorded part, a mismatch that quotes this text is raised.
+    `seconds` is the duration of the recorded exchange. `origin` is the recorded call.
     """
 
     status: int | None
@@ -105,7 +106,7 @@ class Answer:
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether the recorded body is incomplete."""
+        """Whether an exception ended the call, or a part of the body was not recorded."""
         return self.error is not None or self.stopped is not None
 
     @property
@@ -170,7 +171,10 @@ def endpoint_of_request(request: Any) -> Endpoint | None:
 
 
 def answer_to(answers: Answers, request: Any, errors: Errors) -> Answer | None:
-    """Return the answer to a request of aiohttp or urllib3, or None if the request is to be sent."""
+    """Return the answer to a request of aiohttp or urllib3, or None if the request is to be sent.
+
+    If the request is not an LLM call, it may be a poll for the answer to an earlier call.
+    """
     endpoint = endpoint_of_request(request)
     if endpoint is None:
         return answers.polled(request.method, request.url.path)
@@ -202,7 +206,7 @@ class Errors:
         return _mismatch_class(kind)(str(mismatch), **self.kwargs)
 
     def recorded(self, name: str, message: str) -> Exception | None:
-        """Return an exception of the recorded class, or of the class `broken` if the recorded class is unknown.
+        """Return an exception of the recorded class: a class of the library, or a built-in class, or else `broken`.
 
         Return None if such an exception ends a task or a process.
         """

@@ -1,4 +1,7 @@
-"""The recorded results of tools. Each result is used once, for a call of the same tool with equal arguments."""
+"""The recorded results of tools. Each result is used once, for a call of the same tool with equal arguments.
+
+A mask in recorded arguments equals any text.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,11 @@ class ReplayedToolError(Exception):
 
 
 class RecordedTools:
-    """The recorded executions of tools. Each is used once: `unused` and `used` are lists of executions."""
+    """The recorded executions of tools. Each is used once, and then `used` has it.
+
+    An execution that `claim` refuses, because another process has used it, is in neither `used` nor `unused`. `name` is
+    the name of the recording in messages.
+    """
 
     def __init__(
         self,

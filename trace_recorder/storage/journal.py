@@ -35,7 +35,7 @@ _COPY_BYTES = 1 << 20
 _JOINED_BYTES = 256 * 1024
 """If the lines of one write have at most this many bytes together, their pieces are joined and written by `write`.
 
-Otherwise the pieces are written by `writev`.
+Otherwise the pieces are written by `writev`, if it takes so many.
 """
 _MOST_PIECES = 1000
 """One `writev` writes at most this many pieces. Systems accept 1,024."""
