@@ -90,7 +90,7 @@ _OF_A_MESSAGE = ("/input/*/type", "/input/*/id", "/input/*/status")
 
 
 def _without_first(difference: Difference) -> bool:
-    """Return whether a list equals the rest of another list after its first message."""
+    """Return whether the recorded input and the rebuilt input differ only in a first message."""
     if not (difference.path == "/input" and isinstance(difference.recorded, list)):
         return False
     texts = [_text_alone([one]) for one in difference.recorded[1:]]

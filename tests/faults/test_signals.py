@@ -90,7 +90,7 @@ def once(number: int, frame: FrameType | None) -> None:
 
 
 def once_of_any(*given: object) -> None:
-    """Return a handler that does the same once, for any arguments."""
+    """Reset the handler and raise the exception, with any arguments."""
     once(signal.SIGUSR1, None)
     assert given
 

@@ -69,7 +69,7 @@ async def weather_later(city: str) -> str:
 
 
 def _tool_runner(client: Payload) -> Payload:
-    """Return the method that calls the model until it asks for no more tools, with a tool."""
+    """Return a method with a tool that calls the model until the model asks for no more tools."""
     package = import_module("anthropic")
     if type(client).__name__.startswith("Async"):
         tool = package.beta_async_tool(name="weather")(weather_later)
