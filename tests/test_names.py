@@ -77,7 +77,7 @@ def vague_names(node: ast.AST, scope: Scope | None = None) -> Iterator[str]:
 
 
 def in_files(*paths: Path) -> list[str]:
-    """Return such variables of some files, with their places."""
+    """Return the variables with vague names in some files, with their places."""
     return [
         f"{name}:{place}"
         for path in paths
