@@ -61,12 +61,12 @@ def test_members_of_a_trace_that_no_run_has_are_kept(tmp_path: Path) -> None:
     function = {"name": "ls", "arguments": {}}
     call = {"id": "1", "type": "function", "function": function, "metadata": {"seconds": 3}}
     messages = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "", "tool_calls": [call]}]
-    stated = {"metrics": {"score": 1}, "execution_time": 2.5, "status": "solved", "success": "yes", "task": "q"}
-    metadata = {**stated, "metadata": {"row": {"a": 1}}}
+    members = {"metrics": {"score": 1}, "execution_time": 2.5, "status": "solved", "success": "yes", "task": "q"}
+    metadata = {**members, "metadata": {"row": {"a": 1}}}
     path = tmp_path / "dataset.jsonl"
     path.write_text(json.dumps({"messages": messages, "annotations": [], "metadata": metadata}))
     run = load(path)
 
-    rest = {name: value for name, value in stated.items() if name != "task"}
+    rest = {name: value for name, value in members.items() if name != "task"}
     assert run.metadata["row"] == {**rest, "metadata": {"row": {"a": 1}}}
     assert run.llm_interactions[0].response.tool_calls[0].extra == {"metadata": {"seconds": 3}}
