@@ -15,11 +15,11 @@ Place = tuple[str, int]
 
 
 class LateSystemError(TimeoutError, ConnectionError, FileNotFoundError, FileExistsError, BlockingIOError):
-    """An exception that is an OSError of every kind."""
+    """An exception of every subclass of OSError that our code handles."""
 
 
 class LateError(LateSystemError, ValueError, KeyError, IndexError, RuntimeError, TypeError):
-    """An exception that has every type which an except clause of ours names."""
+    """An exception of every type that our except clauses name."""
 
 
 def raise_late(_: int, __: FrameType | None) -> None:

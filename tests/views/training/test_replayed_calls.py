@@ -133,7 +133,7 @@ def test_forks_at_one_call_are_paired_after_their_replayed_answers() -> None:
 
 
 def test_runs_with_replayed_answers_make_no_other_pairs() -> None:
-    """Neither a replay of a run, nor a run with answers of both kinds, makes a pair."""
+    """Neither a replay of a whole run, nor a run with a replayed answer after a new answer, makes a pair."""
     mixed = scored("mixed", 0.5, first={}, second=GIVEN)
     runs = [scored("replay", 0.0, second=GIVEN), mixed, scored("good", 1.0)]
 
