@@ -20,7 +20,7 @@ _NOT_ENTERED = (ModuleType, type, FrameType, CodeType, logging.Logger)
 
 
 def is_ours(frame: FrameType) -> bool:
-    """Whether a frame runs a function of the package."""
+    """Return whether a frame runs a function of the package."""
     return frame.f_code.co_filename.startswith(OURS)
 
 

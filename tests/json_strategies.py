@@ -27,7 +27,7 @@ json_objects = st.dictionaries(st.text(max_size=8), json_values, max_size=5)
 
 
 def json_texts(values: st.SearchStrategy[Payload]) -> st.SearchStrategy[str]:
-    """A strategy for JSON texts of values, with random white space and escapes."""
+    """Return a strategy for JSON texts of values, with random white space and escapes."""
     return st.builds(_spelled, values, st.randoms(use_true_random=False))
 
 

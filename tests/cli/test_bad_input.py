@@ -51,7 +51,7 @@ def document(**members: Payload) -> bytes:
 
 
 def calling(**members: Payload) -> bytes:
-    """A document of one call, some of whose members are of a wrong type."""
+    """Return a document of one call, some of whose members are of a wrong type."""
     call = {"timestamp": "2025-06-12T22:05:46Z", "provider": "p", "model": "m", "input_messages": []}
     return document(llm_interactions=[{**call, "response": {"content": "x", "model": "m"}, **members}])
 

@@ -15,7 +15,7 @@ USAGE = {"prompt_tokens": 1200, "completion_tokens": 30, "prompt_tokens_details"
 
 
 def recorded(path: Path, model: str, cost: float | None = None) -> Path:
-    """A run of two calls, the second one retried, with a tool between them."""
+    """Record a run of two calls with a tool between them. The second call is retried."""
     use = called("c1", "bash", command="ls")
     usage = USAGE if cost is None else {**USAGE, "cost": cost}
     writing = Writing(path, provider="openai", model=model, task="list")

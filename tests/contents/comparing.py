@@ -188,7 +188,7 @@ def _of_fork(talks: list[Conversation], export: str) -> list[Conversation]:
 
 
 def _until(talk: Talk, last: int, answers_counted: int) -> Conversation:
-    """Return the conversation up to a round. Only its newest answers have tokens, and count as failures."""
+    """Return the conversation up to a round. Only its newest answers have tokens, and only their failures count."""
     made = Conversation([Message("system", talk.system)])
     asked = answered = 0
     for number, round_ in enumerate(talk.rounds[: last + 1]):

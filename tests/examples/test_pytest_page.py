@@ -39,7 +39,7 @@ CALL = {"id": "1", "type": "function", "function": {"name": "search", "arguments
 
 
 def completion(**message: object) -> Answer:
-    """A chat completion."""
+    """Return a chat completion."""
     choice = {"index": 0, "message": {"role": "assistant", "content": None, **message}, "finish_reason": "stop"}
     usage = {"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4}
     body = {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice], "usage": usage}

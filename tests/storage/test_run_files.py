@@ -36,7 +36,7 @@ def test_the_runs_of_each_directory_come_before_those_below_it(tmp_path: Path) -
 
 
 def test_links_to_directories_and_hidden_names_are_left_out(tmp_path: Path) -> None:
-    """So no run is found twice, no loop is followed, and nothing is read through a link."""
+    """Without them no run is found twice, no loop is followed, and nothing is read through a link."""
     touch(tmp_path / "runs", "a.json", ".git/b.json", ".hidden.json", "sub/c.json")
     touch(tmp_path, "elsewhere/d.json")
     (tmp_path / "runs" / "loop").symlink_to(".")

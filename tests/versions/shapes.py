@@ -126,7 +126,7 @@ class Shape:
 
 
 def shapes(clients: Mapping[str, Make], calls: Mapping[str, Call], *, basic: int) -> dict[str, Shape]:
-    """Every call on the first client, and the first `basic` calls on each of the others.
+    """Return every call on the first client, and the first `basic` calls on each of the others.
 
     A client whose name begins with "Async" or is google-genai's ".aio" is called asynchronously.
     """

@@ -26,7 +26,7 @@ from trace_recorder.viewer.one_file import json_text, run_data
 
 @cache
 def journals() -> tuple[bytes, ...]:
-    """The journals of two runs: one has records of every kind, the other a conversation."""
+    """Return the journals of two runs: one has records of every kind, the other a conversation."""
     with TemporaryDirectory() as place:
         paths = [rich_run(Path(place, "rich.json")), record(Path(place, "long.json"), growing(4))]
         return tuple(path.with_suffix(".jsonl").read_bytes() for path in paths)
@@ -66,7 +66,7 @@ ODD = (None, [], {}, {"a": 1}, ["x"], "text", -1, math.inf, True, {"a": [{}]}, "
 
 @cache
 def records() -> list[list[dict[str, Payload]]]:
-    """The records of the runs, as JSON values."""
+    """Return the records of the runs as JSON values."""
     return [[json.loads(line) for line in data.splitlines()] for data in journals()]
 
 

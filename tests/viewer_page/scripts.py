@@ -50,7 +50,9 @@ TEST_OUTPUT = "".join(f"tests/test_amounts.py::test_{n} PASSED\n" for n in range
 
 
 def failing(fixed: str) -> tuple[Reply, ...]:
-    """A task that takes nine calls, one of which is refused at first. `fixed` is the file that the model writes."""
+    """Return the script of a task that takes nine calls, one of which is refused at first. `fixed` is the file
+    that the model writes.
+    """
     return (
         Reply(
             "Let me run the tests first.",
@@ -76,7 +78,7 @@ def failing(fixed: str) -> tuple[Reply, ...]:
 
 
 def png(width: int, height: int) -> str:
-    """A picture of a gradient, as base64."""
+    """Return a picture of a gradient, as base64."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

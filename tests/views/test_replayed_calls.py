@@ -33,7 +33,9 @@ KEEPING = ["atif", "hierarchy", "inspect", "invariant", "otlp", "session-traces"
 
 
 def told(origin: Payload = ORIGIN) -> Trajectory:
-    """A fork at its second call. The first answer, which calls a tool, was replayed; the second call was made."""
+    """Return a fork at its second call. The first answer, which calls a tool, was replayed; the second call was
+    made.
+    """
     given = {} if origin is None else {"replayed_from": origin}
     sent = ["q", assistant("look", LS), gave("c1", "a.py")]
     return run(

@@ -28,7 +28,7 @@ SESSION = (QUOTA, TITLE, FIRST, SECOND)
 
 
 def run(*calls: Any, **root: Any) -> Trajectory:
-    """A run that is recorded by the proxy."""
+    """Return a run that is recorded by the proxy."""
     return made.run(*calls, metadata={"session_from": "program"}, **root)
 
 

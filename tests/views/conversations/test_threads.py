@@ -25,7 +25,7 @@ def add_one(number: int) -> str:
 
 
 def recorded(path: Path) -> Trajectory:
-    """A run of the SDK's tool runner, which keeps its conversation in a thread."""
+    """Record a run of the SDK's tool runner, which keeps its conversation in a thread."""
     with serving(*map(plain, ANSWERS)) as server, TrajectoryRecorder(path) as recorder:
         with recorder.wrap(Anthropic(api_key="k", base_url=server.url)) as client:
             asked = {"role": "user", "content": "What is 1 + 1?"}

@@ -42,7 +42,7 @@ def use(recorder: TrajectoryRecorder, name: str, result: object, *, fails: bool 
 
 
 def retrieval(recorder: TrajectoryRecorder) -> Trajectory:
-    """A run that retrieves before it asks the model. The first source fails."""
+    """Record a run that retrieves before it asks the model. The first source fails."""
     use(recorder, "web", None, fails=True)
     use(recorder, "library", ["a book"])
     call(recorder, asked("what is tea?"), said("a drink"))
@@ -194,7 +194,7 @@ def test_stats_count_unrequested_tools(recorder: TrajectoryRecorder) -> None:
 
 
 def linted(recorder: TrajectoryRecorder) -> Trajectory:
-    """A run with a tool that its model asked for, and a tool that the agent ran by itself."""
+    """Record a run with a tool that its model asked for, and a tool that the agent ran by itself."""
     call(recorder, asked("mend it"), said("I look.", calls=[("c1", "bash", "{}")]))
     with recorder.tool_call("bash", {}) as running:
         running.result = "a.py"
