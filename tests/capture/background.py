@@ -1,4 +1,4 @@
-"""Responses that providers make in the background, and what a run records of them."""
+"""Background responses of providers, and the records that a run has of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CALL = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "loo
 
 
 def response(status: str, *output: object, number: int = 1, **more: object) -> dict[str, object]:
-    """Return a response of OpenAI's."""
+    """Return a response in OpenAI's form."""
     identity = f"resp_{number}"
     return {"id": identity, "object": "response", "model": "o9", "status": status, "output": [*output], **more}
 
@@ -54,7 +54,7 @@ def ask(client: Any) -> Any:
 
 
 def endings(path: Path) -> list[Record]:
-    """Return the records of responses in a journal."""
+    """Return the records of the ends of responses in a journal."""
     records = read(path.with_suffix(".jsonl").read_bytes())
     return [record for record in records if isinstance(record, Record) and record.kind == "llm_response"]
 
@@ -67,7 +67,7 @@ def document(path: Path) -> list[dict[str, Any]]:
 
 @contextmanager
 def google_client(server: Server) -> Iterator[Any]:
-    """Return a Google client of a local server."""
+    """Yield a Google client of a local server."""
     with genai.Client(api_key="k", http_options={"base_url": server.url}) as client:  # type: ignore[arg-type]
         yield client
 

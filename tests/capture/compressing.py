@@ -10,7 +10,7 @@ import zstandard
 
 
 def compressed(data: bytes, encoding: str) -> bytes:
-    """Compress a body."""
+    """Return a body in an encoding of HTTP."""
     encode = {
         "gzip": gzip.compress,
         "deflate": zlib.compress,

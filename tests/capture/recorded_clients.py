@@ -35,5 +35,5 @@ def interactions(path: Path) -> list[LLMInteraction]:
 
 
 def create(client: openai.OpenAI, **arguments: object) -> object:
-    """Make a call that is the same each time."""
+    """Make a call with the same request each time."""
     return client.chat.completions.create(model="m", messages=ASK, **arguments)  # type: ignore[call-overload]

@@ -1,4 +1,4 @@
-"""A call by each SDK's client to a local server."""
+"""For each SDK, a call by its client to a local server."""
 
 from __future__ import annotations
 

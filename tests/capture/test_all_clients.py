@@ -1,5 +1,6 @@
-"""Recording every call of the process: clients of any age and kind, libraries imported later, and everything
-restored.
+"""Recording every call of the process: earlier clients, clients of every kind, and libraries imported later.
+
+Afterwards everything is restored.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ CLASSES = (httpx.Client, httpx.AsyncClient, httpx2.Client, httpx2.AsyncClient)
 
 
 def inside() -> list[object]:
-    """Return everything that instrumenting changes in the process."""
+    """Return everything that `instrument` changes in the process."""
     return [*(vars(kind)[TRANSPORT_METHOD] for kind in CLASSES), *sys.meta_path, socket.getaddrinfo]
 
 
@@ -55,7 +56,7 @@ def _put_back() -> Iterator[None]:
 
 
 def seen(recorder: TrajectoryRecorder) -> list[tuple[str, str | None]]:
-    """Return for each call of a run the provider, and the answer."""
+    """Return the provider and the answer of each call of a run."""
     calls = load(recorder.trajectory_path).llm_interactions
     return [(call.api, call.response.content if call.response else None) for call in calls]
 
@@ -127,7 +128,7 @@ def call_ollama(url: str) -> None:
     ],
 )
 def test_a_call_without_wrapping_is_recorded(call: Any, answer: Answer, api: str, tmp_path: Path) -> None:
-    """A call of each SDK's client is recorded with its answer, although the client was not wrapped."""
+    """In an instrumented process, a call of each SDK's unwrapped client is recorded with its answer."""
     instrument()
     with serving(answer) as server, TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
         call(server.url)
@@ -137,7 +138,7 @@ def test_a_call_without_wrapping_is_recorded(call: Any, answer: Answer, api: str
 
 
 def test_an_existing_client_is_recorded_too(tmp_path: Path) -> None:
-    """An earlier client with a custom transport for a host is recorded from `instrument` to `uninstrument`."""
+    """A client that was created before `instrument`, with a custom transport, is recorded until `uninstrument`."""
     client = httpx.Client(mounts={"http://provider.test": Wire(said("from the mount"))}, trust_env=False)
     with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
         for change in (uninstrument, instrument, instrument, uninstrument):
@@ -149,8 +150,9 @@ def test_an_existing_client_is_recorded_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("bound", ["bound", "following", "both", "unwrapped"])
 def test_a_wrapped_client_is_recorded_once(bound: str, tmp_path: Path) -> None:
-    """A wrapped client's call is an interaction of its own recorder only. After `unwrap` it belongs to the process's
-    recorder.
+    """A wrapped client's call is recorded only by its own recorder.
+
+    After `unwrap`, the process's recorder records it.
     """
     own, other = TrajectoryRecorder(tmp_path / "own.json"), TrajectoryRecorder(tmp_path / "other.json")
     instrument(recorder=other)
@@ -165,7 +167,7 @@ def test_a_wrapped_client_is_recorded_once(bound: str, tmp_path: Path) -> None:
 
 
 def test_a_transport_around_a_recording_one_is_recorded_once(tmp_path: Path) -> None:
-    """If a second transport wraps one of ours, the call is recorded once."""
+    """A call through a transport around the recording transport is recorded once."""
 
     class Around(httpx2.AsyncBaseTransport):
         def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
@@ -190,9 +192,9 @@ def test_a_transport_around_a_recording_one_is_recorded_once(tmp_path: Path) -> 
 
 
 def test_the_given_recorder_records_all_other_calls(tmp_path: Path) -> None:
-    """A recorder that is active in the context gets the call.
+    """A call in the context of an active recorder is recorded by this recorder.
 
-    The given recorder's run begins with the first other call.
+    Other calls are recorded by the given recorder, whose run begins with the first of them.
     """
     fallback, active = TrajectoryRecorder(tmp_path / "given.json"), TrajectoryRecorder(tmp_path / "active.json")
     instrument(recorder=fallback)
@@ -208,7 +210,7 @@ def test_the_given_recorder_records_all_other_calls(tmp_path: Path) -> None:
 
 
 def test_other_traffic_is_unchanged() -> None:
-    """If no recorder runs, or the request is not an LLM call, the caller gets the transport's own response object."""
+    """If no recorder runs, or a request is not an LLM call, the caller gets the transport's own response object."""
     instrument()
     response = httpx.Response(200, json={})
     client = httpx.Client(transport=httpx.MockTransport(lambda _: response), trust_env=False)
@@ -218,7 +220,7 @@ def test_other_traffic_is_unchanged() -> None:
 
 
 def test_a_later_replacement_of_a_method_stays(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A method that somebody replaced after us is not removed by `uninstrument`, and records nothing then."""
+    """`uninstrument` keeps a method that other code put around ours, and nothing is recorded afterwards."""
     instrument()
     ours = vars(httpx.Client)[TRANSPORT_METHOD]
 
@@ -238,7 +240,7 @@ def test_a_later_replacement_of_a_method_stays(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_an_unfamiliar_library_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If a client class has no such method, `instrument` raises an error and changes nothing."""
+    """If a client class lacks the method to replace, `instrument` raises an error and changes nothing."""
     before = inside()[1:]
     with monkeypatch.context() as patch:
         patch.delattr(httpx.Client, TRANSPORT_METHOD)
@@ -268,9 +270,7 @@ print(json.dumps([before, loaders, left]))
 
 
 def test_a_library_that_is_imported_later_is_recorded(tmp_path: Path) -> None:
-    """Instrumenting imports no library. A library that the program imports later is recorded, and its loader is
-    unchanged.
-    """
+    """`instrument` imports no library, and records a library that is imported later, whose loader is unchanged."""
     with serving(plain(CHAT)) as server:
         ended = python(LATER, f"{server.url}/v1/chat/completions", tmp_path / "run.json")
 
@@ -282,8 +282,8 @@ def test_a_library_that_is_imported_later_is_recorded(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("attach", ["recorder.wrap(client)", "trace_recorder.instrument(recorder=recorder)"])
 def test_the_first_requests_import_no_dialect_and_compile_no_long_pattern(tmp_path: Path, attach: str) -> None:
-    """Attaching a client does these imports and compilations. In a first request they would block its event loop for 40
-    ms.
+    """Imports and long regular expressions are loaded when a client is wrapped, because in a first request they would
+    block its event loop for 40 ms.
     """
     code = f"""
         import re, sys

@@ -1,4 +1,4 @@
-"""Background responses: the answer is fetched by later requests, and recorded."""
+"""Background responses: later requests fetch the answer, which is recorded for the call that asked for it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ KEY = "sk-proj-aB3dE6fG9hJ2kL5mN8pQ1rS4tU7vW0xY"
 
 
 def test_the_final_answer_is_recorded(tmp_path: Path) -> None:
-    """The final answer belongs to the call that asked for it. Of the earlier answers only the first is recorded."""
+    """The final answer of a background response is recorded for its call, and of the earlier answers only the first."""
     path = tmp_path / "run.json"
     final = answer(response("completed", said("Here."), CALL, usage=USAGE))
     with recorded_client(path, QUEUED, AT_WORK, AT_WORK, final) as (client, server):
@@ -61,7 +61,7 @@ def test_the_final_answer_is_recorded(tmp_path: Path) -> None:
 
 
 def test_other_calls_may_come_between_polls(tmp_path: Path) -> None:
-    """Each answer is assigned to its own call, in the document too, however many calls follow."""
+    """Each fetched answer belongs to its own call, in journal and document, however many calls follow."""
     path = tmp_path / "run.json"
     others = [answer(response("completed", said(f"{number}"), number=number)) for number in range(10, 40)]
     second = answer(response("completed", said("There."), number=2))
@@ -80,7 +80,7 @@ def test_other_calls_may_come_between_polls(tmp_path: Path) -> None:
 
 
 def test_a_cancelled_response_is_final(tmp_path: Path) -> None:
-    """The answer to the request that cancels a response is its final answer."""
+    """The answer to the request that cancels a response is recorded as the final answer."""
     path = tmp_path / "run.json"
     with recorded_client(path, QUEUED, answer(response("cancelled"))) as (client, server):
         client.responses.cancel(ask(client).id)
@@ -91,7 +91,7 @@ def test_a_cancelled_response_is_final(tmp_path: Path) -> None:
 
 
 def test_a_failed_poll_is_not_recorded(tmp_path: Path) -> None:
-    """A failed poll is not written, and the next poll is not a second attempt."""
+    """A failed poll is not recorded, and the next poll is not a second attempt."""
     path = tmp_path / "run.json"
     broken = Answer([b'{"id": "resp_1", "sta', DROP])
     with recorded_client(path, QUEUED, answer({"error": {"message": "busy"}}, 503), broken, FINAL) as (client, _):
@@ -107,7 +107,9 @@ def test_a_failed_poll_is_not_recorded(tmp_path: Path) -> None:
 
 
 def test_an_async_client_of_a_second_recorder_may_poll(tmp_path: Path) -> None:
-    """The answer belongs to the run of the call. A large answer is complete, and a key in it is masked."""
+    """An answer that an async client of a second recorder fetches is recorded in the run of the call, complete and with
+    keys masked.
+    """
     path, other = tmp_path / "run.json", tmp_path / "other.json"
     text = f"{KEY} " + "word " * 100_000
     with recorded_client(path, QUEUED, answer(response("completed", said(text)))) as (client, server):
@@ -126,7 +128,7 @@ def test_an_async_client_of_a_second_recorder_may_poll(tmp_path: Path) -> None:
 
 
 def test_a_poll_of_an_unknown_response_is_not_recorded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A poll is not recorded if a different process began the response, or if its run has ended."""
+    """A poll is not recorded if another process began the response, or if its run has ended."""
     path = tmp_path / "run.json"
     with serving(QUEUED, FINAL) as server, openai.OpenAI(api_key="k", base_url=f"{server.url}/v1") as client:
         with TrajectoryRecorder(path, strict=True) as recorder:
@@ -143,7 +145,7 @@ def test_a_poll_of_an_unknown_response_is_not_recorded(tmp_path: Path, caplog: p
 
 
 def test_a_step_is_shown_when_its_answer_has_arrived(tmp_path: Path) -> None:
-    """`tail` shows the step once, when its final answer has arrived."""
+    """`tail` shows the step of a background response once, when the final answer has arrived."""
     path = tmp_path / "run.json"
     with recorded_client(path, QUEUED, FINAL) as (client, _):
         follower = Follower(path.with_suffix(".jsonl"))
@@ -156,7 +158,7 @@ def test_a_step_is_shown_when_its_answer_has_arrived(tmp_path: Path) -> None:
 
 
 def test_google_interactions_are_polled_in_the_same_way(tmp_path: Path) -> None:
-    """Google's agents only work in the background."""
+    """The fetched answer of a Google agent, which only works in the background, is recorded for its call."""
     path = tmp_path / "run.json"
     begun = {"id": "v1_abc", "object": "interaction", "status": "in_progress", "model": "g"}
     output = [{"type": "model_output", "content": [{"type": "text", "text": "Here."}]}]
@@ -176,7 +178,7 @@ def test_google_interactions_are_polled_in_the_same_way(tmp_path: Path) -> None:
 
 
 def test_a_span_is_sent_when_the_answer_is_final(tmp_path: Path) -> None:
-    """No span is sent with the first answer, because a span is sent only once."""
+    """The span of a background response is sent once, with the final answer."""
     path = tmp_path / "run.json"
     other = answer(response("completed", said("Yes."), number=2))
     with (
@@ -202,7 +204,7 @@ def test_a_span_is_sent_when_the_answer_is_final(tmp_path: Path) -> None:
 
 
 def test_a_replay_is_polled_too(tmp_path: Path) -> None:
-    """The replay gives the first answer, and then the final answer to each poll. No poll reaches the provider."""
+    """A replay gives the first answer, and the final answer to each poll, without a request to the provider."""
     path = tmp_path / "run.json"
     with recorded_client(path, QUEUED, AT_WORK, FINAL) as (client, _):
         ask(client)
@@ -221,7 +223,7 @@ def test_a_replay_is_polled_too(tmp_path: Path) -> None:
 
 
 def test_a_large_first_answer_is_recognised_in_a_poll(tmp_path: Path) -> None:
-    """A large first answer is written in parts, because a provider sends the instructions back."""
+    """The call of a large first answer, which is written in parts, is found again by a poll."""
     path = tmp_path / "run.json"
     large = {"instructions": "word " * 20_000}
     final = answer(response("completed", said("Here."), **large))
@@ -236,19 +238,19 @@ def test_a_large_first_answer_is_recognised_in_a_poll(tmp_path: Path) -> None:
 
 
 class Through(httpx2.BaseTransport):
-    """A transport that passes requests to a second client."""
+    """A transport that sends requests by another client."""
 
     def __init__(self, client: httpx2.Client) -> None:
         self.client = client
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send a request by the client."""
+        """Send a request by the other client."""
         same = {"headers": request.headers, "content": request.read()}
         return self.client.send(httpx2.Request(request.method, request.url, **same))
 
 
 def test_two_recorders_of_one_call_both_have_the_answer(tmp_path: Path) -> None:
-    """A recorder wraps the HTTP client within the transport of a second recorder's client."""
+    """Two recorders that record the same client, one inside the other, both have the fetched answer."""
     with (
         serving(QUEUED, FINAL) as server,
         TrajectoryRecorder(tmp_path / "inner.json") as inner,
@@ -263,7 +265,7 @@ def test_two_recorders_of_one_call_both_have_the_answer(tmp_path: Path) -> None:
 
 
 def test_keys_of_a_polling_client_are_masked(tmp_path: Path) -> None:
-    """A key is masked in answers even if it has no provider's form."""
+    """The key of a client that polls is masked in answers, even if the key has no provider's form."""
     path = tmp_path / "run.json"
     key = "correct-horse-42-battery"
     with recorded_client(path, QUEUED, answer(response("completed", said(f"You sent {key}.")))) as (client, _):
@@ -274,7 +276,7 @@ def test_keys_of_a_polling_client_are_masked(tmp_path: Path) -> None:
 
 
 def test_an_unreadable_first_answer_is_recorded_unchanged(tmp_path: Path) -> None:
-    """It is unknown whether such an answer is final. All other recording goes on."""
+    """A first answer that cannot be read is recorded unchanged, and other calls are recorded as usual."""
     path = tmp_path / "run.json"
     odd = b'{"id":"resp_1","status":"queued","output":[],"n":' + b"9" * 5000 + b"}"
     with recorded_client(path, Answer([odd])) as (client, _):
@@ -285,7 +287,7 @@ def test_an_unreadable_first_answer_is_recorded_unchanged(tmp_path: Path) -> Non
 
 
 def test_an_answer_is_written_with_a_later_poll(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the disk is full for a while, the answer is written with the next poll."""
+    """An answer that could not be written to a full disk is written with a later poll."""
     path = tmp_path / "run.json"
     with (
         serving(QUEUED, FINAL) as server,
@@ -302,5 +304,5 @@ def test_an_answer_is_written_with_a_later_poll(tmp_path: Path, monkeypatch: pyt
 
 
 def full_disk(fd: int, data: bytes) -> int:
-    """Fail as a write to a full disk does."""
+    """Raise the error of a write to a full disk."""
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

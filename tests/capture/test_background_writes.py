@@ -1,4 +1,4 @@
-"""The end of a long stream in an event loop: its text is written at once, and a thread writes the assembled
+"""At the end of a long stream in an event loop, the text is written at once, and a thread writes the assembled
 response.
 """
 
@@ -21,7 +21,7 @@ WORDS = [f"word{number} " for number in range(2000)]
 
 
 class Wire(httpx.AsyncBaseTransport):
-    """A transport that streams."""
+    """A transport that answers with a stream."""
 
     def __init__(self, *words: str) -> None:
         self._body = streamed(*words).body
@@ -36,8 +36,8 @@ class Wire(httpx.AsyncBaseTransport):
 
 @pytest.mark.parametrize(("words", "aside"), [(WORDS, True), (["a", "b"], False)])
 def test_a_long_stream_is_joined_by_a_thread(tmp_path: Path, words: list[str], *, aside: bool) -> None:
-    """The caller gets its last chunk first. A short stream's response is recorded by then. `finalize` waits for
-    both.
+    """A thread writes the response of a long stream after the caller has the last chunk, and that of a short stream is
+    written before. `finalize` waits for both.
     """
     path = tmp_path / "run.json"
     goes_on, threads = threading.Event(), set()

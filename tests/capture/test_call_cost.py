@@ -1,6 +1,4 @@
-"""The cost of a recorded call, counted in calls of our own functions, which other work on the machine changes
-little.
-"""
+"""The cost of a recorded call, as a number of calls of our own functions, which hardly depends on other work."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from trace_recorder import load
 
 MOST_CALLS_FOR_THE_FACTS = 100
 MOST_CALLS_FOR_THE_DOCUMENT = 100
-"""How many calls there are for each whole document of the run."""
+"""At most this many function calls, for each recorded call, write the whole document."""
 EVENTS = 500
 MOST_CALLS_FOR_AN_EVENT = 4
 MOST_BYTES_FOR_AN_EVENT = 40
@@ -26,7 +24,9 @@ MOST_BYTES_FOR_AN_EVENT = 40
 
 
 def test_a_tiny_call_takes_few_function_calls() -> None:
-    """A call and its share of a whole document take at most as many calls of our functions as this test states."""
+    """A small recorded call, with its share of a whole document, takes at most the stated number of calls of our
+    functions.
+    """
     command = [sys.executable, "scripts/structure", "--call"]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     figures = json.loads(ended.stdout)
@@ -36,7 +36,7 @@ def test_a_tiny_call_takes_few_function_calls() -> None:
 
 
 def test_an_event_of_a_stream_takes_few_function_calls_and_bytes(tmp_path: Path) -> None:
-    """500 small events that differ in a word take few calls of our functions each, and are stored compressed."""
+    """Each of 500 similar small events takes few calls of our functions, and few compressed bytes."""
     words = [f" word{number}" for number in range(EVENTS)]
     events = [
         {
@@ -70,7 +70,7 @@ def test_an_event_of_a_stream_takes_few_function_calls_and_bytes(tmp_path: Path)
 
 
 MOST_LOCKS = [3, 4]
-"""How often an agent's thread takes a lock of the recorder for a plain call, and for a short stream."""
+"""How often an agent's thread acquires a lock of the recorder for a plain call, and for a short stream."""
 TAKE_LOCKS = """
     import json, sys, threading
 
@@ -120,7 +120,7 @@ TAKE_LOCKS = """
 
 
 def test_a_call_takes_few_locks(tmp_path: Path) -> None:
-    """Each record takes the lock of its run, and the end of a response takes the lock of the response."""
+    """For each record the lock of the run is acquired once, and for the end of a response the lock of the response."""
     ended = python(TAKE_LOCKS, tmp_path / "run.json")
 
     assert (ended.stderr, json.loads(ended.stdout)) == ("", MOST_LOCKS)

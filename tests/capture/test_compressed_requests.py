@@ -34,7 +34,7 @@ def ask(client: httpx.Client, url: str, body: bytes, encoding: str) -> object:
 def test_a_compressed_request_is_recorded_as_text_and_replayed(
     encoding: str, applied: list[str], tmp_path: Path
 ) -> None:
-    """The header may name several encodings, in the order in which they were applied."""
+    """A request in one or several encodings is recorded as text, and a replay answers it."""
     body = reduce(compressed, applied, BODY)
     with serving(plain(CHAT)) as server, TrajectoryRecorder(tmp_path / "run.json") as recorder:
         with recorder.wrap(httpx.Client()) as client:
@@ -47,7 +47,7 @@ def test_a_compressed_request_is_recorded_as_text_and_replayed(
 
 
 def test_deflate_without_its_zlib_header_is_on_file_as_text(tmp_path: Path) -> None:
-    """Some programs send raw deflate, which the RFC does not allow."""
+    """A body in raw deflate, which some programs send although the RFC does not allow it, is recorded as text."""
     packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
     body = packer.compress(BODY) + packer.flush()
     with serving(plain(CHAT)) as server, TrajectoryRecorder(tmp_path / "run.json") as recorder:
@@ -58,7 +58,7 @@ def test_deflate_without_its_zlib_header_is_on_file_as_text(tmp_path: Path) -> N
 
 
 class _Chunks(httpx.BaseTransport):
-    """A transport of the user's, whose response has these chunks."""
+    """A user's transport whose response has these chunks."""
 
     def __init__(self, *chunks: bytes) -> None:
         self._chunks = chunks
@@ -78,7 +78,7 @@ class _Stream(httpx.SyncByteStream):
 
 @pytest.mark.parametrize(("wbits", "before"), [(zlib.MAX_WBITS, b""), (-zlib.MAX_WBITS, None)])
 def test_a_deflated_response_may_come_in_chunks(wbits: int, before: bytes | None, tmp_path: Path) -> None:
-    """An empty chunk may be anywhere; httpx itself reads no raw deflate after an empty chunk."""
+    """A deflated response is recorded as text, even if its chunks are small or empty."""
     packer = zlib.compressobj(wbits=wbits)
     body = packer.compress(json.dumps(CHAT).encode()) + packer.flush()
     chunks = [chunk for chunk in (before, body[:9], b"", body[9:]) if chunk is not None]

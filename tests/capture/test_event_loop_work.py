@@ -1,4 +1,4 @@
-"""An event loop's own thread does little work, however long an answer is. A second thread does the rest."""
+"""However long an answer is, the thread of an event loop does little work, and a second thread does the rest."""
 
 from __future__ import annotations
 
@@ -53,7 +53,9 @@ class Wire(httpx.AsyncBaseTransport):
 @pytest.mark.parametrize("library", [asyncio, trio])
 @pytest.mark.parametrize("name", ANSWERS)
 def test_an_event_loop_masks_no_long_answer(tmp_path: Path, name: str, library: object) -> None:
-    """A second thread masks all but a short rest. Everything is recorded when the caller has the answer."""
+    """A second thread masks a long answer except a short rest, and everything is recorded when the caller has the
+    answer.
+    """
     body, media = ANSWERS[name]
     assert (SHORT_BYTES < len(body) < LONG_STREAM_BYTES) == name.startswith("shorter")
     path = tmp_path / "run.json"
@@ -65,7 +67,7 @@ def test_an_event_loop_masks_no_long_answer(tmp_path: Path, name: str, library: 
 
     async def ask(recorder: TrajectoryRecorder) -> bytes:
         async with httpx.AsyncClient(transport=Wire(body, media)) as client:
-            masked.clear()  # the records at the beginning of a run
+            masked.clear()  # forget the records at the beginning of a run
             answer = await recorder.wrap(client).post(CHAT, json=asked("x", stream=media == EVENTS))
             written.extend(records_of(path))
             return answer.content
@@ -85,7 +87,7 @@ def test_an_event_loop_masks_no_long_answer(tmp_path: Path, name: str, library: 
 
 @pytest.mark.parametrize("name", ["plain", "stream"])
 def test_a_call_cancelled_during_the_write_of_its_answer_is_recorded(tmp_path: Path, name: str) -> None:
-    """The received part is recorded, and the writing thread does not block the loop."""
+    """The received part of a call that is cancelled during the write is recorded, and the event loop is not blocked."""
     body, media = ANSWERS[name]
     path = tmp_path / "run.json"
     begun, goes_on = threading.Event(), threading.Event()

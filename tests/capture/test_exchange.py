@@ -43,7 +43,7 @@ from trace_recorder.capture.exchange import Exchange
 
 
 def test_a_stream_is_recorded_as_received(tmp_path: Path) -> None:
-    """A stream's text is kept, joined, and marked complete."""
+    """The text of a stream is recorded as received, with the joined response, and marked as complete."""
     path = tmp_path / "run.json"
     with recorded_client(path, stream(*CHAT_STREAM)) as (client, _):
         texts = [chunk.choices[0].delta.content for chunk in create(client, stream=True)]  # type: ignore[attr-defined]
@@ -56,7 +56,7 @@ def test_a_stream_is_recorded_as_received(tmp_path: Path) -> None:
 
 
 def test_calls_that_cannot_be_written_leave_nothing_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the disk is full, each call is forgotten. Recording continues when there is room."""
+    """Calls that cannot be written to a full disk are forgotten, and recording continues when there is room."""
 
     def answer(_: httpx.Request) -> httpx.Response:
         return httpx.Response(200, json={"choices": []})
@@ -80,7 +80,9 @@ def test_calls_that_cannot_be_written_leave_nothing_in_memory(tmp_path: Path, mo
 
 
 def test_responses_that_cannot_be_written_leave_nothing_in_memory(tmp_path: Path) -> None:
-    """If a redactor fails on each answer, the request and an empty end are recorded, and the answer is forgotten."""
+    """If a redactor fails on each answer, the requests and empty ends are recorded, and the answers are not kept in
+    memory.
+    """
 
     def fail_on_answers(text: str) -> str:
         if text.startswith("the answer"):
@@ -103,7 +105,7 @@ def test_responses_that_cannot_be_written_leave_nothing_in_memory(tmp_path: Path
 
 
 def test_a_pausing_stream_is_written_when_the_disk_has_room(tmp_path: Path) -> None:
-    """The first write of a stream's text fails. The flusher thread tries again, although no further chunk has come."""
+    """The flusher's thread writes a stream's text that could not be written before, even if no further chunk comes."""
     attempts: list[str] = []
     is_written = threading.Event()
 
@@ -154,7 +156,7 @@ def test_a_stream_cut_off_by_the_server_is_an_error(tmp_path: Path) -> None:
 
 
 def test_an_abandoned_stream_is_recorded(tmp_path: Path) -> None:
-    """A stream that is left to the garbage collector is one record, marked incomplete."""
+    """A stream that the garbage collector closes is recorded once, as incomplete."""
     path = tmp_path / "run.json"
     with recorded_client(path, stream(chat_chunk("one"), 0.05, chat_chunk("two"), SILENCE)) as (client, _):
         chunks = iter(create(client, stream=True))  # type: ignore[call-overload]
@@ -167,7 +169,7 @@ def test_an_abandoned_stream_is_recorded(tmp_path: Path) -> None:
 
 
 def test_a_stream_with_an_error_event_has_failed(tmp_path: Path) -> None:
-    """An error in the middle of a stream of status 200 is the interaction's error."""
+    """An error event in a stream of status 200 is the interaction's error."""
     path = tmp_path / "run.json"
     event = b'data: {"error": {"message": "overloaded", "type": "server_error", "code": 502}}\n\n'
     with recorded_client(path, stream(chat_chunk("one"), event)) as (client, _):
@@ -307,7 +309,7 @@ def test_respx_sees_and_mocks_a_wrapped_client(tmp_path: Path) -> None:
 
 
 def test_a_killed_process_leaves_the_received_part(tmp_path: Path) -> None:
-    """After SIGKILL in mid-stream the finished call is recorded, and the open call with its text so far."""
+    """After SIGKILL in the middle of a stream, the finished call is on file, and the received text of the open call."""
     path = tmp_path / "run.json"
     agent = f"""
         import os, signal, threading, time, openai

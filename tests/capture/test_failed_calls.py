@@ -33,7 +33,7 @@ def test_retries_of_an_sdk_are_attempts(tmp_path: Path) -> None:
 
 
 def test_retries_of_the_user_s_code_are_inferred(tmp_path: Path) -> None:
-    """In a user's own retry loop, every call is recorded. Their grouping is marked as inferred."""
+    """In a user's own retry loop, every call is recorded, and their grouping is marked as inferred."""
     path = tmp_path / "run.json"
     with recorded_client(path, plain({"error": {"message": "no"}}, 500), plain(CHAT)) as (client, _):
         tenacity.Retrying(stop=tenacity.stop_after_attempt(3))(create, client)
@@ -43,7 +43,7 @@ def test_retries_of_the_user_s_code_are_inferred(tmp_path: Path) -> None:
 
 
 def test_simultaneous_equal_requests_are_separate_interactions(tmp_path: Path) -> None:
-    """Ten equal requests in parallel are ten interactions."""
+    """Ten simultaneous equal requests are ten interactions."""
     path = tmp_path / "run.json"
 
     async def calls(url: str, recorder: TrajectoryRecorder) -> None:
@@ -97,7 +97,7 @@ def test_a_timeout_is_recorded(tmp_path: Path) -> None:
 
 
 def test_a_cancelled_call_is_recorded_as_cancelled(tmp_path: Path) -> None:
-    """The cancellation reaches the caller, and the call is recorded as cancelled."""
+    """A cancellation reaches the caller, and the call is recorded as cancelled."""
     path = tmp_path / "run.json"
 
     async def cancelled(server: Server, recorder: TrajectoryRecorder) -> None:

@@ -1,4 +1,4 @@
-"""Large plain answers and requests are written in bounded parts or by a thread, before their caller waits for them."""
+"""Large answers and requests that are not streams are written in bounded parts, or by a thread."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def ask(recorder: TrajectoryRecorder, wire: Wire, asked: object = "x") -> 
 
 
 def texts(path: Path) -> Iterator[bytes]:
-    """Return the texts of the recorded parts."""
+    """Yield the texts of the recorded parts."""
     for record in records_of(path):
         if record.kind == "llm_stream":
             yield zlib.decompress(base64.b64decode(record.data["zlib"]))
@@ -70,7 +70,9 @@ def texts(path: Path) -> Iterator[bytes]:
 
 @pytest.mark.parametrize("coded", [False, True])
 def test_a_large_answer_is_recorded_in_bounded_parts(tmp_path: Path, *, coded: bool) -> None:
-    """No part blocks an event loop for long, and a reader gets the same answer as from one record."""
+    """A large answer is written in parts that do not block an event loop for long, and is read like one of a single
+    record.
+    """
     content = f"Grüße {KEY} " + "und noch mehr davon, " * 20_000
     kinds: list[str] = []
 
@@ -105,7 +107,7 @@ def test_a_small_answer_is_one_record(tmp_path: Path) -> None:
 
 
 def test_a_highly_compressible_answer_can_be_read(tmp_path: Path) -> None:
-    """An answer that a reader would take for a decompression bomb is stored uncompressed."""
+    """An answer whose compressed form would look like a decompression bomb is stored uncompressed."""
     path = tmp_path / "run.json"
     with TrajectoryRecorder(path) as recorder:
         asyncio.run(ask(recorder, Wire(answer("x" * 500_000))))
@@ -118,7 +120,7 @@ def test_a_highly_compressible_answer_can_be_read(tmp_path: Path) -> None:
 
 
 def test_a_missing_part_of_a_large_answer_is_found(tmp_path: Path) -> None:
-    """The rest is not read as if it were complete, and `validate` names the place."""
+    """An answer with a missing part is not read as complete, and `validate` names the missing part."""
     path = tmp_path / "run.json"
     with TrajectoryRecorder(path) as recorder:
         asyncio.run(ask(recorder, Wire(answer("words " * 50_000))))
@@ -135,7 +137,10 @@ def test_a_missing_part_of_a_large_answer_is_found(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("library", [asyncio, trio])
 def test_a_large_request_is_written_by_a_thread_before_it_is_sent(tmp_path: Path, library: object) -> None:
-    """asyncio and trio behave the same. The loop itself writes a small request."""
+    """On asyncio and trio, a thread writes a large request before it is sent.
+
+    The event loop itself writes a small one.
+    """
     path = tmp_path / "run.json"
     masked_by: dict[bool, str] = {}
     sent: list[int] = []
@@ -161,7 +166,10 @@ def test_a_large_request_is_written_by_a_thread_before_it_is_sent(tmp_path: Path
 
 
 def test_others_can_record_while_a_large_request_is_masked(tmp_path: Path) -> None:
-    """The run is not locked meanwhile. A cancelled caller is recorded as cancelled, after the request."""
+    """While a large request is masked, other calls are recorded.
+
+    A cancelled caller is recorded as cancelled after the request.
+    """
     path = tmp_path / "run.json"
     masks, goes_on = threading.Event(), threading.Event()
 

@@ -1,6 +1,4 @@
-"""Whether a stream is complete: each dialect marks the end by a last event, whether or not the HTTP response ended
-cleanly.
-"""
+"""Whether a stream is complete is decided by the dialect's last event, however the HTTP response ended."""
 
 from __future__ import annotations
 
@@ -108,7 +106,7 @@ def test_a_stream_without_its_last_event_is_incomplete(tmp_path: Path, api: str)
 
 
 def test_a_stream_with_an_error_is_incomplete(tmp_path: Path) -> None:
-    """An error in place of the last event ends an incomplete answer."""
+    """A stream with an error in place of the last event is incomplete."""
     url, events, _ = STREAMS["openai-chat"]
     one = recorded(tmp_path / "run.json", url, streamed("openai-chat", [*events, {"error": {"message": "overloaded"}}]))
 
@@ -116,14 +114,14 @@ def test_a_stream_with_an_error_is_incomplete(tmp_path: Path) -> None:
 
 
 def test_an_empty_stream_is_incomplete(tmp_path: Path) -> None:
-    """A stream that ends without any event also lacks its last event."""
+    """A stream that ends without any event is incomplete."""
     one = recorded(tmp_path / "run.json", STREAMS["openai-chat"][0], Answer(b"", media="text/event-stream"))
 
     assert (one.complete, one.ended_by) == (False, MISSING)
 
 
 def test_without_a_last_event_the_end_of_http_is_the_end(tmp_path: Path) -> None:
-    """Writer's completions have only texts, so their end is the end of the response."""
+    """A stream of Writer's completions, which has no last event, is complete when the HTTP response ends."""
     answer = streamed("openai-completions", [{"value": "h"}, {"value": "i"}])
     one = recorded(tmp_path / "run.json", STREAMS["openai-completions"][0], answer)
 
@@ -131,7 +129,7 @@ def test_without_a_last_event_the_end_of_http_is_the_end(tmp_path: Path) -> None
 
 
 def test_an_incomplete_answer_is_not_trained_on(tmp_path: Path) -> None:
-    """A stream that lacks its last event makes no complete turn, and no row for training."""
+    """A stream without its last event gives neither a complete turn nor a row for training."""
     url, events, _ = STREAMS["openai-chat"]
     recorded(tmp_path / "run.json", url, streamed("openai-chat", events))
     run = load(tmp_path / "run.json")
@@ -142,7 +140,7 @@ def test_an_incomplete_answer_is_not_trained_on(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("kept", "complete"), [(1, False), (2, True)])
 def test_an_older_journal_is_read_by_its_stream(tmp_path: Path, kept: int, complete: bool) -> None:
-    """If the record of an end does not say whether the last event arrived, the stream's text decides."""
+    """In an older journal, whose records do not state whether the last event arrived, the stream's text decides."""
     url, events, last = STREAMS["openai-chat"]
     recorded(tmp_path / "run.json", url, streamed("openai-chat", [*events, last][:kept]))
     records = [(record.kind, {**record.data}) for record in records_of(tmp_path / "run.json")]
@@ -159,7 +157,7 @@ def test_an_older_journal_is_read_by_its_stream(tmp_path: Path, kept: int, compl
 
 @pytest.mark.skipif(not corpus(), reason="the corpus is absent: set TRACE_RECORDER_WIRE")
 def test_every_recorded_stream_is_complete() -> None:
-    """No complete stream of the corpus is taken for a stream that was cut off."""
+    """Every complete stream of the corpus is recognised as complete."""
     streams = [one for one in corpus() if one.stream and one.status < 400]
     joined = [(one, join_stream(one.dialect, one.response_text.encode())) for one in streams]
 

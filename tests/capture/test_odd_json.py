@@ -1,4 +1,4 @@
-"""JSON that strict readers refuse, above all half of a surrogate pair: it is read, and our files stay valid JSON."""
+"""JSON that strict readers refuse, such as a lone surrogate: it is read, and the recorder's files stay strict JSON."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def streamed(api: str, events: list[Payload]) -> Answer:
 @pytest.mark.parametrize("api", BODIES)
 @pytest.mark.parametrize("way", ["plain", "streamed"])
 def test_half_of_a_surrogate_pair_is_read(tmp_path: Path, api: str, way: str) -> None:
-    """Content, reasoning, names and arguments of an answer with half of a surrogate pair are read."""
+    """An answer with a lone surrogate is read with its content, reasoning, names and arguments."""
     answer = plain(BODIES[api]) if way == "plain" else streamed(api, STREAMS[api])
     url = URLS[api].replace(":generate", ":streamGenerate") if way == "streamed" else URLS[api]
     interaction, shown = recorded(tmp_path / "run.json", url, answer)
@@ -139,7 +139,7 @@ def test_half_of_a_surrogate_pair_is_read(tmp_path: Path, api: str, way: str) ->
 
 
 def test_the_raw_body_is_the_received_body(tmp_path: Path) -> None:
-    """A body that strict readers refuse is returned raw as its text."""
+    """The raw response of a body that strict readers refuse is the text of the body."""
     answer = plain(BODIES["openai-chat"])
     one, _ = recorded(tmp_path / "run.json", URLS["openai-chat"], answer)
 
@@ -147,7 +147,7 @@ def test_the_raw_body_is_the_received_body(tmp_path: Path) -> None:
 
 
 def test_a_request_with_half_of_a_surrogate_pair_is_read(tmp_path: Path) -> None:
-    """If an agent sends such an answer back, the messages, the model and the `stream` member are read."""
+    """A request with a lone surrogate is read with its messages, model and `stream` member."""
     body = {"model": "m", "stream": True, "messages": [{"role": "user", "content": HALF}, MESSAGE]}
     one, shown = recorded(tmp_path / "run.json", URLS["openai-chat"], plain(BODIES["openai-chat"]), body)
 
@@ -157,7 +157,7 @@ def test_a_request_with_half_of_a_surrogate_pair_is_read(tmp_path: Path) -> None
 
 
 def test_an_error_with_half_of_a_surrogate_pair_is_read(tmp_path: Path) -> None:
-    """The text of an error answer is read too."""
+    """An error answer with a lone surrogate is read with its message."""
     answer = plain({"error": {"type": "overloaded", "message": HALF}}, 529)
     one, _ = recorded(tmp_path / "run.json", URLS["openai-chat"], answer)
 
@@ -176,7 +176,7 @@ def deep() -> Payload:
 @pytest.mark.parametrize("odd", ["NaN", "-Infinity", "1e999", json.dumps(deep())], ids=["nan", "inf", "1e999", "deep"])
 @pytest.mark.parametrize("way", ["plain", "streamed", "cut off"])
 def test_a_value_that_json_cannot_express_hides_nothing_beside_it(tmp_path: Path, odd: str, way: str) -> None:
-    """A log-probability that is not a number, or a value nested too deep, leaves the rest of an answer readable."""
+    """An answer with a number or nesting that strict JSON cannot express is read with all other members."""
     delta = "message" if way == "plain" else "delta"
     choice = {"index": 0, delta: {"content": "hi"}, "finish_reason": "stop", "logprobs": {"odd": "ODD"}}
     text = json.dumps({"choices": [choice]}).replace('"ODD"', odd)
@@ -200,7 +200,7 @@ def test_a_value_that_json_cannot_express_hides_nothing_beside_it(tmp_path: Path
 
 @pytest.mark.parametrize("way", ["plain", "streamed"])
 def test_arguments_that_are_not_strict_json_stay_text(tmp_path: Path, way: str) -> None:
-    """If a model writes NaN in arguments, they are recorded as the model wrote them."""
+    """Arguments in which the model writes NaN are recorded as the model's text."""
     called = {"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"x": NaN}'}}
     members = {"delta" if way == "streamed" else "message": {"tool_calls": [called]}, "finish_reason": "tool_calls"}
     body = {"choices": [{"index": 0, **members}]}

@@ -1,4 +1,4 @@
-"""Streams of background responses: broken off, resumed, or open while they are polled."""
+"""Background responses whose stream broke off, was resumed, or is still open while they are polled."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from trace_recorder import TrajectoryRecorder, load, replay, validate
 
 @pytest.mark.parametrize("streamed", [True, False])
 def test_a_stream_that_broke_off_is_fetched(tmp_path: Path, *, streamed: bool) -> None:
-    """The fetched part is the rest of the stream or all of it. The streamed part stays recorded."""
+    """After a stream broke off, the fetched answer is recorded for its call, and the streamed part stays."""
     path = tmp_path / "run.json"
     begin = event("response.created", 0, response=response("in_progress"))
     delta = event("response.output_text.delta", 1, item_id="msg_1", output_index=0, content_index=0, delta="He")
@@ -56,7 +56,7 @@ def test_a_stream_that_broke_off_is_fetched(tmp_path: Path, *, streamed: bool) -
 
 
 def test_closing_a_polled_stream_at_its_end_loses_nothing(tmp_path: Path) -> None:
-    """The last event has arrived, and with it the answer."""
+    """A polled stream that the caller closes after its last event is recorded as complete, with its answer."""
     path = tmp_path / "run.json"
     with recorded_client(path, QUEUED, stream(streamed_final(), SILENCE)) as (client, _):
         ask(client)
@@ -69,7 +69,7 @@ def test_closing_a_polled_stream_at_its_end_loses_nothing(tmp_path: Path) -> Non
 
 
 def test_an_open_stream_can_be_polled(tmp_path: Path) -> None:
-    """The later end of the stream does not replace the answer of the poll."""
+    """The answer of a poll stays the call's answer when the open stream ends later."""
     path = tmp_path / "run.json"
     begin = event("response.created", 0, response=response("in_progress"))
     with recorded_client(path, stream(begin, SILENCE), FINAL) as (client, _):
@@ -85,7 +85,7 @@ def test_an_open_stream_can_be_polled(tmp_path: Path) -> None:
 
 
 def test_a_request_after_a_fetched_answer_is_a_new_call(tmp_path: Path) -> None:
-    """It is a new call even if it equals the request of a broken stream."""
+    """A request after a fetched answer is a new call, even if it equals the request of the broken stream."""
     path = tmp_path / "run.json"
     begin = event("response.created", 0, response=response("in_progress"))
     second = event("response.completed", 1, response=response("completed", said("Second."), number=2))
@@ -99,7 +99,7 @@ def test_a_request_after_a_fetched_answer_is_a_new_call(tmp_path: Path) -> None:
 
 
 def test_a_tool_run_for_a_streamed_call_stays_with_it(tmp_path: Path) -> None:
-    """The response that is fetched then has the same tool call again, and a second equal one."""
+    """A tool that ran for a call in a broken stream stays with this call when the fetched answer has the call again."""
     path = tmp_path / "run.json"
     first = [CALL, {**CALL, "id": "fc_2", "call_id": "call_2"}]
     events = [
@@ -127,7 +127,7 @@ def test_a_tool_run_for_a_streamed_call_stays_with_it(tmp_path: Path) -> None:
 
 
 def test_a_resumed_google_stream_is_not_taken_for_the_answer(tmp_path: Path) -> None:
-    """The resumed stream has only the end of the answer, and the file says so."""
+    """A resumed Google stream, which has only the end of the answer, is not recorded as the answer."""
     path = tmp_path / "run.json"
     begun = {"id": "v1_abc", "object": "interaction", "status": "in_progress", "model": "g"}
     tail = [
@@ -147,7 +147,7 @@ def test_a_resumed_google_stream_is_not_taken_for_the_answer(tmp_path: Path) -> 
 
 
 def test_a_fetched_answer_of_lenient_json_replaces_the_stream(tmp_path: Path) -> None:
-    """The answer is recorded as text, and can be read."""
+    """A fetched answer that is not strict JSON is recorded as text, and is read as the call's answer."""
     path = tmp_path / "run.json"
     begin = event("response.created", 0, response=response("in_progress"))
     odd = json.dumps(response("completed", said("Here.")))[:-1].encode() + b', "n": NaN}'
@@ -178,7 +178,7 @@ def test_a_polled_stream_is_replayed(tmp_path: Path) -> None:
 
 
 def test_an_incomplete_poll_at_the_exit_is_not_recorded(tmp_path: Path) -> None:
-    """At the exit, the received parts of calls are written, but not those of polls."""
+    """When the process exits, received parts of calls are written, but not those of polls."""
     agent = """
         import sys, threading, time, openai, trace_recorder
         recorder = trace_recorder.TrajectoryRecorder(sys.argv[1] + "/run.json")
@@ -200,7 +200,7 @@ def test_an_incomplete_poll_at_the_exit_is_not_recorded(tmp_path: Path) -> None:
 
 
 def test_a_response_polled_before_its_stream_ended_is_written_once(tmp_path: Path) -> None:
-    """A further poll after the end of the stream writes nothing new."""
+    """A poll after the end of a stream whose answer was already fetched writes nothing."""
     path = tmp_path / "run.json"
     begin = event("response.created", 0, response=response("in_progress"))
     with recorded_client(path, stream(begin, SILENCE), FINAL) as (client, _):

@@ -1,4 +1,6 @@
-"""A stream can be replayed exactly as received: each chunk of the server, and the time at which the caller got it."""
+"""The recorded chunks of a stream, with the times at which the caller got them, from which the stream can be replayed
+exactly.
+"""
 
 from __future__ import annotations
 
@@ -152,13 +154,11 @@ def recorded(path: Path, caller: Caller, *answers: Answer, **limits: int) -> LLM
 
 
 def as_came(interaction: LLMInteraction) -> list[bytes]:
-    """Return the chunks, after a check that their times are in order, from the request to the end."""
+    """Return the chunks, after a check that their times are in order, between the request and the end."""
     assert interaction.raw_chunks is not None
     times = [at for at, _ in interaction.raw_chunks]
     assert times == sorted(times)
-    assert interaction.time_to_first_token_seconds == pytest.approx(
-        times[0], rel=0, abs=0.000501
-    )  # a half and a millionth
+    assert interaction.time_to_first_token_seconds == pytest.approx(times[0], rel=0, abs=0.000501)  # half a ms and a µs
     assert times[-1] <= (interaction.duration_seconds or 0) + 0.001
     assert b"".join(data for _, data in interaction.raw_chunks).decode("utf-8", "replace") == interaction.raw_stream
     return [data for _, data in interaction.raw_chunks]
@@ -166,7 +166,7 @@ def as_came(interaction: LLMInteraction) -> list[bytes]:
 
 @pytest.mark.parametrize("name", CALLERS)
 def test_a_stream_is_recorded_chunk_by_chunk(name: str, tmp_path: Path) -> None:
-    """With each SDK, sync and async, the recorded chunks are the server's chunks, in the order of time."""
+    """The recorded chunks are those of the server, in the order of time, with each SDK, sync and async."""
     caller, sent = CALLERS[name]
     media = "application/x-ndjson" if sent is OLLAMA else "text/event-stream"
 
@@ -178,7 +178,7 @@ def test_a_stream_is_recorded_chunk_by_chunk(name: str, tmp_path: Path) -> None:
 @settings(max_examples=20)
 @given(st.lists(st.integers(1, 900), max_size=12), st.sampled_from([1, 300, 64 * 1024]))
 def test_chunks_may_end_anywhere(tmp_path_factory: pytest.TempPathFactory, lengths: list[int], flushed: int) -> None:
-    """Chunks that end in the middle of events, letters or recorded parts are read as they were sent."""
+    """Chunks that end within events, characters or recorded parts are read back unchanged."""
     text = b"".join(OPENAI)
     cuts = sorted({sum(lengths[: at + 1]) for at in range(len(lengths))})
     sent = [part for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True) if (part := text[start:end])]
@@ -191,7 +191,7 @@ def test_chunks_may_end_anywhere(tmp_path_factory: pytest.TempPathFactory, lengt
 
 @pytest.mark.parametrize(("encoding", "flush"), [("gzip", zlib.Z_SYNC_FLUSH), ("gzip", zlib.Z_NO_FLUSH)])
 def test_chunks_of_an_encoded_stream_have_their_text(encoding: str, flush: int, tmp_path: Path) -> None:
-    """Each chunk has the text to which it was decoded. A chunk without text is not recorded."""
+    """In an encoded stream, each chunk has the text that it was decoded to. A chunk without text is not recorded."""
     packer = zlib.compressobj(wbits=31)
     packed = [packer.compress(one) + packer.flush(flush) for one in OPENAI]
     packed[-1] += packer.flush()
@@ -205,7 +205,9 @@ def test_chunks_of_an_encoded_stream_have_their_text(encoding: str, flush: int, 
 
 
 def test_the_first_token_is_the_first_text(tmp_path: Path) -> None:
-    """A chunk with only the header of its encoding is not the first token. The time is that of the first text."""
+    """The time of the first token is that of the first chunk with text, and not of a chunk with only the encoding's
+    header.
+    """
     packer = zlib.compressobj(wbits=31)
     header = packer.compress(OPENAI[0])
     rest = packer.flush(zlib.Z_SYNC_FLUSH) + packer.compress(b"".join(OPENAI[1:])) + packer.flush()
@@ -219,7 +221,7 @@ def test_the_first_token_is_the_first_text(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [7, 10_000])
 def test_frames_are_recorded_as_lines_of_text(size: int, tmp_path: Path) -> None:
-    """A client of any library may receive Bedrock's frames: here httpx, without boto3."""
+    """Bedrock's frames that httpx receives are recorded as lines of text."""
 
     def ask(url: str, recorder: TrajectoryRecorder) -> None:
         with recorder.wrap(httpx.Client()) as client:
@@ -234,7 +236,7 @@ def test_frames_are_recorded_as_lines_of_text(size: int, tmp_path: Path) -> None
 
 
 def test_a_masked_chunk_ends_at_the_same_place(tmp_path: Path) -> None:
-    """A secret is masked in the chunk that had it. All other chunks are as they were sent."""
+    """A secret is masked in the chunk that has it, and all other chunks are unchanged."""
     secret = chat_chunk("my key is sk-proj-A1b2C3d4E5f6G7h8I9j0K1l2M3n4")
     sent = [OPENAI[0], secret[:150], secret[150:], *OPENAI[1:]]
 
@@ -246,7 +248,7 @@ def test_a_masked_chunk_ends_at_the_same_place(tmp_path: Path) -> None:
 
 
 def test_chunks_of_a_broken_stream_are_recorded(tmp_path: Path) -> None:
-    """The received part is recorded chunk by chunk."""
+    """The received chunks of a broken stream are recorded."""
 
     def leave(url: str, recorder: TrajectoryRecorder) -> None:
         with recorder.wrap(openai.OpenAI(api_key="k", base_url=f"{url}/v1", max_retries=0)) as client:
@@ -259,10 +261,7 @@ def test_chunks_of_a_broken_stream_are_recorded(tmp_path: Path) -> None:
 
 
 def test_older_journals_have_no_chunks(tmp_path: Path) -> None:
-    """Streams of older journals are read as before, without chunks.
-
-    A plain answer and a document alone have no chunks either.
-    """
+    """A stream of an older journal, a plain answer, and a document alone have no chunks."""
     writing = Writing(tmp_path / "run.jsonl")
     writing.request(1, asked({"role": "user", "content": "q"}))
     writing.stream(1, b"".join(OPENAI).decode())

@@ -1,4 +1,4 @@
-"""Finding the transports within each SDK's client."""
+"""The recorder finds the transports of each SDK's client."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_no_key_is_in_the_files(tmp_path: Path, name: str) -> None:
 
 
 def test_keys_in_headers_and_urls_are_not_in_the_files(tmp_path: Path) -> None:
-    """Keys in extra headers, in the URL's query and in its user part are not recorded."""
+    """Keys in extra headers, and in the query or user part of a URL, are in neither file."""
     with serving(plain(CHAT)) as server, TrajectoryRecorder(directory=tmp_path) as recorder:
         url = server.url.replace("http://", "http://user:the-password-of-the-url@")
         with recorder.wrap(

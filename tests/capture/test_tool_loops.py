@@ -1,4 +1,4 @@
-"""Loops that an SDK runs itself: it calls the model and the user's tools until it has an answer."""
+"""Loops of an SDK that calls the model and the user's tools until there is an answer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ QUESTION: Payload = [{"role": "user", "content": "hello"}]
 
 
 class NoWeatherError(Exception):
-    """The tool's own exception."""
+    """An exception that the tool raises."""
 
 
 def weather(city: str) -> str:
@@ -85,10 +85,7 @@ LOOPS: dict[str, tuple[Callable[..., object], Payload, tuple[Answer, ...], str]]
 def test_a_tool_that_raises_inside_an_sdk_has_failed(
     tmp_path: Path, name: str, is_recorded: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The SDK reports the failure to the model and continues.
-
-    Both calls are recorded, and the tool's call as failed.
-    """
+    """A tool that raises inside an SDK's loop is recorded as failed, and so are both calls of the model."""
     caplog.set_level(logging.CRITICAL, "anthropic")
     run, tool, answers, answer = LOOPS[name]
     with serving(*answers) as server, TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:

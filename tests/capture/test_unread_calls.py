@@ -1,4 +1,4 @@
-"""Requests to a model's host with a URL that no reader knows: the host is a gap of the run, once."""
+"""A request to a model's host at a URL that the recorder cannot read is a gap, once for each host."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GAP = ("record a request to localhost", "no dialect has this address")
 
 @pytest.fixture
 def url(monkeypatch: pytest.MonkeyPatch) -> Payload:
-    """Return the URL of a model's server by its host name, which an environment variable has."""
+    """Yield a URL of a model's server, whose host is set in an environment variable."""
     with serving(plain(CHAT)) as server:
         address = f"{server.url.replace('127.0.0.1', 'localhost')}/v1"
         monkeypatch.setenv("OPENAI_BASE_URL", address)
@@ -31,7 +31,7 @@ def gaps(path: Path) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("library", ["httpx", "httpx2", "requests"])
 def test_an_unread_host_is_a_gap_once(tmp_path: Path, url: str, library: str) -> None:
-    """Each way of capture records the host once, however often it is called. LLM calls are recorded too."""
+    """With each way of capture, a host whose requests cannot be read is one gap, and LLM calls are recorded."""
     http = import_module(library)
     with TrajectoryRecorder(tmp_path / "a.json", strict=True):
         instrument()
@@ -47,7 +47,7 @@ def test_an_unread_host_is_a_gap_once(tmp_path: Path, url: str, library: str) ->
 
 @pytest.mark.parametrize("path", ["files", "responses/input_tokens", "traces/ingest"])
 def test_requests_that_are_no_calls_are_no_gaps(tmp_path: Path, url: str, path: str) -> None:
-    """Uploads, counts of tokens, traces, and requests that only read are not calls."""
+    """Uploads, token counts, traces, and requests that only read cause no gap."""
     with TrajectoryRecorder(tmp_path / "a.json") as recorder, recorder.wrap(import_module("httpx").Client()) as client:
         client.post(f"{url}/{path}", json={})
         client.get(f"{url}/models")
@@ -56,7 +56,7 @@ def test_requests_that_are_no_calls_are_no_gaps(tmp_path: Path, url: str, path: 
 
 
 def test_an_unread_host_begins_no_run(tmp_path: Path, url: str) -> None:
-    """A recorder that waits for its first call leaves no file."""
+    """A request that cannot be read does not start a recorder that waits for its first call."""
     recorder = TrajectoryRecorder(tmp_path / "a.json")
     instrument(recorder=recorder)
     try:
@@ -68,7 +68,7 @@ def test_an_unread_host_begins_no_run(tmp_path: Path, url: str) -> None:
 
 
 def test_a_host_without_a_known_model_is_no_gap(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Requests of any kind to such a host are ignored."""
+    """Requests to a host without a known model cause no gap."""
     monkeypatch.delenv("OPENAI_BASE_URL")
     with TrajectoryRecorder(tmp_path / "a.json") as recorder, recorder.wrap(import_module("httpx").Client()) as client:
         client.post(f"{url}/images/generations", json={})

@@ -1,4 +1,4 @@
-"""Runs whose model was called by clients that we cannot capture: a warning says so, once."""
+"""A run whose model was called by clients that cannot be captured causes one warning."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UNSEEN = {
     "urllib": "import urllib.request; urllib.request.urlopen(URL, b'{}').close()",
     "http": "import http.client; http.client.HTTPConnection(urlsplit(URL).netloc).request('POST', '/', b'')",
 }
-"""Calls that are not recorded, by the library that makes them."""
+"""For each library, a call that is not recorded."""
 BEGIN = """
     import os, sys, warnings
     from urllib.parse import urlsplit
@@ -36,7 +36,7 @@ BEGIN = """
 
 
 def told(code: str, path: Path, *answers: Answer) -> list[str]:
-    """Return what a process writes to stderr whose model is on this machine."""
+    """Return what a process whose model is on this machine writes to stderr."""
     with serving(*(answers or [plain(CHAT)])) as server:
         url = server.url.replace("127.0.0.1", "localhost")
         ended = python(BEGIN + code, f"{url}/v1/chat/completions", path)
@@ -46,7 +46,7 @@ def told(code: str, path: Path, *answers: Answer) -> list[str]:
 
 @pytest.mark.parametrize("library", UNSEEN)
 def test_an_instrumented_run_without_calls_is_warned_of(library: str, tmp_path: Path) -> None:
-    """The warning names the first run without a call, the library and the host. Later runs print nothing."""
+    """A warning names the first run without a recorded call, the library and the host. Later runs cause none."""
     code = f"""
     instrument()
     for name in ("a.json", "b.json"):
@@ -60,7 +60,7 @@ def test_an_instrumented_run_without_calls_is_warned_of(library: str, tmp_path: 
 
 @pytest.mark.parametrize("end", ["recorder.finalize()", "pass"])
 def test_a_client_that_was_not_wrapped_is_named(end: str, tmp_path: Path) -> None:
-    """The client is named without instrument() too, at the end of the run or of the process."""
+    """Without `instrument`, a warning at the end of the run or process names the client that was not wrapped."""
     code = f"""
     import httpx
     recorder = TrajectoryRecorder("a.json")
@@ -79,7 +79,7 @@ def test_a_client_that_was_not_wrapped_is_named(end: str, tmp_path: Path) -> Non
     ids=["before the run", "during the run"],
 )
 def test_a_partly_recorded_run_is_warned_of(during: str, lines: int, tmp_path: Path) -> None:
-    """The warning names the library and the host of connections during the run, and says what to do."""
+    """If a run has calls that were not recorded, the warning names their library and host, and says what to do."""
     code = f"""
     import httpx
     other = TrajectoryRecorder("other.json")
@@ -96,7 +96,7 @@ def test_a_partly_recorded_run_is_warned_of(during: str, lines: int, tmp_path: P
 
 
 def test_a_recorder_that_waits_for_its_first_call_warns_at_the_exit(tmp_path: Path) -> None:
-    """The run of such a recorder begins at the end of the process, and the warning is printed there."""
+    """A recorder that waits for its first call, and gets none that it can capture, prints the warning."""
     code = f"""
     recorder = TrajectoryRecorder("a.json")
     instrument(recorder=recorder)
@@ -115,7 +115,7 @@ def test_a_recorder_that_waits_for_its_first_call_warns_at_the_exit(tmp_path: Pa
     ids=["by hand", "not a model"],
 )
 def test_other_runs_get_no_warning(code: str, tmp_path: Path) -> None:
-    """A run whose calls are recorded by hand, and hosts without a known model, cause no warning."""
+    """Manual calls, and connections to hosts without a known model, cause no warning."""
     code = f"""
     with TrajectoryRecorder("a.json") as recorder:
         {code}
@@ -125,7 +125,7 @@ def test_other_runs_get_no_warning(code: str, tmp_path: Path) -> None:
 
 
 def test_captured_and_other_requests_cause_no_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """No warning comes for requests to other hosts, through our transports, or outside of a run."""
+    """Captured calls, requests to other hosts, and requests outside of a run cause no warning."""
     with serving(plain({"data": []})) as server, pytest.MonkeyPatch.context() as patch:
         url = server.url.replace("127.0.0.1", "localhost") + "/v1"
         patch.setenv("OPENAI_BASE_URL", url)
@@ -151,7 +151,7 @@ def test_captured_and_other_requests_cause_no_warning(tmp_path: Path, caplog: py
 
 
 def test_the_function_of_socket_is_restored(tmp_path: Path) -> None:
-    """During a recording the function of `socket` that looks names up is ours. A function that somebody put around it
+    """The function of `socket` that looks up names is replaced only during a recording, and a replacement by other code
     stays.
     """
     original = socket.getaddrinfo

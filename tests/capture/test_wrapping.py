@@ -1,4 +1,4 @@
-"""Wrapping and unwrapping clients: to which recorder a client is bound, and which one it follows."""
+"""Wrapping and unwrapping clients: which recorder records the calls of a client."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_wrapped_client_is_the_same_object() -> None:
 
 
 def test_google_clients_are_restored() -> None:
-    """`unwrap` gives a google-genai client its own transports and its inner clients' class again."""
+    """`unwrap` restores a google-genai client's transports, and the class of the clients inside."""
     client = genai.Client(api_key="k")
     inner = client._api_client._async_httpx_client
     before = client._api_client._httpx_client._transport, inner._transport, vars(inner).keys()
@@ -54,7 +54,7 @@ def test_google_clients_are_restored() -> None:
 
 
 def test_calls_through_proxies_are_recorded(tmp_path: Path) -> None:
-    """A call that goes through a mounted transport is recorded."""
+    """A call through a transport that is mounted for a proxy is recorded."""
     with serving(plain(CHAT)) as server, TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
         mounts = {"http://": httpx2.HTTPTransport()}
         with openai.OpenAI(
@@ -66,7 +66,7 @@ def test_calls_through_proxies_are_recorded(tmp_path: Path) -> None:
 
 
 def test_copies_of_a_client_are_recorded_once(tmp_path: Path) -> None:
-    """`with_options()` and `copy()` share the recording. Wrapping a copy, or the client again, changes nothing."""
+    """Copies by `with_options()` and `copy()` are recorded once, even if a copy is wrapped too."""
     with serving(plain(CHAT)) as server, TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
         client = recorder.wrap(recorder.wrap(_openai(server)))
         recorder.wrap(client.with_options(timeout=5)).chat.completions.create(model="m", messages=ASK)
@@ -78,7 +78,7 @@ def test_copies_of_a_client_are_recorded_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("module", [httpx, httpx2])
 def test_http_clients_of_both_libraries_can_be_wrapped(tmp_path: Path, module: object) -> None:
-    """An httpx or httpx2 client is wrapped itself, for frameworks that take one."""
+    """An httpx or httpx2 client can be wrapped, for frameworks that accept such a client."""
     with serving(plain(CHAT)) as server, TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
         with recorder.wrap(module.Client()) as client:  # type: ignore[attr-defined]
             client.post(f"{server.url}/v1/chat/completions", json={"model": "m", "messages": ASK})
@@ -89,7 +89,7 @@ def test_http_clients_of_both_libraries_can_be_wrapped(tmp_path: Path, module: o
 
 
 def test_http_client_returns_a_recording_client(tmp_path: Path) -> None:
-    """`http_client()` follows the context, and can be given to an SDK."""
+    """A client that `http_client()` returns follows the context, and an SDK accepts it."""
     with serving(plain(CHAT)) as server, TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
         with openai.OpenAI(api_key="k", base_url=f"{server.url}/v1", http_client=http_client()) as client:
             client.chat.completions.create(model="m", messages=ASK)
@@ -98,7 +98,7 @@ def test_http_client_returns_a_recording_client(tmp_path: Path) -> None:
 
 
 def test_async_http_client_returns_a_recording_client(tmp_path: Path) -> None:
-    """`async_http_client()` can be bound to a recorder and a provider."""
+    """A client that `async_http_client()` returns can be bound to a recorder and a provider."""
 
     async def call(url: str, recorder: TrajectoryRecorder) -> None:
         made = async_http_client(recorder=recorder, provider="doubao")
@@ -114,13 +114,13 @@ def test_async_http_client_returns_a_recording_client(tmp_path: Path) -> None:
 
 
 def test_an_unknown_client_is_refused() -> None:
-    """The error of `wrap()` for an object without an HTTP client says what to pass instead."""
+    """`wrap()` refuses an object without an HTTP client, with an error that says what to pass instead."""
     with pytest.raises(UnsupportedClientError, match=r"wrap\(\) finds no HTTP client .* http_client="):
         wrap(object())
 
 
 def test_an_http_client_is_not_bound_to_two_recorders(tmp_path: Path) -> None:
-    """If two clients share an HTTP client, the second cannot be bound to a second recorder while the first runs."""
+    """Two clients that share an HTTP client cannot be bound to two running recorders."""
     with httpx2.Client() as shared:
         first, second = (openai.OpenAI(api_key="k", http_client=shared) for _ in range(2))
         with TrajectoryRecorder(directory=tmp_path) as one, TrajectoryRecorder(directory=tmp_path) as other:
@@ -132,7 +132,7 @@ def test_an_http_client_is_not_bound_to_two_recorders(tmp_path: Path) -> None:
 
 
 def test_wrapping_by_a_second_recorder_moves_the_client(tmp_path: Path) -> None:
-    """The client moves to the second recorder, with a warning if the first still runs."""
+    """A client that a second recorder wraps is recorded by the second, with a warning if the first still runs."""
     with serving(plain(CHAT)) as server, TrajectoryRecorder(directory=tmp_path) as first:
         client = first.wrap(_openai(server))
         with TrajectoryRecorder(directory=tmp_path) as other:
@@ -146,7 +146,7 @@ def test_wrapping_by_a_second_recorder_moves_the_client(tmp_path: Path) -> None:
 
 
 def test_a_client_follows_many_runs(tmp_path: Path) -> None:
-    """A client that follows the context records each concurrent run to its own file."""
+    """The calls of a client that follows the context are recorded in the file of their own concurrent run."""
 
     async def agent(client: openai.AsyncOpenAI, number: int) -> tuple[Path, int]:
         async with TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
@@ -168,7 +168,7 @@ def test_a_client_follows_many_runs(tmp_path: Path) -> None:
 
 
 def test_a_thread_without_a_context_uses_the_only_run(tmp_path: Path) -> None:
-    """A call in a plain thread goes to the only running recorder. If several run, it leaves a gap in each."""
+    """The only running recorder records a call in a thread without a context. Of several, each has a gap."""
     with serving(plain(CHAT)) as server:
         client = wrap(_openai(server))
 
@@ -190,7 +190,7 @@ def test_a_thread_without_a_context_uses_the_only_run(tmp_path: Path) -> None:
 
 
 def test_a_client_of_an_ended_run_works_unrecorded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """After `finalize` a bound client works as if unwrapped, with one warning."""
+    """After `finalize`, a bound client works as if unwrapped, with one warning."""
     with serving(plain(CHAT)) as server:
         with TrajectoryRecorder(directory=tmp_path) as recorder:
             client = recorder.wrap(_openai(server))

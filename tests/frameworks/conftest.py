@@ -1,4 +1,4 @@
-"""Fixtures of every framework's tests: programs that run in separate directories."""
+"""A fixture of every framework's tests, which runs programs in separate directories."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ from tests.frameworks.judgement import Runs
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Runs:
-    """A runner for the programs of a test."""
+    """Return a runner for the programs of a test."""
     return Runs(tmp_path)

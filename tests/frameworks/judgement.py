@@ -30,7 +30,7 @@ from trace_recorder.values.trajectory import Trajectory
 
 Payload = Any
 Step = tuple[str, list[tuple[str, Payload]], list[Payload]]
-"""The state of a step; its tool calls as names and arguments; the results of its tools."""
+"""A step as its state, its tool calls as names and arguments, and the results of its tools."""
 
 ASKED: Step = ("calling_tool", [("get_weather", {"city": "Tokyo"})], ["It's sunny in Tokyo."])
 ANSWERED: Step = ("completed", [], [])
@@ -83,10 +83,9 @@ class Runs:
         return self._both(code, code, script, *RUN)
 
     def once(self, code: str, script: Sequence[Action] = SCRIPT, *command: str) -> tuple[str, list[Step]]:
-        """Run a recorded program.
+        """Run a recorded program once, and return its output and the recorded steps.
 
-        Return its output and the recorded steps. Use this for programs that never send the same twice, and for calls
-        through aiohttp that are not replayed.
+        Programs whose requests differ each time, and calls through aiohttp that are not replayed, need this.
         """
         model = Model(script_of(script))
         with serving(model) as server:
@@ -95,7 +94,7 @@ class Runs:
         return printed, judged(document, model)
 
     def once_outside(self, code: str, script: Sequence[Action] = SCRIPT) -> tuple[str, list[Step]]:
-        """Run an unmodified program by `trace-recorder run`. Return its output and the recorded steps."""
+        """Run an unmodified program once with `trace-recorder run`, and return its output and the recorded steps."""
         return self.once(code, script, *RUN)
 
     def unseen(self, code: str, script: Sequence[Action] = SCRIPT) -> tuple[str, int, int]:
@@ -152,12 +151,12 @@ def _is_setting(name: str) -> bool:
 
 
 def asked(model: Model) -> list[tuple[str, Payload]]:
-    """Return the requests to a model in order, without the ids that a framework generates each time."""
+    """Return the requests to a model in order, without the ids that a framework generates for each run."""
     return [(sent.path, json.loads(MADE_UP.sub("ID", json.dumps(sent.body)))) for sent in model.sent]
 
 
 def judged(document: Path, model: Model) -> list[Step]:
-    """Compare the recorded run with the HTTP traffic. Return its steps."""
+    """Compare the recorded run with the HTTP traffic, and return the run's steps."""
     trajectory = load(document)
     assert (validate(document).ok, trajectory.gaps, trajectory.status) == (True, (), "completed")
     assert on_file(trajectory) == on_the_wire(model)
@@ -180,5 +179,5 @@ def on_file(trajectory: Trajectory) -> list[Payload]:
 
 
 def on_the_wire(model: Model) -> list[Payload]:
-    """Return each exchange with a model in the same form, with one attempt each."""
+    """Return each exchange with a model in the form of `on_file`, with one attempt each."""
     return [(sent.body, sent.answer.decode() if sent.streamed else json.loads(sent.answer), 1) for sent in model.sent]

@@ -15,7 +15,7 @@ OURS = "trace_recorder"
 
 
 def blocks(heading: str) -> list[str]:
-    """Return the blocks of Python under a heading, in order."""
+    """Return the Python blocks under a heading, in order."""
     _, _, rest = PAGE.read_text(encoding="utf-8").partition(f"\n## {heading}\n")
     return re.findall(r"```python\n(.*?)```", rest.partition("\n## ")[0], re.DOTALL)
 
@@ -40,9 +40,7 @@ def _written(tree: ast.AST) -> str:
 
 
 class _WithoutUs(ast.NodeTransformer):
-    """Removes our import, statements that call us, values that we create or mark, and `with` blocks of our
-    recorders.
-    """
+    """Removes this package's import, calls, values and decorators, and the `with` lines of its recorders."""
 
     def visit_Import(self, node: ast.Import) -> ast.AST | None:
         return None if node.names[0].name == OURS else node
@@ -78,7 +76,7 @@ def _keeps(node: ast.AST) -> bool:
 
 
 def only_with(package: str) -> None:
-    """Skip a test or a module if a package is not installed. At most the parent package is imported."""
+    """Skip a test or a module if a package is not installed, without importing more than its parent package."""
     outer, _, _ = package.partition(".")
     if find_spec(outer) is None or find_spec(package) is None:
         pytest.skip(f"{package} is not installed", allow_module_level=True)

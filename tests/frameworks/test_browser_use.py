@@ -44,14 +44,14 @@ SAID = (acted(wait={"seconds": 1}), acted(done={"text": ANSWER, "success": True}
 
 
 def test_every_model_is_recorded(runs: Runs) -> None:
-    """Each model's call is recorded."""
+    """A call of each of browser-use's chat models is recorded."""
     printed, steps = runs.once(INSTRUMENTED.format(MODELS), (Action("", ANSWER),))
     assert (printed, steps) == (f"{ANSWER}\n" * 4, [ANSWERED] * 4)
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 def test_the_page_s_agent_is_recorded(runs: Runs) -> None:
-    """The agent of the page is recorded with its browser. Its actions are text in the answers."""
+    """The agent of the docs page is recorded with its browser, and its actions are texts in the answers."""
     assert runs.once(PAGE[0], SAID) == (f"{ANSWER}\n", STEPS)
 
 

@@ -34,17 +34,17 @@ def test_the_page_s_agent_is_recorded(runs: Runs) -> None:
 
 
 def test_an_agent_is_recorded_from_outside(runs: Runs) -> None:
-    """`trace-recorder run` records the unmodified agent. Its tool calls are text."""
+    """`trace-recorder run` records the unmodified agent, whose tool calls are text."""
     assert runs.outside(without_us(PAGE[0]), SAID) == [ANSWERED] * 3
 
 
 def test_an_awaited_agent_is_recorded(runs: Runs) -> None:
-    """A call by `acall` is recorded."""
+    """An agent that is called by `acall` is recorded."""
     assert runs.instrumented(agent("DSPy") + AWAITED, SAID) == [ANSWERED] * 3
 
 
 def test_its_own_engine_is_not_recorded(runs: Runs) -> None:
-    """Calls of the engine that uses sockets are not recorded, as the page says."""
+    """Calls of DSPy's own engine, which uses sockets, are not recorded, as the docs page says."""
     own = "engine='lm15', api_base=os.environ['OPENAI_BASE_URL']"
     code = "import os\n" + (agent("DSPy") + ASK).replace("engine='litellm'", own)
 

@@ -1,4 +1,4 @@
-"""Google's Agent Development Kit: its agent on Gemini, whole and streamed."""
+"""Google's Agent Development Kit: its agent on Gemini, with and without streaming."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_an_agent_is_recorded_from_outside(runs: Runs) -> None:
 
 
 def test_a_streaming_agent_is_recorded(runs: Runs) -> None:
-    """The agent's calls are streams."""
+    """The streamed calls of an agent are recorded."""
     code = IMPORTS + agent("Google ADK") + RUN.replace("CONFIG", STREAMED)
 
     assert runs.instrumented(code) == STEPS

@@ -1,4 +1,4 @@
-"""instructor: typed answers, which are asked for again if they are invalid, streamed and awaited."""
+"""instructor: typed answers, streamed and awaited; an invalid answer is requested again."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ def test_a_program_is_recorded_from_outside(runs: Runs) -> None:
 
 
 def test_an_invalid_answer_is_asked_for_again(runs: Runs) -> None:
-    """The mistake is the result of the first call. The second try is a separate interaction."""
+    """The message about an invalid answer is the result of the first call, and the second request is an interaction of
+    its own.
+    """
     first, second = runs.instrumented(agent("instructor") + ASK + TWICE, saying(LACKING, WHOLE))
 
     assert first[:2] == ("calling_tool", [("User", LACKING)])

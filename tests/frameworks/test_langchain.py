@@ -52,16 +52,16 @@ def on_each(way: str, models: Sequence[str]) -> str:
 
 
 def test_every_package_is_recorded(runs: Runs) -> None:
-    """The tokens of each provider's stream reach the agent, and are recorded."""
+    """The tokens of each provider's stream reach the agent and are recorded."""
     assert runs.instrumented(on_each(STREAMED, MODELS), SCRIPT * 4) == STEPS * 4
 
 
 @pytest.mark.parametrize("way", [AWAITED, AWAITED_STREAM], ids=["whole", "streamed"])
 def test_an_async_agent_is_recorded(runs: Runs, way: str) -> None:
-    """An async agent is recorded, whole and streamed. Google's package uses aiohttp if it is installed."""
+    """An async agent is recorded, with and without streaming; Google's package uses aiohttp if it is installed."""
     assert runs.instrumented(on_each(way, MODELS), SCRIPT * 4) == STEPS * 4
 
 
 def test_the_responses_api_is_recorded(runs: Runs) -> None:
-    """A model with OpenAI's Responses API is recorded in that dialect."""
+    """A model that uses OpenAI's Responses API is recorded in that dialect."""
     assert runs.instrumented(agent("LangChain") + RESPONSES) == STEPS

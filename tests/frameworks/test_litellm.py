@@ -1,4 +1,4 @@
-"""LiteLLM: a loop of calls and tools on four providers, whole and streamed, sync and async."""
+"""LiteLLM: a loop of calls and tools on four providers, with and without streaming, sync and async."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_the_page_s_agent_is_recorded(runs: Runs, number: int, steps: object) ->
 
 
 MADE_UP = "messages[*].tool_call_id"
-"""The ids that LiteLLM makes up for Ollama, which gives calls no ids."""
+"""The ids that LiteLLM generates for tool calls of Ollama, which have none."""
 
 
 def test_an_agent_is_recorded_from_outside(runs: Runs) -> None:
@@ -45,16 +45,16 @@ def test_an_agent_is_recorded_from_outside(runs: Runs) -> None:
 
 
 def loops(code: str, *ways: str) -> str:
-    """Return the loop on each model, with each way of calling."""
+    """Return the loop for each model and each way of calling."""
     asking = (code.replace("ASK", way).replace("MODEL", repr(model)) for model in MODELS for way in ways)
     return agent("LiteLLM") + "".join(f"{BEGIN}{each}" for each in asking)
 
 
 def test_every_provider_is_recorded(runs: Runs) -> None:
-    """Each provider's calls are recorded, and the results found, even if the end of a stream is not read."""
+    """Each provider's calls and tool results are recorded, even if the loop does not read a stream to its end."""
     assert runs.ignoring(MADE_UP).instrumented(loops(LOOP, WHOLE, STREAMED), SCRIPT * 8) == STEPS * 8
 
 
 def test_awaited_calls_are_recorded(runs: Runs) -> None:
-    """The calls that aiohttp sends within httpx are recorded once."""
+    """Async calls, which aiohttp sends within httpx, are recorded once."""
     assert runs.ignoring(MADE_UP).instrumented(loops(ASYNC, AWAITED, AWAITED_STREAM), SCRIPT * 8) == STEPS * 8

@@ -1,4 +1,4 @@
-"""LlamaIndex: its function agent on three of its models, streaming and whole."""
+"""LlamaIndex: its function agent on three of its models, with and without streaming."""
 
 from __future__ import annotations
 
@@ -33,6 +33,6 @@ def test_an_agent_is_recorded_from_outside(runs: Runs) -> None:
 
 
 def test_every_model_is_recorded(runs: Runs) -> None:
-    """Each model's calls are recorded, streamed and whole, and the result of the tool is found."""
+    """Each model's calls are recorded, with and without streaming, and the result of the tool."""
     each = [RUN.replace("MODEL", model).replace("STREAMING", way) for model in MODELS for way in ("True", "False")]
     assert runs.instrumented(agent("LlamaIndex") + "".join(each), SCRIPT * len(each)) == STEPS * len(each)

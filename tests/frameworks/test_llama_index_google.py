@@ -1,4 +1,4 @@
-"""LlamaIndex on Gemini: its function agent, streaming and whole, over aiohttp."""
+"""LlamaIndex on Gemini: its function agent over aiohttp, with and without streaming."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AGENT = agent("LlamaIndex").replace("from llama_index.llms.openai import OpenAI\
 
 
 def test_gemini_is_recorded(runs: Runs) -> None:
-    """The agent's calls are recorded, streamed and whole, with the result of the tool."""
+    """The agent's calls are recorded with the result of the tool, with and without streaming."""
     each = [RUN.replace("STREAMING", way) for way in ("True", "False")]
 
     printed, steps = runs.once(INSTRUMENTED.format(AGENT + "".join(each)), SCRIPT * 2)

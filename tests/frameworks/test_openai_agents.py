@@ -43,13 +43,13 @@ def test_an_agent_is_recorded_from_outside(runs: Runs) -> None:
 
 
 def test_a_streaming_agent_is_recorded(runs: Runs) -> None:
-    """The events of a streamed run reach the agent, and are recorded, in both dialects."""
+    """The events of a streamed run reach the agent and are recorded, in both dialects."""
     code = agent("OpenAI Agents SDK") + STREAMED + ON_CHAT + STREAMED
     assert runs.instrumented(code, SCRIPT * 2) == STEPS * 2
 
 
 def test_an_agent_that_hands_over_is_recorded(runs: Runs) -> None:
-    """A handover is a tool call with its result. The calls of the second agent follow."""
+    """A handover is recorded as a tool call with a result, followed by the calls of the second agent."""
     over = Action("", "", (Call("transfer_to_assistant", {}),))
 
     handed, *rest = runs.instrumented(agent("OpenAI Agents SDK") + HANDED_OFF, (over, *SCRIPT))

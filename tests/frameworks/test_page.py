@@ -26,11 +26,11 @@ BLOCKS = {
     "browser-use": 1,
     "DSPy": 1,
 }
-"""How many blocks each section has, all of which its framework's tests run."""
+"""For each section, the number of its blocks. The framework's tests run all of them."""
 
 
 def test_every_framework_has_a_section() -> None:
-    """The page has the tested sections, with as many blocks, and a row of its table for each."""
+    """The page has exactly the tested sections, with the tested number of blocks, and its table a row for each."""
     named = [row[0] for row in rows(PAGE_NAME, "Which frameworks")]
 
     assert {name: len(blocks(name)) for name in BLOCKS} == BLOCKS
@@ -39,7 +39,7 @@ def test_every_framework_has_a_section() -> None:
 
 @pytest.mark.parametrize("name", BLOCKS)
 def test_an_agent_without_our_lines_is_a_program(name: str) -> None:
-    """Each block without our lines is valid code with the recorded block's last line."""
+    """Each block without this package's lines is valid code, and ends with the same line as the block."""
     for block in blocks(name):
         plain = without_us(block)
         assert ast.unparse(ast.parse(block)).splitlines()[-1].strip() == plain.splitlines()[-1].strip()
@@ -47,7 +47,9 @@ def test_an_agent_without_our_lines_is_a_program(name: str) -> None:
 
 
 def test_the_results_are_those_of_the_sessions() -> None:
-    """Each framework of noxfile.py has tests, and results on the same Pythons, without failures and skips."""
+    """Each framework of noxfile.py has tests, and the appendix has its results on the same Pythons, without failures
+    and skips.
+    """
     tables = matrix()
     results = [(name, python, failed, skipped) for name, python, _, _, failed, skipped in results_of(RESULTS)]
     pythons = [python for python in tables["PYTHONS"] if any(result[1] == python for result in results)]  # type: ignore[attr-defined]

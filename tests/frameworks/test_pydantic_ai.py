@@ -1,4 +1,4 @@
-"""Pydantic AI: agents on its models of four providers, sync and async, streamed, with a typed output."""
+"""Pydantic AI: agents on its models of four providers, sync, async and streamed, with a typed output."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ asyncio.run(main())
 FOR_GOOGLE = (*ASKED[:2], ['{"return_value":"It\'s sunny in Tokyo."}'])
 """The result as an object, as it is sent to Google."""
 MADE_UP_FOR_GOOGLE = ("contents[*].parts[*].functionCall.id", "contents[*].parts[*].functionResponse.id")
-"""The ids that the framework makes up for Google, which gives calls no ids."""
+"""The ids that the framework generates for tool calls of Google, which have none."""
 TYPED = """
 from pydantic import BaseModel
 class Weather(BaseModel):
@@ -61,13 +61,13 @@ def test_an_agent_is_recorded_from_outside(runs: Runs) -> None:
 
 @pytest.mark.parametrize("way", [AWAITED, STREAMED], ids=["awaited", "streamed"])
 def test_every_provider_is_recorded(runs: Runs, way: str) -> None:
-    """Each provider's calls are recorded with their results, even if the provider gives calls no ids."""
+    """Each provider's calls are recorded with their tool results, even if the provider's tool calls have no ids."""
     code = "".join(agent("Pydantic AI").replace(MODELS[0], model) + way for model in MODELS)
     assert runs.ignoring(*MADE_UP_FOR_GOOGLE).instrumented(code, SCRIPT * len(MODELS)) == EACH
 
 
 def test_a_typed_answer_is_a_call(runs: Runs) -> None:
-    """If the answer must be an object, the model calls a tool that never runs. That call has no result."""
+    """A typed answer is recorded as the call of a tool that never runs, and has no result."""
     typed = (SCRIPT[0], Action("", "", (Call("final_result", {"sunny": True}),)))
 
     asked, answered = runs.instrumented(agent("Pydantic AI") + TYPED, typed)

@@ -1,4 +1,4 @@
-"""smolagents: agents that call tools, and agents that write code, streamed and whole, on two of its models."""
+"""smolagents: agents that call tools, and agents that write code, on two of its models, with and without streaming."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ RUN = 'print(agent.run("What is the weather in Tokyo?"))\n'
 
 
 def made(kind: str, model: str, *, streamed: bool, marked: bool = True) -> str:
-    """Return the agent of the page as a different kind or on a different model, with its tool marked or not."""
+    """Return the agent of the docs page with the given class and model, and with or without the recorder's decorator on
+    its tool.
+    """
     tool = agent("smolagents").partition("agent =")[0].replace("OpenAIModel", "OpenAIModel, LiteLLMModel, CodeAgent")
     if marked:
         tool = f"import trace_recorder\n{tool}".replace("@tool\n", "@tool\n@trace_recorder.tool\n")
@@ -33,7 +35,7 @@ def made(kind: str, model: str, *, streamed: bool, marked: bool = True) -> str:
 
 
 def each(kind: str) -> str:
-    """Return agents of a kind on both models, whole and streamed."""
+    """Return agents of a class on both models, with and without streaming."""
     return "".join(made(kind, model, streamed=streamed) for model in MODELS for streamed in (False, True))
 
 
@@ -44,24 +46,25 @@ def test_the_page_s_agent_is_recorded(runs: Runs, number: int) -> None:
 
 
 def test_an_agent_is_recorded_from_outside(runs: Runs) -> None:
-    """`trace-recorder run` records the unmodified agent. The HTTP traffic does not mark the tool's result as a
-    result.
+    """`trace-recorder run` records the unmodified agent.
+
+    Its tool result is not recognised, because the HTTP traffic does not mark it.
     """
     assert runs.outside(without_us(PAGE[0]), CALLING) == [(*ASKED[:2], []), FINAL]
 
 
 def test_agents_that_call_tools_are_recorded(runs: Runs) -> None:
-    """Calls are found in the HTTP traffic, and results by the mark, even if LiteLLM does not read the end of a
-    stream.
+    """Tool calls are read from the HTTP traffic and results from the decorator, even if LiteLLM does not read a stream
+    to its end.
     """
     assert runs.instrumented(each("ToolCallingAgent"), CALLING * 4) == [ASKED, FINAL] * 4
 
 
 def test_agents_that_write_code_are_recorded(runs: Runs) -> None:
-    """A tool that the agent's code calls is in the step of that code, if the code is recorded."""
+    """A tool that the agent's code calls is in the step of that code."""
     assert runs.instrumented(each("CodeAgent"), CODING * 4) == [ASKED, WRITTEN] * 4
 
 
 def test_without_a_mark_a_tool_is_only_text(runs: Runs) -> None:
-    """Without the decorator, the code and its output are texts in the messages."""
+    """Without the recorder's decorator, the agent's code and its output are only texts in the messages."""
     assert runs.instrumented(made("CodeAgent", MODELS[0], streamed=False, marked=False), CODING) == [WRITTEN, WRITTEN]

@@ -1,4 +1,4 @@
-"""Strands Agents on Gemini: it generates ids of tool calls, so that no two runs send the same requests."""
+"""Strands Agents on Gemini, which generates ids of tool calls, so that no two runs send the same requests."""
 
 from __future__ import annotations
 
@@ -28,5 +28,5 @@ def test_an_agent_is_recorded_from_outside(runs: Runs) -> None:
 
 
 def test_an_awaited_agent_is_recorded(runs: Runs) -> None:
-    """A call by `invoke_async` is recorded."""
+    """An agent that is called by `invoke_async` is recorded."""
     assert runs.once(INSTRUMENTED.format(agent("Strands Agents") + AWAITED)) == (SAID, SENT)

@@ -1,4 +1,4 @@
-"""The content of a journal's file: its records, and its damaged lines."""
+"""Reads a journal's file into its records and its damaged lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs with one task each, and the tasks of the runs in a directory."""
+"""Records runs with one task each, and reads the tasks of the runs in a directory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def run(path: Path, task: str) -> TrajectoryRecorder:
 
 
 def tasks(directory: Path) -> dict[str, str]:
-    """Return for every pair of files in a directory the task that both state, and the names of other files."""
+    """Return the task of each pair of files in a directory, which both files state, and the names of other files."""
     by_name = {}
     for path in sorted(directory.iterdir()):
         if path.suffix == ".json" and journal_path_for(path).exists():

@@ -1,4 +1,4 @@
-"""Replacing a file: it has all of the new content, in order, or is unchanged."""
+"""Replacing a file: afterwards the file has all of the new content, or is unchanged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trace_recorder.storage.atomic_write import SpooledBytes, replace_file
 
 @pytest.mark.parametrize("together", ["by the system", "by ourselves"])
 def test_the_content_is_written_in_order(tmp_path: Path, together: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any number of parts, including empty parts, replaces any earlier content."""
+    """Any number of parts, some of them empty, replaces any earlier content, in order."""
     if together == "by ourselves":
         monkeypatch.delattr(os, "writev")
     path = tmp_path / "file"
@@ -48,7 +48,7 @@ def test_a_failed_replacement_leaves_the_old_content(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are listed by /proc")
 def test_spooled_bytes_are_in_order_and_leave_no_file(tmp_path: Path) -> None:
-    """A few bytes need no file. Many bytes are in a file without a name, which is closed at the end."""
+    """Few spooled bytes stay in memory; many are in a file without a name, which is closed at the end."""
     parts = [b"%d," % number for number in range(150_000)]
     open_files = _open_files()
     few, many = SpooledBytes(tmp_path / "missing"), SpooledBytes(tmp_path)

@@ -1,4 +1,4 @@
-"""A descriptor that other code may have closed, so that its number belongs to a different file."""
+"""A descriptor that other code has closed, so that its number now belongs to a different file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trace_recorder.storage.file_system import Descriptor
 
 @pytest.fixture
 def reused(tmp_path: Path) -> Iterator[Descriptor]:
-    """A descriptor whose number now belongs to a file with the same size and time."""
+    """Yield a descriptor whose number now belongs to a different file with the same size and time."""
     for name in ("ours", "another"):
         (tmp_path / name).write_bytes(b"same")
         os.utime(tmp_path / name, ns=(1, 1))
@@ -26,14 +26,14 @@ def reused(tmp_path: Path) -> Iterator[Descriptor]:
 
 
 def test_a_different_file_s_status_is_an_error(reused: Descriptor) -> None:
-    """The status of a different file at the same number raises an error."""
+    """Reading the status by a descriptor whose number belongs to a different file raises an error."""
     assert reused.own_stat() is None
     with pytest.raises(OSError, match="another file now"):
         reused.stat()
 
 
 def test_a_different_file_is_not_closed(reused: Descriptor) -> None:
-    """The number stays open for its new owner."""
+    """Closing a descriptor whose number belongs to a different file leaves this file open."""
     reused.close()
 
     assert os.fstat(reused.number).st_size == len(b"same")

@@ -1,4 +1,4 @@
-"""The journal: appended records are read again, whatever happens to the file in between."""
+"""The journal: every undamaged record can be read, whatever happens to other bytes of the file."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ WHOLE = b"".join(line(seq, "note", data) for seq, data in enumerate(DATA, start=
 
 
 def untouched(begin: int, end: int) -> list[Record]:
-    """Return the records of WHOLE that have no byte in [begin, end). A lost newline affects no record."""
+    """Return the records of WHOLE without a byte in [begin, end); the loss of a newline affects no record."""
     return [record for record in records(WHOLE) if record.offset + record.length <= begin or end <= record.offset]
 
 
 def test_an_appended_record_has_the_documented_form(tmp_path: Path) -> None:
-    """A record is one line of the documented form, with the CRC-32 of the text before its `crc` member."""
+    """A record is a line of the documented form, with the CRC-32 of the text before its `crc` member."""
     journal = Journal.create(tmp_path / "run.jsonl")
 
     journal.append("start", '{"text":"Wörld"}', TIME)
@@ -48,7 +48,7 @@ def test_an_appended_record_has_the_documented_form(tmp_path: Path) -> None:
 
 @given(st.lists(json_objects, max_size=4))
 def test_appended_records_are_read_again(data: list[dict[str, object]]) -> None:
-    """Every record is read completely, in order, with the seq and the crc that append returned, from its place."""
+    """Appended records are read in order, with the seq, the crc and the place that `append` returned."""
     with tempfile.NamedTemporaryFile() as file:
         journal = Journal(os.dup(file.fileno()), Path(file.name))
 
@@ -65,7 +65,7 @@ def test_appended_records_are_read_again(data: list[dict[str, object]]) -> None:
 
 
 def test_every_cut_gives_the_first_records() -> None:
-    """A journal that is cut at any byte gives its first records. The rest of the next record is one torn line."""
+    """A journal that is cut off at any byte gives its complete records, and the rest as one torn line."""
     whole = records(WHOLE)
     for cut in range(len(WHOLE) + 1):
         kept = [one for one in whole if one.offset + one.length <= cut]
@@ -86,7 +86,7 @@ def test_a_flipped_bit_affects_only_its_line() -> None:
 
 @given(begin=st.integers(0, len(WHOLE)), length=st.integers(1, 200))
 def test_a_block_of_nuls_affects_only_its_lines(begin: int, length: int) -> None:
-    """If a crash leaves NULs in a part of the file, the other lines are read as before."""
+    """If a part of the file is overwritten by NULs, as by a crash, all other lines are read."""
     end = min(begin + length, len(WHOLE))
     broken = WHOLE[:begin] + bytes(end - begin) + WHOLE[end:]
 
@@ -94,7 +94,7 @@ def test_a_block_of_nuls_affects_only_its_lines(begin: int, length: int) -> None
 
 
 def test_a_block_of_nuls_between_two_lines_affects_neither() -> None:
-    """A file that was extended by NULs and then appended to has all of its records."""
+    """NULs between two lines, as after a crash, affect no record."""
     second = records(WHOLE)[1].offset
     broken = WHOLE[:second] + bytes(4096) + WHOLE[second:]
 
@@ -102,7 +102,7 @@ def test_a_block_of_nuls_between_two_lines_affects_neither() -> None:
 
 
 def test_a_record_after_half_a_record_in_one_line_is_read() -> None:
-    """The complete record is read, and the half is a bad line."""
+    """In a line with half a record and a complete one, the complete record is read, and the half is a bad line."""
     welded = line(1, "note", {})[:30] + line(2, "note", {"a": 1})
 
     assert list(read(welded)) == [
@@ -112,7 +112,7 @@ def test_a_record_after_half_a_record_in_one_line_is_read() -> None:
 
 
 def test_any_number_of_records_in_one_line_are_read() -> None:
-    """If every newline is lost, no record is lost."""
+    """If all newlines are lost, all records are still read."""
     welded = b"".join(line(seq, "note", {}).rstrip(b"\n") for seq in range(1, 2001))
 
     assert [record.seq for record in records(welded)] == list(range(1, 2001))
@@ -120,7 +120,7 @@ def test_any_number_of_records_in_one_line_are_read() -> None:
 
 
 def test_bytes_between_two_records_of_one_line_are_a_bad_line() -> None:
-    """The bad line has the bytes between the records, and no byte of a record."""
+    """Bytes between two records of a line are a bad line, which has no byte of a record."""
     first, second = line(1, "note", {}).rstrip(b"\n"), line(2, "note", {})
     bad = list(read(first + b"\0\0\0" + second))[1]
 
@@ -141,7 +141,7 @@ INNER = line(1, "finalize", {}).rstrip(b"\n")
 
 @pytest.mark.parametrize("cut", [2, 20])
 def test_a_record_within_a_string_of_a_record_is_not_a_record(tmp_path: Path, cut: int) -> None:
-    """A complete record in a model's JSON text cannot become a record of the run, whatever damages its line."""
+    """A record that a model writes in its text never becomes a record of the run, whatever damages its line."""
     journal = Journal.create(tmp_path / "run.jsonl")
     journal.append("llm_response", f'{{"body":{{"tool_input":{INNER.decode()}}}}}', TIME)
     journal.close()
@@ -152,7 +152,7 @@ def test_a_record_within_a_string_of_a_record_is_not_a_record(tmp_path: Path, cu
 
 
 def test_a_long_damaged_line_is_skipped_in_linear_time() -> None:
-    """A damaged line that looks at 60,000 places like the beginning of a record is not checked from each of them."""
+    """A damaged line with 60,000 possible beginnings of records is skipped in linear time."""
     broken = line(1, "note", {"list": [{"seq": 1}] * 60_000}).replace(b": ", b":").replace(b"note", b"n0te")
     lines: list[object] = []
 
@@ -181,7 +181,7 @@ def test_a_damaged_line_with_many_ends_of_records_is_passed_over_in_time() -> No
     st.lists(st.sampled_from([b"\n", b"\0", b'{"seq":', b'"crc":"00000000"}', b"\xff", WHOLE[:90], WHOLE]), max_size=9)
 )
 def test_a_reader_reads_every_byte_sequence(parts: list[bytes]) -> None:
-    """Each result is at its stated place in the file, in order, without overlaps."""
+    """For any bytes, the records and bad lines are at their stated places, in order, and do not overlap."""
     data = b"".join(parts)
     found = list(read(data))
 
@@ -196,7 +196,7 @@ def read_again(data: bytes, one: Record) -> Record:
 
 
 def test_the_lock_distinguishes_a_living_writer_from_a_dead_one(tmp_path: Path) -> None:
-    """A journal is locked as long as its writer runs, and free as soon as the writer is killed."""
+    """A journal is locked while its writer runs, and free as soon as the writer is killed."""
     path = tmp_path / "run.jsonl"
     code = "import sys; from pathlib import Path; from trace_recorder.storage.journal import Journal\n"
     code += "journal = Journal.create(Path(sys.argv[1])); print('ready', flush=True); sys.stdin.read()"
@@ -213,7 +213,7 @@ def test_the_lock_distinguishes_a_living_writer_from_a_dead_one(tmp_path: Path) 
 
 
 def test_whether_a_writer_on_a_second_host_is_alive_is_unknown(tmp_path: Path) -> None:
-    """A lock, or a missing file, says nothing about a writer on a different host."""
+    """For a writer on another host, neither a free lock nor a missing file shows that the writer has ended."""
     journal = Journal.create(tmp_path / "run.jsonl")
 
     answers = (
@@ -227,7 +227,7 @@ def test_whether_a_writer_on_a_second_host_is_alive_is_unknown(tmp_path: Path) -
 
 
 def test_only_one_of_many_processes_creates_a_journal(tmp_path: Path) -> None:
-    """If many processes want the same name at once, one gets it, and no other file is left in the directory."""
+    """If many processes create a journal of the same name, one of them gets the name, and no other file is left."""
     code = "import sys, time; from pathlib import Path; from trace_recorder.storage.journal import Journal\n"
     code += "time.sleep(max(0, float(sys.argv[2]) - time.time()))\n"
     code += "try: Journal.create(Path(sys.argv[1])).append('start', '{}', 't'); print('mine')\n"
@@ -243,7 +243,7 @@ def test_only_one_of_many_processes_creates_a_journal(tmp_path: Path) -> None:
 
 
 def test_only_the_owner_can_read_a_journal(tmp_path: Path) -> None:
-    """The mode of the file is the same with any umask."""
+    """Only the owner can read a journal, whatever the umask."""
     before = os.umask(0)
     journal = Journal.create(tmp_path / "run.jsonl", sync=True)
     os.umask(before)
@@ -253,7 +253,7 @@ def test_only_the_owner_can_read_a_journal(tmp_path: Path) -> None:
 
 
 def test_only_an_empty_journal_is_discarded(tmp_path: Path) -> None:
-    """A name that was reserved and never used is freed. A record is never thrown away."""
+    """A journal without a record is removed, and a journal with a record never is."""
     unused, used = Journal.create(tmp_path / "unused.jsonl"), Journal.create(tmp_path / "used.jsonl")
     used.append("start", "{}", TIME)
 

@@ -1,4 +1,4 @@
-"""Lines whose data was encoded before they had a number: they are read like any other line."""
+"""Records whose data was encoded before they had a number have the same lines as other records."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LIKE_A_LINE = '{"n":1,"value":{"seq":1,"a":"' + "x" * LARGE_DATA + '"}}'
 
 @given(st.binary(max_size=300), st.binary(max_size=300), st.sampled_from([1, 2, 1000, 70_001]))
 def test_the_crc_of_two_joined_texts_follows_from_their_crcs(first: bytes, second: bytes, times: int) -> None:
-    """The combined CRC equals that of the joined bytes."""
+    """The CRC that is combined from the CRCs of two texts equals that of the joined text."""
     second *= times
 
     assert combined_crc(crc32(first), crc32(second), len(second)) == crc32(first + second)
@@ -29,7 +29,7 @@ def test_the_crc_of_two_joined_texts_follows_from_their_crcs(first: bytes, secon
 
 @pytest.mark.parametrize("data", [LARGE, LIKE_A_LINE, "{}"])
 def test_encoded_data_gives_the_same_line(data: str) -> None:
-    """A line is the same byte for byte, whether its data was encoded beforehand or not."""
+    """A line has the same bytes whether or not its data was encoded beforehand."""
     encoded = encode_data(data)
     crcs: list[list[int]] = [[], []]
 
@@ -41,7 +41,7 @@ def test_encoded_data_gives_the_same_line(data: str) -> None:
 
 
 def test_large_and_small_records_of_one_write_are_written(tmp_path: Path) -> None:
-    """Any number of records of any size that are written at once can be read, also after a torn line."""
+    """Records of any sizes that are appended in one write can be read, also after a torn line."""
     path = tmp_path / "run.jsonl"
     journal = Journal.create(path)
     journal.append("note", "{}", TIME)
@@ -78,7 +78,7 @@ except OSError:
 
 @pytest.mark.parametrize("room", [10, 400_000])
 def test_a_refused_large_record_leaves_no_trace(tmp_path: Path, room: int) -> None:
-    """If the disk has room for only some bytes of a large write, the file ends where it did before."""
+    """If the disk has room for only a part of a large record, the file keeps its earlier end."""
     ended = python(REFUSED, tmp_path / "run.jsonl", str(room))
 
     assert (ended.stdout, ended.stderr) == ("True 2\n", "")

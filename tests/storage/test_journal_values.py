@@ -1,4 +1,4 @@
-"""Values in journals beyond strict JSON, which older journals and other writers have."""
+"""Values that are not strict JSON, in older journals and in those of other writers."""
 
 from __future__ import annotations
 
@@ -32,14 +32,17 @@ def whole_line(value: bytes) -> bytes:
     ],
 )
 def test_values_that_strict_parsers_refuse_are_read(value: bytes, expected: Payload) -> None:
-    """The CRC shows that the writer meant the line, so Python's json reads it, with the same types."""
+    """A line with a correct CRC whose JSON strict parsers refuse is read by Python's json, with the same types."""
     [record] = records(whole_line(value))
 
     assert (record.data["value"], type(record.data["value"])) == (expected, type(expected))
 
 
 def test_too_deep_nesting_is_not_a_record() -> None:
-    """Two of the allowed levels are the line's own. Brackets within a text do not count."""
+    """A line nested too deeply is not a record.
+
+    The line itself takes two of the levels, and brackets in strings none.
+    """
     deepest = MAX_DOCUMENT_DEPTH - 2
     nested = [b"[" * levels + b"]" * levels for levels in (deepest, deepest + 1)]
     quoted = b'"' + b"[" * 2 * MAX_DOCUMENT_DEPTH + b'"'
@@ -51,7 +54,7 @@ def test_too_deep_nesting_is_not_a_record() -> None:
 
 @pytest.mark.parametrize("members", [b'"kind":7,"data":{}', b'"kind":"note","data":[]', b'"kind":"note"'])
 def test_a_line_without_a_kind_and_an_object_as_data_is_no_record(members: bytes) -> None:
-    """A right CRC is not enough: the kind is a string, and the data is an object."""
+    """A line with a correct CRC is a record only if its kind is a string and its data an object."""
     text = b'{"seq":1,"time":"t",' + members
     line = b'%s,"crc":"%08x"}\n' % (text, crc32(text))
 

@@ -1,4 +1,4 @@
-"""Writes that fail or are incomplete: the journal keeps complete lines, and the next record is in its place."""
+"""Writes that fail or are incomplete: the journal keeps only complete lines, and the next record is complete."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def append(text):
 
 
 def test_a_short_write_leaves_complete_lines(tmp_path: Path) -> None:
-    """A record that the system writes only in part leaves no trace. Later records are complete."""
+    """A record that the system writes only in part is cut off, and later records are complete."""
     path = tmp_path / "run.jsonl"
     ended = python(
         FILL
@@ -53,9 +53,7 @@ print([*seqs, append("last")])
 
 
 def test_ctrl_c_and_a_short_write_lose_no_appended_record(tmp_path: Path) -> None:
-    """An append is interrupted at any moment, and a later append finds no room. The record between them is in
-    the file.
-    """
+    """If one append is interrupted at any moment, and a later append finds no room, the record between them stays."""
     lost = []
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     for moment in range(1, 100):
@@ -78,7 +76,7 @@ def test_ctrl_c_and_a_short_write_lose_no_appended_record(tmp_path: Path) -> Non
 
 
 def test_a_full_disk_leaves_complete_lines(tmp_path: Path) -> None:
-    """Records without room are refused. When there is room again, the journal continues."""
+    """On a full disk, records are refused, and the journal continues when there is room."""
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", tmp_path], capture_output=True, check=False
     )
@@ -109,7 +107,7 @@ def appended_until_full(journal: Journal) -> list[int]:
 
 
 def test_a_torn_end_that_cannot_be_cut_off_is_closed() -> None:
-    """If half a record must stay, the next record is on a line of its own."""
+    """If half a record cannot be cut off, the next record is on a line of its own."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     os.set_blocking(reading, False)
@@ -131,7 +129,7 @@ def test_a_torn_end_that_cannot_be_cut_off_is_closed() -> None:
 
 
 def test_a_record_without_its_newline_is_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If such a record cannot be cut off, it is read, and the next record has the next number."""
+    """A record without its newline that cannot be cut off is read, and the next record has the next number."""
     journal = Journal.create(tmp_path / "run.jsonl")
     journal.append("note", '{"text":"1"}', TIME)
     size = journal.path.stat().st_size
@@ -149,8 +147,8 @@ def test_a_record_without_its_newline_is_a_record(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.parametrize("size", [0, 150, 10_000])
 def test_a_short_write_to_a_changed_file_loses_nothing_else(tmp_path: Path, size: int) -> None:
-    """If others have cut or extended the file, the incomplete part is cut off in its place. The next record has the
-    next number.
+    """If others have cut or extended the file, only the incomplete record is cut off, and the next record has the next
+    number.
     """
     journal = Journal.create(tmp_path / "run.jsonl")
     journal.append("note", '{"text":"1"}', TIME)

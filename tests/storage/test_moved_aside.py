@@ -1,4 +1,4 @@
-"""A file that was at a run's path is renamed, and the log says so."""
+"""A file at the path of a new run is renamed, and the log names it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trace_recorder import TrajectoryPathError, TrajectoryRecorder, load
 
 
 def test_the_user_s_path_is_used_unchanged(tmp_path: Path) -> None:
-    """The newest run has the given name, and earlier runs have numbers."""
+    """The newest run has the given path, and the files of earlier runs have numbers."""
     for number in range(4):
         run(tmp_path / "run.json", f"task {number}")
 
@@ -28,7 +28,7 @@ def test_the_user_s_path_is_used_unchanged(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("taken", ["run.1.json", "run.1.jsonl"])
 def test_both_files_of_a_run_get_the_same_number(taken: str, tmp_path: Path) -> None:
-    """If only a document, or only a journal, has a number, the files of the earlier run get the number after it."""
+    """Both files of an earlier run get the first number that neither a document nor a journal has."""
     run(tmp_path / "run.json", "earlier")
     (tmp_path / taken).touch()
 
@@ -45,7 +45,7 @@ def test_both_files_of_a_run_get_the_same_number(taken: str, tmp_path: Path) -> 
     ],
 )
 def test_a_file_that_is_not_a_run_is_refused(name: str, content: str, tmp_path: Path) -> None:
-    """A user's file stays unchanged, and no file is written next to it."""
+    """A user's file at the path is refused and stays unchanged, and no file is written next to it."""
     (tmp_path / name).write_text(content)
 
     with pytest.raises(TrajectoryPathError, match="not a run"):
@@ -62,7 +62,7 @@ def test_a_file_that_is_not_a_run_is_refused(name: str, content: str, tmp_path: 
     ],
 )
 def test_files_of_an_ended_process_are_moved_aside(name: str, content: bytes, tmp_path: Path) -> None:
-    """An empty file, a journal that is torn in its first record, and a document in one line count as a run."""
+    """An empty file, a journal that is torn in its first record, and a document of one line are renamed as runs."""
     (tmp_path / name).write_bytes(content)
 
     run(tmp_path / "run.json", "task")
@@ -73,7 +73,7 @@ def test_files_of_an_ended_process_are_moved_aside(name: str, content: bytes, tm
 
 @pytest.mark.parametrize("step", ["open", "fcntl.flock", "os.remove"])
 def test_a_run_that_starts_while_another_is_moved_aside_is_kept(tmp_path: Path, step: str) -> None:
-    """If a second run begins between two steps of the first one's beginning, all three runs are kept."""
+    """If a second run starts between two steps of the first one's start, all three runs are kept."""
     ended = python(
         """
         import sys
@@ -103,7 +103,7 @@ def test_a_run_that_starts_while_another_is_moved_aside_is_kept(tmp_path: Path, 
 
 
 def test_a_path_that_is_not_a_file_is_not_moved_aside(tmp_path: Path) -> None:
-    """A path such as /dev/null is refused and stays unchanged."""
+    """A path such as /dev/null is refused, and stays unchanged."""
     os.mkfifo(tmp_path / "null")
 
     with pytest.raises(TrajectoryPathError):
@@ -114,7 +114,7 @@ def test_a_path_that_is_not_a_file_is_not_moved_aside(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["run.json", "run.jsonl"])
 def test_a_dangling_symlink_is_moved_aside_like_a_file(tmp_path: Path, name: str) -> None:
-    """A symlink at the path that leads nowhere is neither replaced nor followed."""
+    """A symlink without a target is renamed like a file, and neither replaced nor followed."""
     (tmp_path / name).symlink_to(tmp_path / "nothing")
 
     run(tmp_path / "run.json", "new")
@@ -133,7 +133,7 @@ def moved(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
 
 
 def test_files_moved_aside_are_named_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The log has the old and the new name. Without an existing file nothing is logged."""
+    """The log has the old and the new name of a renamed file, and nothing if there was no file."""
     path = tmp_path / "run.json"
     run(path, "first")
     assert moved(caplog) == []
@@ -148,7 +148,7 @@ def test_files_moved_aside_are_named_in_the_log(tmp_path: Path, caplog: pytest.L
 
 
 def test_a_journal_moved_aside_without_a_document_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The log has the names of the journal."""
+    """The log has both names of a renamed journal that has no document."""
     run(tmp_path / "run.json", "first")
     (tmp_path / "run.json").unlink()
     run(tmp_path / "run.json", "second")
@@ -158,7 +158,7 @@ def test_a_journal_moved_aside_without_a_document_is_named(tmp_path: Path, caplo
 
 
 def test_a_failing_log_damages_no_run(tmp_path: Path) -> None:
-    """If the user's log filter raises, only the line in the log is lost."""
+    """If the user's log filter raises, the run is recorded, and only the log message is lost."""
     run(tmp_path / "run.json", "first")
 
     def broken(_: logging.LogRecord) -> bool:

@@ -1,4 +1,4 @@
-"""The places of files: no run takes the name of a second run, and no existing file is overwritten."""
+"""The paths of files: two runs never have the same files, and no existing file is overwritten."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from trace_recorder.storage.paths import create_files, default_name, document_pa
     ],
 )
 def test_a_document_and_its_journal_lead_to_each_other(name: str, document: str, journal: str) -> None:
-    """Each path of a run gives the path of the other file."""
+    """The path of a run's document gives that of its journal, and the other way round."""
     path = Path("d") / name
 
     assert (document_path_for(path), journal_path_for(document_path_for(path)), journal_path_for(path)) == (
@@ -44,7 +44,7 @@ def test_the_default_name_is_the_local_time() -> None:
 
 
 def test_runs_of_one_second_in_one_process_have_their_own_files(tmp_path: Path) -> None:
-    """Each of many threads that start a run at once has two complete files."""
+    """Many threads that start a run in the same second each have two complete files."""
     barrier = threading.Barrier(8)
 
     def record(number: int) -> None:
@@ -74,7 +74,7 @@ for number in range(5):
 
 @pytest.mark.parametrize("where", ["directory=sys.argv[1]", "sys.argv[1] + '/run.json'"], ids=["by time", "by path"])
 def test_runs_of_many_processes_have_their_own_files(tmp_path: Path, where: str) -> None:
-    """Three processes that record five runs each, at once and with the same path, leave fifteen pairs of files."""
+    """Three processes that each record five runs at the same path leave fifteen pairs of files."""
     at = str(datetime.now().timestamp() + 1)  # noqa: DTZ005
     arguments = [sys.executable, "-c", RECORD % where, tmp_path, at]
     processes = [subprocess.Popen([*arguments, str(number)], cwd=ROOT) for number in range(3)]
@@ -86,7 +86,7 @@ def test_runs_of_many_processes_have_their_own_files(tmp_path: Path, where: str)
 
 
 def test_a_path_in_use_stays_in_use(tmp_path: Path) -> None:
-    """While a run goes on at a path, a second run at the same path takes a number, and both are complete."""
+    """A run at the path of a running run gets a number, and both runs are complete."""
     first = TrajectoryRecorder(tmp_path / "run.json", task="first")
     first.start()
 
@@ -101,7 +101,7 @@ def test_a_path_in_use_stays_in_use(tmp_path: Path) -> None:
 
 
 def test_a_document_without_a_journal_is_not_overwritten(tmp_path: Path) -> None:
-    """A numbered document without a journal keeps its content when a second run needs a number."""
+    """A numbered document without a journal stays unchanged when a later run needs a number."""
     (tmp_path / "run.1.json").write_text("precious")
     first = TrajectoryRecorder(tmp_path / "run.json", task="first")
     first.start()
@@ -112,7 +112,7 @@ def test_a_document_without_a_journal_is_not_overwritten(tmp_path: Path) -> None
 
 
 def test_two_documents_never_share_a_journal(tmp_path: Path) -> None:
-    """A path without a suffix and the same path with a suffix are separate runs, each with its own journal."""
+    """A path without a suffix and the same path with a suffix are two runs, each with its own journal."""
     names = ["run", "run.json", "run.journal", "run.journal.json", "run.journal.json.journal.json"]
     documents = [run(tmp_path / name, name).trajectory_path for name in names]
 
@@ -121,7 +121,7 @@ def test_two_documents_never_share_a_journal(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ending", ["os._exit(0)", "sys.exit(0)"])
 def test_a_child_forked_before_the_start_has_its_own_name(tmp_path: Path, ending: str) -> None:
-    """A child that is forked from a recorder with a reserved name gets a new name, and does not take its parent's."""
+    """A child that is forked before its recorder starts writes to a new name, not to that of its parent."""
     ended = python(
         f"""
         import os, sys
@@ -149,7 +149,7 @@ def test_a_child_forked_before_the_start_has_its_own_name(tmp_path: Path, ending
 def test_a_change_of_the_directory_does_not_move_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str | None
 ) -> None:
-    """The first run, the next run and a forked child's run are in the directory in which the recorder was created."""
+    """The runs of a recorder, also in a forked child, are in the working directory of the recorder's creation."""
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)
     recorder = TrajectoryRecorder(path, directory="runs")
@@ -168,7 +168,7 @@ def test_a_change_of_the_directory_does_not_move_runs(
 
 
 def test_in_a_deleted_directory_a_relative_path_cannot_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A recorder can be created there, and used with an absolute path."""
+    """In a deleted working directory, a recorder can be created, but only be used with an absolute path."""
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
@@ -182,7 +182,7 @@ def test_in_a_deleted_directory_a_relative_path_cannot_be_used(tmp_path: Path, m
 
 
 def test_a_directory_as_a_path_is_refused(tmp_path: Path) -> None:
-    """The error says what to do instead, and no file is left."""
+    """A directory as the path raises an error that says what to do instead, and no file is left."""
     recorder = TrajectoryRecorder(tmp_path)
 
     with pytest.raises(TrajectoryPathError, match="is a directory; give TrajectoryRecorder the path of a file"):
@@ -195,7 +195,7 @@ def test_a_directory_as_a_path_is_refused(tmp_path: Path) -> None:
     "name", ["x" * 300 + ".json", "a\0b.json", "file/run.json"], ids=["too long", "nul", "in a file"]
 )
 def test_an_impossible_path_is_refused(tmp_path: Path, name: str) -> None:
-    """For any error of the system the exception is ours, and names the path."""
+    """A path that the system refuses for any reason raises an exception of this package that names the path."""
     (tmp_path / "file").touch()
 
     with pytest.raises(TrajectoryPathError) as raised:
@@ -205,14 +205,14 @@ def test_an_impossible_path_is_refused(tmp_path: Path, name: str) -> None:
 
 
 def test_a_name_as_long_as_the_system_allows_is_used(tmp_path: Path) -> None:
-    """254 characters leave room for the journal's name, and for no other name next to it."""
+    """A name of 254 characters is used, which leaves room for the journal's name."""
     recorder = run(tmp_path / ("x" * 249 + ".json"), "task")
 
     assert load(recorder.trajectory_path).task == "task"
 
 
 def test_created_directories_are_excluded_from_version_control(tmp_path: Path) -> None:
-    """A directory that the recorder creates excludes itself. No such file is written to an existing directory."""
+    """A directory that the recorder creates has a .gitignore that excludes it; an existing directory gets none."""
     run(tmp_path / "new" / "deep" / "run.json", "task")
     run(tmp_path / "run.json", "task")
 
@@ -222,7 +222,7 @@ def test_created_directories_are_excluded_from_version_control(tmp_path: Path) -
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o277])
 def test_only_the_owner_can_read_a_created_directory(tmp_path: Path, umask: int) -> None:
-    """A directory that a recorder creates has the mode 0700 with any umask. An existing directory is unchanged."""
+    """A directory that the recorder creates has the mode 0700 with any umask, and an existing one keeps its mode."""
     tmp_path.chmod(0o755)
     before = os.umask(umask)
     try:
@@ -239,7 +239,7 @@ def test_only_the_owner_can_read_a_created_directory(tmp_path: Path, umask: int)
 @pytest.mark.parametrize("name", ["run.json", "run.jsonl"])
 @pytest.mark.parametrize("argument", ["run.json", "run.jsonl"])
 def test_a_pipe_at_either_path_is_refused(tmp_path: Path, name: str, argument: str) -> None:
-    """Opening a pipe would wait for a process that reads from it."""
+    """A pipe at the path of the document or journal is refused, because opening it would wait for a reader."""
     os.mkfifo(tmp_path / name)
     code = """
         import sys
@@ -259,7 +259,7 @@ def test_a_pipe_at_either_path_is_refused(tmp_path: Path, name: str, argument: s
 
 
 def test_only_the_owner_can_read_both_files(tmp_path: Path) -> None:
-    """The mode of the files is the same with any umask."""
+    """Only the owner can read the document and the journal, whatever the umask."""
     before = os.umask(0)
     run(tmp_path / "run.json", "task")
     os.umask(before)
@@ -269,7 +269,7 @@ def test_only_the_owner_can_read_both_files(tmp_path: Path) -> None:
 
 
 def test_an_unused_reserved_name_is_freed(tmp_path: Path) -> None:
-    """Asking for the path reserves the name, and a recorder that never starts leaves no file."""
+    """A recorder whose path was read but that never starts leaves no file."""
     recorder = TrajectoryRecorder(directory=tmp_path)
     reserved = [recorder.trajectory_path, recorder.trajectory_path]
 
@@ -287,7 +287,7 @@ def run_by_time(directory: Path) -> Path:
 
 
 def test_create_returns_the_path_of_the_document(tmp_path: Path) -> None:
-    """The candidates are the name itself, then numbers, of which the first free one is used."""
+    """A new run gets its path if the path is free, and otherwise the path with the first free number."""
     made = [create_files(tmp_path / "run.json", own=False, sync=False) for _ in range(3)]
 
     for _, journal in made:

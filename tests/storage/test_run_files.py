@@ -19,12 +19,14 @@ def touch(directory: Path, *names: str) -> None:
 
 
 def names_of(directory: Path, *, recursive: bool = True) -> list[str]:
-    """Return the runs that are found, by their paths from the directory."""
+    """Return the paths of the runs that are found, relative to the directory."""
     return [path.relative_to(directory).as_posix() for path in runs_in_directory(directory, recursive=recursive)]
 
 
 def test_the_runs_of_each_directory_come_before_those_below_it(tmp_path: Path) -> None:
-    """Documents come first, then journals without a document, then directories, each by name."""
+    """The documents of a directory come first, then journals without a document, then subdirectories, each sorted by
+    name.
+    """
     touch(tmp_path, "z.json", "z.jsonl", "b.jsonl", "a/y.json", "a/deep/x.jsonl", "a.d/w.json", "notes.txt")
     touch(tmp_path, "named", "named.journal.jsonl")
 
@@ -36,7 +38,7 @@ def test_the_runs_of_each_directory_come_before_those_below_it(tmp_path: Path) -
 
 
 def test_links_to_directories_and_hidden_names_are_left_out(tmp_path: Path) -> None:
-    """Without them no run is found twice, no loop is followed, and nothing is read through a link."""
+    """Links to directories and hidden names are not searched, so that no run is found twice and no loop is followed."""
     touch(tmp_path / "runs", "a.json", ".git/b.json", ".hidden.json", "sub/c.json")
     touch(tmp_path, "elsewhere/d.json")
     (tmp_path / "runs" / "loop").symlink_to(".")
@@ -47,7 +49,7 @@ def test_links_to_directories_and_hidden_names_are_left_out(tmp_path: Path) -> N
 
 
 def test_a_named_directory_that_is_a_link_is_searched(tmp_path: Path) -> None:
-    """The user named the link, so it is followed."""
+    """A link to a directory is followed if the user names it."""
     touch(tmp_path, "runs/sub/a.json")
     (tmp_path / "link").symlink_to("runs")
 
@@ -56,7 +58,7 @@ def test_a_named_directory_that_is_a_link_is_searched(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="every directory can be read")
 def test_an_unreadable_directory_below_is_named(tmp_path: Path) -> None:
-    """The error for that directory has the reason. The other runs are found."""
+    """An unreadable subdirectory is reported with the reason, and the other runs are found."""
     touch(tmp_path, "a/x.json", "b/y.json")
     (tmp_path / "a").chmod(0)
     try:

@@ -1,6 +1,4 @@
-"""The chunks of a stream as two short texts: they are read back as they were. If masks moved them, they are in
-order.
-"""
+"""The chunks of a stream, stored as two short texts, are read back unchanged, and in order even after masking."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ CAME = st.lists(st.tuples(st.integers(0, 5000), TEXTS.map(b"".join).filter(bool)
 
 
 def test_chunks_of_whole_events_take_few_bytes() -> None:
-    """Fifty chunks of an event each are one word, and their times take a digit or two each."""
+    """Fifty chunks of an event each are stored as one word, with one or two digits for each time."""
     came = [(0.2 + number / 50, b"data: {}\n\n") for number in range(50)]
 
     said = describe_chunks(came, 0.0, b"".join(data for _, data in came))
@@ -29,9 +27,7 @@ def test_chunks_of_whole_events_take_few_bytes() -> None:
 
 
 def test_the_texts_have_the_documented_form() -> None:
-    """The texts have lines and bytes, runs, and numbers of several digits, the lowest digit first, as in
-    docs/format.md.
-    """
+    """The two texts have the form that docs/format.md describes, with lines, bytes, runs and long numbers."""
     came = [(1.5, b"a\nb"), (1.5, b"c"), (1.531, b"\n"), (3.0, b"\n"), (3.0, b"\n\nx")]
 
     said = describe_chunks(came, 0.5, b"a\nbc\n\n\n\nx")
@@ -41,7 +37,7 @@ def test_the_texts_have_the_documented_form() -> None:
 
 @given(CAME, st.lists(st.integers(0, 60), max_size=4).map(sorted))
 def test_chunks_are_read_back_unchanged(came: list[TimedBytes], cuts: list[int]) -> None:
-    """The chunks of all parts together equal the original chunks, wherever the parts end, also within chunks."""
+    """The chunks of a stream are read back unchanged, wherever its recorded parts end."""
     parts = []
     continues, left, written = False, came, 0
     for cut in [*cuts, sum(len(data) for _, data in came)]:
@@ -61,7 +57,7 @@ MASKS = st.sampled_from([b"", b"*", b"[REDACTED:key]", b"s", b"1"])
 
 @given(CAME, MASKS, st.booleans())
 def test_chunks_of_a_masked_text_give_the_whole_text(came: list[TimedBytes], mask: bytes, lines: bool) -> None:
-    """The chunks have the masked text in order and at their times, even if masking removed lines."""
+    """After masking, even if it removed lines, the chunks give the masked text in order, at their times."""
     masked = b"".join(data for _, data in came).replace(b"sk-1", mask)
     masked = masked.replace(b"\n\n", b"\n") if lines else masked
 
@@ -72,7 +68,7 @@ def test_chunks_of_a_masked_text_give_the_whole_text(came: list[TimedBytes], mas
 
 
 def test_a_chunk_that_ends_within_a_mask_ends_after_it() -> None:
-    """Chunks that end elsewhere end where they ended before: in front of the mask, after it, and in other lines."""
+    """A chunk that ended within a masked text ends after the mask, and all others end where they did."""
     came = [(0.0, b"data: a"), (0.1, b'"sk-'), (0.2, b'12" b'), (0.3, b"c\nd"), (0.4, b"\n")]
 
     found = read_chunks([(text := b'data: a"[KEY]" bc\nd\n', describe_chunks(came, 0.0, text))])
@@ -94,7 +90,7 @@ def test_a_chunk_that_ends_within_a_mask_ends_after_it() -> None:
     ],
 )
 def test_texts_that_contradict_the_stream_are_refused(said: dict[str, object]) -> None:
-    """A part without the two texts, as in older journals, and a part whose texts do not fit, raise errors."""
+    """A part without the two texts, as in older journals, or with texts that do not fit the stream, raises an error."""
     with pytest.raises((ValueError, KeyError, TypeError, AttributeError)):
         read_chunks([(b"a\n", said)])
 
@@ -114,6 +110,6 @@ def test_texts_that_contradict_the_stream_are_refused(said: dict[str, object]) -
     ids=["run", "run-behind", "backwards", "nothing", "no-times", "endless-time", "list", "object"],
 )
 def test_hostile_chunk_texts_are_refused_in_bounded_memory(said: dict[str, Payload]) -> None:
-    """A run of any length, a number of any size, or a wrong type raises an ordinary error."""
+    """Texts with huge runs, huge numbers or wrong types raise an ordinary error, without using much memory."""
     with pytest.raises((ValueError, TypeError)):
         read_chunks([(b"a\n", {"chunk_ends": "1", "chunk_times": "A"}), (b"a\n", said | {"continues": True})])

@@ -55,7 +55,7 @@ def kind(value: object) -> str:
 
 @pytest.fixture
 def recorder(tmp_path: Path) -> TrajectoryRecorder:
-    """A recorder that raises failures of recording."""
+    """Return a recorder that raises failures of recording."""
     return TrajectoryRecorder(tmp_path / "run.json", strict=True)
 
 
@@ -82,7 +82,7 @@ def recorder(tmp_path: Path) -> TrajectoryRecorder:
 def test_a_boolean_of_any_class_is_a_success(
     recorder: TrajectoryRecorder, success: object, expected: bool | None
 ) -> None:
-    """A false value of numpy is not taken for true because it is an object."""
+    """A false boolean of numpy is recorded as false, although it is an object."""
     recorder.finalize(success=success)  # type: ignore[arg-type]
 
     assert load(recorder.trajectory_path).success is expected
@@ -90,7 +90,9 @@ def test_a_boolean_of_any_class_is_a_success(
 
 @pytest.mark.parametrize("success", ["yes", 2, 0.5, [], {}, object(), np.array([1, 0]), float("nan")], ids=kind)
 def test_any_other_success_is_refused_after_the_end(recorder: TrajectoryRecorder, success: object) -> None:
-    """The result is recorded, the run has ended with its status, and its success is unknown."""
+    """A `success` that is not a boolean raises an error; the result and the end of the run are recorded, and the
+    success is unknown.
+    """
     recorder.start()
 
     with pytest.raises(TypeError, match=r"success .* True, False or None"):
@@ -130,7 +132,7 @@ def test_a_number_of_any_class_is_a_reward(recorder: TrajectoryRecorder, value: 
 
 @pytest.mark.parametrize("value", ["0.5", None, [1], object(), 1j, np.array([1.0, 2.0])], ids=kind)
 def test_any_other_reward_is_refused_and_described(recorder: TrajectoryRecorder, value: float) -> None:
-    """The passed value is recorded as a description."""
+    """A reward that is not a number raises an error, and is recorded as a description."""
     recorder.start()
 
     with pytest.raises(TypeError, match=r"reward\(\): value .* a number"):
@@ -145,8 +147,8 @@ def test_any_other_reward_is_refused_and_described(recorder: TrajectoryRecorder,
 
 @pytest.mark.parametrize("number", [3, np.int64(3), 3.0, decimal.Decimal(3)], ids=kind)
 def test_step_numbers_are_integers_of_any_class(recorder: TrajectoryRecorder, number: int) -> None:
-    """The arguments are the numbers of a block's step, a recorded step, a reward, and a summary, and the largest number
-    of steps.
+    """The number of a step, of a reward's step or of a summary's step, and the largest number of steps, may be of any
+    integer class.
     """
     recorder.start(max_steps=number)
     with recorder.step(number) as step:
@@ -171,7 +173,7 @@ def test_step_numbers_are_integers_of_any_class(recorder: TrajectoryRecorder, nu
 
 @pytest.mark.parametrize("number", ["one", 2.5, [1], np.array([1, 2])], ids=kind)
 def test_any_other_step_number_is_refused_without_loss(recorder: TrajectoryRecorder, number: int) -> None:
-    """The agent's other values for the step are recorded."""
+    """A step number that is not an integer raises an error, and the step's other values are recorded."""
     uses: list[Callable[[], object]] = [
         lambda: recorder.record_agent_step(number, "completed", reflection="told"),
         lambda: recorder.update_lakeview(number, "fine"),
@@ -192,7 +194,7 @@ def test_any_other_step_number_is_refused_without_loss(recorder: TrajectoryRecor
 
 
 def test_a_refused_start_does_not_change_an_open_run(recorder: TrajectoryRecorder) -> None:
-    """The open run is neither closed nor written to."""
+    """A `start` that is refused neither ends the open run nor writes to it."""
     recorder.start()
 
     with pytest.raises(TypeError, match=r"max_steps .* a whole number"):
@@ -203,7 +205,7 @@ def test_a_refused_start_does_not_change_an_open_run(recorder: TrajectoryRecorde
 
 
 def test_a_name_that_is_a_number_becomes_text(recorder: TrajectoryRecorder) -> None:
-    """A provider, a model, a task and a state become texts, and a path becomes its text."""
+    """A provider, model, task, state or path that is not a string is recorded as its text."""
     recorder.start(task=pathlib.PurePosixPath("/repo"), provider=5, model=4.5)  # type: ignore[arg-type]
     recorder.record_llm_interaction([], "x", provider=np.int64(5), model=5)  # type: ignore[arg-type]
     recorder.record_agent_step(1, 7)
@@ -266,24 +268,24 @@ ZONE = datetime.timezone(datetime.timedelta(hours=2))
     ids=kind,
 )
 def test_a_value_with_a_plain_form_is_recorded_in_it(value: object, expected: Payload) -> None:
-    """The plain form is a text, a list or a number, wherever the value is."""
+    """A value that has a plain form (a string, list or number) is recorded in that form, at any depth."""
     assert exactly(to_jsonable({"inside": [value]})) == exactly({"inside": [expected]})
 
 
 def test_a_key_with_a_plain_form_becomes_text() -> None:
-    """The name is the text of the original key."""
+    """A key of a dict that has a plain form is recorded as the text of that form."""
     keys = {datetime.date(2025, 6, 12): 1, pathlib.PurePosixPath("/a"): 2, np.int64(3): 3, Verdict.YES: 4}
 
     assert to_jsonable(keys) == {"2025-06-12": 1, "/a": 2, "3": 3, "True": 4}
 
 
 def test_elements_of_an_array_that_are_not_numbers_are_described() -> None:
-    """A value that is not a number is described, in an array as in a list."""
+    """An element of an array that is not a number becomes a description, as in a list."""
     assert to_jsonable(np.array([1.5, float("nan")])) == [1.5, {"__type__": "float", "repr": "nan"}]
 
 
 def test_an_array_of_many_elements_is_described() -> None:
-    """Writing the elements would take longer than an agent may be kept waiting."""
+    """An array of many elements becomes a description, because writing all elements would delay the agent."""
     largest, larger = to_jsonable(np.zeros(MAX_ARRAY_ELEMENTS)), to_jsonable(np.zeros(MAX_ARRAY_ELEMENTS + 1))
 
     assert largest == [0.0] * MAX_ARRAY_ELEMENTS
@@ -291,7 +293,7 @@ def test_an_array_of_many_elements_is_described() -> None:
 
 
 def test_a_tool_s_result_is_recorded_in_its_plain_form(recorder: TrajectoryRecorder) -> None:
-    """The value recorded during the run equals the value that a reader would write."""
+    """A tool's arguments and result are recorded in their plain form: a path as a string, a set as a list."""
 
     @recorder.tool
     def search(where: pathlib.PurePath, near: np.ndarray) -> set[str]:
@@ -308,7 +310,7 @@ def test_a_tool_s_result_is_recorded_in_its_plain_form(recorder: TrajectoryRecor
 def test_a_tensor_of_one_number_is_recorded_as_that_number(
     recorder: TrajectoryRecorder, value: float, expected: float
 ) -> None:
-    """If a class is an index for some of its values, its fractions are recorded, and not truncated."""
+    """A fraction of a class whose whole numbers can be an index is recorded as the fraction, and not truncated."""
     recorder.reward("score", Tensor(value))  # type: ignore[arg-type]
     recorder.finalize(success=None)
 

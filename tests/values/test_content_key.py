@@ -49,7 +49,7 @@ CONTENTS = (
 
 @pytest.mark.parametrize("holder", [dict, Data, Slotted, Packed, Model, types.SimpleNamespace])
 def test_different_contents_have_different_keys(holder: Any) -> None:
-    """The contents include 0.0 and -0.0, 1 and True, a list, and a dict whose only name is None."""
+    """Values with different JSON have different keys, such as 0.0 and -0.0, 1 and True, or ["x"] and {None: "x"}."""
     keys = [content_key(holder(content=content)) for content in CONTENTS]
 
     assert None not in keys
@@ -58,7 +58,7 @@ def test_different_contents_have_different_keys(holder: Any) -> None:
 
 @pytest.mark.parametrize("holder", [dict, Data, Slotted, Packed, Model, types.SimpleNamespace])
 def test_equal_contents_have_equal_keys(holder: Any) -> None:
-    """The objects may differ: a tuple equals a list, and a member of an enum equals its value."""
+    """Values with the same JSON have the same key: a tuple and a list, or a member of an enum and its value."""
     keys = {content_key(holder(content=content)) for content in ([1, {"a": None}], (Number.ONE, {"a": None}))}
 
     assert len(keys) == 1
@@ -146,7 +146,7 @@ class Text(str):
     ids=lambda value: type(value).__name__,
 )
 def test_a_value_that_may_run_code_has_no_key(value: object) -> None:
-    """Such values have a class with its own attribute access or JSON, a class derived from str, a set, or too many
-    parts.
+    """A value has no key if its class overrides attribute access or derives from str, if it is a set, or if it has too
+    many parts.
     """
     assert content_key(value) is None

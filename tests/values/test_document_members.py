@@ -68,7 +68,9 @@ OF_FULL = {
     ("value", "document"), [(FULL, OF_FULL), (Outer("t"), {"title": "t", "note": None, "parts": None})]
 )
 def test_a_value_is_rendered_and_read_again(value: Outer, document: dict[str, Any]) -> None:
-    """Members are in the order of the fields. A member without a value is absent unless its type says otherwise."""
+    """A value's document has its fields in order, is read back equal, and lacks a member that has no value unless its
+    type says otherwise.
+    """
     rendered = render(value)
 
     assert (rendered, [*rendered]) == (document, [*document])
@@ -76,7 +78,7 @@ def test_a_value_is_rendered_and_read_again(value: Outer, document: dict[str, An
 
 
 def test_the_schema_follows_from_the_fields() -> None:
-    """If a member is absent instead of None, the schema allows no null."""
+    """The schema of a class has its fields with their types, and allows null for a member that is written as null."""
     maker = SchemaMaker()
     count, inner = {"type": "integer", "minimum": 0}, {"$ref": "#/$defs/Inner"}
 
@@ -101,7 +103,7 @@ def test_the_schema_follows_from_the_fields() -> None:
 
 
 def test_a_description_in_place_of_a_text_is_read_as_its_repr() -> None:
-    """An agent may have passed a value other than a text."""
+    """If a file has a description where a string is expected, the string is read as the described value's repr."""
     described = {"__type__": "Path", "repr": "PosixPath('a')"}
 
     assert read_value(Outer, {"title": described}) == Outer("PosixPath('a')")

@@ -41,13 +41,13 @@ def read_strictly(text: str) -> Payload:
 
 @given(json_values)
 def test_values_of_json_are_read_back_equal(value: Payload) -> None:
-    """Dicts, lists, texts, numbers, booleans and None stay equal, also after writing and reading."""
+    """Dicts, lists, strings, numbers, booleans and None are equal after conversion, writing and reading."""
     assert exactly([to_jsonable(value), read_strictly(to_json(value))]) == exactly([value, value])
 
 
 @given(json_values)
 def test_later_changes_do_not_change_the_copy(value: Payload) -> None:
-    """The copy does not change with the value."""
+    """Later changes of a value do not change its copy."""
     given_value = {"list": [value], "dict": {"a": value}}
     before = copy.deepcopy(given_value)
 
@@ -126,7 +126,7 @@ OPAQUE = {"__type__": "tests.values.test_jsonable.Opaque", "repr": "<opaque>"}
     ids=repr,
 )
 def test_values_with_a_meaning_in_json_become_it(value: object, expected: Payload) -> None:
-    """A value that represents something in JSON becomes that JSON value."""
+    """A value of a class with a JSON form, such as an enum or a dataclass, becomes that JSON."""
     assert exactly(to_jsonable(value)) == exactly(expected)
 
 
@@ -152,12 +152,14 @@ def test_other_values_are_described(value: object, name: str, representation: st
 
 
 def test_a_key_that_is_not_text_is_written() -> None:
-    """A lone surrogate in a name is escaped. Names that would become equal stay different."""
+    """A key that is not a string is written as its text; a lone surrogate is escaped, and keys that would become equal
+    stay different.
+    """
     assert to_jsonable({"\ud800": 1, "\\ud800": 2}) == {"\\ud800": 1, "\\ud800 (str)": 2}
 
 
 def test_a_thousand_keys_with_one_repr_have_short_names() -> None:
-    """Names that must be distinguished do not grow with their number."""
+    """A thousand keys with the same repr become different names, whose length does not grow with their number."""
     names = to_jsonable({Opaque(): number for number in range(1000)})
 
     assert (len(names), max(map(len, names)) < 100) == (1000, True)
@@ -201,7 +203,7 @@ def test_no_combination_of_values_raises_or_damages_a_file(value: object) -> Non
 
 
 def test_an_interrupt_is_not_caught() -> None:
-    """Ctrl-C in the middle of a value's own code is raised."""
+    """A KeyboardInterrupt in a value's own code is raised."""
 
     class Interrupting:
         def __repr__(self) -> str:
@@ -212,7 +214,7 @@ def test_an_interrupt_is_not_caught() -> None:
 
 
 def test_a_nearly_full_stack_raises_nothing() -> None:
-    """A value of ordinary depth is written wherever in a deep recursion the agent is."""
+    """A value of ordinary depth is written even if the agent's own recursion has nearly filled the stack."""
     value = nested(50, lambda inner: [inner])
     room = sys.getrecursionlimit() - len(inspect.stack(0))
 
@@ -225,7 +227,7 @@ def test_a_nearly_full_stack_raises_nothing() -> None:
 
 
 def test_with_a_nearly_full_stack_a_member_is_complete_or_described() -> None:
-    """Near the end of the stack, a part that cannot be copied is a description. No part is left out."""
+    """Near the end of the stack, each member is copied completely or becomes a description."""
     value = nested(50, lambda inner: [inner])
     whole = members_to_json({"arguments": value})
     room = sys.getrecursionlimit() - len(inspect.stack(0))
@@ -256,7 +258,7 @@ def outcome_of(value: object) -> str:
 
 
 def test_a_value_that_expands_without_end_is_cut() -> None:
-    """Forty lists, each twice in the next, are not written 2**40 times, but up to the limit of parts."""
+    """Forty lists, each twice in the next, are cut at the limit of parts instead of written 2**40 times."""
     value: Payload = [1]
     for _ in range(40):
         value = [value, value]
@@ -270,7 +272,7 @@ def test_a_value_that_expands_without_end_is_cut() -> None:
 
 
 def test_an_object_is_read_by_its_known_attributes() -> None:
-    """A message of any class gives its known attributes, and those of its calls and results. Methods are ignored."""
+    """A message of any class is recorded by its known attributes, and those of its calls and results."""
 
     class Message:
         def __init__(self) -> None:
@@ -297,7 +299,7 @@ def test_absent_arguments_leave_no_member() -> None:
 
 
 def test_a_call_and_its_result_may_refer_to_each_other() -> None:
-    """Such objects are copied once. The reference back is described."""
+    """A call and a result that refer to each other are copied once, and the reference back is described."""
     call = types.SimpleNamespace(call_id="1", name="bash")
     call.tool_result = types.SimpleNamespace(call_id="1", result="ok", tool_call=call)
 

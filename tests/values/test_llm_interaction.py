@@ -28,7 +28,10 @@ def attempt(second: int | None, duration: float | None) -> Attempt:
     ids=["none", "one", "two", "three", "the first without a duration", "the newest without one", "back", "no time"],
 )
 def test_the_duration_covers_attempts_and_pauses(attempts: list[Attempt], seconds: float) -> None:
-    """If the newest attempt has no duration, the recorded one is used. A clock that was set back shortens no call."""
+    """The duration of a call covers its attempts and pauses.
+
+    The recorded duration is used if the newest attempt has none, and a clock that was set back shortens nothing.
+    """
     assert call_seconds(attempts, 9.0) == seconds
 
 
@@ -43,5 +46,7 @@ def test_the_duration_covers_attempts_and_pauses(attempts: list[Attempt], second
     ids=["two", "back", "no duration", "no time"],
 )
 def test_a_pause_is_between_two_attempts(before: Attempt, after: Attempt, seconds: float | None) -> None:
-    """The pause is unknown if the end of the earlier attempt is unknown, and is never negative."""
+    """A pause is the time from the end of one attempt to the next, is never negative, and is unknown if that end is
+    unknown.
+    """
     assert pause_between(before, after) == seconds

@@ -1,4 +1,4 @@
-"""Long JSON is read and written in short slices in a background thread, with the same result as at once."""
+"""Long JSON is read and written in short slices in a background thread, with the same result as in one piece."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def pauses(work: Callable[[], object]) -> int:
 
 @pytest.mark.parametrize("awkward", ['"', "\\", "\n", "é😀", "\ud83d"], ids=ascii)
 def test_a_long_string_is_written_the_same_in_slices(awkward: str) -> None:
-    """A slice may end before, after or between characters that are escaped."""
+    """A long string is written the same, whether a slice ends before, after or between escaped characters."""
     for before in AROUND_A_STEP:
         value = {"a": "x" * before + awkward * 3 + "y" * STEP}
         with background(lambda: None):
@@ -54,7 +54,7 @@ def test_a_long_string_is_written_the_same_in_slices(awkward: str) -> None:
     ],
 )
 def test_long_json_is_read_the_same_in_slices(value: Payload) -> None:
-    """The JSON has numbers, objects and strings. The number of pauses grows with the text."""
+    """JSON of numbers, objects and strings is read the same in slices, with more pauses for a longer text."""
     text = json.dumps(value)
 
     with background(lambda: None):
@@ -64,7 +64,7 @@ def test_long_json_is_read_the_same_in_slices(value: Payload) -> None:
 
 @pytest.mark.parametrize("inside", ['"', '\\"', "\\\\", "[", '"]', "a"])
 def test_depth_is_found_wherever_a_slice_ends(inside: str) -> None:
-    """Brackets in strings do not count. Brackets after a string that crosses two slices do."""
+    """The depth of nesting is right if a string with brackets crosses two slices."""
     for before in AROUND_A_STEP:
         said = json.dumps("x" * before + inside * 3 + "y" * 100)
         check_depth("[" * 150 + said + "]" * 150 + "[]" * 200, 200)
@@ -74,13 +74,13 @@ def test_depth_is_found_wherever_a_slice_ends(inside: str) -> None:
 
 @pytest.mark.parametrize("before", AROUND_A_STEP)
 def test_half_of_a_surrogate_pair_is_found_wherever_a_slice_ends(before: int) -> None:
-    """The escape may cross the end of a slice."""
+    """The escape of a lone surrogate is found even if it crosses the end of a slice."""
     with pytest.raises(NotJsonError):
         parse('"' + "x" * before + '\\ud83d"')
 
 
 def test_reading_with_a_lock_does_not_pause() -> None:
-    """Requests are split while other calls of the run wait."""
+    """Reading under the run's lock does not pause, because other calls of the run wait for the lock."""
     text = json.dumps({"messages": [{"content": "x" * 3 * STEP, "numbers": [1.5] * STEP}], "n": list(range(STEP))})
 
     assert pauses(lambda: split_members(text)) == 0

@@ -1,5 +1,5 @@
-"""JSON with strings of many MB is read and written in short slices in background threads, with the same result as at
-once.
+"""JSON with strings of many MB is read and written in short slices in background threads, with the same result as in
+one piece.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ VALUES = st.recursive(
 
 @contextmanager
 def background() -> Iterator[list[int]]:
-    """Count the pauses of this thread as a background thread."""
+    """Count the pauses of this thread, which is treated as a background thread."""
     yields: list[int] = []
     token = current_yield.set(lambda: yields.append(1))
     try:
@@ -49,7 +49,7 @@ def background() -> Iterator[list[int]]:
 
 @given(VALUES, st.booleans())
 def test_json_is_read_the_same_in_slices(value: Payload, ascii_only: bool) -> None:
-    """Long strings have any characters and escapes, at any place of a value, wherever the slices end."""
+    """JSON with long strings of any characters, at any depth, is read the same, wherever the slices end."""
     text = json.dumps(value, ensure_ascii=ascii_only)
     with background():
         read = parse_bytes(text.encode(), MIN_LONG)
@@ -59,7 +59,7 @@ def test_json_is_read_the_same_in_slices(value: Payload, ascii_only: bool) -> No
 
 @given(VALUES)
 def test_json_is_written_the_same_in_slices(value: Payload) -> None:
-    """The bytes are the same, including long strings."""
+    """JSON with long strings is written as the same bytes in slices."""
     with background():
         written = WRITE([value, "x" * MIN_LONG_STRING, value])
 
@@ -71,7 +71,7 @@ TEXT = json.dumps({"content": LINE * (4 * MIN_LONG_STRING // len(LINE)), "a": [1
 
 
 def test_a_long_string_is_read_and_written_in_short_slices() -> None:
-    """Other threads may run after each 32 KB, and not only before and after the string."""
+    """Reading and writing a long string pause after each 32 KB, so that other threads can run."""
     with background() as reading:
         value = parse_bytes(TEXT)
     with background() as writing:
@@ -101,8 +101,8 @@ LONG_TEXT = b"x" * (2 * MAX_UNINTERRUPTED_CHARS)
     ],
 )
 def test_invalid_json_is_refused(text: bytes) -> None:
-    """A string without an end or with a control character, half of a surrogate pair, and invalid JSON around the string
-    are refused.
+    """A string without an end, a control character, a lone surrogate, and invalid JSON around a long string are
+    refused.
     """
     with background(), pytest.raises(NotJsonError):
         parse_bytes(text, MIN_LONG)
@@ -110,12 +110,12 @@ def test_invalid_json_is_refused(text: bytes) -> None:
 
 @pytest.mark.parametrize("text", [b'["%s\xff"]' % LONG_TEXT, b'["%s%s"]' % (LONG_TEXT, b"\x80" * 40_000)])
 def test_bytes_that_are_not_utf_8_raise_their_own_error(text: bytes) -> None:
-    """A caller writes such bytes in base64."""
+    """Bytes that are not UTF-8 raise an error of their own, so that the caller can write them in base64."""
     with background(), pytest.raises(UnicodeDecodeError):
         parse_bytes(text, MIN_LONG)
 
 
 def test_half_of_a_surrogate_pair_is_not_written() -> None:
-    """The caller describes such a text instead."""
+    """A string with a lone surrogate is refused, so that the caller can describe it."""
     with background(), pytest.raises(UnicodeEncodeError):
         WRITE(["x" * MIN_LONG_STRING + "\ud83d"])

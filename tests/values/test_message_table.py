@@ -32,7 +32,7 @@ def of(places: Sequence[int]) -> list[Message]:
 
 @given(PLACES, SLICES, SLICES)
 def test_a_prompt_behaves_like_the_list_of_its_messages(places: list[int], first: slice, second: slice) -> None:
-    """Slices of slices, the order from both ends, and the equality agree with lists."""
+    """A prompt has the same slices, order from both ends, and equality as the list of its messages."""
     expected = of(places)[first][second]
     found = MessageTable(POOL).prompt(of(places))[first][second]
 
@@ -42,7 +42,7 @@ def test_a_prompt_behaves_like_the_list_of_its_messages(places: list[int], first
 
 @given(PLACES, PLACES, PLACES)
 def test_extending_a_prompt_changes_no_other(begin: list[int], more: list[int], others: list[int]) -> None:
-    """Two continuations of the same beginning share no new element."""
+    """Two prompts that extend the same prompt do not change each other."""
     beginning = MessageTable().prompt(of(begin))
     first, second = beginning.extended(of(more)), beginning.extended(of(others))
 
@@ -55,7 +55,7 @@ def test_extending_a_prompt_changes_no_other(begin: list[int], more: list[int], 
     ids=["the same JSON", "shown", "says the same"],
 )
 def test_equal_messages_have_equal_numbers(key: Key, numbers: list[int]) -> None:
-    """Both equalities agree with the numbers, for messages of a table, of a second table, and of no table."""
+    """By either key, equal messages get equal numbers, whether they come from a message table or from a plain list."""
     messages = [PLAIN, MARKED, SPACED, CALLS, OWN_ID, replace(PLAIN)]
     equal = EqualMessages(key)
 
@@ -67,7 +67,7 @@ def test_equal_messages_have_equal_numbers(key: Key, numbers: list[int]) -> None
 
 
 def test_numbers_of_old_conversations_are_found_again() -> None:
-    """A limited number of lists is kept. A conversation that returns has its earlier numbers."""
+    """A conversation that returns gets its earlier numbers, although only a limited number of lists is kept."""
     equal = EqualMessages(json_key)
     table = MessageTable(POOL)
     first = table.prompt(of([2, 0, 1]))
@@ -83,7 +83,7 @@ def test_numbers_of_old_conversations_are_found_again() -> None:
 
 
 def test_a_prompt_can_be_pickled() -> None:
-    """Its copy has the same messages, and can be extended."""
+    """The unpickled copy of a prompt has the same messages, and can be extended."""
     copy = pickle.loads(pickle.dumps(MessageTable().prompt(POOL)[1:3]))
 
     assert copy.extended([POOL[0]]) == [POOL[1], POOL[2], POOL[0]]
@@ -96,7 +96,7 @@ SLICES = st.builds(slice, BOUNDS, BOUNDS, st.none() | st.sampled_from([1, 2, -1,
 
 @given(NUMBERS, SLICES, SLICES)
 def test_a_slice_has_the_elements_of_the_same_slice_of_a_list(numbers: list[int], first: slice, second: slice) -> None:
-    """Slices of slices equal those of lists: elements, length, and order from both ends."""
+    """Slices of slices have the elements, length, and order from both ends of the same slices of a list."""
     expected = numbers[first][second]
     part = SharedSequence(numbers)[first][second]
     assert part == expected
@@ -109,7 +109,7 @@ def test_a_slice_has_the_elements_of_the_same_slice_of_a_list(numbers: list[int]
 
 @given(NUMBERS, NUMBERS)
 def test_sequences_are_equal_if_their_elements_are(one: list[int], other: list[int]) -> None:
-    """The sequences compare like lists, with lists and with each other, and equal nothing else."""
+    """A sequence equals a list or another sequence with equal elements, and nothing else."""
     assert (SharedSequence(one) == SharedSequence(other)) == (one == other)
     assert (SharedSequence(one) == other) == (one == other)
     assert SharedSequence(one) != tuple(one)
@@ -117,7 +117,7 @@ def test_sequences_are_equal_if_their_elements_are(one: list[int], other: list[i
 
 @given(NUMBERS, NUMBERS, NUMBERS)
 def test_extending_a_sequence_changes_no_other(begin: list[int], some: list[int], other: list[int]) -> None:
-    """Two continuations of the same beginning share no new element."""
+    """Two sequences that extend the same sequence do not change each other."""
     beginning = SharedSequence(list(begin))
     first, second = beginning.extended(some), beginning.extended(other)
     assert (beginning, first, second) == (begin, begin + some, begin + other)

@@ -1,4 +1,4 @@
-"""The comparison of prompts counts the messages that are kept, new and gone."""
+"""The comparison of two prompts: which messages are kept, new and gone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NUMBERS = st.lists(st.integers(0, 6), max_size=14)
 
 @given(NUMBERS, NUMBERS)
 def test_messages_are_counted_at_any_place(old: list[int], new: list[int]) -> None:
-    """Messages that only moved are neither new nor gone. A prompt extends an earlier prompt with which it begins."""
+    """A message that only moved is neither new nor gone, and a prompt that begins with an earlier prompt extends it."""
     comparison = compare(array("q", old), array("q", new))
 
     assert comparison.kept == (Counter(old) & Counter(new)).total()
@@ -32,7 +32,7 @@ def test_messages_are_counted_at_any_place(old: list[int], new: list[int]) -> No
 
 
 def test_the_most_similar_prompt_is_found() -> None:
-    """If the same prompt exists, it is found. Otherwise the newest prompt with the most common messages is found."""
+    """The same prompt is found if there is one; otherwise the newest of the prompts with the most common messages."""
     prompts: EarlierPrompts[str] = EarlierPrompts(4)
     for name, numbers in [("gone", [1]), ("same", [1, 2]), ("other", [5, 6]), ("long", [1, 2, 3]), ("newest", [1, 4])]:
         prompts.add(name, array("q", numbers))
@@ -44,7 +44,9 @@ def test_the_most_similar_prompt_is_found() -> None:
 
 
 def test_the_longest_extended_prompt_is_found() -> None:
-    """Of two equal prompts the newer is found, and no prompt below the requested length."""
+    """Of the prompts that the new prompt extends, the longest is found, of equal ones the newest, and none below the
+    requested length.
+    """
     prompts: EarlierPrompts[str] = EarlierPrompts()
     for name, numbers in [("short", [1]), ("old", [1, 2]), ("new", [1, 2]), ("other", [3])]:
         prompts.add(name, array("q", numbers))
@@ -55,7 +57,10 @@ def test_the_longest_extended_prompt_is_found() -> None:
 
 
 def test_the_oldest_list_with_the_longest_beginning_is_found() -> None:
-    """Only the newest lists are searched. A list that is added again replaces the list with its name."""
+    """Among the newest lists, the oldest one with the longest common beginning is found.
+
+    A list that is added again replaces the list of its name.
+    """
     lists: EarlierLists[str] = EarlierLists(2)
     for name, numbers in [("gone", [1, 2, 3]), ("a", [9]), ("a", [1, 2]), ("b", [1, 2, 4])]:
         lists.add(name, array("q", numbers))
@@ -82,7 +87,7 @@ def test_changes_turn_one_list_into_the_other(old: list[int], new: list[int]) ->
 
 @given(st.lists(st.tuples(st.integers(0, 200), st.integers(0, 12), st.integers(0, 12)), max_size=5))
 def test_a_few_changes_in_a_long_list_remove_little(edits: list[tuple[int, int, int]]) -> None:
-    """Unchanged messages are recognised. Only a single message between two changes may count as removed."""
+    """A few changes in a long list remove at most one unchanged message between two changes."""
     old, fresh = [*range(200)], iter(range(1000, 2000))
     new = [*old]
     for at, removed, inserted in edits:
@@ -98,35 +103,35 @@ def test_an_appended_message_is_one_change() -> None:
 
 
 def test_a_clock_in_the_first_message_and_an_appended_message_are_two_changes() -> None:
-    """A message that is replaced each time, and a new message, are the changes."""
+    """A first message that differs each time, such as by a clock, and an appended message are two changes."""
     assert changes([7, 1, 2, 3, 4], [8, 1, 2, 3, 4, 9]) == [(0, 1, [8]), (5, 0, [9])]
 
 
 def test_two_changes_with_two_messages_between_them_stay_apart() -> None:
-    """Two equal messages in a row show that the lists continue equally."""
+    """Two changes with two unchanged messages between them are not joined."""
     assert changes([1, 2, 3, 4, 5, 6, 7], [8, 2, 3, 9, 5, 6, 7]) == [(0, 1, [8]), (3, 1, [9])]
 
 
 def test_one_message_inserted_or_removed_is_one_change() -> None:
-    """The messages around the change stay, even if a message among them occurs twice."""
+    """An inserted or removed message is one change, even if a message around it occurs twice."""
     assert changes([1, 2, 3], [9, 1, 2, 3]) == [(0, 0, [9])]
     assert changes([9, 1, 2, 3], [1, 2, 3]) == [(0, 1, [])]
     assert changes([1, 9, 2, 3, 2, 4, 5], [1, 2, 4, 5]) == [(1, 3, [])]
 
 
 def test_a_repeated_message_stays_behind_a_replaced_one() -> None:
-    """Each occurrence stays. A replacement is tried before changes of as many messages that only remove or insert."""
+    """If a message is replaced between two occurrences of another message, both occurrences stay."""
     assert changes([1, 5, 2, 5, 3], [9, 5, 2, 5, 3]) == [(0, 1, [9])]
     assert changes([1, 2, 9, 2, 9, 4], [9, 2, 9, 2, 9, 4]) == [(0, 1, [9])]
 
 
 def test_if_the_last_two_messages_change_places_one_stays() -> None:
-    """The lists do not continue equally at their ends, so the rest is aligned."""
+    """If the last two messages change places, one of them is kept."""
     assert changes([1, 2, 3], [1, 3, 2]) == [(1, 0, [3]), (2, 1, [])]
 
 
 def test_a_stretch_that_moved_far_is_removed_and_inserted() -> None:
-    """If two stretches change places, the longer one stays."""
+    """If two stretches of messages change places, the longer one is kept, and the other is removed and inserted."""
     assert changes([*range(20), *range(100, 140)], [*range(100, 140), *range(20)]) == [
         (0, 20, []),
         (60, 0, [*range(20)]),

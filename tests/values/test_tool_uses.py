@@ -46,14 +46,16 @@ def result(call_id: str, value: str, name: str | None = None, success: bool | No
 def test_a_result_answers_a_call_of_its_step(
     calls: str, results: list[tuple[str, str]], pairs: list[tuple[str | None, str | None]]
 ) -> None:
-    """A result answers the first unanswered call with its id. Each call and each result is there once."""
+    """A result belongs to the first unanswered call with its id in its step, and each call and each result is returned
+    once.
+    """
     uses = tool_uses([*map(call, calls)], [result(*one) for one in results])
 
     assert [(use.call and use.call.call_id, use.result and use.result.result) for use in uses] == pairs
 
 
 def test_a_tool_is_named_by_its_call_or_its_result() -> None:
-    """A second result of a call has the name of the call."""
+    """The name of a tool is that of its call or result; a second result of the same call has the call's name."""
     results = [result("a", "1"), result("a", "2"), result("b", "3", "search"), result("c", "4")]
 
     names = [use.name for use in tool_uses([call("a")], results)]
@@ -76,7 +78,9 @@ def counts_by_everyone(run: Trajectory) -> list[dict[str, tuple[int, int]]]:
 
 
 def test_all_counts_of_tools_are_the_same(tmp_path: Path) -> None:
-    """The runs have results without calls, equal ids, and model calls outside of the agent's steps."""
+    """`stats`, `find` and the table count the same tools, with results without calls, equal ids, and calls outside of
+    steps.
+    """
     asked = [{"id": "a", "name": "bash", "arguments": {}}, {"id": "z", "name": "search", "arguments": {}}]
     with TrajectoryRecorder(tmp_path / "run.json") as recorder:
         recorder.record_llm_interaction([], {"content": None, "tool_calls": asked}, "p", "m")
@@ -95,7 +99,7 @@ def test_all_counts_of_tools_are_the_same(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("directory", FOREIGN, ids=["real", "produced"])
 def test_all_counts_of_tools_are_the_same_for_files_of_other_tools(directory: Path) -> None:
-    """Some of these files have results without ids, and calls in no step."""
+    """`stats`, `find` and the table count the same tools for imported files, even with results without ids."""
     if not directory.is_dir():
         pytest.skip(f"there is no {directory}")
     counts = {run.path: counts_by_everyone(run) for run in load_all(directory, strict=False)}

@@ -51,7 +51,7 @@ STEP = AgentStep(1, "2025-06-12T22:05:46+00:00", "completed", tool_calls=(CALL,)
 
 
 def test_the_repr_of_a_trajectory_is_one_short_line() -> None:
-    """The line has the task, the status and the sizes, and no messages."""
+    """The repr of a trajectory is one line with the task, the status and the sizes, and without messages."""
     large = replace(ONE, response=LLMResponse(content=LONG))
     run = Trajectory(task="Fix it", status="completed", llm_interactions=[large] * 500, agent_steps=[STEP])
 
@@ -59,7 +59,9 @@ def test_the_repr_of_a_trajectory_is_one_short_line() -> None:
 
 
 def test_the_repr_of_an_interaction_has_its_answer() -> None:
-    """The repr has the response's content or the error, and how many tools were called. The request is not read."""
+    """The repr of an interaction has the response's content or error and the number of tool calls, and does not read
+    the request.
+    """
     called = replace(ONE, response=LLMResponse(tool_calls=(CALL, CALL)), agent="researcher")
     failed = replace(ONE, response=NO_RESPONSE, error=ErrorInfo("RateLimitError", LONG))
 
@@ -72,12 +74,12 @@ def test_the_repr_of_an_interaction_has_its_answer() -> None:
 
 
 def test_the_repr_of_a_step_has_its_number_and_state() -> None:
-    """The repr also has the number of tools that were called, and of tools that returned."""
+    """The repr of a step has its number, its state, and how many tools were called and returned."""
     assert repr(STEP) == "AgentStep(step_number=1, state='completed', 1 tool call, 0 tool results)"
 
 
 def test_the_repr_of_a_comparison_or_iterator_is_one_short_line(tmp_path: Path) -> None:
-    """A comparison says where the runs differ first, and an iterator what it has read."""
+    """The repr of a comparison says where the runs first differ; that of an iterator says what it has read."""
     for name, answer in (("a", "Hi."), ("b", "Ho.")):
         with TrajectoryRecorder(tmp_path / f"{name}.json") as recorder:
             recorder.record_llm_interaction([{"role": "user", "content": "q"}], {"content": answer}, "p", "m")
@@ -95,7 +97,7 @@ def test_the_repr_of_a_comparison_or_iterator_is_one_short_line(tmp_path: Path) 
 
 
 def test_long_texts_are_cut_in_a_repr() -> None:
-    """A repr stays one line of a few hundred characters, whatever an agent recorded."""
+    """A repr is one line of a few hundred characters, whatever the agent recorded."""
     values = (
         Trajectory(task=LONG),
         replace(ONE, model=LONG, agent=LONG, response=LLMResponse(content=LONG)),
@@ -106,16 +108,14 @@ def test_long_texts_are_cut_in_a_repr() -> None:
 
 
 def test_values_are_equal_only_if_all_fields_are() -> None:
-    """Values with the same repr may still differ."""
+    """Two values with the same repr but a different field are not equal."""
     other = replace(ONE, duration_seconds=1.0)
 
     assert (repr(ONE) == repr(other), replace(other, duration_seconds=None) == ONE, other == ONE) == (True, True, False)
 
 
 def test_fields_are_read_on_demand() -> None:
-    """A field that was read is not read again. Other fields are read together with related ones, once, in any
-    thread.
-    """
+    """A field is read once when it is first used, together with related fields, in any thread."""
     whole = Trajectory(task="t", llm_interactions=[ONE], metrics={"llm_calls": 1})
     reads: list[str] = []
 
@@ -144,7 +144,7 @@ def test_fields_are_read_on_demand() -> None:
 
 
 def test_a_failed_reading_is_repeated() -> None:
-    """Each access raises the error."""
+    """If reading a field fails, each access raises the error."""
 
     def read() -> dict[str, object]:
         raise TrajectoryFormatError("damaged")

@@ -1,4 +1,4 @@
-"""The local server's answers beside those of `tests/provider.py`: a small body for each dialect."""
+"""The local server's answers in addition to those of `tests/provider.py`: a small body for each dialect."""
 
 from __future__ import annotations
 

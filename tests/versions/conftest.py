@@ -1,4 +1,4 @@
-"""A fixture for all shapes: no proxy, and no settings from the environment."""
+"""A fixture for all shapes of clients: the environment has neither a proxy nor settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All shapes of clients of the installed SDKs, and a call of each."""
+"""All shapes of clients of the installed SDKs, and a call for each shape."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FIRST = (
     "ollama, Client: chat",
     "ollama, AsyncClient: chat",
 )
-"""A call of each SDK's class of client, sync and async."""
+"""For each sync and async client class of an SDK, the name of a shape with a simple call."""
 
 
 def is_installed(package: str) -> bool:
@@ -52,7 +52,7 @@ def each_of(names: Iterable[str]) -> pytest.MarkDecorator:
 
 
 def said(one: LLMInteraction) -> object:
-    """Return a call's outcome and its request from the call's record."""
+    """Return the outcome of a recorded call, and its request."""
     return one.api, one.complete, one.error, one.raw_request
 
 

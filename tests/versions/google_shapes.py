@@ -30,7 +30,9 @@ def _vertex(url: str) -> Payload:
 
 
 def _of(library: str, url: str, **options: Payload) -> Payload:
-    """Return a client with an HTTP library. The accepted libraries depend on the version."""
+    """Return a client over an HTTP library, or raise `NotInThisVersionError` if this version does not accept the
+    library.
+    """
     try:
         client = gemini(url, **options)
     except ValueError as refused:

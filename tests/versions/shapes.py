@@ -32,11 +32,11 @@ of_the_sdks = [
         "invalid escape sequence",
     )
 ]
-"""The warnings that SDKs raise themselves, wrapped or not."""
+"""Warnings that SDKs raise whether or not a client is wrapped."""
 
 
 class NotInThisVersionError(Exception):
-    """The installed version of an SDK has no such client."""
+    """The installed version of an SDK lacks the client or the argument that a shape needs."""
 
 
 async def returned(said: Payload) -> Payload:
@@ -55,7 +55,7 @@ async def parsed(said: Payload) -> Payload:
 
 
 async def parsed_stream(said: Payload) -> Payload:
-    """Return every chunk of the stream to which a raw response parses."""
+    """Return every chunk of the stream that a raw response contains."""
     return await iterated(await parsed(said))
 
 
@@ -139,7 +139,7 @@ def shapes(clients: Mapping[str, Make], calls: Mapping[str, Call], *, basic: int
 
 
 def own_transport(library: str, *, asynchronous: bool) -> Payload:
-    """Return a transport of a user, which changes each request a little."""
+    """Return a transport as a user may write one, which adds a header to each request."""
     http = import_module(library)
     base = http.AsyncHTTPTransport if asynchronous else http.HTTPTransport
     method = "handle_async_request" if asynchronous else "handle_request"
@@ -166,8 +166,8 @@ def on_own(library: str, make: Callable[..., Payload], *, asynchronous: bool = F
 
 
 def taking(own: Payload, make: Callable[[], Payload], make_plain: Callable[[], Payload]) -> Payload:
-    """Return a client with an HTTP client, if this version accepts it: some versions refuse it, the oldest fail at the
-    first call.
+    """Return a client over the user's HTTP client, or raise `NotInThisVersionError` if this version does not accept the
+    HTTP client.
     """
     library = type(own).__module__.partition(".")[0]
     refusal = NotInThisVersionError(f"a client that takes one of {library}")
@@ -198,7 +198,7 @@ def on_aiohttp(package: str, make: Callable[..., Payload]) -> Make:
 
 
 def plainly(value: Payload) -> Payload:
-    """Return an answer as plain data, without its HTTP response's headers, which have the time."""
+    """Return an answer as plain data, without the HTTP headers, which contain the time."""
     if isinstance(value, list):
         return [plainly(one) for one in value]
     if hasattr(value, "model_dump"):
@@ -214,8 +214,8 @@ def http_clients(client: Payload) -> list[Payload]:
 
 
 def inside(client: Payload) -> Payload:
-    """Return the values that `unwrap` restores: the identity of every transport, and the attributes of the objects
-    around them.
+    """Return what `unwrap` restores: the identity of every transport, and the attributes of the objects around the
+    transports.
     """
     http = http_clients(client)
     transports = [(id(one._transport), [id(mounted) for mounted in one._mounts.values()]) for one in http]
@@ -223,7 +223,7 @@ def inside(client: Payload) -> Payload:
 
 
 async def closed(client: Payload, *, asynchronous: bool) -> None:
-    """Close a used client. google-genai's client has async clients too, which a sync call does not use."""
+    """Close a used client. The async clients inside a google-genai client are closed only after an async call."""
     for owner in (getattr(client, "aio", None), *http_clients(client)):
         close = getattr(owner, "aclose", None)
         if close is None and hasattr(owner, "close"):

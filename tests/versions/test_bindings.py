@@ -1,4 +1,4 @@
-"""The binding of a client that is wrapped twice, wrapped by others, shared, copied, pickled, closed, or refused."""
+"""A client that is wrapped twice, wrapped over a recording HTTP client, shared, copied, pickled, closed, or refused."""
 
 from __future__ import annotations
 
@@ -61,15 +61,13 @@ def over(name: str, url: str, own: Payload) -> Payload:
 
 
 def recorded(recorder: TrajectoryRecorder) -> int:
-    """Return how many calls are recorded."""
+    """Return how many calls were recorded."""
     return len(load(recorder.trajectory_path).llm_interactions)
 
 
 @each_client
 def test_wrapping_twice_records_once(tmp_path: Path, shape: Shape) -> None:
-    """A client that its recorder wraps again, and then a recorder of the context, is recorded once, with one warning of
-    the move.
-    """
+    """A client that is wrapped twice by its recorder, and then for the context, is recorded once, with one warning."""
     with serving(*shape.call.answers) as server, TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
         client = recorder.wrap(recorder.wrap(shape.client(server.url)))
         with pytest.warns(UserWarning, match="bound to another recorder") as warned:
@@ -100,7 +98,9 @@ def test_each_attempt_of_a_retried_call_is_recorded(tmp_path: Path, name: str) -
 
 @each_client
 def test_a_client_moves_to_a_later_recorder(tmp_path: Path, shape: Shape) -> None:
-    """A client of an ended run is recorded by the next recorder that wraps it. `unwrap` restores its first state."""
+    """A client of an ended run is recorded by the next recorder that wraps it, and `unwrap` restores its state before
+    the first `wrap`.
+    """
     with serving(*shape.call.answers) as server:
         client = shape.client(server.url)
         before = inside(client)
@@ -132,7 +132,7 @@ def refusal(act: Callable[[Payload], object], client: Payload) -> str:
 
 @each_client
 def test_pickling_a_client_fails_as_before(tmp_path: Path, shape: Shape) -> None:
-    """No client can be pickled, each for its own reason. Wrapping does not change that."""
+    """Pickling a wrapped client fails with the same error as pickling an unwrapped client."""
     client = shape.client(NOWHERE)
     before = refusal(pickle.dumps, client)
 
@@ -142,7 +142,7 @@ def test_pickling_a_client_fails_as_before(tmp_path: Path, shape: Shape) -> None
 @pytest.mark.parametrize("name", MADE_OVER)
 @pytest.mark.parametrize("library", ["httpx", "httpx2"])
 def test_a_client_over_http_client_is_recorded(tmp_path: Path, name: str, library: str) -> None:
-    """A client with `http_client()` or `async_http_client()` is recorded once, also if the client is wrapped as
+    """A client over `http_client()` or `async_http_client()` is recorded once, even if the client itself is wrapped as
     well.
     """
     pytest.importorskip(library)
@@ -191,7 +191,7 @@ def test_two_clients_with_one_http_client_are_recorded_once(tmp_path: Path, name
 
 @each_client
 def test_closing_a_wrapped_client_closes_its_http_client(tmp_path: Path, shape: Shape) -> None:
-    """The HTTP client says that it is closed, and its transport refuses requests."""
+    """When a wrapped client is closed, its HTTP client is closed, and its transport refuses requests."""
     client = wrap(shape.client(NOWHERE))
     if shape.asynchronous and uses_aiohttp(getattr(client, "_api_client", None)):
         pytest.skip("its async calls go by aiohttp, and not by the HTTP client inside")
@@ -208,7 +208,7 @@ def test_closing_a_wrapped_client_closes_its_http_client(tmp_path: Path, shape: 
 
 @each_client
 def test_a_client_of_an_unknown_shape_is_refused_unchanged(shape: Shape) -> None:
-    """A client with transports in an unknown place is refused, and unchanged."""
+    """A client whose transports cannot be found is refused, and stays unchanged."""
     client = shape.client(NOWHERE)
     odd = http_clients(client)[-1]
     mounts = vars(odd).pop("_mounts")
@@ -222,7 +222,7 @@ def test_a_client_of_an_unknown_shape_is_refused_unchanged(shape: Shape) -> None
 
 
 def test_a_google_client_that_must_not_use_aiohttp_does_not() -> None:
-    """The user's switch is set before, during and after the wrapping."""
+    """The user's setting that keeps a google-genai client from aiohttp is unchanged during and after wrapping."""
     client = SHAPES[FIRST[4]].client(NOWHERE)
 
     def told() -> bool:

@@ -1,4 +1,4 @@
-"""The modules `openai` and `ollama`, whose own functions share a client."""
+"""The modules `openai` and `ollama`, whose functions call a client of the module."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def openai(monkeypatch: pytest.MonkeyPatch) -> Iterator[Payload]:
-    """The module in the state after its import: without a client, an HTTP client and a key."""
+    """The module as after its import: no client, no HTTP client and no key."""
     module = pytest.importorskip("openai")
     for name in ("_client", "http_client", "api_key", "base_url"):
         monkeypatch.setattr(module, name, None)
@@ -36,7 +36,7 @@ def openai(monkeypatch: pytest.MonkeyPatch) -> Iterator[Payload]:
 
 @pytest.fixture
 def ollama(monkeypatch: pytest.MonkeyPatch, server: Server) -> Iterator[Payload]:
-    """The module, whose client uses the server."""
+    """The module with its client set to the server."""
     module = pytest.importorskip("ollama")
     monkeypatch.setattr(module._client._client, "base_url", server.url)
     yield module
@@ -57,7 +57,7 @@ def recorded(recorder: TrajectoryRecorder) -> list[str | None]:
 
 
 def test_the_module_openai_is_wrapped_before_its_first_call(tmp_path: Path, openai: Payload, server: Server) -> None:
-    """`wrap(openai)` needs no key, and records the module's functions from then on."""
+    """`wrap(openai)` needs no key, and records all later calls of the module's functions."""
     with TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
         same = wrap(openai)
         answer = ask_openai(openai, server)
@@ -95,7 +95,7 @@ def test_the_user_s_http_client_of_the_module_openai_is_kept(tmp_path: Path, ope
 def test_the_module_openai_may_use_azure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, openai: Payload, server: Server
 ) -> None:
-    """A module that is set to Azure is recorded as Azure, by its deployment."""
+    """A module that is configured for Azure is recorded with Azure as the provider and the deployment as the model."""
     settings = {"api_type": "azure", "api_key": "k", "azure_endpoint": server.url, "api_version": "2024-10-21"}
     for name, value in settings.items():
         monkeypatch.setattr(openai, name, value)
@@ -108,7 +108,7 @@ def test_the_module_openai_may_use_azure(
 
 
 def test_unwrap_restores_an_unused_module_openai(openai: Payload) -> None:
-    """A module that was wrapped and never called loses the HTTP client that wrapping gave it."""
+    """`unwrap` removes and closes the HTTP client that `wrap` set in an unused module."""
     made = wrap(openai).http_client
     unwrap(openai)
 

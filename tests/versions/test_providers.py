@@ -1,4 +1,4 @@
-"""The URL decides who the provider of a call is, with any SDK: real clients, and a transport that answers."""
+"""The URL of a client decides which provider its calls are recorded for, with every SDK."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OF_OPENAI = {
     "https://mine.openai.azure.com/openai": "azure",
     "https://gateway.example": "openai",
 }
-"""URLs, to which a version is added, and their providers."""
+"""URLs without the version part, and their providers."""
 
 
 def answering(client: Payload, body: Payload) -> Payload:

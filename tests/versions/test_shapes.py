@@ -26,7 +26,7 @@ def test_a_call_is_recorded_once(tmp_path: Path, shape: Shape) -> None:
 
 @each_of(SHAPES)
 def test_a_call_is_the_same_as_without_wrapping(tmp_path: Path, shape: Shape) -> None:
-    """A wrapped client sends the same requests, and returns the same to its caller."""
+    """A wrapped client sends the same requests as an unwrapped one, and returns the same answer."""
     with serving(*shape.call.answers) as server:
         plainly = shape.run(shape.client(server.url)), asked(server)
     with serving(*shape.call.answers) as server, TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
@@ -37,7 +37,7 @@ def test_a_call_is_the_same_as_without_wrapping(tmp_path: Path, shape: Shape) ->
 
 @each_of(OF_EACH_CLIENT.values())
 def test_unwrap_restores_a_client(tmp_path: Path, shape: Shape) -> None:
-    """`unwrap` restores exactly the earlier transports, and the client's calls are not recorded."""
+    """`unwrap` restores the earlier transports, and the client's later calls are not recorded."""
     with serving(*shape.call.answers) as server, TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
         client = shape.client(server.url)
         before = inside(client)

@@ -1,4 +1,4 @@
-"""The ways by which a client sends its calls: proxies, event loops, aiohttp, and ways that are refused."""
+"""The ways on which a client sends its calls: proxies, event loops, aiohttp, client certificates."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Payload = Any
 
 @each_of(FIRST)
 def test_a_call_through_a_proxy_is_recorded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shape: Shape) -> None:
-    """A client that takes a proxy from the environment still uses it, and is recorded."""
+    """A client that takes a proxy from the environment sends through the proxy, and each call is recorded once."""
     with serving(*shape.call.answers) as proxy, TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
         monkeypatch.setenv("http_proxy", proxy.url)
         shape.run(recorder.wrap(shape.client("http://provider.test")))
@@ -41,7 +41,7 @@ COMPRESSED = (*FIRST, "openai, AsyncOpenAI on aiohttp: create", "anthropic, Asyn
 
 @each_of(COMPRESSED)
 def test_a_compressed_answer_is_recorded_as_json(tmp_path: Path, shape: Shape) -> None:
-    """Any of the HTTP libraries may decompress the answer for the caller."""
+    """A compressed answer is recorded as JSON, whichever library decompresses it for the caller."""
     [sent] = shape.call.answers
     body = b"".join(sent.chunks)
     packed = Answer([gzip.compress(body)], 200, {**sent.headers, "content-encoding": "gzip"})
@@ -68,7 +68,7 @@ def gemini(url: str, **options: Payload) -> Payload:
 
 
 def test_the_inner_client_of_the_running_event_loop_is_wrapped(tmp_path: Path) -> None:
-    """`wrap` and `unwrap` reach the inner client that google-genai has created for the running event loop."""
+    """`wrap` and `unwrap` reach the client that google-genai has created inside for the running event loop."""
 
     async def calls(client: Payload, recorder: TrajectoryRecorder) -> None:
         for change in (lambda same: same, recorder.wrap, unwrap):
@@ -82,7 +82,7 @@ def test_the_inner_client_of_the_running_event_loop_is_wrapped(tmp_path: Path) -
 
 
 async def generated_by(client: Payload) -> str:
-    """Call by a client's async half, and close that half."""
+    """Make a call with a client's async half, and close that half."""
     try:
         return (await client.aio.models.generate_content(model="m", contents="hello")).text
     finally:
@@ -91,10 +91,7 @@ async def generated_by(client: Payload) -> str:
 
 @pytest.mark.parametrize("settings", [{}, {"async_client_args": {"ssl": False}}], ids=["its own", "with settings"])
 def test_google_still_uses_aiohttp(tmp_path: Path, settings: Payload) -> None:
-    """The client's async calls use aiohttp as without wrapping, and are recorded.
-
-    Afterwards the client has its first state.
-    """
+    """A wrapped google-genai client sends its async calls by aiohttp, as unwrapped, and is restored afterwards."""
     pytest.importorskip("aiohttp")
     with serving(plain(GENERATED)) as server, TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
         client = gemini(server.url, **settings)
@@ -109,7 +106,7 @@ def test_google_still_uses_aiohttp(tmp_path: Path, settings: Payload) -> None:
 
 
 def test_google_with_the_user_s_session_is_recorded(tmp_path: Path) -> None:
-    """A client with an aiohttp session of the user is recorded. The session itself is not wrapped."""
+    """A google-genai client over the user's aiohttp session is recorded, and the session itself is not wrapped."""
     aiohttp = pytest.importorskip("aiohttp")
 
     async def call(url: str) -> None:
@@ -127,7 +124,7 @@ def test_google_with_the_user_s_session_is_recorded(tmp_path: Path) -> None:
 
 
 def test_a_client_certificate_is_recorded(tmp_path: Path) -> None:
-    """A Vertex client with a client certificate sends by google-auth, and so by requests."""
+    """A call of a Vertex client with a client certificate, which google-auth sends by requests, is recorded."""
     requests = pytest.importorskip("google.auth.transport.requests")
     with serving(plain(GENERATED)) as server, TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
         client = SHAPES["google-genai, Client of Vertex: generate_content"].client(server.url)
@@ -144,7 +141,7 @@ def test_a_client_certificate_is_recorded(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("settings", [{}, {"async_client_args": {"ssl": False}}], ids=["its own", "with settings"])
 def test_google_is_replayed_on_aiohttp(tmp_path: Path, settings: Payload) -> None:
-    """A replay answers the library that the client uses, and leaves the client unchanged."""
+    """A replay answers a google-genai client that uses aiohttp, and leaves the client unchanged."""
     pytest.importorskip("aiohttp")
     path = tmp_path / "run.json"
     with serving(plain(GENERATED)) as server, TrajectoryRecorder(path, strict=True) as recorder:
@@ -179,7 +176,9 @@ asyncio.run(ask())
 
 
 def test_aiohttp_is_recorded_and_replayed_from_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """google-genai's async client uses it: an instrumented process records it, and in a replay no server is called."""
+    """An instrumented process records google-genai's async calls over aiohttp, and a replay answers them without a
+    server.
+    """
     pytest.importorskip("aiohttp")
     path = tmp_path / "run.json"
     with serving(plain(GENERATED)) as server:

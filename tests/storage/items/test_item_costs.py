@@ -1,4 +1,4 @@
-"""The cost of items: the bytes and the time of a call after any history, and the effect of a damaged item."""
+"""The cost of items: bytes and time of a call after any history, and the calls that a damaged item affects."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ from trace_recorder.values.messages import Payload
 
 
 def journal_of_calls(path: Path, calls: Iterator[list[Payload]]) -> tuple[list[int], list[str]]:
-    """Write every call through the encoder to a journal. Return the journal's size after each call, and the
-    last texts.
-    """
+    """Encode every call into a journal, and return the journal's size after each call, and the last texts."""
     journal = Journal.create(path)
     encoder = ItemEncoder()
     sizes, texts = [], []
@@ -52,7 +50,7 @@ def requests_of(path: Path) -> Iterator[tuple[ItemTable, Record]]:
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda one: one.__name__)
 def test_three_hundred_calls_cost_only_their_new_content(tmp_path: Path, pattern: object) -> None:
-    """With any pattern of a history, 300 calls of 3 KB each take at most 2.5 MB, and each can be restored."""
+    """Whatever the changes of the history, 300 calls of 3 KB each take at most 2.5 MB, and each can be restored."""
     path = tmp_path / "run.jsonl"
 
     sizes, texts = journal_of_calls(path, pattern())  # type: ignore[operator]
@@ -67,7 +65,7 @@ def test_three_hundred_calls_cost_only_their_new_content(tmp_path: Path, pattern
 
 
 def test_a_call_costs_the_same_after_any_history(tmp_path: Path) -> None:
-    """If a history only grows, the bytes of a call do not grow with it, except for the digits of its numbers."""
+    """The bytes of a call do not grow with the history before it, except for the digits of its numbers."""
     sizes, _ = journal_of_calls(tmp_path / "run.jsonl", append_only())
 
     cost = [after - before for before, after in pairwise(sizes[1:])]
@@ -75,7 +73,7 @@ def test_a_call_costs_the_same_after_any_history(tmp_path: Path) -> None:
 
 
 def test_a_damaged_item_affects_only_the_calls_that_use_it(tmp_path: Path) -> None:
-    """If an item cannot be read, the calls whose requests have its text cannot be expanded. All others can."""
+    """If an item cannot be read, only the calls whose requests refer to it cannot be expanded."""
     path = tmp_path / "run.jsonl"
     calls = [["a", "b"], ["b", "c", "a"], [LARGE], ["c"], [LARGE + "d", "d", LARGE], ["a", "c"]]
     texts = [json.dumps({"messages": [{"content": one} for one in call]}) for call in calls]
@@ -112,7 +110,7 @@ def expanded_without(data: bytes, lost: Record) -> list[Payload]:
 
 
 def test_a_wrong_item_fails_the_check() -> None:
-    """A request whose numbers lead to a record other than its writer meant is reported."""
+    """A request whose references lead to other items than the writer's fails its check value."""
     store = Store()
     store.add('{"list":[{"a":1},{"a":2}]}')
     table = ItemTable()

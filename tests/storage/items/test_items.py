@@ -1,4 +1,4 @@
-"""Items: a split request is restored, and repeated elements cost their bytes once."""
+"""Items: a request that was split into items is restored, and repeated elements cost their bytes once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def both_ways(*texts: str, max_known_items: int = MAX_KNOWN_ITEMS) -> list[Paylo
 
 @given(st.lists(json_texts(json_objects), max_size=4))
 def test_encode_then_expand_is_the_identity(texts: list[str]) -> None:
-    """Any JSON objects in sequence are restored as any JSON reader reads them."""
+    """A sequence of any JSON objects, encoded and expanded, is read back equal."""
     assert exactly(both_ways(*texts)) == exactly([json.loads(text) for text in texts])
 
 
@@ -44,14 +44,14 @@ ELEMENTS = st.recursive(
 @given(st.lists(json_texts(st.fixed_dictionaries({"list": st.lists(st.dictionaries(STRINGS, ELEMENTS), max_size=3)}))))
 @example(['{"list":[{"a":"' + LARGE + '","b":"\\u0040string:0"}]}'])
 def test_large_strings_are_restored(texts: list[str]) -> None:
-    """A string that is stored separately, and a string that looks like the mark of such a string, are both restored."""
+    """A large string, and a string that looks like the reference to one, are both restored."""
     assert exactly(both_ways(*texts)) == exactly([json.loads(text) for text in texts])
 
 
 @given(st.lists(st.lists(st.integers(0, 60), max_size=40), max_size=8), st.integers(0, 4))
 @example([list(range(0, 60, 2)), list(range(1, 60, 2)), [*range(0, 30, 2), 7, *range(30, 60, 2)]], 0)
 def test_lists_that_shrink_repeat_and_interleave_are_restored(lists: list[list[int]], forgets: int) -> None:
-    """Each request is complete, whatever is sent again, in any order, and with few items remembered."""
+    """Requests are restored whatever lists they repeat, in any order, even if few items are remembered."""
     texts = [json.dumps({"messages": [{"content": number} for number in numbers]}) for numbers in lists]
 
     known = both_ways(*texts, max_known_items=forgets * 10 or MAX_KNOWN_ITEMS)
@@ -82,7 +82,7 @@ def conversations(draw: st.DrawFn) -> list[str]:
 @example(['{"m":[{"a":1},1]}', '{"m":[{"a":1},12]}'])
 @example(['{"a":[{"x":1}],"\\u0061":[{"y":2},{"z":3}]}', '{"a":[{"x":1}],"\\u0061":[{"y":2},{"z":3},{"z":4}]}'])
 def test_requests_that_continue_each_other_are_restored(texts: list[str]) -> None:
-    """A request may share its beginning and its end with earlier requests."""
+    """A request that shares its beginning and end with earlier requests is restored."""
     assert exactly(both_ways(*texts)) == exactly([json.loads(text) for text in texts])
 
 
@@ -90,7 +90,7 @@ def test_requests_that_continue_each_other_are_restored(texts: list[str]) -> Non
     "added", ['{"b":1}', ',{"b":NaN}', ",", ',{"b":1},', ',{"b":1', ',"b":1', "]", ',{"b":"\\ud800"}']
 )
 def test_a_continuation_that_is_not_json_is_refused(added: str) -> None:
-    """The text after the beginning of an earlier request is read as strictly as the first time."""
+    """Text that follows the beginning of an earlier request is refused if it is not JSON, as in a first request."""
     store = Store()
     store.add('{"list":[{"a":1}],"s":1}')
 
@@ -112,14 +112,14 @@ def test_a_request_after_a_failed_one_is_complete() -> None:
 
 
 def test_the_last_of_two_members_with_one_name_counts() -> None:
-    """A name that occurs twice is read as by every JSON reader."""
+    """If a name occurs twice in an object, its last value is restored, as by other JSON readers."""
     texts = ['{"a":[{"x":1}],"a":5,"b":5,"b":[{"x":1}]}', '{"a":[{"x":1}],"\\u0061":[{"y":2}]}']
 
     assert both_ways(*texts) == [json.loads(text) for text in texts]
 
 
 def test_values_that_are_equal_only_in_python_are_different_items() -> None:
-    """Elements are distinguished by their text: 0, 0.0, false and -0.0 are four items."""
+    """Elements with different JSON are different items: 0, 0.0, false and -0.0 are four items."""
     text = '{"list":[{"a":0},{"a":0.0},{"a":false},{"a":-0.0},{"a":0}]}'
     store = Store()
     store.add(text)
@@ -128,7 +128,7 @@ def test_values_that_are_equal_only_in_python_are_different_items() -> None:
 
 
 def test_a_large_string_is_stored_once_wherever_it_is() -> None:
-    """An image that is sent in different messages, and as a member, is recorded once."""
+    """An image that is sent in different messages, and as a member of a request, is stored once."""
     texts = [json.dumps({"list": [{"n": number, "deep": [{"url": LARGE}]}]}) for number in range(5)]
     store = Store()
 
@@ -138,7 +138,7 @@ def test_a_large_string_is_stored_once_wherever_it_is() -> None:
 
 
 def test_the_memory_of_requests_has_a_limit() -> None:
-    """Requests with many bytes after their longest list are remembered within the same limit."""
+    """The memory for earlier requests stays within its limit, even for many bytes after a request's longest list."""
     encoder = ItemEncoder()
     for number in range(20):
         request = f'{{"list":[{{"n":{number}}}],"image":"{number}{"x" * (MAX_PREFIX_BYTES // 8)}"}}'.encode()
@@ -158,7 +158,7 @@ NO_OBJECTS = (
 
 @pytest.mark.parametrize("text", NO_OBJECTS, ids=lambda text: text[:20])
 def test_text_that_is_not_a_json_object_is_refused(text: str) -> None:
-    """A text that a strict reader refuses, or that is not an object, is not split, and nothing is written."""
+    """Text that is not a strict JSON object is not split, and nothing is written."""
     store = Store()
 
     with pytest.raises(NotJsonError):
@@ -169,7 +169,7 @@ def test_text_that_is_not_a_json_object_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("text", ['{"a":[{"b":"\\ud800"}]}', '{"a":"\\udc00"}', '{"\\ud83d":1}'])
 def test_a_lone_surrogate_is_refused(text: str) -> None:
-    """A request with text that UTF-8 cannot encode is not split, because no file could contain it."""
+    """A request with a lone surrogate is not split, because UTF-8 cannot encode the surrogate."""
     store = Store()
 
     with pytest.raises(NotJsonError):
@@ -180,13 +180,13 @@ def test_a_lone_surrogate_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("read_strictly", [parse, lambda text: Store().add(text)], ids=["parse", "encode"])
 def test_a_number_beyond_every_float_is_refused(read_strictly: object) -> None:
-    """Python reads 1e999 as an infinity, which JSON cannot express."""
+    """A request with 1e999 is not split, because Python would read it as an infinity."""
     with pytest.raises(NotJsonError):
         read_strictly('{"a":1e999}')  # type: ignore[operator]
 
 
 def test_an_encoded_request_can_be_read_from_any_stack_depth() -> None:
-    """The writer refuses nesting that a reader could follow only with an empty stack."""
+    """Every request that the encoder accepts can be read by a reader with 300 frames on its stack."""
     accepted = []
     for depth in range(100, 1000, 50):
         store = Store()
@@ -210,7 +210,7 @@ def readable(store: Store, frames: int) -> bool:
 
 @pytest.mark.skipif(not EXCHANGES, reason=f"no wire corpus in {DIRECTORY} (set TRACE_RECORDER_WIRE)")
 def test_requests_of_real_agents_are_restored() -> None:
-    """Every request of the corpus, through one encoder, is restored as it was sent."""
+    """Each request of the corpus, all through the same encoder, is restored as it was sent."""
     texts = [json.dumps(exchange.request, ensure_ascii=exchange.number % 2 == 0) for exchange in EXCHANGES]
 
     assert exactly(both_ways(*texts)) == exactly([json.loads(text) for text in texts])
@@ -218,5 +218,5 @@ def test_requests_of_real_agents_are_restored() -> None:
 
 @given(json_texts(json_values))
 def test_parse_reads_the_same_as_python(text: str) -> None:
-    """JSON of any kind is read as Python's own reader reads it."""
+    """`parse` reads any JSON as Python's own reader does."""
     assert exactly(parse(text)) == exactly(json.loads(text))

@@ -1,4 +1,4 @@
-"""Large strings are taken out of a request before it is parsed, which does not change the records."""
+"""Large strings are extracted from a request before it is parsed, which does not change the records."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ CALLS: list[Payload] = [
 
 
 def lines_of(requests: list[bytes], prepare: Callable[[ItemEncoder, bytes], object]) -> list[list[tuple[str, str]]]:
-    """Return the records of requests, each encoded with the result of `prepare`."""
+    """Return the records of requests, each encoded with the preparation that `prepare` returns."""
     encoder, seq, by_request = ItemEncoder(), 0, []
     for request in requests:
         encoded = encoder.encode(request, prepare(encoder, request))  # type: ignore[arg-type]
@@ -54,7 +54,7 @@ def lines_of(requests: list[bytes], prepare: Callable[[ItemEncoder, bytes], obje
 
 @pytest.mark.parametrize("ascii_only", [True, False])
 def test_records_are_the_same_with_and_without_preparation(*, ascii_only: bool) -> None:
-    """The records do not depend on whether large strings were extracted before."""
+    """The records of a request are the same whether or not its large strings were extracted beforehand."""
     requests = [json.dumps(call, ensure_ascii=ascii_only).encode() for call in CALLS]
     prepared = []
 
@@ -68,7 +68,7 @@ def test_records_are_the_same_with_and_without_preparation(*, ascii_only: bool) 
 
 
 def test_an_outdated_preparation_does_no_damage() -> None:
-    """A preparation for an earlier state of the encoder is ignored, and the records are right."""
+    """A preparation for an earlier state of the encoder is ignored, and the records are correct."""
     requests = [json.dumps(call).encode() for call in CALLS]
     stale = [ItemEncoder().prepare(request) for request in requests]
 
@@ -82,7 +82,7 @@ PIECES = st.sampled_from(
 
 @given(st.lists(st.one_of(PIECES, st.just("A" * MIN_STRING_CHARACTERS)), max_size=30))
 def test_extracted_strings_are_restored(pieces: list[str]) -> None:
-    """Restoring the reduced bytes gives the original, for any bytes."""
+    """The bytes of a request are the same after its large strings were extracted and restored."""
     text = "".join(pieces)
     reduced = reduce_json(text.encode())
 
@@ -96,7 +96,7 @@ BROKEN = ["\n", "\t", "\x00", "\\x", "\\u12", "\\ud800", "\\", "\udc80"]
 @pytest.mark.parametrize("broken", BROKEN, ids=ascii)
 @pytest.mark.parametrize("place", [0, 5_000, 40_000])
 def test_a_large_string_that_is_not_json_is_refused(broken: str, place: int) -> None:
-    """The extraction of strings accepts nothing that parsing refuses."""
+    """The extraction refuses every large string that the JSON parser refuses."""
     body = '{"messages":[{"role":"user","content":"' + "A" * place + broken + '" ,"more":"' + "B" * 40_000 + '"}]}'
     request = body.encode("utf-8", "surrogateescape")
     encoder = ItemEncoder()
@@ -106,7 +106,7 @@ def test_a_large_string_that_is_not_json_is_refused(broken: str, place: int) -> 
 
 
 def test_other_threads_may_run_often_during_the_extraction() -> None:
-    """No slice takes more than 32 KB of a string, or 64 strings."""
+    """The extraction pauses after at most 32 KB of a string, or 64 strings."""
     image, small, escaped = "A" * 3_000_000, ["b"] * 6_400, '\\"' * 64_000
     yields: list[int] = []
     token = current_yield.set(lambda: yields.append(1))
@@ -148,7 +148,7 @@ def test_a_string_that_many_items_have_once_is_not_a_repetition() -> None:
 
 
 def test_a_journal_that_repeats_a_string_too_often_has_a_gap(tmp_path: Path) -> None:
-    """If 1 MB of a file would expand to a message of 20 GB, `load` reports that, and needs little memory."""
+    """If 1 MB of a file would expand to a message of 20 GB, `load` adds a gap instead, and needs little memory."""
     path = tmp_path / "run.jsonl"
     writing = Writing(path)
     writing.add("item", s=0, value="x" * 1_000_000)

@@ -1,4 +1,4 @@
-"""Lists that are written relative to an earlier list: how many ranges they take, and to which items they lead."""
+"""Lists that are stored as ranges of an earlier list: how many ranges there are, and whether they give the list."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ HISTORIES = (
 
 
 def ranges_of(history: Callable[[int], Contents], calls: int) -> int:
-    """Return how many ranges the requests of a history take. Each call has some new messages."""
+    """Return how many ranges the requests of a history take."""
     encoder, seq, count = ItemEncoder(), 0, 0
     for number in range(1, calls + 1):
         messages = [{"content": text} for text in history(number)]
@@ -68,7 +68,9 @@ def ranges_of(history: Callable[[int], Contents], calls: int) -> int:
 
 @pytest.mark.parametrize("history", HISTORIES, ids=lambda one: one.__name__)
 def test_the_number_of_ranges_does_not_grow_with_the_square_of_the_calls(history: Callable[[int], Contents]) -> None:
-    """Four times the calls take far fewer than sixteen times the ranges, whatever changes at a history's beginning."""
+    """Four times as many calls take far fewer than sixteen times as many ranges, whatever changes at the beginning of
+    the history.
+    """
     assert ranges_of(history, 240) <= 9.5 * ranges_of(history, 60)
 
 
@@ -79,7 +81,7 @@ def changed_lists() -> Iterator[st.SearchStrategy[list[int]]]:
 
 @given(base=st.one_of(*changed_lists()), numbers=st.one_of(*changed_lists()))
 def test_ranges_lead_to_the_same_numbers(base: list[int], numbers: list[int]) -> None:
-    """Relative to any base, the ranges of any list lead to exactly its numbers."""
+    """The ranges of a list, relative to any base list, give exactly the list's numbers."""
     ranges = Base(1, array("L", base)).ranges_of(array("L", numbers))
 
     found: list[int] = []
@@ -91,7 +93,7 @@ def test_ranges_lead_to_the_same_numbers(base: list[int], numbers: list[int]) ->
 
 @pytest.mark.parametrize("history", HISTORIES, ids=lambda one: one.__name__)
 def test_every_call_can_be_restored(history: Callable[[int], Contents]) -> None:
-    """A list expands to the sent list, relative to any base, and its check value agrees."""
+    """A list of messages, relative to any base list, is restored, and its check value is correct."""
     store = Store()
     texts = [json.dumps({"messages": [{"content": one} for one in history(number)]}) for number in range(1, 60)]
 

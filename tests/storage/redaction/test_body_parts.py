@@ -1,4 +1,4 @@
-"""Large plain bodies are cut into parts that are masked like the whole body."""
+"""A large body is cut into parts, which are masked like the whole body."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REDACTION = Redaction(default_redactor, environment={"OWN_API_KEY": "zq81-unlike
 
 
 def parts(data: bytes, size: int = LARGEST) -> Iterator[BodyPart]:
-    """Return the parts of a body, of which this many bytes are visible at a time."""
+    """Yield the parts of a body of which the masker sees this many bytes at a time."""
     part = BodyPart()
     while data:
         part = REDACTION.mask_part(part, data[:size], last=len(data) <= size)
@@ -42,7 +42,7 @@ BODIES = {
 @pytest.mark.parametrize("size", [200, 1000, LARGEST])
 @pytest.mark.parametrize("name", BODIES)
 def test_a_body_without_a_secret_is_unchanged(name: str, size: int) -> None:
-    """All parts together are the body, byte for byte, wherever it was cut."""
+    """The joined parts of a body without a secret are the body, wherever it was cut."""
     data = json.dumps(BODIES[name], ensure_ascii=False).encode()
 
     assert b"".join(part.masked for part in parts(data, size)) == data
@@ -50,7 +50,7 @@ def test_a_body_without_a_secret_is_unchanged(name: str, size: int) -> None:
 
 @pytest.mark.parametrize("before", range(LARGEST - 120, LARGEST + 20, 7))
 def test_a_key_across_two_parts_is_masked(before: int) -> None:
-    """The key may be anywhere in a long string."""
+    """A key that crosses two parts of a long string is masked, at any place."""
     content = ("word " * LARGEST)[:before] + f" {KEY} and more " + "words " * 8000
 
     assert masked({"content": content}) == {"content": content.replace(KEY, "[REDACTED:anthropic-key]")}
@@ -58,7 +58,7 @@ def test_a_key_across_two_parts_is_masked(before: int) -> None:
 
 @pytest.mark.parametrize("before", range(LARGEST - 140, LARGEST + 10, 7))
 def test_a_value_stays_with_its_name(before: int) -> None:
-    """A value that is secret only because of its name is masked, even if a part ends between name and value."""
+    """A value that is secret because of its name is masked, even if a part ends between name and value."""
     body = {
         "filler": ["ab"] * (before // 6),
         "password": "correct-horse-9",
@@ -69,7 +69,7 @@ def test_a_value_stays_with_its_name(before: int) -> None:
 
 
 def test_a_long_value_of_a_secret_name_is_masked_to_its_end() -> None:
-    """Each piece of the value is masked as a value of that name."""
+    """A long value of a secret name is masked in each part."""
     value = "".join(random.Random(2).choices("abcdefghijkmnpq3456789", k=3 * LARGEST))
 
     said = str(masked({"password": value, "n": 1}))
@@ -79,7 +79,7 @@ def test_a_long_value_of_a_secret_name_is_masked_to_its_end() -> None:
 
 @pytest.mark.parametrize("text", ['<p>{} says "no" {}</p>', "{{ not json {} {}", '{{"a": "b" oops {} {}'])
 def test_a_body_that_is_not_json_is_masked_as_a_text(text: str) -> None:
-    """Secrets are masked within and outside of quotes."""
+    """In a body that is not JSON, secrets are masked within and outside of quotes."""
     body = text.format("words " * 9000 + KEY, KEY + " words" * 9000)
 
     said = b"".join(part.masked for part in parts(body.encode())).decode()
@@ -88,7 +88,7 @@ def test_a_body_that_is_not_json_is_masked_as_a_text(text: str) -> None:
 
 
 def test_bytes_that_are_not_text_stay() -> None:
-    """A part may end within a character, or contain no characters."""
+    """Parts that end within a character, or have bytes that are not UTF-8, keep their bytes."""
     data = b'{"a": "' + b"\xff\xfe\xe2\x82" * 20_000 + b'"}'
 
     assert b"".join(part.masked for part in parts(data)) == data

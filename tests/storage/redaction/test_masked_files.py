@@ -1,4 +1,4 @@
-"""Redaction in a run's files: secrets are masked, and this damages no record, stream or id."""
+"""Redaction in a run's files: secrets are masked, and no record, stream or id is damaged."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def backwards(text: str) -> str:
 
 @pytest.mark.parametrize("redact", [digits_out, long_words_out, no_provider, all_out, backwards])
 def test_a_user_s_redactor_changes_only_texts(tmp_path: Path, redact: Redactor) -> None:
-    """A redactor does not get ids, kinds, providers, stored streams, or the marks of stored texts."""
+    """The user's redactor is not called for ids, kinds, providers, stored streams, or references to stored texts."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", redact=redact)
     recorder.start()
     call(recorder, asked("call 555 " * 900), said("at 555", identity="chat-7"))
@@ -68,7 +68,7 @@ def test_a_user_s_redactor_changes_only_texts(tmp_path: Path, redact: Redactor) 
 
 @pytest.mark.parametrize("text", ["a\u2028b 555", "a\x85b 555", "[555]", "data: 5", "\ud83d"], ids=ascii)
 def test_a_redactor_does_not_break_a_stream(tmp_path: Path, text: str) -> None:
-    """Only the texts of an event are masked, with any characters in them."""
+    """The user's redactor changes only the texts of a stream's events, whatever characters it returns."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", redact=digits_out)
     recorder.start()
     event = json.dumps(
@@ -92,7 +92,7 @@ def test_a_redactor_does_not_break_a_stream(tmp_path: Path, text: str) -> None:
 
 @pytest.mark.parametrize("redact", [default_redactor, digits_out])
 def test_a_long_line_of_a_stream_is_masked_as_a_whole(tmp_path: Path, redact: Redactor) -> None:
-    """Wherever a line of 300 KB is cut for writing, no key is in the file, and the text can be joined again."""
+    """A key in a line of 300 KB is masked wherever the line is cut for writing, and the parts can be joined."""
     key = "sk-proj-" + "a1B2c3D4" * 8
     recorder = TrajectoryRecorder(tmp_path / "run.json", redact=redact)
     recorder.start()
@@ -133,7 +133,7 @@ def test_a_failing_redactor_drops_the_record(tmp_path: Path) -> None:
     st.sampled_from(["12345678", "nabcdefgh", "u0041bcdefg", "assistant", "choices", "REDACTED", "llm_request"]),
 )
 def test_no_secret_makes_a_record_unreadable(tmp_path: Path, value: Payload, secret: str) -> None:
-    """With any password in the environment, every record can be read, and every call has its messages."""
+    """Whatever password is in the environment, every record can be read, and every call has its messages."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DB_PASSWORD", secret)
         recorder = TrajectoryRecorder(directory=tmp_path)
@@ -152,7 +152,7 @@ def test_no_secret_makes_a_record_unreadable(tmp_path: Path, value: Payload, sec
 
 
 def test_a_document_counts_the_masked_secrets(tmp_path: Path) -> None:
-    """The count is the sum over the records, in the live document and in the document from the journal."""
+    """The number of masked secrets is the sum over the records, in the live document and in that from the journal."""
     key = "sk-proj-" + "aB3dE6gH9kLmNpQ2" * 3
     recorder = TrajectoryRecorder(tmp_path / "run.json", task=f"use {key}", history="delta")
     recorder.start()
@@ -166,7 +166,7 @@ def test_a_document_counts_the_masked_secrets(tmp_path: Path) -> None:
 
 
 def test_a_run_without_secrets_counts_zero(tmp_path: Path) -> None:
-    """The count 0 is stated, and not left out."""
+    """The document of a run without secrets has the number 0 of masked secrets."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.start()
     recorder.finalize()

@@ -1,4 +1,4 @@
-"""Counts of character classes decide whether a text looks like a key, and they agree with the rule."""
+"""Whether a text looks like a key is decided by counts of its character classes, which agree with the rule."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ def _is_strange_by_rule(value: str) -> bool:
 
 
 def test_counts_agree_with_the_rule() -> None:
-    """Drawn texts of several alphabets and lengths are judged as by the pattern of the rule and its rare pairs."""
+    """Random texts of several alphabets and lengths are judged as by the regular expression of the rule and its rare
+    pairs.
+    """
     random = Random(1)
     values = [
         "".join(random.choices(random.choice(_ALPHABETS), k=random.choice([5, 20, 60, 500]))) for _ in range(4000)
@@ -43,7 +45,7 @@ def test_cookies_are_masked_after_a_masked_secret_in_their_line(before: str) -> 
 
 
 def test_names_of_cookies_without_values_stay() -> None:
-    """A long line of such names, whose last one has a value, loses only that value."""
+    """Of a long line of cookie names, only the last of which has a value, only this value is masked."""
     names = "Cookie: a=b " * 500
 
     assert default_redactor(f"{names}Cookie: session=x9y8z7w6v5u4t3s2") == f"{names}Cookie: [REDACTED:assigned-secret]"

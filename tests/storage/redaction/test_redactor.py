@@ -59,7 +59,7 @@ def masked(text: str) -> str:
 
 @pytest.mark.parametrize("place", PLACES)
 def test_every_true_key_is_masked(place: str) -> None:
-    """A key of a well-known form is masked wherever it is, and nothing else is, in text and in JSON."""
+    """In text and in JSON, a key of a well-known form is masked wherever it is, and nothing else."""
     texts = {
         key: (default_redactor(PLACES[place].format(key)), masked(PLACES[place].format(key))) for _, key in EVERY_KEY
     }
@@ -70,7 +70,7 @@ def test_every_true_key_is_masked(place: str) -> None:
 
 @pytest.mark.parametrize("spelled", ["in json", "in ascii json", "in json in json"])
 def test_a_key_after_an_escape_of_json_is_masked(spelled: str) -> None:
-    """A key after a line break is masked, even if JSON writes the line break with letters."""
+    """A key after an escaped line break of JSON is masked."""
     text = "Schlüssel für\n{}"
     masked = {}
     for what, key in EVERY_KEY:
@@ -96,12 +96,12 @@ def test_a_key_after_an_escape_of_json_is_masked(spelled: str) -> None:
     ],
 )
 def test_passwords_in_urls_and_bearer_tokens_are_masked(text: str, expected: str) -> None:
-    """A text in a place for secrets is masked, whatever its form."""
+    """A password in a URL and a bearer token are masked, whatever their form."""
     assert default_redactor(text) == expected
 
 
 def test_a_private_key_with_headers_is_masked() -> None:
-    """A key that is encrypted in the old way has lines with hyphens before its body."""
+    """A private key that has headers before its body, as in the old encryption, is masked."""
     headers = "\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,3F17F5316E2BAC89\n\n"
 
     assert default_redactor(PEM.format("RSA ").replace("\n", headers, 1)) == "[REDACTED:private-key]"
@@ -131,7 +131,7 @@ INNOCENT = {
 
 @pytest.mark.parametrize("name", INNOCENT)
 def test_prose_and_data_are_not_masked(name: str) -> None:
-    """A text that resembles a key superficially is unchanged."""
+    """A text that only resembles a key is not masked."""
     assert default_redactor(INNOCENT[name]) == INNOCENT[name]
 
 
@@ -149,7 +149,7 @@ SECRET_TEXTS = (
 
 @pytest.mark.skipif(not EXCHANGES, reason=f"no wire corpus in {DIRECTORY} (set TRACE_RECORDER_WIRE)")
 def test_texts_of_real_agents_are_not_masked() -> None:
-    """The corpus has no keys, and no signature, image or prose in it is masked."""
+    """No signature, image or prose in the corpus, which has no keys, is masked."""
     texts = [json.dumps([exchange.request, exchange.response_text], ensure_ascii=False) for exchange in EXCHANGES]
 
     assert [one.source for one, text in zip(EXCHANGES, texts, strict=True) if default_redactor(text) != text] == []
@@ -187,7 +187,7 @@ def test_masking_twice_is_the_same_as_masking_once(text: str) -> None:
 @given(VALUES, st.booleans())
 @example(["-----BEGIN PRIVATE KEY-----", {"a": "-----END PRIVATE KEY-----"}], True)
 def test_json_stays_json(value: Payload, ascii_only: bool) -> None:
-    """JSON text stays JSON text with its structure: two keys that are names stay two names."""
+    """Masked JSON is JSON with the same structure; two secrets that are names of members stay two names."""
     text = json.dumps(value, ensure_ascii=ascii_only)
 
     assert skeleton(json.loads(Redaction(default_redactor, {}).mask(text)[0])) == skeleton(value)
@@ -195,7 +195,7 @@ def test_json_stays_json(value: Payload, ascii_only: bool) -> None:
 
 
 def skeleton(value: Payload) -> Payload:
-    """Return a value without its texts: its lists, the number of its members, its numbers."""
+    """Return the structure of a value without its strings: its lists, the sizes of its objects, its numbers."""
     if isinstance(value, dict):
         return {"members": [skeleton(one) for one in value.values()]}
     if isinstance(value, list):
@@ -205,7 +205,7 @@ def skeleton(value: Payload) -> Payload:
 
 @given(VALUES, SECRETS, st.booleans())
 def test_json_stays_json_with_any_learned_secret(value: Payload, secrets: list[str], ascii_only: bool) -> None:
-    """Learned secrets are masked in texts, and no number, escape or quote is damaged."""
+    """Any learned secret is masked in the strings of JSON, without damage to numbers, escapes or quotes."""
     redaction = Redaction(default_redactor, {})
     redaction.learn(secrets)
 
@@ -216,7 +216,7 @@ def test_json_stays_json_with_any_learned_secret(value: Payload, secrets: list[s
 
 @given(VALUES, SECRETS)
 def test_masking_learned_secrets_twice_is_the_same_as_once(value: Payload, secrets: list[str]) -> None:
-    """A secret that is part of the mask's own words does not mask the mask."""
+    """A learned secret that occurs in the text of a mask does not change the mask."""
     redaction = Redaction(default_redactor, {})
     redaction.learn(secrets)
 
@@ -232,7 +232,7 @@ def test_masking_learned_secrets_twice_is_the_same_as_once(value: Payload, secre
     "secret", ["hunter2hunter2", 'quo"ted\\secret', "schlüssel-geheim", "two\nlines-of-it", "correct horse"]
 )
 def test_a_learned_secret_is_masked_in_any_spelling_of_json(secret: str) -> None:
-    """The client's own key is masked in plain text and in JSON, with its escapes."""
+    """The client's own key is masked in plain text, and in JSON with any escapes."""
     redaction = Redaction(default_redactor, {})
     redaction.learn([secret])
     value = {"a": f"it is {secret}!"}
@@ -244,7 +244,7 @@ def test_a_learned_secret_is_masked_in_any_spelling_of_json(secret: str) -> None
 
 
 def test_the_longest_secret_is_masked_first() -> None:
-    """If a secret is the beginning of a longer one, no part of the longer one remains."""
+    """If a secret begins with another secret, the whole longer secret is masked."""
     redaction = Redaction(default_redactor, {})
     redaction.learn(["hunter2hunter2", "hunter2hunter2-and-more"])
 
@@ -252,7 +252,7 @@ def test_the_longest_secret_is_masked_first() -> None:
 
 
 def test_environment_variables_with_secret_names_are_masked() -> None:
-    """Short values, placeholders and values of other variables are not masked."""
+    """Values of environment variables with secret names are masked, except short values and placeholders."""
     names = ("OPENAI_API_KEY", "MY_TOKEN", "APP_SECRET", "DB_PASSWORD", "AWS_SECRET_ACCESS_KEY", "X_APIKEY")
     environment = {name: f"value-of-{name}" for name in names}
     harmless = {
@@ -296,14 +296,14 @@ def shout(text: str) -> str:
     ids=["alone", "joined", "in a list", "default"],
 )
 def test_a_user_s_redactor_replaces_or_joins_the_default(redact: Redactor, expected: list[str]) -> None:
-    """A function replaces the default redactor. Several functions are called in sequence."""
+    """A function as `redact` replaces the default redactor, and a list of functions is called in order."""
     text = json.dumps([f"sk-{ALNUM[:30]} whisper"])
 
     assert json.loads(Redaction(redact, {}).mask(text)[0]) == expected
 
 
 def test_a_user_s_redactor_sees_decoded_texts_and_cannot_break_json() -> None:
-    """The redactor gets each text, and not JSON. Its result is encoded as JSON again."""
+    """The user's redactor gets each decoded string of the JSON, and its result is encoded again."""
     seen: list[str] = []
 
     def quoting(text: str) -> str:
@@ -316,7 +316,9 @@ def test_a_user_s_redactor_sees_decoded_texts_and_cannot_break_json() -> None:
 
 
 def test_a_user_s_redactor_does_not_change_numbers_and_names() -> None:
-    """Values that are not texts are written unchanged: 1.10, 1e999 and a name that occurs twice."""
+    """JSON values that are not strings are written unchanged, such as 1.10 and 1e999, and so is a name that occurs
+    twice.
+    """
     text = '{"a":1.10,"b":1e999,"a":"whisper"}'
 
     assert Redaction(shout, {}).mask(text)[0] == '{"a":1.10,"b":1e999,"a":"WHISPER"}'
@@ -331,7 +333,7 @@ def test_a_user_s_redactor_does_not_change_numbers_and_names() -> None:
     ],
 )  # fmt: skip
 def test_a_url_is_recorded_without_possible_secrets(url: str, expected: str) -> None:
-    """User, password, fragment and every parameter that is not known to be harmless are dropped."""
+    """A recorded URL has no user, password or fragment, and only parameters that are known to be harmless."""
     assert clean_url(url) == expected
 
 
@@ -348,7 +350,7 @@ ODD = st.text(st.sampled_from('ab "\\\n:{}'), max_size=6)
 def test_a_key_over_several_events_is_masked_in_any_event_form(
     before: list[tuple[str, str]], sizes: list[int], behind: list[tuple[str, str]], fillers: list[str], spaced: bool
 ) -> None:
-    """Events may have any text before and after the key, with quotes and escapes, and end in filler of any form."""
+    """A key that a stream splits over several events is masked, whatever text is around it in the events."""
     key = f"sk-{ALNUM[:48]}"
     cuts = [min(sum(sizes[:at]), len(key)) for at in range(len(sizes) + 1)]
     spelled = [key[start:end] for start, end in pairwise([*cuts, len(key)])]
@@ -368,7 +370,7 @@ def test_a_key_over_several_events_is_masked_in_any_event_form(
 
 
 def test_a_key_over_events_of_different_forms_is_masked() -> None:
-    """An event that begins and ends like those before it, but has more between, is searched as a whole."""
+    """A key is masked even if one of its events has additional members between the usual beginning and end."""
     key = f"sk-{ALNUM[:48]}"
     events: list[Payload] = [{"content": "", "obfuscation": "ab"}] * 3
     events += [{"content": "", "obfuscation": "ab", "text": key[at : at + 5]} for at in range(0, len(key), 5)]
