@@ -10,7 +10,7 @@
     ├── TrajectoryFormatError     load() was given a file that is not a trajectory
     │   └── UnreadableRunsError       load_all() met files that are not trajectories
     ├── QueryError                a search for runs has a term that the query language does not have
-    ├── EmptyTrajectoryError      a view's format cannot hold a run without LLM calls or steps
+    ├── EmptyTrajectoryError      a run has no calls, steps or task, and a view's format needs a step
     ├── RenderingError            a chat template rejected a conversation
     ├── PushError                 runs could not be sent to a service
     └── ClientError               a client of `trace_recorder.clients` cannot be made, or cannot do what was asked
@@ -68,7 +68,7 @@ class QueryError(TraceRecorderError, ValueError):
 
 
 class EmptyTrajectoryError(TraceRecorderError, ValueError):
-    """A view was given a run without LLM calls or steps, which its format cannot hold."""
+    """A run has no calls, no steps and no task, and the format of the view needs at least one step."""
 
 
 class RenderingError(TraceRecorderError, ValueError):

@@ -161,7 +161,10 @@ Client = TypeVar("Client")
 Slot = TransportSlot | MakerSlot | MethodSlot
 
 _made: WeakRegistry[Any] = WeakRegistry()
-"""The HTTP clients that were made here for a module that had no HTTP client yet."""
+"""HTTP clients that `_make_http_client` made for the module `openai`.
+
+The module had made no HTTP client of its own yet.
+"""
 
 
 def wrap(client: Client, target: Target, provider: str | None = None) -> Client:
@@ -288,7 +291,10 @@ def _make_http_client(client: object) -> None:
 
 
 def drop_http_client(client: object) -> None:
-    """Remove the HTTP client that was made here for a module, if the module has not used it yet."""
+    """Close and remove the HTTP client that `_make_http_client` made for a module.
+
+    Do nothing if the module has used that client already.
+    """
     made = _attribute(client, "http_client") if isinstance(client, ModuleType) else None
     if made is not None and made in _made and _attribute(client, "_client") is None:
         vars(client)["http_client"] = None

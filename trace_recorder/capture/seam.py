@@ -119,7 +119,7 @@ class LibraryRequest:
 
 
 ORIGIN_ATTRIBUTE = "trace_recorder_origin"
-"""The attribute of a replay's response. Its value names the recorded call that gave the answer."""
+"""The attribute by which a replay marks its response. The value names the recorded call that gave the answer."""
 
 
 def prepare() -> None:

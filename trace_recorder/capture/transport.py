@@ -130,7 +130,10 @@ class AsyncBody:
 
 
 ORIGIN_EXTENSION = "trace_recorder_origin"
-"""The extension of a replay's response. Its value names the recorded call that gave the answer."""
+"""The extension of a response of httpx by which a replay marks the response.
+
+The value names the recorded call that gave the answer.
+"""
 
 
 def send(transport: Any, request: Any) -> Any:

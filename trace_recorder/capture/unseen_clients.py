@@ -116,9 +116,9 @@ class UnseenClients:
     def report(self, document: Path, has_calls_since: str | None = None) -> None:
         """Warn, once in a process, of connections to models if a run has no call, or may lack calls.
 
-        If the run has calls, `has_calls_since` is the name that the run passed to `watch`. Connections that were made
-        before that call of `watch` are then left out. For a run with calls, nothing is logged if there are listeners,
-        because these report the connections.
+        `has_calls_since` is None if the run has no call. Otherwise it is the name that the run passed to `watch`, and
+        only connections that were made after `watch` got this name are reported. For a run with calls, nothing is
+        logged if there are listeners, because the listeners report the connections.
         """
         if self._is_reported or (has_calls_since is not None and self.listeners):
             return

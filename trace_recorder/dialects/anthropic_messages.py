@@ -149,7 +149,8 @@ def _with_blocks(extra: dict[str, Payload], blocks: list[Payload]) -> dict[str, 
 def _blocks(blocks: list[Payload], text: str | None = None) -> Blocks:
     """Collect blocks.
 
-    A block that is neither text, thinking nor a call is added with its index in the list that `extra` keeps.
+    Text, thinking and tool calls are added as such. Any other block is in `extra["content"]`, and its position there is
+    added.
     """
     gathered, kept = Blocks(), 0
     gathered.add_text(text)

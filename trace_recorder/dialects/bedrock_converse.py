@@ -131,7 +131,8 @@ def _message(role: str, blocks: list[Payload], extra: dict[str, Payload]) -> Mes
 def _blocks(blocks: list[Payload]) -> Blocks:
     """Collect blocks.
 
-    A block that is neither text, reasoning nor a call is added with its index in the list that `extra` keeps.
+    Text, cited text, reasoning and tool calls are added as such. Any other block is in `extra["content"]`, and its
+    position there is added.
     """
     gathered, kept = Blocks(), 0
     for members in map(as_dict, blocks):

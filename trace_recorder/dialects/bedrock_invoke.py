@@ -29,11 +29,14 @@ from trace_recorder.values.messages import (
 from trace_recorder.values.token_counts import CACHE_APART
 
 _PROMPTS = ("prompt", "inputText", "message")
-"""The members that have the prompt, in requests to Llama and Mistral, to Titan, and to Cohere."""
+"""The member that has the prompt: `prompt` for Llama and Mistral, `inputText` for Titan, `message` for Cohere."""
 _LISTS = ("results", "outputs", "generations", "completions")
-"""The members that have a list of completions, in answers of Titan, Mistral, Cohere, and AI21."""
+"""The member that has the list of completions.
+
+Titan calls it `results`, Mistral `outputs`, Cohere `generations`, and AI21 `completions`.
+"""
 _TEXTS = ("generation", "outputText", "completion", "text")
-"""The members that have a completion, in the body or in an element of a list."""
+"""One of these members has the text of a completion, in the body or in an element of the list of completions."""
 _REASONS = ("stop_reason", "completionReason", "finish_reason")
 _METRICS = "amazon-bedrock-invocationMetrics"
 """The member that Bedrock adds to the last event of a stream."""

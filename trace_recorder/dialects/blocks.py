@@ -50,7 +50,11 @@ class Blocks:
         self._gathered.append(("tool_call", [], None))
 
     def add_other(self, position: int | None = None) -> None:
-        """Add a block that is not text, reasoning or a call. `position` is its index in the list that `extra` keeps."""
+        """Add a block that is not text, reasoning or a call.
+
+        A list in the answer's `extra` has the block, or the item that contains the block. `position` is an index in
+        that list.
+        """
         self._gathered.append(("other", [], position))
 
     def _add(self, kind: BlockType, text: str) -> None:
@@ -76,7 +80,10 @@ class Blocks:
         return content_of(parts)
 
     def interleaved(self, calls: Iterable[ToolCall]) -> tuple[Block, ...]:
-        """Return the blocks, with the ids of tool calls, if their order is unusual. Otherwise return no blocks."""
+        """If the order of the blocks is unusual, return them, each tool call with its id.
+
+        Otherwise return no blocks.
+        """
         kinds = [kind for kind, _, _ in self._gathered]
         if "other" not in kinds and all(
             _USUAL_ORDER.index(kind) <= _USUAL_ORDER.index(after) for kind, after in pairwise(kinds)

@@ -1,6 +1,6 @@
 """Recognises LLM calls by their addresses, and finds their dialect and provider.
 
-The records of the dialects have the addresses. An address is recognised by the end of its path, so proxies, gateways
+Each `DIALECT` lists the addresses of its dialect. An address is recognised by the end of its path, so proxies, gateways
 and local servers are recognised too. A request to any other address is not an LLM call, and is not recorded. The body
 is not examined. If only the host and the port are known, as for a connection, `is_model_server` tells whether a
 provider serves models there.

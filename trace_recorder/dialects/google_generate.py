@@ -172,7 +172,7 @@ def _is_lossless(part: Payload) -> bool:
 def _blocks(parts: list[Payload]) -> Blocks:
     """Collect parts.
 
-    A part that is neither a text, a thought nor a call is added with its index in the list that `extra` keeps.
+    Texts, thoughts and calls are added as such. Any other part is in `extra["parts"]`, and its position there is added.
     """
     gathered, kept = Blocks(), 0
     for part in parts:

@@ -178,8 +178,9 @@ def _is_plain(content: Payload) -> bool:
 
 
 def _gathered(steps: list[Payload], kept: int = 0) -> Blocks:
-    """Collect the blocks of steps. A block that `extra` keeps is added with the index of its step in that list.
+    """Collect the blocks of steps.
 
+    Texts, thoughts and calls are added as such. For any other block, the position of its step in `extra` is added.
     `kept` is the number of earlier steps that `extra` keeps.
     """
     gathered = Blocks()

@@ -210,7 +210,7 @@ def _shown_response(body: dict[str, Payload], calls: Sequence[ToolCall]) -> dict
 
 
 _USUAL = frozenset({"content", "model", "finish_reason", "usage", "tool_calls"})
-"""The members of a response that the document shows first."""
+"""The members that come first when the document shows a response."""
 
 
 def read_usage(value: Mapping[str, Payload]) -> Usage:

@@ -97,7 +97,10 @@ def join_stream(text: str) -> JoinedStream:
 
 
 def _chunks(text: str) -> Iterator[Payload]:
-    """Return the JSON of each line, or of the whole text, because an error may span several lines."""
+    """Return the JSON of the whole text if the text is one JSON value, such as an error over several lines.
+
+    Otherwise return the JSON of each line.
+    """
     whole = json_value(text)
     return map(json_value, json_lines(text)) if whole is None else iter([whole])
 

@@ -276,9 +276,9 @@ def _read_any_call(element: Payload) -> ToolCall:
 def _blocks(members: Members, content: Payload) -> Blocks:
     """Collect the blocks of a message except its calls. Take its reasoning, whatever the member's name.
 
-    Reasoning outside of the content comes first. A block that is neither text nor reasoning is added with its index in
-    the content without reasoning. A reference between two texts, as in Mistral's citations, does not separate the
-    texts.
+    Reasoning outside of the content comes first. For any block that is neither text nor reasoning, its index in the
+    content is added. Reasoning does not count in this index. A reference between two texts, as in Mistral's citations,
+    does not separate the texts.
     """
     gathered, position = Blocks(), 0
     parts = content if isinstance(content, list) else [] if content is None else [content]

@@ -153,7 +153,10 @@ def _read_output(output: list[Payload], made_up_ids: int) -> Choice:
 
 
 def _blocks(output: list[Payload]) -> Blocks:
-    """Collect the blocks of items. A block that `extra` keeps is added with the index of its item in that list."""
+    """Collect the blocks of items.
+
+    For a block that is not text, reasoning or a call, the position of its item in `extra["output"]` is added.
+    """
     gathered, kept = Blocks(), 0
     for item in output:
         for message in read_message(item):

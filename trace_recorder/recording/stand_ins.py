@@ -51,7 +51,11 @@ _in_process: list[_StandInBlock] = []
 
 
 def let_tool_run(_: str, __: Mapping[str, object]) -> None:
-    """Return None, so that every tool runs, even if another replay in this process has recorded outcomes."""
+    """Return None, so that the tool runs.
+
+    A context without a `stand_in_for_tools` block may use the recorded outcomes of a replay that is open elsewhere in
+    the process. A block with this function prevents that.
+    """
 
 
 @contextmanager

@@ -23,13 +23,13 @@ class Unfinished(Protocol):
         """
 
     def wait(self) -> None:
-        """Wait, with a time limit, for background threads that write this work. Does not raise."""
+        """Wait, with a time limit, for background threads that write this call or step. Does not raise."""
 
     def abandoned_by_caller(self) -> None:
-        """Write the end of the work, because the caller has dropped it. Does not raise."""
+        """Write the end of a call or step whose object the caller has dropped. Does not raise."""
 
     def end_with_run(self) -> None:
-        """Write the end of the work, because the run ends. Does not raise."""
+        """Write the end of a call or step that is still open when the run ends. Does not raise."""
 
 
 class UnfinishedWork:

@@ -35,7 +35,7 @@ from trace_recorder.values.token_counts import Counts, counts_of
 from trace_recorder.views.call_facts import made_calls
 
 MAX_MODELS = 1024
-"""At most this many models, and as many rates, are kept. Beyond that, all are forgotten."""
+"""At most this many models, and at most this many rates, are kept. If there are more, all are forgotten."""
 MAX_TOKENS = 10**12
 """For a call with more tokens of one kind, the package computes the price, because our sum would not be exact."""
 _PROVIDER_IDS = {"xai": "x-ai", "moonshot": "moonshotai", "voyage": "voyageai", "bedrock": "aws"}

@@ -203,7 +203,7 @@ def _call(call: ToolCall) -> dict[str, Payload]:
 
 
 def _answer_members(call: LLMInteraction) -> dict[str, Payload]:
-    """Return Pi's members of an answer: its model, its usage, and its finish reason."""
+    """Return the members of an answer as Pi writes them, such as the model, the usage and the finish reason."""
     response = call.response
     reason = response.finish_reason
     stop_reason = (

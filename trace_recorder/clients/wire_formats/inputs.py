@@ -163,7 +163,11 @@ def _part(index: int, part: Payload) -> dict[str, Payload]:
 
 
 def _openai_image(part: dict[str, Payload]) -> dict[str, Payload] | None:
-    """Read an image in the form of chat completions, or of the Responses API, where an image is only a URL."""
+    """Read an image part of one of OpenAI's APIs.
+
+    Return None for any other part. In chat completions, `image_url` is an object with `url`. In the Responses API,
+    `image_url` is the URL itself.
+    """
     inside = part.get("image_url")
     address = as_text(as_dict(inside).get("url")) or as_text(inside)
     if part.get("type") not in ("image_url", "input_image") or address is None:

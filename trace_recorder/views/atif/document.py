@@ -42,7 +42,7 @@ from trace_recorder.views.left_out import (
 
 @dataclass(frozen=True, slots=True)
 class Parent:
-    """The turn of another conversation during which a conversation began.
+    """Where a conversation began: at a turn of its parent conversation.
 
     `turn` is None if no turn came before the conversation. If a tool started the conversation, `call_id` is the id of
     the tool's call.

@@ -303,7 +303,7 @@ def _aligned_steps(a: Sequence[ComparableStep], b: Sequence[ComparableStep]) -> 
     """Pair the steps of two runs, in order.
 
     Two steps with the same answer and the same tool calls are a pair. The other steps between two such pairs are paired
-    by position. If one run has more such steps, the rest of them is paired with None.
+    by position. A step without a partner is paired with None.
     """
     position = 0
     for start, end, now, until in changed_ranges([step.key for step in a], [step.key for step in b]):

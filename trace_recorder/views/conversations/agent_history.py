@@ -28,11 +28,11 @@ RepeatedAnswers = Mapping[int, AnswerRef]
 class TurnRecord:
     """The facts about an answered turn that stay in memory.
 
-    The prefix of a turn is its prompt, without the instructions for this prompt alone, followed by its first answer.
-    `prefix_sum` identifies the messages of the prefix (`prefix_sums`), and `message_count` is their number. `answers`
-    are the contents of the turn's answers. `answer_count` is the number of answers that the model had seen or given
-    when the turn ended. `earlier_answers` are the answers of the turns before this turn in its chain, and
-    `earlier_keys` are the keys of these answers.
+    The prefix of a turn consists of the messages of its prompt, followed by its first answer. Instructions that apply
+    to this prompt only are not part of the prefix. `prefix_sum` identifies the messages of the prefix (`prefix_sums`),
+    and `message_count` is their number. `answers` are the contents of the turn's answers. `answer_count` is the number
+    of answers that the model had seen or given when the turn ended. `earlier_answers` are the answers of the turns
+    before this turn in its chain, and `earlier_keys` are the keys of these answers.
     """
 
     number: int

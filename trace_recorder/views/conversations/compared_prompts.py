@@ -97,7 +97,7 @@ class ComparedPrompts:
     def _compare_with_similar(
         self, earlier: EarlierPrompts[str], numbers: Numbers, *, may_rewrite: bool
     ) -> ComparedPrompt:
-        """Compare a prompt that continues no call with the most similar earlier prompt."""
+        """Compare a prompt with the most similar earlier prompt, because the prompt continues no call."""
         name, comparison = earlier.most_similar(numbers) or (None, _NOTHING)
         relation: Relation = "begins"
         if comparison.extends:

@@ -5,9 +5,10 @@ out. White space, thoughts that are not sent back, cache marks, leftovers of a s
 calls make no difference. A tool result is identified by the call that it answers: by the message with the call, and the
 index of the call in that message. `values/message_equality.py` defines this equality.
 
-A digest is computed once for each message of the run's table. Most prompts repeat an earlier prompt, so only their end
-is normalized. If single messages in the middle were replaced, only the replaced messages are normalized again. So the
-work for a prompt depends on how many of its messages are new.
+Messages are compared by digests. The digest of a message is computed once for each distinct message of the run
+(`values/message_table.py`). Most prompts repeat an earlier prompt, so only their end is normalized. If single messages
+in the middle were replaced, only the replaced messages are normalized again. So the work for a prompt depends on how
+many of its messages are new.
 """
 
 from __future__ import annotations
@@ -184,11 +185,11 @@ If there are more replaced messages, the rest of the prompt is normalized again.
 class NormalizedPrompt:
     """A prompt of an agent in normalized form.
 
-    `keys` are the keys of `messages`. The first `own` messages are instructions for this prompt alone. `prefixes` has
-    the sum (`prefix_sums`) after each message that follows these instructions. `answer_places` are the positions of the
-    assistant's messages. `before` is an earlier prompt that has the same messages at all positions except those in
-    `new`. `before` is None if there is no such prompt. `CallChains` also sets it to None after the turn of this prompt
-    was added, so that earlier prompts do not stay in memory.
+    `keys` are the keys of `messages`. The first `own` messages are instructions that apply to this prompt only.
+    `prefixes` has the sum (`prefix_sums`) after each message that follows these instructions. `answer_places` are the
+    positions of the assistant's messages. `before` is an earlier prompt that has the same messages at all positions
+    except those in `new`. `before` is None if there is no such prompt. `CallChains` also sets it to None after the turn
+    of this prompt was added, so that earlier prompts do not stay in memory.
 
     `AgentMessages` sets the last three fields. `turn` is the turn of this prompt. `unasked` are the positions of tool
     results whose calls are in no recorded answer of the prompt. `claim` is the value that the counter
@@ -225,7 +226,7 @@ class PromptNormalizer:
         self._earlier: deque[NormalizedPrompt] = deque(maxlen=MAX_PROMPTS)
 
     def normalize(self, messages: Sequence[Message], instructions: int, agent: str | None) -> NormalizedPrompt:
-        """Normalize a prompt. The first `instructions` messages are instructions for this prompt alone."""
+        """Normalize a prompt. The first `instructions` messages are instructions that apply to this prompt only."""
         source = self._normalizer.numbered(messages)
         before = self._most_similar(source)
         edits, kept = ([], 0) if before is None else _edits(before.source, source)
@@ -359,7 +360,7 @@ def _prefixes(
     own: int,
     edited: Sequence[int],
 ) -> SharedSequence[int]:
-    """Return the sum after each message that is not an instruction for this prompt alone.
+    """Return the sums of a prompt: one after each message that follows the `own` instructions.
 
     An edit changes all sums from its position on by the same amount.
     """

@@ -168,7 +168,8 @@ class UnrequestedTools:
 def unrequested_tools_of(trajectory: Trajectory) -> list[UnrequestedTools]:
     """Return the unrequested tools, step by step.
 
-    If the agent recorded a step itself, only its tool calls with made-up ids can be unrequested.
+    In a step that the agent recorded itself, only a tool call whose id this package made up can be unrequested. A call
+    with an id of the agent counts as requested.
     """
     responses = [call.response for call in interactions_of(trajectory)]
     requested = {call.call_id for response in responses for call in response.tool_calls}

@@ -8,7 +8,7 @@ to cut:
 
 - `turn`: before each message of a user that follows an action of the agent. A step is one exchange.
 - `message`: after the first user message, after each tool message, and after each answer without tool calls, as
-  `trajectory_sdk.build.steps` does. A system message in the middle replaces the earlier system messages.
+  `trajectory_sdk.build.steps` does. A system message after the first user message replaces the earlier system messages.
 
 `messages.py` decides the form of a message.
 """

@@ -117,7 +117,11 @@ def _sample(run: Trajectory, identity: str, scores: dict[str, Payload]) -> dict[
 
 
 def last_conversation(calls: Sequence[LLMInteraction]) -> tuple[list[Payload], Payload]:
-    """Return the prompt and the answer of the main agent's last answered call as messages, and the call's output."""
+    """Return the messages and the Inspect output (`output_of`) of the main agent's last answered call.
+
+    The messages are the prompt and the first answer of that call. If the main agent has no answered call, the last call
+    of the run is used.
+    """
     main = [call for call in calls if call.answered and agent_key(call) is None] or [*calls]
     if not main:
         return [], None

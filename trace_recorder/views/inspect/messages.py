@@ -125,7 +125,7 @@ def tool_of(tool: Tool) -> dict[str, Payload]:
 
 
 def _schema(schema: Mapping[str, Payload], depth: int) -> dict[str, Payload]:
-    """Return the members of a JSON schema that Inspect supports. A list of types becomes alternatives."""
+    """Return the members of a JSON schema that Inspect supports. If `type` is a list, it becomes `anyOf`."""
     kind = schema.get("type")
     members = without_none(
         type=kind if isinstance(kind, str) and kind in _SCHEMA_TYPES else None,

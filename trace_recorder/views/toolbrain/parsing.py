@@ -96,7 +96,10 @@ def parse_react(response: LLMResponse) -> ParsedCompletion:
 
 
 def observation_of(text: str) -> str:
-    """Return the tool output in a text agent's message, without the label that the agent's loop puts before it."""
+    """Return the tool output in a message of an agent that calls tools by text.
+
+    Leave out the label that the agent's loop puts before the output.
+    """
     return _OBSERVATION.sub("", text, count=1) if _OBSERVATION.match(text) else text
 
 

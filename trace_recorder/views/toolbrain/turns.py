@@ -98,7 +98,7 @@ def turns_one_by_one(
 
 @dataclass(frozen=True, slots=True)
 class _TurnSelection:
-    """Selects the calls that are turns: the calls of one agent, by its name or id, or of all agents.
+    """Selects which calls are turns: those of the agent `agent` (a name or an id), or of all agents if `agent` is None.
 
     Calls whose answers a replay or a fork gave are included only if `include_replayed` is True.
     """
