@@ -23,7 +23,7 @@ from trace_recorder.values.messages import Payload, Tool, without_none
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.atif.media import AtifMediaWriter, has_audio
 from trace_recorder.views.atif.steps import AtifStepWriter
-from trace_recorder.views.content.chat_form import built_in, function_of, is_function
+from trace_recorder.views.content.chat_form import function_of, is_function
 from trace_recorder.views.content.kinds import THOUGHTS
 from trace_recorder.views.conversations.conversation import Conversation, conversations
 from trace_recorder.views.conversations.steps_of_turns import steps_by_turn
@@ -265,7 +265,8 @@ def _main_and_others(turns: Sequence[Turn]) -> tuple[list[Conversation], list[Co
 def _agent(
     conversation: Conversation | None, model: str | None, tools: Sequence[Tool], imported: Mapping[str, Payload]
 ) -> dict[str, Payload]:
-    extra = {**without_none(built_in_tools=built_in(tools) or None), **imported.get("extra", {})}
+    other_tools = [tool.raw for tool in tools if not is_function(tool)]
+    extra = {**without_none(built_in_tools=other_tools or None), **imported.get("extra", {})}
     if conversation is not None:
         extra |= without_none(agent_id=conversation.agent_id, parent_agent_id=conversation.parent_agent_id)
     members = {

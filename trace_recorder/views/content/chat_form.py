@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable
 
 from trace_recorder.dialects.blocks import Blocks, is_reference
-from trace_recorder.dialects.json_access import map_inside
+from trace_recorder.dialects.json_access import as_dict, map_inside
 from trace_recorder.values.content_parts import Image, Other, Part, Text, parts_of
 from trace_recorder.values.messages import Message, Payload, Tool, ToolCall, ToolResult, without_none
 from trace_recorder.values.structs import replace
@@ -89,7 +89,10 @@ def describe_part(part: Part, limit: int) -> tuple[str, bool]:
 
 
 def function_of(tool: Tool) -> dict[str, Payload]:
-    """Return a tool's declaration in the form of OpenAI's chat API. A provider's built-in tool has only a name."""
+    """Return a tool's declaration in the form of OpenAI's chat API.
+
+    A tool whose schema is not an object, or is unknown, gets no `parameters`.
+    """
     parameters = tool.parameters if isinstance(tool.parameters, dict) else None
     return {
         "type": "function",
@@ -98,13 +101,14 @@ def function_of(tool: Tool) -> dict[str, Payload]:
 
 
 def is_function(tool: Tool) -> bool:
-    """Whether a tool is the agent's own, with a schema, and not built in at a provider."""
-    return isinstance(tool.parameters, dict)
+    """Whether a tool was declared as a function, with or without parameters.
 
-
-def built_in(tools: Iterable[Tool]) -> list[Payload]:
-    """Return the declarations of the provider's built-in tools, as they were sent."""
-    return [tool.raw for tool in tools if not is_function(tool)]
+    All others are built in at the provider, take free text, or were recorded only by their names.
+    """
+    if tool.parameters is not None:
+        return isinstance(tool.parameters, dict)
+    raw = as_dict(tool.raw)
+    return raw.get("type") == "function" or ("type" not in raw and "name" in raw)
 
 
 def arguments_of(call: ToolCall) -> dict[str, Payload]:

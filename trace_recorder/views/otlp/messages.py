@@ -17,6 +17,7 @@ from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_table import EqualMessages, MadeOnce
 from trace_recorder.values.messages import Block, Choice, LLMResponse, Message, Payload, Tool, ToolCall, without_none
 from trace_recorder.values.prompt_relation import compare
+from trace_recorder.views.content.chat_form import is_function
 from trace_recorder.views.content.finish_reasons import Ending, ending_of
 from trace_recorder.views.content.kinds import kind_of_part
 
@@ -132,8 +133,8 @@ def call_part(call: ToolCall) -> dict[str, Payload]:
 
 
 def definition_of(tool: Tool) -> Payload:
-    """Return the definition of a tool. The definition of a provider's built-in tool is not changed."""
-    if isinstance(tool.parameters, dict) or not isinstance(tool.raw, dict):
+    """Return the definition of a tool. The members of a declaration that is not a function's stay as they were sent."""
+    if is_function(tool) or not isinstance(tool.raw, dict):
         description = without_none(description=tool.description, parameters=tool.parameters)
         return {"type": "function", "name": tool.name, **description}
     kind = tool.raw.get("type")

@@ -137,7 +137,7 @@ def _ancestors(turn: Turn) -> list[Turn]:
 
 
 def tools_of(branch: Branch, left_out: LeftOut) -> list[dict[str, Payload]] | None:
-    """Return the tools of a branch as OpenAI's functions. A provider's built-in tools are left out."""
+    """Return the tools of a branch as OpenAI's functions. Tools that were not declared as functions are left out."""
     tools = branch.tools()
     left_out.add("tools without a schema", sum(not is_function(tool) for tool in tools))
     return [function_of(tool) for tool in tools if is_function(tool)] or None
