@@ -14,6 +14,7 @@ from trace_recorder.clients.wire_formats import (
     openai_responses,
 )
 from trace_recorder.clients.wire_formats.inputs import to_messages, to_tools
+from trace_recorder.dialects.openai_chat import read_tool
 from trace_recorder.errors import MessageFormatError
 from trace_recorder.values.messages import LLMResponse, Message, ToolCall, ToolResult
 
@@ -301,3 +302,10 @@ def test_google_accepts_members_of_the_config_as_parameters():
     )
 
     assert built == {"model": "m", "contents": [], "config": {"seed": 1, "temperature": 0}}
+
+
+def test_a_recorded_function_without_parameters_is_sent_in_the_form_of_the_dialect() -> None:
+    """OpenAI's form may omit the parameters. Anthropic requires a schema."""
+    recorded = read_tool({"type": "function", "function": DECLARED})
+    [tool] = anthropic_messages.build_request([], to_tools([recorded]), {})["tools"]
+    assert tool == {**DECLARED, "input_schema": {"type": "object", "properties": {}}}

@@ -255,7 +255,7 @@ def to_tools(tools: Iterable[ToolInput] | None) -> list[Tool]:
 
 def is_function(tool: Tool) -> bool:
     """Return whether the caller runs the tool. If the provider runs the tool, only `raw` is sent."""
-    return tool.parameters is not None or tool.raw is None
+    return tool.parameters is not None or tool.raw is None or as_dict(tool.raw).get("type") == "function"
 
 
 def other_members(tool: Tool) -> dict[str, Payload]:
