@@ -13,7 +13,7 @@ HOST = "127.0.0.1"
 LOOPBACK_NAMES = frozenset({HOST, "localhost", "::1"})
 """The names of the loopback interface, which only programs on this machine can reach."""
 DEFAULT_PORT = 80
-"""The port of HTTP, which clients leave out of `Host`."""
+"""The default port of HTTP. Clients leave this port out of the header `Host`."""
 
 
 def own_hosts(port: int) -> frozenset[str]:

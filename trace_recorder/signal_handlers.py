@@ -69,7 +69,7 @@ def raised_by_signal_handler(error: BaseException) -> bool:
 
 
 def _receives_frame(called: FrameType, caller: FrameType) -> bool:
-    """Whether a function has its caller's frame among its arguments, as only a signal handler has."""
+    """Whether a function got its caller's frame as an argument. Only signal handlers get that frame."""
     code = called.f_code
     names = code.co_varnames[: code.co_argcount + bool(code.co_flags & CO_VARARGS) + code.co_kwonlyargcount]
     values = called.f_locals

@@ -47,7 +47,10 @@ class Exchange:
     """
 
     cancelled_read: BaseException | None = None
-    """The exception that cancelled the last read, without its traceback, which would keep the response alive."""
+    """The exception that cancelled the last read.
+
+    Its traceback is removed, because a traceback would keep the response alive.
+    """
     _watched_body: ref[object] | None = None
     _assembly_done: Event | None = None
     _request_written: Event | None = None

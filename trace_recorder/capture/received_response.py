@@ -60,7 +60,7 @@ class ReceivedResponse:
     """
 
     done = False
-    """Whether the end is on file or is being written. If so, no more chunks are taken."""
+    """Whether the end of the response is on file or is being written. Later chunks are not recorded."""
     status = 0
     is_stream = False
     is_live_stream = False

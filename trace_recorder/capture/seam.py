@@ -39,7 +39,10 @@ guard = Guard()
 """The guard for failures that happen before the run of a call is known."""
 
 request_in_progress: ContextVar[tuple[Run, Any] | None] = ContextVar("trace_recorder_request_in_progress", default=None)
-"""The request that a seam is sending, and its run. A seam inside that one must not record the request again."""
+"""The request that a seam is sending, and its run.
+
+A seam that is called inside this seam must not record the request again.
+"""
 
 hosts_in_use: dict[int, bytes] = {}
 """The hosts to which seams are sending, by the ids of the requests.
@@ -255,9 +258,9 @@ def _poll(binding: Binding, request: Any) -> Exchange | None:
 
 
 def _is_large(run: Run, body: bytes) -> bool:
-    """Whether a thread must write a request, which would delay an event loop.
+    """Whether a thread must write a request, because writing the request would delay an event loop.
 
-    False in a strict run, which raises at once.
+    Always False in a strict run, because such a run must raise at once.
     """
     return len(body) > LARGE_BODY_BYTES and not run.guard.strict and run.new_bytes(body) > LARGE_BODY_BYTES
 

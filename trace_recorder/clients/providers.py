@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # an SDK is imported when its client is made
     from openai import AsyncOpenAI, OpenAI  # noqa: F401 - the bases name it
 
 ATTEMPT_HEADER = "x-stainless-retry-count"
-"""The header in which SDKs of Stainless send the number of an attempt. The recorder reads this header."""
+"""SDKs that Stainless generates send the number of an attempt in this header. The recorder reads this header."""
 
 
 class StainlessClient(Client[Sdk, AsyncSdk]):

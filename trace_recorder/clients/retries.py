@@ -46,7 +46,7 @@ RETRY_RULES: dict[str, tuple[bool, str]] = {
     "builtins.ConnectionError": (True, "ollama: no connection"),
     "builtins.TimeoutError": (True, "a timeout"),
 }
-"""The sign of an error → whether the call is retried, and why."""
+"""Maps the sign of an error (a header, a code, a status or a class) to whether the call is retried, and why."""
 
 FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS = 0.5, 8.0
 """The first and the longest wait.

@@ -41,7 +41,7 @@ from trace_recorder.values.token_counts import CACHE_APART
 
 _THINKING_TYPES = ("thinking", "redacted_thinking")
 _PIECEWISE = ("text", "thinking", "partial_json")
-"""The members of deltas whose strings are concatenated."""
+"""Members of deltas. The strings of such a member are concatenated."""
 _BLOCK_OF_DELTA = {
     "text_delta": "text",
     "citations_delta": "text",

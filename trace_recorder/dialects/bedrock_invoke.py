@@ -110,7 +110,7 @@ def join_stream(text: str) -> JoinedStream:
 
 
 def _typed(body: dict[str, Payload]) -> tuple[str, Payload]:
-    """Return an event of Nova with its type, which is the name of its only member."""
+    """Return the type and the value of an event of Nova. The type is the name of the event's only member."""
     return ("error", body) if "error" in body else next(iter(body.items()), ("", None))
 
 

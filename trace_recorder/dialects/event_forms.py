@@ -25,9 +25,9 @@ PIECES = (
 )
 """The members that contain the model's text, piece by piece."""
 TELLING = ("index", "output_index", "content_index", "summary_index", "item_id", "contentBlockIndex")
-"""The members whose values distinguish texts that have the same member name."""
+"""Several texts of a stream may have the same member name. The values of these members tell the texts apart."""
 PIECE = "@piece"
-"""The text that replaces the piece in the event that `MergedRuns` passes to `can_join`."""
+"""`MergedRuns` replaces the piece of an event by this text before it passes the event to `can_join`."""
 _PIECE_BEGIN = re.compile(rf'"(?:{"|".join(PIECES)})": ?(?="[^"])')
 _COUNTER = re.compile(r'"(?:sequence_number": ?|created_at": ?"?)(?=\d)')
 _COUNTED = re.compile(r"\d[0-9A-Za-z:.+-]{0,40}")
@@ -45,7 +45,7 @@ _FEW_EVENTS, _MOST_EVENTS = 16, 128
 _MIN_EVENTS = 4
 """Fewer events than this are read one by one."""
 _MOST_MISSES = 63
-"""At most this many events are skipped after events that began no long run."""
+"""After events that began no long run, at most this many events are skipped before the next attempt."""
 
 Segment = tuple[str, str, str]
 """The parts in which events of one form differ: the counter, the piece and the filler, as they are in the JSON."""

@@ -115,7 +115,10 @@ class _Candidate:
 
 
 def _continue_call(before: Payload, part: Payload) -> dict[str, Payload] | None:
-    """Return the call that a part continues, if its arguments are streamed, or None for any other part."""
+    """Return the call `before` with the streamed arguments of `part` added.
+
+    Return None if `part` does not continue that call.
+    """
     call, more = as_dict(as_dict(before).get("functionCall")), as_dict(part).get("functionCall")
     if call.get("willContinue") is not True or not isinstance(more, dict):
         return None

@@ -41,7 +41,7 @@ from trace_recorder.values.messages import (
 from trace_recorder.values.token_counts import THOUGHTS_APART
 
 _FINISH_REASONS = {1: "STOP", 2: "MAX_TOKENS", 3: "SAFETY", 4: "RECITATION", 5: "OTHER"}
-"""The names of the finish reasons that a client with `enum-encoding=int` gets as numbers.
+"""Maps numbers to the names of finish reasons. A client with `enum-encoding=int` gets finish reasons as numbers.
 
 The meaning of larger numbers differs between servers.
 """
@@ -49,7 +49,7 @@ The meaning of larger numbers differs between servers.
 _BESIDE_TEXT = ("text", "thought", "thoughtSignature", "thought_signature")
 
 _PLAIN_RESULTS = ("result", "output", "content", "error")
-"""The members in which clients send a tool's response that is a single text."""
+"""If a tool's response is a single text, clients send the text in one of these members."""
 
 
 def read_request(body: Payload) -> RequestReading:
@@ -158,7 +158,8 @@ def _kind(part: Payload) -> str:
 def _is_text(members: dict[str, Payload]) -> bool:
     """Whether a part with an empty text counts as a text.
 
-    It does if all its other members are empty, or belong to a text, as a signature does. An image does not.
+    The part counts as a text if each other member is empty or belongs to a text, as a signature does. A part with an
+    image does not count as a text.
     """
     return not any(is_nonempty(value) for name, value in members.items() if name not in _BESIDE_TEXT)
 

@@ -25,7 +25,7 @@ try:
 except ImportError:  # an agent's interpreter may have only the standard library
     _decode, MsgspecError = _DECODER.decode, ValueError  # type: ignore[assignment, misc]
 ROLES = {"model": "assistant", "function": "tool"}
-"""The names of roles in some dialects, with the names that all dialects share."""
+"""Maps the names of roles in some dialects to the names that all dialects share."""
 
 
 def as_dict(value: Payload) -> dict[str, Payload]:

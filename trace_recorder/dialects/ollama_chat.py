@@ -31,9 +31,9 @@ from trace_recorder.values.messages import (
 from trace_recorder.values.token_counts import WHOLE
 
 _PIECEWISE = ("content", "thinking", "response")
-"""The members with strings that come in pieces."""
+"""The strings of these members come in pieces."""
 _GATHERED = ("tool_calls", "images", "logprobs")
-"""The members with lists that grow from line to line."""
+"""The lists of these members grow from line to line."""
 
 
 def read_request(body: Payload) -> RequestReading:

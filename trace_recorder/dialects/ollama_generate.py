@@ -15,7 +15,7 @@ from trace_recorder.values.messages import JoinedStream, LLMResponse, Message, P
 from trace_recorder.values.token_counts import WHOLE
 
 _IN_MESSAGE = {"response": "content", "thinking": "thinking"}
-"""The members of an answer that belong in a message, with the names that they have in a chat answer's message."""
+"""Maps members of an answer to the members with the same values in a chat answer's message."""
 
 
 def read_request(body: Payload) -> RequestReading:

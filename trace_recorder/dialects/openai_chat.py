@@ -48,14 +48,14 @@ _DETAILS = (
     ("cached_tokens", ("prompt_tokens_details", "input_tokens_details")),
     ("reasoning_tokens", ("completion_tokens_details", "output_tokens_details")),
 )
-"""The names of two counts, each with the objects that may have it: tokens read from a cache, and reasoning tokens."""
+"""Two counts, tokens read from a cache and reasoning tokens. Each comes with the objects that may have the count."""
 _COUNTS = (
     ("prompt_tokens", "input_tokens"),
     ("completion_tokens", "output_tokens"),
     ("cache_creation_input_tokens",),
     ("cache_read_input_tokens", "cached_tokens", "prompt_cache_hit_tokens"),
 )
-"""The members with the counts of input tokens, output tokens, tokens written to a cache, and tokens read from it."""
+"""The names of four counts: input tokens, output tokens, tokens written to a cache, and tokens read from a cache."""
 _THINKING = ("reasoning_content", "reasoning", "reasoning_details")
 _CALLS = ("tool_calls", "function_call")
 

@@ -203,7 +203,10 @@ def _is_call(item: Payload) -> bool:
 
 
 def _read_call(kind: str, members: Members) -> ToolCall:
-    """Read a call of a function, of a tool with free text, or of a built-in tool, whose members are the arguments."""
+    """Read a call of a function, of a tool with free text, or of a built-in tool.
+
+    The members of a built-in tool's call are its arguments.
+    """
     call_id, name = members.text("call_id") or "", members.text("name") or ""
     if kind == "function_call":
         return ToolCall(call_id, name, arguments_of(members.take("arguments")), extra=members.rest())

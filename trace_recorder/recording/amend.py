@@ -119,7 +119,7 @@ def _write_document(
 ) -> str | None:
     """Replace the document with a new one, which is made from the whole journal.
 
-    If the new document has less than the existing one, keep the existing one, and return a message.
+    If the new document lacks a value that the existing document has, keep the existing document, and return a message.
     """
     history = "delta" if json_of(document).get("history") == "delta" else "auto"
     new_document = WholeDocument(journal_path, history, status=status)

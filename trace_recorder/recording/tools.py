@@ -163,7 +163,7 @@ class AnnouncedExecution(Execution):
 
 
 class _ClaimedExecution(Execution):
-    """The execution of a `@tool` function inside a `tool_call` block, whose own execution is recorded instead."""
+    """The execution of a `@tool` function inside a `tool_call` block. Only the execution of the block is recorded."""
 
     __slots__ = ("_announced",)
 

@@ -102,7 +102,10 @@ class ServedFiles:
 
 
 SHARE = 20
-"""The pause after a look is this many times as long as the look, so looks take at most a twentieth of a core."""
+"""Between two looks at the files, the viewer waits this many times as long as the last look took.
+
+So looks take at most a twentieth of a core.
+"""
 SHORT_SECONDS = 0.05
 """If the last look took less time than this, each request looks at the files again."""
 _Result = tuple[Json, Json | None] | str

@@ -72,7 +72,7 @@ def run_data(trajectory: Trajectory, name: str) -> Json:
 
 
 MARK = "\u0001"
-"""The first character of a name that stands for a text."""
+"""A name that stands for a long text begins with this character."""
 LONG_CHARACTERS = 128
 """Texts of at least this length are in `texts`."""
 _LEVEL = 3

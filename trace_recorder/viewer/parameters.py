@@ -126,7 +126,10 @@ class ListRequest:
     """Words, or parts of words, to search for in the task, the file, the model and the provider."""
     model: str | None = None
     began_since: float | None = None
-    """Seconds since 1970. For a run without a start time, the time of its files is compared."""
+    """Only runs that began at or after this time (in seconds since 1970) are listed.
+
+    For a run without a start time, the time of its files is compared.
+    """
     began_until: float | None = None
     query: str = ""
     """A search in the language of `find`."""

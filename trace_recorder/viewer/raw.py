@@ -137,12 +137,12 @@ _VARIABLES = {
     "qwen": "DASHSCOPE_API_KEY",
     "vercel": "AI_GATEWAY_API_KEY",
 }
-"""The environment variable with each provider's key.
+"""Maps providers to the environment variables that have their keys.
 
 For any other provider, the variable is the provider's name and `_API_KEY`.
 """
 _HEADERS = {"anthropic": "x-api-key", "azure": "api-key", "google": "x-goog-api-key"}
-"""The header that carries a provider's key in the provider's own dialect.
+"""Maps providers to the headers that carry their keys in their own dialects.
 
 All other keys are sent as `Authorization: Bearer`.
 """

@@ -31,9 +31,9 @@ WORK_SECONDS = 0.3
 ASIDE_SECONDS = 0.1
 """Calls are read for at most this long before an answer, if no client waits for the costs of these calls."""
 POLL_SECONDS = 2.0
-"""The shortest pause until the next request, if nothing is to be read."""
+"""An answer tells the client to wait at least this long before the next request, if nothing is to be read."""
 AGAIN_SECONDS = 0.05
-"""The pause until the next request, if runs are still to be read and no other thread reads them."""
+"""An answer tells the client to wait only this long, if runs are still to be read and no other thread reads them."""
 MAX_COSTS_AT_ONCE = 2000
 """If more runs than this have unknown costs, the costs of runs that are not on a client's screen are read slowly."""
 MAX_UNREADABLE = 100

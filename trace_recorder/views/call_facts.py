@@ -66,7 +66,7 @@ def tokens_of(call: LLMInteraction) -> Tokens:
 
 
 def _scored_tokens(members: dict[str, Payload]) -> Iterator[tuple[Payload, Payload]]:
-    """Yield the id of each sampled token, or None if the server sent no ids, and its log-probability."""
+    """Yield the id and the log-probability of each sampled token. The id is None if the server sent no ids."""
     scores = members.get("logprobs")
     for token in _dicts(scores.get("content") if isinstance(scores, dict) else scores):
         match = _ID_IN_TOKEN.fullmatch(str(token.get("token")))
@@ -86,7 +86,10 @@ def _numbers(value: Payload) -> list[int] | None:
 # ── calls that were not made, because a replay or a fork gave their answers ──────────────────────────────────────────
 
 REPLAYED_FROM = "replayed_from"
-"""The name of a member, in exports, that names the run and the call from which a replayed answer comes."""
+"""In exports, a replayed answer has a member with this name.
+
+The member names the run and the call from which the answer comes.
+"""
 
 
 def made_calls(calls: Iterable[LLMInteraction]) -> list[LLMInteraction]:

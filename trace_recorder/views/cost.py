@@ -37,9 +37,9 @@ from trace_recorder.views.call_facts import made_calls
 MAX_MODELS = 1024
 """At most this many models, and at most this many rates, are kept. If there are more, all are forgotten."""
 MAX_TOKENS = 10**12
-"""For a call with more tokens of one kind, the package computes the price, because our sum would not be exact."""
+"""If a call has more tokens of one kind than this, genai-prices computes the price. Our own sum would not be exact."""
 _PROVIDER_IDS = {"xai": "x-ai", "moonshot": "moonshotai", "voyage": "voyageai", "bedrock": "aws"}
-"""The providers that have a different name in genai-prices."""
+"""Maps the names of providers to their names in genai-prices, if the names differ."""
 _MILLION = 1_000_000
 
 
@@ -112,7 +112,7 @@ class PriceTable:
         return self._rates[id(prices)][1]
 
     def _forget_other_prices(self) -> None:
-        """Forget the kept rates if the package has new prices, or if too many rates are kept."""
+        """Forget the kept rates if genai-prices has new prices, or if too many rates are kept."""
         snapshot = self._snapshot_now()
         if snapshot is not self._snapshot or max(len(self._models), len(self._rates)) >= MAX_MODELS:
             self._snapshot = snapshot
@@ -120,7 +120,7 @@ class PriceTable:
             self._rates.clear()
 
     def _compute_rates(self, provider: str, model: str, prices: Payload, time: datetime) -> _Rates | None:
-        """Compute the rates of a model from the package's price of a million tokens of each kind.
+        """Compute the rates of a model from the price that genai-prices states for a million tokens of each kind.
 
         Return None if the rates depend on the number of tokens.
         """

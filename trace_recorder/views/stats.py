@@ -114,7 +114,10 @@ class CallSums:
 
 
 def _times(seconds: float, timed: int, calls: int) -> dict[str, Payload]:
-    """Return the seconds of the calls with a known duration, their mean, and the number of calls without one."""
+    """Return the sum and the mean of the known durations, in seconds.
+
+    Also return how many calls have no known duration.
+    """
     return without_none(
         seconds=round(seconds, 6) if timed else None,
         mean_seconds=round(seconds / timed, 6) if timed else None,
@@ -320,7 +323,10 @@ def time_of(trajectory: Trajectory) -> dict[str, float]:
 
 
 def _spans(timed: Iterable[LLMInteraction | ToolResult]) -> tuple[list[TimeSpan], bool]:
-    """Return the spans in which calls or tools worked, with overlaps merged, and whether all of them are known."""
+    """Return the time spans in which calls or tools worked, with overlaps merged.
+
+    Also return whether every span is known.
+    """
     spans, all_known = [], True
     for source in timed:
         begin = _seconds(source.timestamp)

@@ -121,7 +121,10 @@ def _call(call: ToolCall | dict[str, Payload]) -> ToolCall:
 
 
 def _extra_of_response(extra: dict[str, Payload]) -> dict[str, Payload]:
-    """Return the `extra` of a response for its message. Reasoning items of the Responses API become `reasoning`."""
+    """Return the `extra` that the message of a response gets.
+
+    Reasoning items of the Responses API become `reasoning`.
+    """
     thinking = [item for item in as_list(extra.get("output")) if as_dict(item).get("type") == "reasoning"]
     return extra | without_none(reasoning=thinking or None)
 

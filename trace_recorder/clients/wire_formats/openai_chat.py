@@ -34,7 +34,7 @@ from trace_recorder.values.messages import Message, Payload, Tool, ToolCall, wit
 from trace_recorder.values.structs import replace
 
 _SENT = ("role", "content", "refusal", "tool_calls", "function_call")
-"""The members of an answer's message that a request's message may have."""
+"""Members of an answer's message that may be sent back in a request."""
 
 
 def build_request(
@@ -64,7 +64,7 @@ def wire_format(reasoning_fields: tuple[str, ...] = ()) -> WireFormat:
 
 
 def _thought(message: Message, reasoning_fields: tuple[str, ...]) -> JsonObject:
-    """Return the reasoning to send back: the first of these members that is in the message's `extra`."""
+    """Return the reasoning to send back: the first of the members `reasoning_fields` that the message's `extra` has."""
     for name in reasoning_fields:
         if value := message.extra.get(name):
             return {name: value}

@@ -84,7 +84,7 @@ def _parent(
 ) -> Parent:
     """Find the parent of a conversation among the turns in `before`, which came before the conversation.
 
-    So no conversation is its own parent, not even indirectly.
+    Later turns are not searched, so a conversation cannot be its own parent, not even indirectly.
     """
     parent_id = conversation.parent_agent_id
     of_parent = [turn for turn in before if parent_id and turn.interaction.agent_id == parent_id]
@@ -252,8 +252,8 @@ class _AtifDocumentWriter:
 def _main_and_others(turns: Sequence[Turn]) -> tuple[list[Conversation], list[Conversation]]:
     """Divide the conversations of a run into those of the main agent and all others.
 
-    A conversation that is "apart" is one of the others. The main agent is the agent without an id and a name, or else
-    the agent of the first turn.
+    The main agent is the agent without an id and a name, or else the agent of the first turn. A conversation of the
+    kind "apart" always belongs to the others.
     """
     agents = [agent_key(turn.interaction) for turn in turns]
     main = None if None in agents or not agents else agents[0]

@@ -29,7 +29,7 @@ AUDIO_ENDINGS = {
     "audio/webm": "webm",
     "audio/aiff": "aiff",
 }
-"""The common registered media types of sounds, each with the extension of its files."""
+"""Maps the common registered media types of sounds to the extensions of their files."""
 _OTHER_NAMES = {
     **{f"audio/{ending}": kind for kind, ending in AUDIO_ENDINGS.items()},
     **dict.fromkeys(("audio/mpga", "audio/x-mpeg"), "audio/mpeg"),
@@ -37,10 +37,10 @@ _OTHER_NAMES = {
     "audio/x-m4a": "audio/mp4",
     **{f"audio/x-{name}": f"audio/{name}" for name in ("aac", "flac", "aiff")},
 }
-"""The names that providers and programs use instead of a registered name, each with the registered name."""
+"""Maps names that providers and programs use for media types to the registered names."""
 
 _GOOGLE = ("inlineData", "inline_data", "fileData", "file_data")
-"""The members of Google's parts that have media."""
+"""A part of Google's API has media in one of these members."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def _type_of_ending(address: str) -> str | None:
 
 _IMAGE_ENDINGS = {"image/jpeg": "jpg", "image/png": "png", "image/gif": "gif", "image/webp": "webp"}
 _ENDINGS = {**_IMAGE_ENDINGS, **AUDIO_ENDINGS}
-"""The media types that ATIF knows."""
+"""Maps the media types that ATIF knows to file extensions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +148,10 @@ class AtifMediaWriter:
     def _reference(
         self, what: str, media: Image | Audio, kind: str | None, *, duration_sec: float | None = None
     ) -> dict[str, Payload]:
-        """Return the part of an image or a sound, with its media type and its path or address.
+        """Return ATIF's part for an image or a sound.
 
-        Return a text instead if the image or sound is left out, or if ATIF does not know its type.
+        The part has the media type, and the path or the address. Return a text instead if the image or sound is left
+        out, or if ATIF does not know the media type.
         """
         path = media.url or self._write_file(media)
         kind = kind or (_image_type_of(path or "") if what == "image" else None)

@@ -67,7 +67,7 @@ def figures_of(calls: Iterable[LLMInteraction]) -> Figures:
 DifferenceKind = Literal[PartKind, "model", "missing"]
 Model = str | None
 _MAY_BE_UNKNOWN = {"success", "name"}
-"""Members of a tool's result that only some ways of recording fill."""
+"""Some ways of recording leave these members out of a tool's result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,9 +282,9 @@ def _differences(a: ComparableStep | None, b: ComparableStep | None, *, compares
 
 
 def _known_to_both(before: Payload, after: Payload) -> tuple[Payload, Payload]:
-    """Return two values without the members of `_MAY_BE_UNKNOWN` that only one of them has.
+    """Return two values without the members of `_MAY_BE_UNKNOWN` that only one of the values has.
 
-    These are no differences.
+    Such a member is not a difference.
     """
     if isinstance(before, dict) and isinstance(after, dict):
         unknown = _MAY_BE_UNKNOWN & (before.keys() ^ after.keys())

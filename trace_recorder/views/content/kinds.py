@@ -137,7 +137,7 @@ def _is_text(element: Mapping[str, Payload]) -> bool:
 
 
 def _contents_of_thought(element: Mapping[str, Payload]) -> Iterator[Content]:
-    """Yield the contents of a thought other than its summary: its full text and its signature."""
+    """Yield the full text and the signature of a thought. The summary is not yielded."""
     if element.get("summary") and element.get("content"):
         yield Content(UNSUMMARISED, "beside", element)
     if any(element.get(name) for name in _SIGNATURES):

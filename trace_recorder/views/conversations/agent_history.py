@@ -21,7 +21,7 @@ from trace_recorder.views.conversations.turn import Turn
 AnswerRef = tuple[Turn, int]
 """A turn, and the index of one of its answers."""
 RepeatedAnswers = Mapping[int, AnswerRef]
-"""The recorded answers that a prompt contains, by their positions among the normalized messages of the prompt."""
+"""Maps positions among the normalized messages of a prompt to the recorded answers at these positions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +276,10 @@ class AgentMessages:
 
 
 def _caller(result: NormalizedMessage, repeats: RepeatedAnswers) -> AnswerRef | None:
-    """Return the recorded answer with the call of a tool result, or None if the prompt does not have that answer."""
+    """Return the recorded answer that has the call of a tool result.
+
+    Return None if the prompt does not have that answer.
+    """
     place = None if result.answered_call is None else result.answered_call.message_index
     return None if place is None else repeats.get(place)
 

@@ -260,7 +260,7 @@ class CallChains:
     def _extend(self, prompt: RequestPrompt, history: AgentMessages) -> Continuation | None:
         """Continue the turn whose prompt and answer are the beginning of this prompt.
 
-        Return None if there is no such turn, or if this prompt has a later answer.
+        Return None if there is no such turn, or if this prompt has another recorded answer after that beginning.
         """
         answers = self._answers[prompt.instructions_digest]
         prefixes = prompt.normalized.prefixes
@@ -317,7 +317,7 @@ class CallChains:
             self._by_response_id[prompt.call.response.id] = turn
 
     def _earlier_answers(self, turn: Turn) -> tuple[SharedSequence[AnswerRef], SharedSequence[Hashable]]:
-        """Return the answers of the turns before a turn in its chain, and their keys."""
+        """Return the answers that precede a turn in its chain, and the keys of these answers."""
         if turn.previous is None:
             return SharedSequence([]), SharedSequence([])
         before, choice = self._records[turn.previous], turn.choice

@@ -156,7 +156,8 @@ def _conversation_continued_by(turn: Turn, begun: Sequence[Conversation]) -> Con
 def _set_kinds(own: Sequence[Conversation]) -> None:
     """Set the kinds of an agent's conversations.
 
-    In the agent's longest chain, one conversation is "first" and the others are "continues". All others are "apart".
+    In the agent's longest chain, the first conversation gets the kind "first", and each later conversation "continues".
+    Conversations of all other chains get the kind "apart".
     """
     turns = Counter(conversation.chain_start for conversation in own for _ in conversation.turns)
     offered = {conversation.chain_start for conversation in own if conversation.tools()}

@@ -73,9 +73,9 @@ def interactions_of(trajectory: Trajectory) -> list[LLMInteraction]:
 
 
 def _separate_calls(turns: Sequence[Turn]) -> frozenset[str]:
-    """Return the ids of the calls of unclear origin that belong to no chain.
+    """Return the ids of the unclear calls (`_is_unclear`) that belong to no chain.
 
-    If a later call continues the call before an unclear call, the unclear call belongs to no chain.
+    An unclear call belongs to no chain if a later call continues the call before the unclear call.
     """
     numbers = {turn: number for number, turn in enumerate(turns)}
     continued_at = {turn.previous: number for turn, number in numbers.items() if turn.exact and turn.previous}
@@ -91,7 +91,11 @@ def _separate_calls(turns: Sequence[Turn]) -> frozenset[str]:
 
 
 def _is_unclear(turn: Turn) -> bool:
-    """Whether it is unclear what a turn continues: history and instructions were changed, or it continues no answer."""
+    """Whether it is unclear which turn a turn continues.
+
+    This is unclear if the history and the instructions were changed, or if the history was changed and the turn
+    continues no answer.
+    """
     return turn.relation in {"edits", "rewrites"} and (turn.previous is None or turn.instructions_changed)
 
 

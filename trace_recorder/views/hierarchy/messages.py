@@ -21,7 +21,10 @@ _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant"
 """The four roles of the form. Any other role becomes `user`, and `metadata.original_role` has the name of that role."""
 _INSTRUCTIONS = frozenset({"system", "developer"})
 _UNTRAINED = "not_trainable"
-"""The SDK's default. The users of the SDK decide which messages to train on."""
+"""The training status of every message.
+
+This is the default of the SDK, whose users decide which messages to train on.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +173,7 @@ def _definition(tool: Tool) -> dict[str, Payload]:
 
 
 def _usage(answered: AnsweredTurn) -> dict[str, int] | None:
-    """Return the token counts under OpenAI's names, because the SDK sums these.
+    """Return the token counts under OpenAI's names, because the SDK adds up the counts with these names.
 
     `prompt_tokens` includes cached tokens.
     """

@@ -62,7 +62,7 @@ def _snapshots(
 ) -> Iterator[tuple[Sequence[TurnMessage], Sequence[TurnMessage], Exchange]]:
     """Yield the lines of each step, its new lines, and its exchange.
 
-    `exchanges` has the exchange of each earlier turn. The turns of this chain are added to it.
+    `exchanges` has the exchange of each earlier turn. The turns of this chain are added to `exchanges`.
     """
     ends = _ends_of_exchanges(chain.lines)
     names: dict[int, Exchange] = {}

@@ -133,7 +133,7 @@ def last_conversation(calls: Sequence[LLMInteraction]) -> tuple[list[Payload], P
 def _scores(run: Trajectory) -> dict[str, Payload]:
     """Return the rewards and the success of the run as scores, by their names.
 
-    The name of a step's reward has the step's number.
+    The name of a step's reward includes the number of the step.
     """
     scores: dict[str, Payload] = {}
     success = [] if run.success is None else [Reward("success", float(run.success))]

@@ -32,7 +32,7 @@ _FINISH_REASONS: dict[Ending | None, str] = {
 _PARTS = frozenset({"text", "reasoning", "tool_call", "tool_call_response", "blob", "uri", "file"})
 """The conventions' own types of parts.
 
-A provider's part whose type has one of these names has different members than the conventions' part.
+A part of a provider may have a type with the same name, but then its members differ from those of the conventions.
 """
 
 

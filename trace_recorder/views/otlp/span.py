@@ -22,7 +22,7 @@ AttributeValue = str | bool | int | float | list[str]
 Attributes = Mapping[str, AttributeValue]
 
 PARENT_CONTEXT = "traceparent"
-"""The annotation that names the application's span in which a run began, in the form of W3C's `traceparent`."""
+"""The annotation that has the `traceparent` (W3C) of the application's span. The run began in that span."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TRACE_ID = re.compile(r"[0-9a-f]{32}", re.ASCII)

@@ -96,7 +96,10 @@ def _why_no_branch(turns: Sequence[Turn]) -> str:
 
 
 def _faults_in(turns: Iterable[Turn], branch: Branch) -> set[str]:
-    """Return the faults of the answers in a branch, from the first answer that a model gave in this run."""
+    """Return the faults of the agent's answers that are not targets of the branch.
+
+    Answers before the first answer that a model gave in this run are not considered.
+    """
     agent = agent_key(branch.leaf.interaction)
     own = (turn for turn in turns if turn.answered and agent_key(turn.interaction) == agent)
     answers = (turn for turn in dropwhile(lambda turn: not turn.was_made, own) if turn not in branch.targets)
