@@ -1,4 +1,4 @@
-"""Steps, sub-agents, annotations and rewards follow the context, as clients and tools do; misspelled names raise."""
+"""Steps, sub-agents, annotations and rewards belong to the recorder of the context; misspelled names raise."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from trace_recorder.values.messages import Payload
 
 
 def loop(recorder: TrajectoryRecorder | None = None) -> None:
-    """Run an agent that marks everything that can be marked, without a recorder of its own."""
+    """Run an agent that makes every kind of mark, without a recorder of its own."""
     with trace_recorder.agent("researcher") as agent, trace_recorder.step() as step:
         step.reflection = "found"
         with trace_recorder.tool_call("search", {"q": "tea"}, call_id="c1") as running:
@@ -30,7 +30,7 @@ def loop(recorder: TrajectoryRecorder | None = None) -> None:
 
 
 def told(path: Path) -> Payload:
-    """Return what a run records of such an agent."""
+    """Return the records of such an agent's marks in a run."""
     run = load(path)
     steps = [(step.agent, step.reflection, [tool.name for tool in step.tool_calls]) for step in run.agent_steps]
     return steps, run.annotations, [(reward.name, reward.value, reward.step_number) for reward in run.rewards]
@@ -40,7 +40,7 @@ EXPECTED = ([("researcher", "found", ["search"])], {"label": "researcher"}, [("f
 
 
 def test_marks_belong_to_the_active_recorder(tmp_path: Path) -> None:
-    """An agent records two runs at the same time, and each run has its own marks."""
+    """If an agent is recorded by two runs at the same time, each run has its own marks."""
 
     def run(name: str) -> None:
         with TrajectoryRecorder(tmp_path / name, strict=True):
@@ -68,7 +68,7 @@ def test_a_thread_without_a_context_uses_the_only_recorder(tmp_path: Path) -> No
 
 
 def test_a_call_in_a_thread_without_a_context_belongs_to_its_step(tmp_path: Path) -> None:
-    """The client follows the only recorder, and the step that is open in this thread belongs to that recorder."""
+    """In a thread without a context, a call belongs to the only recorder, and to the step that is open in the thread."""
 
     def work() -> None:
         with recorder.step(7):
@@ -87,7 +87,7 @@ def test_a_call_in_a_thread_without_a_context_belongs_to_its_step(tmp_path: Path
 
 
 def test_without_an_active_recorder_blocks_do_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The blocks can be entered without a recorder, and have their attributes."""
+    """Without a recorder, the blocks can be entered and have their attributes, and nothing is recorded."""
     loop()
     with trace_recorder.step(7) as numbered, trace_recorder.step() as step:
         step.state, step.error = "thinking", "no"
@@ -99,7 +99,7 @@ def test_without_an_active_recorder_blocks_do_nothing(tmp_path: Path, caplog: py
 
 
 def test_an_exception_passes_a_block_without_a_recorder() -> None:
-    """A block without a recorder swallows no exception."""
+    """An exception leaves a block without a recorder unchanged."""
     with pytest.raises(ValueError, match="no"), trace_recorder.step(), trace_recorder.tool_call("t"):
         raise ValueError("no")
 
@@ -119,7 +119,7 @@ def test_a_recorder_that_has_ended_is_not_active(tmp_path: Path) -> None:
 def test_several_recorders_are_distinguished_only_by_the_context(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A mark in a thread without a context is not recorded, and both runs say so."""
+    """With two running recorders, a mark in a thread without a context is not recorded, and each run has a gap."""
     with TrajectoryRecorder(tmp_path / "one.json") as one, TrajectoryRecorder(tmp_path / "two.json"):
         thread = threading.Thread(target=loop)
         thread.start()
@@ -134,7 +134,7 @@ def test_several_recorders_are_distinguished_only_by_the_context(
 
 
 def test_a_disabled_recorder_disturbs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is recorded, and the blocks can be entered."""
+    """With a disabled recorder, the blocks can be entered, and nothing is recorded."""
     monkeypatch.setenv("TRACE_RECORDER_DISABLED", "1")
     with TrajectoryRecorder(tmp_path / "run.json"):
         loop()
@@ -147,7 +147,7 @@ def test_a_disabled_recorder_disturbs_nothing(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.parametrize("begin", [TrajectoryRecorder.step, lambda _: trace_recorder.step()], ids=["own", "following"])
 def test_an_unknown_attribute_of_a_step_raises(tmp_path: Path, begin: Callable[[TrajectoryRecorder], Payload]) -> None:
-    """A misspelled attribute would otherwise be lost without notice."""
+    """Setting an unknown attribute of a step, such as a misspelled one, raises an error."""
     with TrajectoryRecorder(tmp_path / "run.json") as recorder, begin(recorder) as step:
         with pytest.raises(AttributeError, match="reflexion"):
             step.reflexion = "no"
@@ -157,7 +157,7 @@ def test_an_unknown_attribute_of_a_step_raises(tmp_path: Path, begin: Callable[[
 
 
 def test_an_unknown_attribute_of_another_block_raises(tmp_path: Path) -> None:
-    """A misspelled attribute of a tool, of a sub-agent, or without an active recorder raises."""
+    """Setting an unknown attribute of a tool's or agent's block raises an error, even without an active recorder."""
     with TrajectoryRecorder(tmp_path / "run.json") as recorder:
         blocks = [recorder.tool_call("bash"), recorder.agent("a")]
     blocks += [trace_recorder.tool_call("bash"), trace_recorder.agent("a"), trace_recorder.step()]
@@ -171,7 +171,7 @@ def test_an_unknown_attribute_of_another_block_raises(tmp_path: Path) -> None:
     "path", ["fix the failing test", "Make it work, please.", "what is 1.5 times 3?", "fix the bug in a.py"]
 )
 def test_a_path_in_place_of_a_task_is_refused(path: str) -> None:
-    """The message names the argument that was meant."""
+    """A path in place of a task raises an error that names the argument for paths."""
     with pytest.raises(TrajectoryPathError, match="task="):
         TrajectoryRecorder(path)
 
@@ -181,14 +181,14 @@ def test_a_path_in_place_of_a_task_is_refused(path: str) -> None:
     ["run", "my run", "my first run.json", "runs/of this week/one", "a/b c d", None, Path("fix the failing test")],
 )
 def test_any_other_path_is_a_path(path: str | Path | None) -> None:
-    """A path with spaces is accepted if it is short, has a suffix or a directory, or is a Path object."""
+    """A name with a suffix, a name in a directory, and a Path object are paths."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         TrajectoryRecorder(path)
 
 
 def test_a_path_beside_a_task_is_accepted() -> None:
-    """A call with both a task and a path is taken as intended."""
+    """A call with both a task and a path is accepted."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         TrajectoryRecorder("the first of all runs", task="fix the failing test")
@@ -204,7 +204,7 @@ def ask_inside(recorder: TrajectoryRecorder) -> None:
 
 
 async def closed_elsewhere(path: Path) -> None:
-    """Leave a recorder's block in a second task."""
+    """Enter a recorder's block in this task, and leave it in a second task."""
 
     async def inner() -> AsyncIterator[None]:
         async with TrajectoryRecorder(path) as recorder:
@@ -225,7 +225,7 @@ async def started_and_finalized(path: Path) -> None:
 
 
 async def finalized_elsewhere(path: Path) -> None:
-    """Finalize a run in a task other than the task that began it."""
+    """Start a run in this task, and finalize it in another task."""
     recorder = TrajectoryRecorder(path)
     recorder.start()
     ask_inside(recorder)

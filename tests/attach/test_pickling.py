@@ -1,4 +1,4 @@
-"""Which objects can be sent to another process: recorders cannot, and tools are sent by name."""
+"""Recorders cannot be sent to another process, and tools are sent by name."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Agent:
 
 
 def test_a_recorder_cannot_be_pickled(tmp_path: Path) -> None:
-    """The error says what to do instead, and the run continues."""
+    """Pickling a recorder raises an error that says what to do instead, and the run continues."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.record_agent_step(1, "thinking")
 

@@ -1,4 +1,4 @@
-"""The life of a run."""
+"""A run from its start to its end."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_run_is_recorded_from_start_to_finalize(tmp_path: Path) -> None:
 
 
 def test_the_document_is_current_after_every_call(tmp_path: Path) -> None:
-    """During the run, each call's record is in the document when the call returns."""
+    """After each call to the recorder, the document on disk has the call's record."""
     with TrajectoryRecorder(tmp_path / "run.json") as recorder:
         seen = [(document(recorder)["status"], len(document(recorder)["llm_interactions"]))]  # type: ignore[arg-type]
         for number in range(3):
@@ -84,7 +84,7 @@ def test_the_document_is_current_after_every_call(tmp_path: Path) -> None:
 
 
 def test_an_exception_in_a_with_block_is_recorded(tmp_path: Path) -> None:
-    """A block that an exception leaves ends the run as failed, with the error. The exception is raised further."""
+    """An exception that leaves the `with` block ends the run as failed with this error, and is raised further."""
     with pytest.raises(ZeroDivisionError), TrajectoryRecorder(tmp_path / "run.json") as recorder:
         _ = 1 / 0
 
@@ -95,7 +95,7 @@ def test_an_exception_in_a_with_block_is_recorded(tmp_path: Path) -> None:
 
 
 def test_a_with_block_that_ends_normally_is_completed(tmp_path: Path) -> None:
-    """Without `finalize` it stays unknown whether the task succeeded, because only the caller knows it."""
+    """A `with` block without `finalize` ends the run as completed, with unknown success."""
 
     async def run() -> TrajectoryRecorder:
         async with TrajectoryRecorder(tmp_path / "run.json") as recorder:
@@ -108,7 +108,7 @@ def test_a_with_block_that_ends_normally_is_completed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("length", [10, 100_000])
 def test_an_event_loop_does_not_write_a_long_document(tmp_path: Path, length: int) -> None:
-    """At the end of an `async with` block, a thread writes the document, which is complete after the block."""
+    """At the end of an `async with` block, a thread writes the document, and the block ends when it is complete."""
 
     async def run() -> TrajectoryRecorder:
         async with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
@@ -136,7 +136,7 @@ def test_finalize_in_a_with_block_is_final(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("call", ["finalize", "record_llm_interaction", "record_agent_step", "reward", "annotate"])
 def test_recording_after_finalize_raises(tmp_path: Path, call: str) -> None:
-    """After `finalize` each method raises, and says how to continue."""
+    """After `finalize`, each recording method raises an error that says how to continue."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.finalize()
     arguments = {
@@ -152,7 +152,7 @@ def test_recording_after_finalize_raises(tmp_path: Path, call: str) -> None:
 
 
 def test_recording_before_start_starts_the_run(tmp_path: Path) -> None:
-    """A caller that never calls `start` loses no record."""
+    """The first record starts a run that was not started by `start`."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", task="t")
     recorder.record_llm_interaction(ASK, {"content": "x"}, "p", "m", None)
 
@@ -161,7 +161,7 @@ def test_recording_before_start_starts_the_run(tmp_path: Path) -> None:
 
 
 def test_starting_twice_keeps_both_runs(tmp_path: Path) -> None:
-    """A second start closes the open run as interrupted, with a warning, and begins a new file."""
+    """A second `start` ends the open run as interrupted, with a warning, and begins a new file."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.start(task="first")
     recorder.annotate("n", 1)
@@ -196,7 +196,7 @@ def test_the_default_file_has_the_time_as_its_name(tmp_path: Path, monkeypatch: 
 
 
 def test_the_environment_names_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """TRACE_RECORDER_DIR replaces the default directory, but not a given directory."""
+    """TRACE_RECORDER_DIR replaces the default directory, but not a directory that the caller passes."""
     monkeypatch.setenv("TRACE_RECORDER_DIR", str(tmp_path / "elsewhere"))
     with TrajectoryRecorder() as recorder, TrajectoryRecorder(directory=tmp_path / "given") as other:
         pass
@@ -217,7 +217,7 @@ def test_disabled_recorders_record_nothing(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_the_path_is_known_before_the_start(tmp_path: Path) -> None:
-    """The path is reserved when it is first read, and does not change."""
+    """Reading a recorder's path before the start reserves the path, which does not change afterwards."""
     recorder, other = TrajectoryRecorder(directory=tmp_path), TrajectoryRecorder(directory=tmp_path)
     asked, asked_other = recorder.get_trajectory_path(), other.get_trajectory_path()
     recorder.start()
@@ -229,7 +229,7 @@ def test_the_path_is_known_before_the_start(tmp_path: Path) -> None:
 
 
 def test_a_directory_as_the_path_is_refused(tmp_path: Path) -> None:
-    """The error says what to give instead."""
+    """A directory as the path raises an error that says what to pass instead."""
     with pytest.raises(TrajectoryPathError, match="is a directory; give TrajectoryRecorder the path of a file"):
         TrajectoryRecorder(tmp_path).start()
 
@@ -242,7 +242,7 @@ def test_unknown_settings_are_refused(name: str, value: str) -> None:
 
 
 def test_a_failing_redactor_drops_the_record(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The failure does not reach the agent: it is logged once, counted, and recorded as gaps."""
+    """If a redactor fails, the agent gets no error; the failure is logged once, counted, and recorded as gaps."""
 
     def broken(text: str) -> str:
         if "hello" in text:
@@ -273,7 +273,7 @@ def test_strict_raises_failures_of_recording(tmp_path: Path) -> None:
 
 
 def test_a_process_that_ends_without_finalize_is_interrupted(tmp_path: Path) -> None:
-    """At a normal exit without finalize the document is written, and the run is interrupted."""
+    """If a process exits without `finalize`, the document is written, and the run is interrupted."""
     path = tmp_path / "run.json"
     done = run_python(f"""
         from trace_recorder import TrajectoryRecorder
@@ -306,7 +306,7 @@ def test_two_processes_in_one_second_have_two_files(tmp_path: Path) -> None:
 def test_a_copied_recorder_records_to_the_same_run(
     tmp_path: Path, copied: Callable[[TrajectoryRecorder], TrajectoryRecorder]
 ) -> None:
-    """An agent with a recorder can be copied, and the copy may outlive the original."""
+    """A copy of a recorder records to the same run, and may outlive the original."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.record_agent_step(1, "thinking")
     branch = copied(recorder)

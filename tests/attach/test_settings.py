@@ -1,4 +1,4 @@
-"""Wrong settings of a recorder, and paths in place of runs: each is refused at once, in one sentence."""
+"""Wrong settings of a recorder, and paths in place of runs, are refused at once with one sentence."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("which", WRONG)
 def test_a_wrong_setting_is_refused_by_the_constructor(which: str, tmp_path: Path) -> None:
-    """The constructor refuses the setting, because later nobody would notice that nothing is masked or exported."""
+    """The constructor refuses a wrong setting, so that masking or exporting does not fail unnoticed later."""
     settings, said = WRONG[which]
     with pytest.raises(TypeError, match=said):
         TrajectoryRecorder(**{"directory": tmp_path, **settings})
@@ -51,19 +51,19 @@ def test_a_wrong_setting_is_refused_by_the_constructor(which: str, tmp_path: Pat
 
 @pytest.mark.parametrize("take", [to_atif, to_atif.with_report, to_dataframe, to_inspect])
 def test_a_path_in_place_of_a_run_is_refused(take: Callable[..., object]) -> None:
-    """The error says what to write instead."""
+    """A path in place of a run raises an error that says what to write instead."""
     with pytest.raises(TypeError, match=r"got a path: to_\w+\(load\('run.json'\)\)"):
         take(Path("run.json"))
 
 
 def test_a_comparison_of_paths_is_refused() -> None:
-    """`diff` accepts only runs."""
+    """`diff` of paths raises an error, because `diff` compares runs."""
     with pytest.raises(TypeError, match=r"takes two trajectories, such as load\(\) returns, and was given 'a.json'"):
         diff("a.json", "b.json")  # type: ignore[arg-type]
 
 
 def test_an_unknown_form_is_refused(tmp_path: Path) -> None:
-    """The error names the known forms."""
+    """An unknown form raises an error that names the known forms."""
     with TrajectoryRecorder(tmp_path / "run.json", task="x"):
         pass
     with pytest.raises(ValueError, match="form is 'turns', and must be one of messages, "):
@@ -71,7 +71,7 @@ def test_an_unknown_form_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_replay_of_a_missing_file_says_that_it_is_missing() -> None:
-    """The error does not speak only of a missing journal."""
+    """A replay of a missing file raises an error that names the file as missing, and not only its journal."""
     with pytest.raises(TrajectoryFormatError, match=r"^nope.json cannot be replayed: there is no such file\.$"):
         replay("nope.json")
 
@@ -86,13 +86,13 @@ def test_a_replay_of_a_missing_file_says_that_it_is_missing() -> None:
     ],
 )
 def test_a_wrong_argument_is_refused_at_once(call: Callable[[], object], said: str) -> None:
-    """The error is raised before the agent makes its first call."""
+    """A wrong argument raises an error before the agent's first call."""
     with pytest.raises(TypeError, match=said):
         call()
 
 
 def test_a_refused_client_keeps_its_transport(tmp_path: Path) -> None:
-    """If the client's provider is refused, the client is not partly wrapped."""
+    """A client that is refused because of its provider keeps all its transports."""
     with http_client() as client:
         unwrap(client)
         before = client._transport
@@ -103,6 +103,6 @@ def test_a_refused_client_keeps_its_transport(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("what", [5, None, "client"])
 def test_an_object_that_is_not_a_client_is_not_unwrapped(what: object) -> None:
-    """`unwrap` refuses the object as `wrap` does."""
+    """`unwrap` refuses an object that is not a client, as `wrap` does."""
     with pytest.raises(UnsupportedClientError, match=r"unwrap\(\) finds no HTTP client in this builtins"):
         unwrap(what)

@@ -1,4 +1,4 @@
-"""Our recorder in place of Trae Agent's own: the same calls give the same document, and more.
+"""Our recorder in place of Trae Agent's own: the same calls give the same document, with additional members.
 
 `tests/trae.py` has the values and the calls, `tests/stand_ins/trae_agent` the modules.
 """
@@ -28,7 +28,7 @@ ABSENT = "(absent)"
 
 
 def differences(theirs: Any, ours: Any, place: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield each place where their document has a value that ours lacks: the place, their value, and ours."""
+    """Yield each value of their document that ours lacks, as its place, their value, and ours."""
     if isinstance(theirs, dict) and isinstance(ours, dict):
         for name, value in theirs.items():
             yield from differences(value, ours.get(name, ABSENT), f"{place}.{name}")
@@ -51,7 +51,7 @@ DIFFERENCES: dict[str, Callable[[Any, Any], bool]] = {
         theirs in ({"input_tokens": 0, "output_tokens": 0, **UNKNOWN}, None) and ours == ABSENT
     ),
 }
-"""Where our document may have a different value than theirs, by the last name of the place."""
+"""The names of members for which our document may have a different value than theirs."""
 
 
 def _is_local(time: str) -> bool:
@@ -59,7 +59,7 @@ def _is_local(time: str) -> bool:
 
 
 def run_with(recorder: Recorder) -> Any:
-    """Return the document of a run with this recorder."""
+    """Record a run with this recorder, and return the document."""
     agent = Agent()
     agent.set_trajectory_recorder(recorder)
     return json.loads(Path(agent.run("mend it")).read_bytes())
@@ -67,7 +67,7 @@ def run_with(recorder: Recorder) -> Any:
 
 @pytest.fixture
 def trae(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """The module in which Trae Agent creates its recorders, of a package with the same structure."""
+    """Yield the module in which Trae Agent creates its recorders, from a package with the same structure."""
     monkeypatch.syspath_prepend(str(ROOT / "tests" / "stand_ins"))
     yield importlib.import_module("trae_agent.agent.agent")
     for name in [name for name in sys.modules if name.partition(".")[0] == "trae_agent"]:
@@ -75,14 +75,14 @@ def trae(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
 
 
 def given_to_the_agent(trae: ModuleType, path: Path) -> None:
-    """Run an agent that gets our recorder after it has created its own."""
+    """Run an agent whose own recorder is replaced by ours after it was created."""
     agent = trae.Agent("trae_agent", None, str(path.with_name("unused.json")))
     agent.agent.set_trajectory_recorder(TrajectoryRecorder(path, strict=True))
     asyncio.run(agent.run("mend it", {"project_path": "."}))
 
 
 def in_place_of_the_class(trae: ModuleType, path: Path) -> None:
-    """Run an agent that creates our recorder, as it would create its own."""
+    """Run an agent that creates our recorder instead of its own."""
     trae.TrajectoryRecorder = TrajectoryRecorder  # type: ignore[attr-defined]
     asyncio.run(trae.Agent("trae_agent", None, str(path)).run("mend it", {"project_path": "."}))
 
@@ -91,7 +91,7 @@ def in_place_of_the_class(trae: ModuleType, path: Path) -> None:
 def test_the_same_calls_give_the_same_document(
     run: Callable[[ModuleType, Path], None], tmp_path: Path, trae: ModuleType
 ) -> None:
-    """Each member of their document is in ours, with the same name and value, except for the listed differences."""
+    """Our document has each member of theirs, with the same name and value, except for the listed differences."""
     path = tmp_path / "ours" / "ours.json"
     theirs = run_with(Theirs(str(tmp_path / "theirs.json")))
     run(trae, path)
@@ -105,7 +105,9 @@ def test_the_same_calls_give_the_same_document(
 
 
 def test_a_class_replaced_in_its_own_module_is_not_used(tmp_path: Path, trae: ModuleType) -> None:
-    """Trae Agent's modules import the class before it is replaced, so no agent uses the replacement."""
+    """A recorder class that is replaced in its own module is not used, because Trae Agent's modules have already
+    imported the class.
+    """
     sys.modules["trae_agent.utils.trajectory_recorder"].TrajectoryRecorder = TrajectoryRecorder  # type: ignore[attr-defined]
     agent = trae.Agent("trae_agent", None, str(tmp_path / "run.json"))
 
@@ -113,10 +115,7 @@ def test_a_class_replaced_in_its_own_module_is_not_used(tmp_path: Path, trae: Mo
 
 
 def test_trajectory_data_is_the_document_so_far(tmp_path: Path) -> None:
-    """Before the start it is the document of a run without records, and later the recorded document.
-
-    Changing it has no effect.
-    """
+    """`trajectory_data` is a copy of the document so far; before the start, that of a run without records."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     before = recorder.trajectory_data
     recorder.start_recording("t", "openai", "m", 3)
@@ -135,7 +134,7 @@ def test_trajectory_data_is_the_document_so_far(tmp_path: Path) -> None:
 
 
 def test_trajectory_data_of_a_disabled_recorder_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A disabled recorder has no file and no data."""
+    """`trajectory_data` of a disabled recorder is empty, and no file is written."""
     monkeypatch.setenv("TRACE_RECORDER_DISABLED", "1")
     recorder = TrajectoryRecorder("run.json")
     recorder.start_recording("t", "openai", "m", 3)
@@ -156,9 +155,8 @@ def test_our_document_is_theirs_and_more(tmp_path: Path) -> None:
 
 
 def test_lost_values_of_theirs_are_kept(tmp_path: Path) -> None:
-    """The document stays complete after values that JSON cannot represent, and after later changes.
-
-    A failed call is recorded.
+    """Our document keeps values that Trae Agent's recorder loses: those outside of JSON, those that change later, and
+    failed calls.
     """
     recorder = TrajectoryRecorder(str(tmp_path / "ours.json"))
     recorder.start_recording(task="t", provider="openai", model="m", max_steps=1)
@@ -174,7 +172,7 @@ def test_lost_values_of_theirs_are_kept(tmp_path: Path) -> None:
 
 
 def test_a_client_without_an_agent_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A recorder without a path or a start writes to `trajectories/` when it records a call."""
+    """A recorder that is neither given a path nor started writes its first call to `trajectories/`."""
     monkeypatch.chdir(tmp_path)
     recorder = trace_recorder.TrajectoryRecorder()
     recorder.record_llm_interaction([Message("user", "q")], Response("a"), "openai", "m", None)

@@ -1,4 +1,4 @@
-"""`trace_recorder.validate`, as users call it."""
+"""`trace_recorder.validate` in the way users call it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from trace_recorder import TrajectoryRecorder, validate
 
 
 def test_a_complete_run_has_no_findings(tmp_path: Path) -> None:
-    """Both files of an ended run are valid, and either file may be named."""
+    """`validate` finds nothing in an ended run, whether its document or its journal is named."""
     with TrajectoryRecorder(tmp_path / "run.json") as recorder:
         recorder.annotate("key", "value")
 
@@ -18,7 +18,7 @@ def test_a_complete_run_has_no_findings(tmp_path: Path) -> None:
 
 
 def test_a_changed_line_is_found(tmp_path: Path) -> None:
-    """A record whose content was changed is an error."""
+    """`validate` reports a record whose content was changed as an error."""
     with TrajectoryRecorder(tmp_path / "run.json") as recorder:
         recorder.annotate("key", "value")
     journal = tmp_path / "run.jsonl"
@@ -30,7 +30,7 @@ def test_a_changed_line_is_found(tmp_path: Path) -> None:
 
 
 def test_the_package_imports_no_schemas() -> None:
-    """The first use of `validate` imports the schemas. Neither the schemas nor their imports need pydantic."""
+    """Importing the package imports no schemas. The first use of `validate` does, without pydantic."""
     code = """
 import sys
 import trace_recorder

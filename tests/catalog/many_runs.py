@@ -20,7 +20,7 @@ WORDS = ("alpha", "beta", "Gamma", "exit code 1", "naïve café", "foo-bar_baz",
 TOOLS = ("bash", "read file", "a>b")
 MODELS = (("openai", "gpt-4o"), ("anthropic", "claude-x"), ("ollama", "m"))
 QUERY_FIELDS = ("words", *FIELDS)
-"""Every field of the query language, and words without a field."""
+"""Every field of the query language, and "words" for terms without a field."""
 
 
 def record_run(path: Path, seed: int) -> Path:
@@ -61,7 +61,7 @@ def _run_tools(run: TrajectoryRecorder, calls: list[dict[str, Any]], *, fails: b
 
 
 def settle(directory: Path) -> None:
-    """Set the times of runs' files to earlier than this moment, so that an index keeps them."""
+    """Set the times of runs' files to the past, so that an index keeps the runs."""
     for path in directory.rglob("*.json*"):
         if path.is_file():
             then = path.stat().st_mtime - 10
@@ -85,7 +85,7 @@ def make_runs(directory: Path, count: int) -> Path:
 
 
 def matches(run: Trajectory, query: str) -> bool:
-    """Return whether a run matches a query, by plain Python over its values."""
+    """Return whether a run matches a query, by a plain comparison of its values."""
     return all(_matches(run, term) is not term.negated for term in parse_query(query))
 
 

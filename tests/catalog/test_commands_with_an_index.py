@@ -1,4 +1,4 @@
-"""Commands and the viewer's list give the same with an index as without, also if the index is out of date."""
+"""Commands and the viewer's list give the same with an index, even an outdated one, as without."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ COMMANDS = (
 
 @pytest.fixture(scope="module", params=["as it is now", "out of date"])
 def directory(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory of runs with an index that is up to date, or that is older than some runs."""
+    """Return a directory of runs whose index is up to date, or older than some runs."""
     place = tmp_path_factory.mktemp("many")
     make_runs(place / "runs", 14)
     open_index(place / "runs", place / "index").update()
@@ -45,7 +45,7 @@ def directory(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_a_command_gives_the_same_without_an_index(directory: Path, command: list[str]) -> None:
-    """The output, the messages and the exit code are the same with an index and without."""
+    """A command has the same output, messages and exit code with an index as without."""
     name, *options = command
     without = (
         invoke(name, *options[-1:], directory, *options[:-1]) if name == "grep" else invoke(name, directory, *options)
@@ -62,7 +62,7 @@ def test_a_command_gives_the_same_without_an_index(directory: Path, command: lis
 
 
 def test_a_run_named_by_several_paths_counts_once(tmp_path: Path) -> None:
-    """Runs that do not match are counted too."""
+    """A run that is named by several paths is counted once, whether or not it matches."""
     make_runs(tmp_path, 6)
     open_index(tmp_path).update()
     recorded(tmp_path / "new.json", "alpha")
@@ -74,14 +74,14 @@ def test_a_run_named_by_several_paths_counts_once(tmp_path: Path) -> None:
 
 
 def with_all_costs(runs: RunList) -> dict[str, Any]:
-    """Return the list after all calls were read for their costs."""
+    """Return the list after all calls were read for the costs."""
     while runs.page(ListRequest(since="0"))["next_seconds"] < 1:
         pass
     return runs.page(ListRequest())
 
 
 def test_the_viewer_s_list_is_the_same(directory: Path) -> None:
-    """The list has each cost without reading the calls."""
+    """The viewer's list has the same rows and costs with an index, which spares it the reading of most calls."""
     expected = with_all_costs(RunList(directory))
     index = directory / ".trace-recorder.sqlite3"
     index.write_bytes((directory.parent / "index").read_bytes())
@@ -102,7 +102,7 @@ def test_the_viewer_s_list_is_the_same(directory: Path) -> None:
 
 
 def test_figures_stored_as_text_stay_the_same(directory: Path) -> None:
-    """The text of a figure does not change when other figures are added to it."""
+    """Figures of runs that were stored as text and read back give the same totals."""
     paths = [path for path in sorted(directory.rglob("run*.json")) if path.is_file()]
     plain, read_back = Stats(), Stats()
     for path in paths:

@@ -1,6 +1,4 @@
-"""`find` gives the same as a plain loop over `load_all`: with an index, without, and with an index that is out
-of date.
-"""
+"""`find` gives the same as a plain loop over `load_all`: with an index, without one, and with an outdated one."""
 
 from __future__ import annotations
 
@@ -21,28 +19,28 @@ QUERIES = 20 * len(QUERY_FIELDS)
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Runs of many kinds, in several directories."""
+    """Return a directory, and directories below it, with runs of many kinds."""
     return make_runs(tmp_path_factory.mktemp("runs"), 24)
 
 
 def by_loop(directory: Path, query: str) -> list[Path]:
-    """Return the runs that match, by a loop."""
+    """Return the runs that match by a plain loop."""
     return [run.path for run in load_all(directory, strict=False) if run.path and matches(run, query)]
 
 
 def by_where(directory: Path, query: str) -> list[Path]:
-    """Return the runs that match by the query language."""
+    """Return the runs that match by `where=`."""
     return [run.path for run in load_all(directory, where=query, strict=False) if run.path]
 
 
 def queries(seed: int, count: int) -> Iterator[str]:
-    """Yield random queries."""
+    """Return random queries."""
     chosen = random.Random(seed)
     return (random_query(chosen) for _ in range(count))
 
 
 def test_random_queries_give_the_same_as_a_loop(directory: Path, tmp_path: Path) -> None:
-    """The queries have each field. The index is elsewhere, so that the same directory is also searched without it."""
+    """Random queries of every field give the same runs with an index and without as a plain loop."""
     index = open_index(directory, tmp_path / "index")
     assert index.update().runs > 15
     runs = [*load_all(directory, strict=False)]
@@ -61,7 +59,7 @@ def test_random_queries_give_the_same_as_a_loop(directory: Path, tmp_path: Path)
 
 
 def test_an_outdated_index_gives_no_wrong_answer(tmp_path: Path) -> None:
-    """Runs were added, changed, deleted and damaged since the index was written."""
+    """`find` gives the right runs after runs were added, changed, deleted and damaged since the index was written."""
     make_runs(tmp_path, 9)
     index = open_index(tmp_path)
     index.update()
@@ -81,7 +79,7 @@ def test_an_outdated_index_gives_no_wrong_answer(tmp_path: Path) -> None:
 
 
 def test_unreadable_files_are_named(directory: Path) -> None:
-    """`load_all` names such files at its end. The command names them on stderr, and exits with 2."""
+    """`load_all` reports unreadable files at its end, and `find` names them on stderr and exits with 2."""
     with pytest.raises(UnreadableRunsError, match=r"damaged\.json"):
         [*load_all(directory, where="status:completed")]
     result = invoke("find", "alpha", directory, "--paths")
@@ -92,7 +90,7 @@ def test_unreadable_files_are_named(directory: Path) -> None:
 
 @pytest.mark.parametrize("with_index", [False, True])
 def test_list_gives_the_same_with_an_index(directory: Path, tmp_path: Path, with_index: bool) -> None:
-    """Every figure of every run, and every selection of runs, is the same."""
+    """With an index, `list` has the same figures and the same selections of runs as without."""
     options = ["--index", tmp_path / "index"] if with_index else ["--index", tmp_path / "none"]
     if with_index:
         invoke("index", directory, "--index", tmp_path / "index")
@@ -136,7 +134,7 @@ def test_the_rows_of_find_are_those_of_list(directory: Path, tmp_path: Path) -> 
     ],
 )
 def test_an_unknown_term_is_refused_at_once(directory: Path, query: str) -> None:
-    """The error names the terms of the query language."""
+    """An unknown term of a query raises an error that names the known terms."""
     with pytest.raises(QueryError):
         load_all(directory, where=query)
     result = invoke("find", query, directory)
@@ -144,7 +142,7 @@ def test_an_unknown_term_is_refused_at_once(directory: Path, query: str) -> None
 
 
 def test_the_database_accepts_every_query_of_the_language(tmp_path: Path) -> None:
-    """The queries have NUL characters, many terms, or the same status many times, with an index and without."""
+    """Queries with NUL characters, many terms, or repeated terms give the same with an index as without."""
     recorded(tmp_path / "run.json", "before\0after")
     settle(tmp_path)
     index = open_index(tmp_path, tmp_path / "index")
@@ -154,7 +152,7 @@ def test_the_database_accepts_every_query_of_the_language(tmp_path: Path) -> Non
 
 
 def test_a_file_with_several_runs_gives_the_matching_runs(tmp_path: Path) -> None:
-    """The runs of the file are those that `load_all` returns."""
+    """Of a file with several runs, the matching ones are returned."""
     rows = [
         {"messages": [{"role": "user", "content": word}, {"role": "assistant", "content": "ok"}]}
         for word in ("one", "two")

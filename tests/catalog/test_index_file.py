@@ -1,4 +1,4 @@
-"""The file of an index: no damage to it makes an answer wrong, and deleted runs are removed from it."""
+"""The file of an index: damage to the file makes no answer wrong, and deleted runs are removed from it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def is_used(directory: Path, index: Path) -> bool:
 
 
 def cut(data: bytes, chosen: random.Random) -> bytes:
-    """Return a beginning of a file."""
+    """Return the first part of a file."""
     return data[: chosen.randrange(len(data))]
 
 
@@ -64,7 +64,7 @@ def scrambled(data: bytes, chosen: random.Random) -> bytes:
 
 
 def without_pages(data: bytes, chosen: random.Random) -> bytes:
-    """Return a file in which a page is zeros."""
+    """Return a file with a page of zeros."""
     page = chosen.randrange(len(data) // 4096)
     return data[: page * 4096] + bytes(4096) + data[(page + 1) * 4096 :]
 
@@ -93,7 +93,9 @@ def write_often(directory: Path, path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are forked")
 def test_a_killed_indexer_causes_no_wrong_answer(directory: Path, tmp_path: Path, answers: list[list[Path]]) -> None:
-    """An indexer may be killed at any moment, even several times. The next indexer completes the index."""
+    """After an indexer was killed at any moment, even several times, answers are right, and the next indexer completes
+    the index.
+    """
     path = tmp_path / "index"
     chosen, context = random.Random(5), multiprocessing.get_context("fork")
     begun, states = time.monotonic(), []
@@ -117,7 +119,7 @@ def test_a_killed_indexer_causes_no_wrong_answer(directory: Path, tmp_path: Path
 def test_several_simultaneous_indexers_write_one_index(
     directory: Path, tmp_path: Path, answers: list[list[Path]]
 ) -> None:
-    """Each indexer waits for the one before it. A reader meanwhile gets the same answers."""
+    """Several indexers write the same index one after another, and a reader gets right answers meanwhile."""
     path = tmp_path / "index"
     processes = [subprocess.Popen([sys.executable, "-c", CODE, directory, path]) for _ in range(2)]
     while any(process.poll() is None for process in processes):
@@ -129,7 +131,7 @@ def test_several_simultaneous_indexers_write_one_index(
 
 
 def test_only_changed_runs_are_read(tmp_path: Path) -> None:
-    """Deleted runs are removed from the index."""
+    """An update reads only changed runs, and removes deleted ones from the index."""
     make_runs(tmp_path, 6)
     index = open_index(tmp_path)
     first, second = index.update(), index.update()
@@ -146,9 +148,7 @@ def test_only_changed_runs_are_read(tmp_path: Path) -> None:
 
 
 def test_deleted_runs_leave_no_text_in_the_index(tmp_path: Path) -> None:
-    """The file has no text or word of a deleted run, or of the earlier version of a run that was written again with
-    more masks.
-    """
+    """The file of the index has no text of a deleted run, or of an earlier version with fewer masks."""
     for name, word in (("a", "keptword"), ("b", "secretone"), ("c", "secrettwo")):
         recorded(tmp_path / f"{name}.json", f"the {word} here", metadata={"k": word})
     settle(tmp_path)
@@ -170,7 +170,7 @@ def test_deleted_runs_leave_no_text_in_the_index(tmp_path: Path) -> None:
 
 
 def test_only_the_owner_can_read_an_index_and_readers_do_not_write_it(tmp_path: Path) -> None:
-    """Readers also write no file where there is no index."""
+    """Only the owner can read an index, and a reader writes no file, with or without an index."""
     recorded(tmp_path / "a.json", "alpha")
     settle(tmp_path)
     invoke("find", "alpha", tmp_path)
@@ -188,7 +188,7 @@ def test_only_the_owner_can_read_an_index_and_readers_do_not_write_it(tmp_path: 
 
 
 def test_an_index_that_cannot_be_written_is_reported_in_one_sentence(directory: Path, tmp_path: Path) -> None:
-    """The sentence says that the directory is missing, or that a second program prevents the write."""
+    """One sentence reports that the directory is missing, or that another program prevents the write."""
     missing = invoke("index", directory, "--index", tmp_path / "none" / "index")
     (tmp_path / "index").mkdir()
     taken = invoke("index", directory, "--index", tmp_path / "index")
@@ -199,7 +199,9 @@ def test_an_index_that_cannot_be_written_is_reported_in_one_sentence(directory: 
 
 
 def test_for_a_read_only_directory_the_option_is_named(tmp_path: Path) -> None:
-    """The message says that an index can be elsewhere. The message about a different place has no such advice."""
+    """The message about a read-only directory names the option for an index elsewhere; that about another place does
+    not.
+    """
     recorded(tmp_path / "runs" / "run.json", "alpha")
     try:
         with immutable_directory(tmp_path / "runs"):
@@ -215,7 +217,7 @@ def test_for_a_read_only_directory_the_option_is_named(tmp_path: Path) -> None:
 
 
 def test_a_damaged_index_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reader waits only while an indexer works, because only an indexer could set the time of the file."""
+    """A reader does not wait for a damaged index if no indexer works."""
     recorded(tmp_path / "run.json", "alpha")
     settle(tmp_path)
     open_index(tmp_path).update()
@@ -229,7 +231,7 @@ def test_a_damaged_index_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.mark.skipif(sys.platform == "win32", reason="it has no locks of this kind")
 def test_without_locks_an_indexer_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a file system without locks, a reader waits, because an indexer may be about to set the time of the file."""
+    """On a file system without locks, a reader waits a moment, because an indexer may be at work."""
     recorded(tmp_path / "run.json", "alpha")
     settle(tmp_path)
     open_index(tmp_path).update()
@@ -247,7 +249,7 @@ def test_without_locks_an_indexer_is_waited_for(tmp_path: Path, monkeypatch: pyt
 
 @pytest.mark.parametrize("is_database", [False, True])
 def test_a_user_s_file_is_never_overwritten(tmp_path: Path, is_database: bool) -> None:
-    """The path of the index may name a run or a database, or be a link to one."""
+    """A run, a database, or a link to one at the path of the index is not overwritten."""
     run = recorded(tmp_path / "run.json", "alpha")
     other = run
     if is_database:
@@ -265,7 +267,7 @@ def test_a_user_s_file_is_never_overwritten(tmp_path: Path, is_database: bool) -
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names are any bytes")
 def test_a_directory_with_a_name_that_is_not_unicode_can_have_an_index(tmp_path: Path) -> None:
-    """An index of such a directory is created, used, and updated."""
+    """A directory whose name is not Unicode can have an index, which is used and updated."""
     place = tmp_path / os.fsdecode(b"r\xff")
     recorded(place / "run.json", "alpha")
     settle(place)
@@ -277,10 +279,7 @@ def test_a_directory_with_a_name_that_is_not_unicode_can_have_an_index(tmp_path:
 
 
 def test_an_index_moves_with_its_directory(tmp_path: Path) -> None:
-    """The paths in an index are relative to the index's directory.
-
-    An index elsewhere is valid for one directory only.
-    """
+    """An index is still valid after its directory was moved. An index elsewhere is valid for one directory only."""
     make_runs(tmp_path / "old", 3)
     open_index(tmp_path / "old").update()
     open_index(tmp_path / "old", tmp_path / "index").update()
@@ -292,7 +291,7 @@ def test_an_index_moves_with_its_directory(tmp_path: Path) -> None:
 
 
 def test_a_common_text_is_stored_once(tmp_path: Path) -> None:
-    """A text that many runs have is in the file once, even if the runs are in different directories."""
+    """A text that many runs have, even in different directories, is stored once."""
     for number in range(20):
         recorded(tmp_path / f"{number % 2}" / f"{number}.json", "the same answer " * 50)
     settle(tmp_path)
@@ -305,7 +304,7 @@ def test_a_common_text_is_stored_once(tmp_path: Path) -> None:
 
 
 def test_a_run_that_changes_while_it_is_read_is_read_again(tmp_path: Path) -> None:
-    """Such a run is out of date as soon as it is in the index."""
+    """A run that changes while the indexer reads it is read again for the next answer."""
     record_run(tmp_path / "run.json", 1)
     settle(tmp_path)
     index = open_index(tmp_path)

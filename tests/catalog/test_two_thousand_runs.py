@@ -37,7 +37,7 @@ QUERIES: dict[str, Callable[[Trajectory, str], bool]] = {
 
 @dataclass
 class Loop:
-    """The answers of a plain loop over all runs."""
+    """The answers of a plain loop, to which runs are added one at a time."""
 
     paths: dict[str, list[Path | None]] = field(default_factory=lambda: {query: [] for query in QUERIES})
     tasks: dict[str, str | None] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Loop:
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write variants of a few recorded runs to two directories, with their index."""
+    """Write variants of a few recorded runs to two directories, with an index."""
     place = tmp_path_factory.mktemp("many")
     (place / "001").mkdir()
     for number in range(ORIGINALS):
@@ -68,7 +68,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def loop(directory: Path) -> Loop:
-    """The answers of the loop."""
+    """Return the answers of the loop."""
     loop = Loop()
     for run in load_all(directory):
         loop.add(run)
@@ -76,7 +76,7 @@ def loop(directory: Path) -> Loop:
 
 
 def test_find_gives_the_same_as_the_loop(directory: Path, loop: Loop) -> None:
-    """Each kind of term gives the same with the index. `where=` loads the same runs."""
+    """With an index, each kind of term finds the same runs as the loop, and `where=` loads them."""
     for query, expected in loop.paths.items():
         result = invoke("find", "--paths", "--", query, directory)
         assert [*map(Path, result.stdout.split())] == expected, query
@@ -85,7 +85,7 @@ def test_find_gives_the_same_as_the_loop(directory: Path, loop: Loop) -> None:
 
 
 def test_commands_give_the_same_as_the_loop(directory: Path, loop: Loop) -> None:
-    """`list` has each run, `stats` the same figures, and `grep` the same files."""
+    """`list` has each run, `stats` the figures of the loop, and `grep` the files of the loop."""
     listed = json.loads(invoke("list", directory, "--json").stdout)
     counted = json.loads(invoke("stats", directory, "--json").stdout)
     named = invoke("grep", "-i", "-l", f"{RARE_WORD.upper()}$", directory).stdout.split()
@@ -98,9 +98,7 @@ def test_commands_give_the_same_as_the_loop(directory: Path, loop: Loop) -> None
 
 
 def about_equal(value: Payload) -> Any:
-    """Return JSON that equals JSON with nearly the same fractions, because several processes add fractions in a
-    different order.
-    """
+    """Return a value that equals JSON with nearly the same sums, whose order depends on the processes."""
     if isinstance(value, dict):
         return {name: about_equal(part) for name, part in value.items()}
     if isinstance(value, list):
@@ -109,7 +107,7 @@ def about_equal(value: Payload) -> Any:
 
 
 def test_only_changed_runs_are_read_for_an_answer(directory: Path, loop: Loop) -> None:
-    """Before the next update changed runs are read for each answer, and after it they are not."""
+    """An answer reads the runs that changed since the last update, and after an update none."""
     path = loop.paths[RARE_WORD][0]
     assert path is not None
     path.write_bytes(path.read_bytes())

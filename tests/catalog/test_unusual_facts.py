@@ -1,4 +1,4 @@
-"""Facts of runs that other programs wrote: a value of any kind neither fails nor matches by accident."""
+"""Facts of runs that other programs wrote: values of any type cause neither a failure nor a wrong match."""
 
 from __future__ import annotations
 
@@ -56,5 +56,5 @@ UNUSUAL = Trajectory(
     ],
 )
 def test_unusual_values_are_stored(query: str, matches: bool) -> None:
-    """A number out of range is unknown. A lone surrogate becomes a question mark."""
+    """A number out of range is stored as unknown, and a lone surrogate as a question mark."""
     assert Matcher(parse_query(query))(UNUSUAL) is matches

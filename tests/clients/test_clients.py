@@ -1,4 +1,4 @@
-"""Creating clients: keys, URLs, names, missing packages, the recorder of a client, and the cost of importing them."""
+"""Creating clients: keys, URLs, names, missing packages, recorders, and what the import loads."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ AZURE = {"azure_endpoint": "https://x.openai.azure.com", "api_version": "2024-10
 
 @pytest.mark.parametrize(("kind", "name"), KEYS)
 def test_the_key_is_taken_from_the_environment(monkeypatch, kind, name):
-    """Each client finds its key under the provider's usual names. Without a key, the error names them."""
+    """Each client takes its key from the provider's usual variables. Without a key, the error names these variables."""
     options = AZURE if kind is AzureClient else {}
     with pytest.raises(MissingKeyError, match=name):
         kind("m", **options)
@@ -66,7 +66,7 @@ def test_the_key_is_taken_from_the_environment(monkeypatch, kind, name):
     ],
 )
 def test_the_url_is_taken_from_the_environment(monkeypatch, kind, name, path):
-    """A different URL is taken from the provider's usual variables."""
+    """Each client takes its URL from the provider's usual variables."""
     with serving(plain(CHAT)) as server:
         monkeypatch.setenv(name, server.url)
         monkeypatch.setenv("AZURE_OPENAI_API_VERSION", "v")
@@ -77,14 +77,14 @@ def test_the_url_is_taken_from_the_environment(monkeypatch, kind, name, path):
 
 
 def test_some_providers_have_default_urls():
-    """If no URL is given, Doubao and OpenRouter have default URLs."""
+    """Clients of Doubao and OpenRouter have a default URL."""
     addresses = [str(kind(api_key="k").sdk.base_url) for kind in (DoubaoClient, OpenRouterClient)]
 
     assert addresses == ["https://ark.cn-beijing.volces.com/api/v3/", "https://openrouter.ai/api/v1/"]
 
 
 def test_ollama_needs_no_key(monkeypatch):
-    """Ollama's URL is OLLAMA_HOST."""
+    """A client of Ollama needs no key, and takes its URL from OLLAMA_HOST."""
     monkeypatch.setenv("OLLAMA_HOST", "http://127.0.0.1:9")
 
     assert str(OllamaClient("m").sdk._client.base_url) == "http://127.0.0.1:9"
@@ -176,7 +176,7 @@ def test_a_client_uses_its_recorder_or_the_current_one(tmp_path):
 
 
 def test_a_client_works_without_a_recorder():
-    """Nothing is recorded, and nothing else changes."""
+    """A client without a recorder works, and nothing is recorded."""
     with serving(plain(CHAT)) as server, OpenAIClient("m", api_key="k", base_url=server.url) as client:
         assert client.chat("hello").content == "hi"
 
@@ -192,20 +192,20 @@ def test_parameters_are_passed_to_the_sdk():
 
 
 def test_a_stream_can_be_closed_early(tmp_path):
-    """Such a stream has no response. The received part is recorded with the reason."""
+    """A stream that the caller closes early has no response, and its received part is recorded with the reason."""
     with serving(stream(*CHAT_STREAM[:1], 0.2, *CHAT_STREAM[1:])) as server:
         with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
             with OpenAIClient("m", api_key="k", base_url=server.url) as client, client.stream("hello") as events:
                 first = next(events)
                 with pytest.raises(StreamNotFinishedError):
-                    events.response  # noqa: B018 - asking is the point
+                    events.response  # noqa: B018 - reading the attribute raises
 
     [one] = load(recorder.trajectory_path).llm_interactions
     assert (first, one.complete, one.response.content) == (TextDelta("Grü"), False, "Grü")
 
 
 def test_an_async_stream_can_be_closed_early(tmp_path):
-    """A caller may leave an `async for` loop early."""
+    """An async stream can be left early, and its received part is recorded."""
 
     async def ask(client: OpenAIClient) -> object:
         async with client, client.astream("hello") as events:
@@ -220,7 +220,7 @@ def test_an_async_stream_can_be_closed_early(tmp_path):
 
 
 def test_a_stream_without_its_last_event_is_incomplete():
-    """If a connection closes before the protocol's last event, `Finished.complete` is False."""
+    """If a connection closes before the last event of the protocol, `Finished.complete` is False."""
     with serving(stream(*CHAT_STREAM[:2])) as server:
         with OpenAIClient("m", api_key="k", base_url=server.url) as client:
             *_, last = client.stream("hello")

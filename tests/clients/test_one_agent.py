@@ -1,4 +1,4 @@
-"""One agent, written once: with seven providers, in three forms, its files differ only as the providers do."""
+"""One agent, with seven providers in three forms: its files differ only where the providers differ."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ def files(tmp_path, monkeypatch):
 @pytest.mark.parametrize("form", [sync_form, async_form, streaming_form])
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_agent_runs_with_every_provider_in_every_form(files, kind, form):
-    """The same loop finds the answer in four calls, and sends reasoning back if the provider checks it."""
+    """With every provider and in every form, the loop finds the answer in four calls, and sends reasoning back if the
+    provider checks it.
+    """
     with serving(providers()) as server, TrajectoryRecorder(files / "runs" / "run.json", strict=True) as recorder:
         answer = form(client_at(server, kind), QUESTION, **THINKING.get(kind, {}))
 
@@ -62,7 +64,7 @@ def test_the_agent_runs_with_every_provider_in_every_form(files, kind, form):
 
 
 def test_the_documents_differ_only_as_documented(tmp_path):
-    """Every member in which the seven documents of an agent differ is in the table of docs/clients.md."""
+    """Each member in which the seven documents of the agent differ is in the table of docs/clients.md."""
     table = markdown(documents(tmp_path))
 
     written = (ROOT / "docs" / "clients.md").read_text()
@@ -88,7 +90,7 @@ def _respelled(value: Any) -> Any:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_client_returns_the_recorded_responses(tmp_path, kind):
-    """`chat`, `achat`, `stream` and `astream` return the responses that are read from the file."""
+    """`chat`, `achat`, `stream` and `astream` return the responses that `load` reads from the file."""
     asked = ([one_agent.SYSTEM, QUESTION], one_agent.TOOLS.values())
     params = THINKING.get(kind, {})
 
@@ -107,7 +109,7 @@ def test_a_client_returns_the_recorded_responses(tmp_path, kind):
 
 
 def test_the_last_event_of_a_stream_has_the_response(tmp_path):
-    """A stream ends with `Finished`, which has the response. From then on, the stream has it too."""
+    """The last event of a stream, `Finished`, has the response, which the stream also has from then on."""
     with serving(providers()) as server, client_at(server, "openai") as client:
         stream = client.stream(QUESTION, one_agent.TOOLS.values())
         last = list(stream)[-1]
@@ -116,7 +118,7 @@ def test_the_last_event_of_a_stream_has_the_response(tmp_path):
 
 
 def test_the_example_is_short() -> None:
-    """The agent has at most sixty lines of code."""
+    """The example agent has at most sixty lines of code."""
     lines = Path(one_agent.__file__).read_text().splitlines()
 
     assert len([line for line in lines if line.strip()]) <= 60

@@ -1,4 +1,4 @@
-"""Reasoning is sent back unchanged to the provider that gave it. For other providers it is left out, which the file
+"""Reasoning is sent back unchanged to the provider that gave it, and left out for other providers, which the file
 states.
 """
 
@@ -80,7 +80,7 @@ def results(response: LLMResponse) -> list[ToolResult]:
 @pytest.mark.parametrize("by", ["values", "document"])
 @pytest.mark.parametrize("provider", TURNS)
 def test_a_turn_is_sent_back_unchanged(provider, by):
-    """Blocks, parts, arguments and signatures of the first answer are in the second request, in their order."""
+    """The second request has the first answer's blocks, parts, arguments and signatures, in order."""
     answer, turn, (listed, member, place) = TURNS[provider]
     with serving(plain(answer)) as server, client_at(server, provider) as client:
         said = client.chat("Look.")
@@ -101,7 +101,9 @@ def test_items_are_sent_back_unchanged():
 
 
 def test_items_that_the_server_did_not_store_are_left_out():
-    """With store=False the server has no reasoning item without encrypted content, so the item is not sent."""
+    """With store=False, a reasoning item without encrypted content is not sent back, because the server did not store
+    it.
+    """
     bare = [{name: value for name, value in item.items() if name != "encrypted_content"} for item in ITEMS]
     with serving(plain({**RESPONSE, "output": bare})) as server, client_at(server, "openai", api="responses") as client:
         said = client.chat("Look.")
@@ -116,9 +118,7 @@ def test_items_that_the_server_did_not_store_are_left_out():
 
 
 def test_a_turn_that_can_be_rebuilt_is_not_kept():
-    """If the values can rebuild an answer (text and calls, or thinking, text and calls in this order), the turn is not
-    kept.
-    """
+    """A turn of thinking, text and calls in this order is rebuilt from the response, and not kept besides."""
     blocks = [BLOCKS[0], BLOCKS[2], CALL]
     with serving(plain({**MESSAGE, "content": blocks})) as server, client_at(server, "anthropic") as client:
         said = client.chat("Look.")
@@ -129,7 +129,7 @@ def test_a_turn_that_can_be_rebuilt_is_not_kept():
 
 
 def test_a_changed_message_is_sent_as_changed():
-    """If a caller shortens the text of an answer, the short text is sent. The thinking before the text is kept."""
+    """If the caller shortens the text of an answer, the shortened text is sent, and the thinking before it."""
     with serving(plain({**MESSAGE, "content": BLOCKS})) as server, client_at(server, "anthropic") as client:
         said = client.chat("Look.")
         client.chat(["Look.", replace(said, content="…"), *results(said)])
@@ -139,7 +139,7 @@ def test_a_changed_message_is_sent_as_changed():
 
 
 def test_made_up_ids_are_unique_in_a_conversation():
-    """If a provider gives no ids, its calls have different ids throughout the conversation."""
+    """Tool calls of a provider that gives no ids get ids that are unique in the conversation."""
     with serving(plain(GEMINI)) as server, client_at(server, "google") as client:
         first = client.chat("Look.")
         second = client.chat(["Look.", first, *results(first)])
@@ -165,9 +165,8 @@ REFUSED_ELSEWHERE = ("signature", "thoughtSignature", "reasoning_details", "firs
 @pytest.mark.parametrize("after", ANSWERS)
 @pytest.mark.parametrize("before", ANSWERS)
 def test_a_conversation_continues_with_a_second_provider(tmp_path, before, after):
-    """Text, calls and results are sent.
-
-    Signed reasoning is not, and the file states how many messages had it.
+    """A second provider gets text, calls and results, but no signed reasoning; the file states how many messages had
+    it.
     """
     with serving(plain(ANSWERS[before])) as first, serving(plain(ANSWERS[after])) as second:
         with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
@@ -196,7 +195,7 @@ def test_a_conversation_continues_with_a_second_provider(tmp_path, before, after
 
 
 def test_a_call_of_another_provider_has_gemini_s_placeholder():
-    """Gemini refuses a first call without a signature. A call of another provider gets the documented placeholder."""
+    """A tool call of another provider is sent to Gemini with the documented placeholder for its missing signature."""
     with serving(plain(GENERATED)) as server, client_at(server, "google") as client:
         spoken = {"role": "assistant", "tool_calls": [{"call_id": "c", "name": "look", "arguments": {}}]}
         client.chat(["Look.", spoken, ToolResult("c", result={"found": 3})])
@@ -209,7 +208,7 @@ def test_a_call_of_another_provider_has_gemini_s_placeholder():
 
 
 def test_a_new_provider_is_four_lines():
-    """The subclass in docs/clients.md is a complete client."""
+    """The subclass in docs/clients.md is a working client."""
     page = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
     [block] = re.findall(r"### Another provider\n.*?```python\n(.*?)```", page, re.DOTALL)
     names: dict[str, type[OpenAICompatibleClient]] = {}
@@ -224,7 +223,7 @@ def test_a_new_provider_is_four_lines():
 
 
 def test_messages_of_a_recorded_run_can_be_continued(tmp_path):
-    """Messages and responses from load(), with their thinking, can continue a conversation."""
+    """Messages and responses from `load`, with their thinking, can continue a conversation."""
     blocks = [BLOCKS[0], BLOCKS[2], CALL]
     with serving(plain({**MESSAGE, "content": blocks})) as server, client_at(server, "anthropic") as client:
         with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:

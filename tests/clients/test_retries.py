@@ -1,4 +1,4 @@
-"""Which failures are retried, the delays, and the recorded attempts."""
+"""Which failures are retried, how long the client waits, and how the attempts are recorded."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ ANSWERS = {
     "ollama": OLLAMA,
 }
 STATES = ("openai", "azure", "doubao", "openrouter", "anthropic")
-"""Providers whose SDK has a header with the number of the attempt."""
+"""Providers whose SDK sends the number of the attempt in a header."""
 
 
 def responded(status: int, body: Any = None, **headers: str) -> httpx2.Response:
@@ -85,7 +85,7 @@ ERRORS: dict[str, Exception] = {
 
 
 def test_every_row_of_the_table_decides():
-    """A row of the table decides whether the errors that match the row are retried."""
+    """An error is retried if its row of the table says so."""
     assert {sign: is_retried(error) for sign, error in ERRORS.items()} == {
         sign: retried for sign, (retried, _) in RETRY_RULES.items()
     }
@@ -103,18 +103,18 @@ def test_the_docs_have_the_table() -> None:
     [of_openai(400), of_anthropic(401), of_openai(404), errors.ClientError(400, {}), ollama.ResponseError("no", 404)],
 )
 def test_an_error_of_the_caller_is_not_retried(error):
-    """A status in no row of the table is final."""
+    """An error whose status is in no row of the table is not retried."""
     assert not is_retried(error)
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), KeyboardInterrupt(), asyncio.CancelledError(), SystemExit()])
 def test_other_exceptions_are_not_retried(error):
-    """A mistake in code, an interrupt and a cancellation are raised at once."""
+    """A mistake in code, an interrupt and a cancellation are raised without a retry."""
     assert not is_retried(error)
 
 
 def test_a_very_long_wait_is_left_to_the_caller():
-    """If the server asks for more than two minutes, the error is raised at once."""
+    """If the server asks for a wait of more than two minutes, the error is raised without a retry."""
     asked = {"retry-after": str(int(MAX_SERVER_WAIT_SECONDS) + 1)}
 
     assert (is_retried(of_openai(429)), is_retried(of_openai(429, **asked))) == (True, False)
@@ -138,14 +138,14 @@ GOOGLE_DELAY = {"error": {"details": [{"@type": "type.googleapis.com/google.rpc.
     ],
 )
 def test_the_server_s_delay_is_read(error, seconds):
-    """The delay may be seconds, milliseconds, a past date, or Google's delay in the body. An invalid value is
+    """The delay is read as seconds, milliseconds, a date, or Google's delay in the body, and an invalid delay is
     ignored.
     """
     assert server_wait_seconds(error) == seconds
 
 
 def test_a_retry_after_date_is_waited_for():
-    """Retry-After may be a date, until which the client waits."""
+    """If Retry-After is a date, the client waits until then."""
     at = datetime.now(UTC) + timedelta(seconds=60)
 
     left = server_wait_seconds(of_openai(429, **{"retry-after": format_datetime(at, usegmt=True)}))
@@ -153,7 +153,7 @@ def test_a_retry_after_date_is_waited_for():
 
 
 def test_waits_double_with_jitter():
-    """If the server states no time, the wait doubles up to eight seconds, minus up to a quarter."""
+    """Without a delay from the server, waits double up to eight seconds, each less up to a quarter."""
     error = ConnectionError("no")
 
     waits = [wait_seconds(error, attempt) for attempt in range(1, 8)]
@@ -167,7 +167,7 @@ SOON = {"retry-after-ms": "1", "retry-after": "0"}
 
 @pytest.mark.parametrize("provider", ANSWERS)
 def test_every_attempt_is_recorded(tmp_path, provider):
-    """A call that is refused twice is one interaction with three attempts. Their numbers are sent if the SDK has a
+    """A call that is refused twice is one interaction with three attempts, whose numbers are sent if the SDK has a
     header for them.
     """
     refused = plain({"error": {"message": "slow down"}}, 429, **SOON)
@@ -211,7 +211,7 @@ def test_the_last_error_is_raised_unchanged(tmp_path):
 
 
 def test_a_broken_connection_is_retried(tmp_path):
-    """If a connection is cut before the answer, the next attempt gives the answer."""
+    """A request whose connection breaks before the answer is retried."""
     cut = Answer([DROP])
     with serving(cut, plain(CHAT)) as server, TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
         with client_at(server, "openai") as client:
@@ -222,7 +222,7 @@ def test_a_broken_connection_is_retried(tmp_path):
 
 
 def test_retries_can_be_turned_off():
-    """With retries=0 a request is sent once. The SDK's own retries are always off."""
+    """With retries=0, a request is sent once, because the SDK's own retries are always off."""
     with serving(plain({"error": {}}, 503, **SOON)) as server, client_at(server, "anthropic", retries=0) as client:
         with pytest.raises(anthropic.APIStatusError):
             client.chat("hello")
@@ -231,7 +231,7 @@ def test_retries_can_be_turned_off():
 
 
 def test_a_header_of_the_caller_stays():
-    """The header with the number of the attempt does not replace the caller's extra headers."""
+    """The caller's extra headers are sent beside the header with the attempt's number."""
     with serving(plain({}, 503, **SOON), plain(CHAT)) as server, client_at(server, "openai") as client:
         client.chat("hello", extra_headers={"x-own": "1"})
 
@@ -240,7 +240,9 @@ def test_a_header_of_the_caller_stays():
 
 
 def test_an_error_in_the_body_of_a_200_is_an_error(tmp_path):
-    """OpenRouter may answer 200 with an error. It is retried if its code is temporary, and raised otherwise."""
+    """An answer of OpenRouter with status 200 and an error in the body is retried if its code is temporary, and raised
+    otherwise.
+    """
     slow = plain({"error": {"code": 503, "message": "slow"}})
     with serving(slow, plain(CHAT)) as server, TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
         with client_at(server, "openrouter") as client:
@@ -267,7 +269,7 @@ OVERLOADED, BEGUN, STARTED, TEXT, STOPPED = events(
 
 
 def test_a_stream_is_retried_before_its_first_event():
-    """A stream that begins with an error is opened again, and the caller sees only one answer."""
+    """A stream that begins with an error is requested again, and the caller gets only the second answer."""
     with serving(stream(OVERLOADED), stream(BEGUN, STARTED, TEXT, STOPPED)) as server:
         with client_at(server, "anthropic") as client:
             *_, last = client.stream("hello")
@@ -276,7 +278,7 @@ def test_a_stream_is_retried_before_its_first_event():
 
 
 def test_a_stream_that_breaks_later_raises_its_error():
-    """After the first event no request is repeated."""
+    """A stream that breaks after its first event raises its error, without a retry."""
     with serving(stream(BEGUN, STARTED, TEXT, OVERLOADED)) as server, client_at(server, "anthropic") as client:
         with pytest.raises(anthropic.APIStatusError, match="overloaded"):
             list(client.stream("hello"))
@@ -285,7 +287,7 @@ def test_a_stream_that_breaks_later_raises_its_error():
 
 
 def test_a_cancelled_call_is_not_retried():
-    """Cancelling `achat` ends the call at once."""
+    """Cancelling `achat` ends the call without a retry."""
 
     async def ask(client: Client) -> None:
         async with client:

@@ -1,4 +1,4 @@
-"""Recorded conversations pass through the builders unchanged, except for the documented differences."""
+"""Recorded requests, read into messages and built again, are the same except for the documented differences."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ with_corpus = pytest.mark.skipif(not load(), reason=f"no wire corpus in {DIRECTO
 
 @with_corpus
 def test_every_difference_has_a_named_kind() -> None:
-    """No rebuilt request differs from the recorded one in an unnamed kind, and each kind occurs."""
+    """Each difference between a rebuilt request and the recorded one is of a named kind, and each kind occurs."""
     _, _, differing = count()
 
     assert differing.keys() == {kind.name for kind in KINDS} | {"a role that no provider has is refused"}

@@ -1,4 +1,4 @@
-"""The builders: the arguments of each provider's method for the same conversation, and the common form of messages."""
+"""The builders make each provider's request from the common form of messages."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ BUILT: dict[str, Payload] = {
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.WIRE_FORMAT.api)
 def test_a_conversation_is_built_in_every_dialect(module):
-    """A text, an image, parallel calls, a result and a failure are passed as each provider's method takes them."""
+    """A text, an image, parallel calls, a result and a failure are built in the form of each provider."""
     built = module.build_request(to_messages(CONVERSATION), to_tools([look]), {"model": "m"})
 
     assert built == BUILT[module.WIRE_FORMAT.api]
@@ -192,13 +192,15 @@ FORMS: dict[str, Payload] = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_an_image_in_any_provider_s_form_is_an_image(form):
-    """A recorded conversation with images can continue with any provider."""
+    """An image in any provider's form is sent to every provider as an image."""
     assert to_messages([{"role": "user", "content": [FORMS[form]]}]) == [Message("user", [IMAGE])]
 
 
 @pytest.mark.parametrize("form", ["plain", "openai", "anthropic", "function"])
 def test_tools_of_every_form_are_the_same(form):
-    """A function, OpenAI's form, Anthropic's form and a plain form give the same tool in a request."""
+    """A tool is the same in a request, whether it is a function or a declaration in OpenAI's, Anthropic's or a plain
+    form.
+    """
     definition: Payload = {
         "plain": {**DECLARED, "parameters": SCHEMA},
         "openai": {"type": "function", "function": {**DECLARED, "parameters": SCHEMA}},
@@ -211,7 +213,7 @@ def test_tools_of_every_form_are_the_same(form):
 
 
 def test_other_members_of_a_declaration_are_kept():
-    """`strict` and `cache_control` stay. A tool that the provider runs is passed unchanged."""
+    """A tool keeps `strict` and `cache_control`, and a tool that the provider runs is passed unchanged."""
     strict = {"type": "function", "function": {**DECLARED, "parameters": SCHEMA, "strict": True}}
     search = {"type": "web_search_20250305", "name": "web_search"}
 
@@ -221,7 +223,9 @@ def test_other_members_of_a_declaration_are_kept():
 
 
 def test_a_function_with_all_kinds_of_parameters_has_a_schema():
-    """Defaults, choices, nested lists and keyword-only parameters are in the schema, without generated titles."""
+    """The schema of a function has its defaults, choices, nested lists and keyword-only parameters, without generated
+    titles.
+    """
 
     async def search(words: list[str], *, limit: int = 5, title: str | None = None) -> None:
         """Search."""
@@ -245,7 +249,7 @@ def positional(at: int, /) -> None:
 
 @pytest.mark.parametrize("tool", [positional, 3, "look"])
 def test_invalid_tools_are_refused(tool):
-    """A function that no model can call by name, and an object that is not a tool, raise errors."""
+    """A function without a usable name, and an object that is not a tool, raise errors."""
     with pytest.raises(MessageFormatError, match=r"positional-only|Pass a function"):
         to_tools([tool])
 
@@ -261,13 +265,13 @@ def test_invalid_tools_are_refused(tool):
     ],
 )
 def test_invalid_messages_are_refused(message, said):
-    """The error names the message and the fault."""
+    """An invalid message raises an error that names the message and the fault."""
     with pytest.raises(MessageFormatError, match=f"Message 1.*{said}"):
         to_messages(["hello", message])
 
 
 def test_content_that_a_provider_cannot_take_is_refused():
-    """An image in a tool result, or an image with a URL for Ollama, is an error and not left out."""
+    """An image in a tool result, or an image by URL for Ollama, raises an error instead of being left out."""
     result = ToolResult("c", result=[{"type": "image", "url": "http://x/a.png"}])
     with pytest.raises(MessageFormatError, match="in a user message after that message"):
         openai_chat.build_request(to_messages([result]), [], {})
@@ -276,7 +280,7 @@ def test_content_that_a_provider_cannot_take_is_refused():
 
 
 def test_a_response_is_the_assistant_s_turn():
-    """An LLMResponse, and its document with a role, give the same message."""
+    """An LLMResponse, and its document with a role, become the same message."""
     response = LLMResponse("hi", reasoning="hm", tool_calls=(ToolCall("c", "look", {"at": 1}),), extra={"content": []})
 
     from_value, from_document = to_messages([response, {"role": "assistant", **response.to_document()}])
@@ -296,7 +300,7 @@ def test_a_result_becomes_text(given, text):
 
 
 def test_google_accepts_members_of_the_config_as_parameters():
-    """Parameters become members of the config, beside the members of a config that the caller passes."""
+    """Parameters for Google become members of the config, next to those of the caller's own config."""
     built = google_generate.build_request(
         [], [], {"model": "m", "config": {"seed": 1, "top_k": None}, "temperature": 0}
     )

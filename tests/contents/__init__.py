@@ -1,1 +1,1 @@
-"""Exports compared with the exchanged content: a script of both sides, and the content of each format."""
+"""The contents of exports, compared with what was exchanged: a script of both sides, and the content of each format."""

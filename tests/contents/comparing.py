@@ -35,7 +35,7 @@ EXPORTS: dict[str, tuple[tuple[str, ...], str]] = {
     "traces": (("traces",), ""),
     "trae": (("trae",), ""),
 }
-"""Each export: the arguments of `-f`, and the suffix of a run's file if `-o` is a file."""
+"""For each export, the arguments of `-f`, and the suffix of a run's file if `-o` is a file."""
 READERS: dict[str, Shown] = {
     "atif": shown.atif,
     "hierarchy": shown.hierarchy,
@@ -55,9 +55,9 @@ READERS: dict[str, Shown] = {
     "document": shown.trae,
 }
 _KEEP_TOKENS = frozenset({"document", "inspect"})
-"""The exports that state the usage of a fork's replayed answers beside a mark."""
+"""The exports that state the usage of a fork's replayed answers, and mark these answers."""
 _TRAINS = frozenset({"openai", "toolbrain", "trl", "trl-prompt_completion"})
-"""The exports that train on made calls. Rows of messages cannot mask the other calls."""
+"""The exports that train only on sent calls, because rows of messages cannot mask replayed ones."""
 BY_EXCHANGE = frozenset({"trae", "document", "toolbrain", "otlp", "otlp-genai-0.1", "otlp-openinference", "inspect"})
 
 _TRAINING = "a row of training has no place for it"
@@ -93,15 +93,12 @@ KNOWN: dict[tuple[str, str, str, str], str] = {
 OPEN: dict[tuple[str, str, str, str], str] = {
     ("trae", "images", "image", "ollama"): "Ollama's images stand beside the content, and are left out",
 }
-"""In the same form: known faults of a view."""
+"""Known faults of a view, in the same form."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of comparing an aspect.
-
-    `why` is the reason for a difference or an omission, `what` the difference.
-    """
+    """The result of a comparison: `what` is the difference, and `why` the reason for a difference or an omission."""
 
     aspect: str
     equal: bool | None
@@ -117,7 +114,7 @@ class Outcome:
 def compare(run: str, export: str, payloads: list[Json], base: Path, shows: Shown | None = None) -> list[Outcome]:
     """Compare the contents of an export with the script of its run.
 
-    `shows` reads an output in a form other than the export's.
+    `shows` reads the output if it is not in the export's own form.
     """
     script, dialect, way = run.split(".")
     conversations = (shows or READERS[export])(payloads, base, dialect)
@@ -163,7 +160,7 @@ def _keys(export: str, aspect: str, script: str, dialect: str) -> Iterator[tuple
 
 
 def expected(script: Script, dialect: str, *, by_exchange: bool) -> Iterator[Conversation]:
-    """Return the expected contents: the conversation of each agent, or each exchange by itself."""
+    """Yield the expected contents: the conversation of each agent, or each exchange if the format is by exchange."""
     for talk, number in script.order():
         if by_exchange:
             talk_then = _until(talk, number, answers_counted=1)
@@ -178,7 +175,7 @@ def expected(script: Script, dialect: str, *, by_exchange: bool) -> Iterator[Con
 
 
 def _of_fork(talks: list[Conversation], export: str) -> list[Conversation]:
-    """Return the expected contents of a fork at the last call. A recording gave all answers except the last."""
+    """Return the expected contents of a fork at the last call, in which all answers but the last are replayed."""
     if export in _TRAINS:
         talks = [] if export == "trl" else talks[-1:]
     answers = [message for talk in talks for message in talk.messages if message.tokens is not None]
@@ -188,7 +185,7 @@ def _of_fork(talks: list[Conversation], export: str) -> list[Conversation]:
 
 
 def _until(talk: Talk, last: int, answers_counted: int) -> Conversation:
-    """Return the conversation up to a round. Only its newest answers have tokens, and only their failures count."""
+    """Return the conversation up to a round. Only its newest answers have token counts."""
     made = Conversation([Message("system", talk.system)])
     asked = answered = 0
     for number, round_ in enumerate(talk.rounds[: last + 1]):
@@ -254,10 +251,7 @@ def _turns(script: Script) -> Iterator[_Turn]:
 
 
 def _pair(aspect: str, turn: _Turn, shown: Conversation) -> tuple[Json, Json]:
-    """Return an aspect of a turn twice: as expected, and as exported.
-
-    A text before tool calls counts as a thought too.
-    """
+    """Return an aspect of a turn as expected and as exported. A text before tool calls counts as a thought too."""
     prompt, reply, *results = shown.messages
     answer = turn.answer
     thoughts = [answer.thought, answer.text if answer.calls else ""]

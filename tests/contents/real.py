@@ -38,7 +38,7 @@ def _object(arguments: Json) -> Json:
 
 
 def events(text: str) -> Iterator[Json]:
-    """Return the JSON values of a stream, in SSE form or one on each line."""
+    """Yield the JSON values of a stream, in SSE form or one on each line."""
     for line in text.splitlines():
         data = line.removeprefix("data:").strip()
         if data.startswith("{"):
@@ -147,7 +147,7 @@ ANSWERS: dict[str, Callable[..., Said]] = {
 
 
 def answer_of(dialect: str, text: str, *, streamed: bool) -> Said | None:
-    """Return the answer, or None if its form is not compared."""
+    """Return the answer of an exchange, or None if its form is not compared."""
     try:
         found = ANSWERS[dialect](list(events(text)) if streamed else [json.loads(text)], streamed=streamed)
     except (KeyError, ValueError, TypeError, StopIteration, AttributeError):
@@ -166,7 +166,7 @@ def was_cut(text: str) -> bool:
 
 
 def asked_of(request: Json) -> Iterator[str]:
-    """Return the user messages that are plain texts."""
+    """Yield the user messages that are plain texts."""
     for message in request.get("messages") or request.get("contents") or ():
         if message.get("role", "user") == "user":
             content = message.get("content", message.get("parts"))

@@ -20,12 +20,12 @@ from tests.contents.wire import DIALECTS, request_of
 from trace_recorder import TrajectoryRecorder, fork, http_client
 
 FORKED = frozenset({"anthropic", "openai-chat"})
-"""The dialects in which scripts are forked too: all answers but the last are replayed."""
+"""The dialects in which scripts are also recorded as forks that replay all answers but the last."""
 MakeClient = Callable[..., Any]
 
 
 def names() -> Iterator[str]:
-    """Return the names of all runs: script, dialect, and form of the answers."""
+    """Yield the names of all runs: script, dialect, and form of the answers."""
     for script in SCRIPTS:
         for dialect in DIALECTS:
             ways = ("whole", "streamed", "forked") if dialect in FORKED else ("whole", "streamed")

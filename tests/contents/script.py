@@ -15,12 +15,12 @@ PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
 BYTES = PIXEL + bytes(range(240, 256)) * 3
-"""An image whose base64 has `+` and `/`, which an SDK with the URL alphabet sends as `-` and `_`."""
+"""An image whose base64 has `+` and `/`, for which the URL alphabet has `-` and `_`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Token counts in one way of counting: the prompt, the output, cached parts of the prompt, and thinking."""
+    """The token counts of an answer: the prompt, the output, cached parts of the prompt, and thinking."""
 
     prompt: int
     output: int
@@ -53,7 +53,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The model's answer: thinking, text and tool calls; or the call fails."""
+    """The model's answer (thinking, text and tool calls), or the failure of the call."""
 
     text: str = ""
     calls: tuple[Call, ...] = ()
@@ -87,7 +87,7 @@ class Script:
     talks: tuple[Talk, ...]
 
     def order(self) -> Iterator[tuple[Talk, int]]:
-        """Return the rounds of all conversations in the order of time."""
+        """Yield the rounds of all conversations in the order of time."""
         main, *others = self.talks
         yield main, 0
         for talk in others:

@@ -23,7 +23,10 @@ Json = Any
 
 @dataclass(slots=True)
 class Message:
-    """A message. `of` is the position of the call that it answers, or None if that is not stated."""
+    """A message.
+
+    If it is a tool result, `of` is the position of its call, or None if the format does not state the call.
+    """
 
     role: str
     text: str
@@ -74,7 +77,7 @@ def text_of(content: Json) -> str:
 
 
 def given(text: str) -> str:
-    """Return a tool's text: Gemini's results are objects, and in these scripts the object has one text."""
+    """Return the text of a tool result. Gemini's results are objects, which in these scripts contain one text."""
     try:
         value = json.loads(text)
     except ValueError:
@@ -91,14 +94,14 @@ def image_in(part: Mapping[str, Json], base: Path) -> bytes | None:
     address = url.get("url") if isinstance(url, dict) else url
     if address is not None:
         return decoded(address.partition("base64,")[2])
-    if "inlineData" in part:  # Gemini's own form has the provider's alphabet
+    if "inlineData" in part:  # Gemini's own form uses the URL alphabet
         return base64.urlsafe_b64decode(part["inlineData"]["data"])
     data = source.get("data") or part.get("data") or part.get("url")
     return decoded(data) if isinstance(data, str) else None
 
 
 def decoded(text: str) -> bytes:
-    """Decode base64 as readers do, in the standard alphabet only."""
+    """Decode base64 in the standard alphabet only, as most readers do."""
     try:
         return base64.b64decode(text.partition("base64,")[2] or text, validate=True)
     except binascii.Error:

@@ -1,4 +1,4 @@
-"""Inspect's logs of a run: a conversation for each model event."""
+"""Reads Inspect's logs of a run as a conversation for each model event."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def inspect(logs: list[Json], base: Path, dialect: str) -> list[Conversation]:
 
 
 def model_events(logs: list[Json]) -> Iterator[tuple[Json, Json]]:
-    """Return the model events of logs, each with its sample."""
+    """Yield the model events of logs, each with its sample."""
     for log in logs:
         for sample in log["samples"]:
             yield from ((sample, event) for event in sample["events"] if event["event"] == "model")

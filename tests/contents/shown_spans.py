@@ -1,4 +1,4 @@
-"""A run's spans in OpenTelemetry's and OpenInference's conventions: a conversation for each call."""
+"""Reads a run's spans, in the conventions of OpenTelemetry and of OpenInference, as a conversation for each call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Json = Any
 
 
 def spans_of(lines: list[Json]) -> Iterator[tuple[Json, dict[str, Json]]]:
-    """Return the spans of lines of OTLP JSON, each with its attributes."""
+    """Yield the spans in lines of OTLP JSON, each with its attributes."""
     for line in lines:
         for resource in line["resourceSpans"]:
             for scope in resource["scopeSpans"]:

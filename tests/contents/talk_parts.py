@@ -1,4 +1,6 @@
-"""Helpers of the requests in every dialect: the earlier messages of a talk, the calls' ids, and events."""
+"""Parts of the requests in every dialect: the earlier messages of a conversation, the ids of calls, and the pieces of
+streams.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ NAMES = ("weather", "research", "search")
 
 
 def before(talk: Talk, number: int) -> Iterator[tuple[Asked | Answer | tuple[Result, ...], str]]:
-    """Yield the parts of a round's request: questions, results and answers, with the id of the answer's round."""
+    """Yield the earlier parts of a round's request (questions, results and answers), each answer with the id of its
+    round.
+    """
     for place, round_ in enumerate(talk.rounds[: number + 1]):
         results = tuple(new for new in round_.new if isinstance(new, Result))
         if results:

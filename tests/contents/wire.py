@@ -1,6 +1,6 @@
-"""Scripts in the providers' dialects: the request, and the answer, whole or as a stream.
+"""Writes scripts in the providers' dialects: each request, and its answer, as a whole or as a stream.
 
-Each dialect is written from its provider's documentation, and uses no code of ours.
+Each dialect follows its provider's documentation, and uses no code of ours.
 """
 
 from __future__ import annotations

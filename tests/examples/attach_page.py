@@ -1,4 +1,4 @@
-"""The blocks of code of docs/attach.md."""
+"""Reads the blocks of code of docs/attach.md."""
 
 from __future__ import annotations
 

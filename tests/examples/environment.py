@@ -1,4 +1,4 @@
-"""The environment of an example's process."""
+"""The environment variables of an example's process."""
 
 from __future__ import annotations
 

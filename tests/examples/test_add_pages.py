@@ -1,4 +1,4 @@
-"""The pages docs/add-*.md: a test follows each page in a copy of the package, and runs the page's own tests there."""
+"""The pages docs/add-*.md: the tests follow each page in a copy of the package, and run the page's own tests there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAGES = sorted((ROOT / "docs").glob("add-*.md"))
 
 
 def copied(path: str, place: Path) -> Path:
-    """Return a file of the copy. A file outside of the package is copied when it is first used."""
+    """Return the path of a file of the copy. A file outside of the package is copied when it is first used."""
     file = place / path
     file.parent.mkdir(parents=True, exist_ok=True)
     if not file.exists() and (ROOT / path).exists():
@@ -26,7 +26,7 @@ def copied(path: str, place: Path) -> Path:
 
 
 def change(file: Path, diff: str) -> None:
-    """Insert each line with a plus after the line before it, which must occur once in the file."""
+    """Insert each line that begins with a plus after the line before it, which must occur once in the file."""
     text, before = file.read_text(encoding="utf-8"), ""
     for line in diff.splitlines(keepends=True):
         if line.startswith("+"):
@@ -37,7 +37,7 @@ def change(file: Path, diff: str) -> None:
 
 
 def follow(page: Path, place: Path) -> list[Path]:
-    """Follow the instructions of a page. Return the tests that it adds."""
+    """Follow the instructions of a page, and return the paths of the tests that they add."""
     shutil.copytree(ROOT / "trace_recorder", place / "trace_recorder", ignore=shutil.ignore_patterns("__pycache__"))
     tests = []
     for language, path, text in re.findall(r"```(\w+)\n# (\S+)\n(.*?)```", page.read_text("utf-8"), re.DOTALL):
@@ -52,7 +52,7 @@ def follow(page: Path, place: Path) -> list[Path]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_page_s_instructions_work(page: Path, tmp_path: Path) -> None:
-    """The new module passes lint and type checks, and the page's own tests pass."""
+    """A module that is added as the page says passes lint and type checks, and the page's tests pass."""
     tests = follow(page, tmp_path)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
 
@@ -72,6 +72,6 @@ def test_a_page_s_instructions_work(page: Path, tmp_path: Path) -> None:
 
 
 def test_there_are_four_pages() -> None:
-    """The pages are about a dialect, a secret's pattern, a view, and an import format."""
+    """There are pages for adding a dialect, a secret's pattern, a view, and an import format."""
     names = ["add-a-dialect", "add-a-secret-pattern", "add-a-view", "add-an-import-format"]
     assert [page.stem for page in PAGES] == names

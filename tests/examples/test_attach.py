@@ -21,7 +21,7 @@ BEFORE = {
     "Trae Agent": "config = None\n",
     "Trae Agent (2)": "config = None\n",
 }
-"""The requirements of a block besides an agent."""
+"""What a block needs in addition to an agent, by the block's heading."""
 CALLS = {
     "Wrap a client": {"fix the failing test": 1},
     "Follow the context": {"first": 1, "second": 1},
@@ -39,13 +39,13 @@ CALLS = {
 
 
 def test_every_block_is_run() -> None:
-    """The next test knows every block of Python, and there is one block of commands."""
+    """The tests know every Python block of the page, and the page has one block of commands."""
     assert (blocks("python").keys(), list(blocks("sh"))) == (CALLS.keys(), ["Run it from outside"])
 
 
 @pytest.mark.parametrize("heading", CALLS)
 def test_a_block_records_its_calls(heading: str, tmp_path: Path) -> None:
-    """A block runs without output on stderr, and its calls are recorded."""
+    """Each block runs without output on stderr, and its calls are recorded."""
     code = BEFORE.get(heading, AGENT) + blocks("python")[heading]
     with serving(plain(CHAT)) as server:
         done = subprocess.run(
@@ -80,7 +80,7 @@ def test_a_marked_loop_is_recorded_as_the_page_says(tmp_path: Path) -> None:
 
 
 def test_the_child_names_its_parent(tmp_path: Path) -> None:
-    """The child of the page's example has the parent that the page names."""
+    """The child run of the page's example names its parent run."""
     subprocess.run(
         [sys.executable, "-c", blocks("python")["Processes"]],
         cwd=tmp_path,

@@ -1,4 +1,4 @@
-"""The demo's policy and tools: how the model decides from the earlier messages."""
+"""The demo's policy and tools: the model decides from the earlier messages."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ DECISIONS = {
 
 @pytest.mark.parametrize(("history", "calls"), DECISIONS.values(), ids=DECISIONS)
 def test_the_model_decides_from_the_conversation(history, calls):
-    """The same conversation always gets the same answer, which follows from its results."""
+    """The model always gives the same answer to the same conversation, by the results in it."""
     assert list(decide(Conversation(TOOLS, tuple(history))).calls) == calls
 
 
 def test_the_model_calls_only_offered_tools():
-    """If its tools are not offered, the model says so."""
+    """If the tools that the model needs are not offered, its answer says so."""
     assert decide(Conversation(TOOLS - {"write_file"}, (LISTED,))).calls == ()
 
 
@@ -65,7 +65,7 @@ def test_a_failed_tool_has_a_result(tmp_path, name, arguments):
 
 
 def test_the_project_s_tests_fail_until_it_is_repaired(tmp_path):
-    """The project has the faults that the demo names, and changing its tests does not help."""
+    """The demo's project does not pass its tests before the repair, even if its test file is emptied."""
     project.create(tmp_path)
     (tmp_path / "test_basket.py").write_text("")
 

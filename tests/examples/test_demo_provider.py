@@ -1,4 +1,4 @@
-"""The demo's local provider, agent and policy: the real SDKs over real HTTP on 127.0.0.1."""
+"""The demo's provider, agent and policy, called by the real SDKs over HTTP on this machine."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def connect(provider):
 @pytest.mark.parametrize("form", ["sync", "async", "streaming"])
 @pytest.mark.parametrize("sdk", LOOPS)
 def test_the_agent_repairs_the_project_through_every_sdk(provider, sdk, form):
-    """The agent finds both mistakes in nine calls, in each form of request."""
+    """With each SDK and form of request, the agent finds both mistakes in nine calls."""
     assert run(Job(sdk, form, "local-model", provider.url, key="k", thinking=True)) == MENDED
     assert provider.hits == CALLS_OF_A_RUN
 
 
 def test_the_agent_uses_the_wrapped_client(provider):
-    """A client with retries turned off stops at the 429, whose header says when to try again."""
+    """The demo's agent calls the client that it is given: with retries turned off, it stops at the provider's 429."""
     provider.refuse_at(1)
     with pytest.raises(openai.RateLimitError) as refused:
         run(Job("openai", "sync", "m", provider.url, key="k"), wrap=lambda client: client.with_options(max_retries=0))
@@ -58,7 +58,7 @@ def test_the_agent_uses_the_wrapped_client(provider):
 
 
 def test_a_killed_run_leaves_its_calls(provider, tmp_path):
-    """After SIGKILL four calls are complete in the files, and the received part of the fifth is there."""
+    """After SIGKILL, four calls are complete in the files, and the received part of the fifth."""
     trajectory = load(run_and_kill(provider, tmp_path))
 
     complete = [interaction.complete for interaction in trajectory.llm_interactions]
@@ -153,7 +153,7 @@ def test_anthropic_gives_a_whole_answer(connect):
 
 
 def test_anthropic_streams_blocks(connect):
-    """The SDK's stream helper builds the same message from thinking, words and arguments in several deltas each."""
+    """The SDK's stream helper builds the same message from several deltas each of thinking, text and arguments."""
     with connect(anthropic_messages).messages.stream(**MESSAGES) as stream:
         events = list(stream)
         assert_first_message(stream.get_final_message())
@@ -183,9 +183,7 @@ def test_gemini_gives_a_whole_answer(connect):
 
 
 def test_gemini_streams_chunks(connect):
-    """The chunks together have the same parts. Each repeats the usage so far, and the last one has the finish
-    reason.
-    """
+    """The chunks together have the same parts. Each has the usage so far, and the last has the finish reason."""
     chunks = list(connect(google_genai).models.generate_content_stream(**GENERATE))
 
     assert_first_parts([part for chunk in chunks for part in chunk.candidates[0].content.parts])
@@ -273,7 +271,7 @@ def test_the_sdks_read_an_unknown_path_as_not_found(connect, loop, error, ask):
 
 @pytest.mark.parametrize("sdk", ["openai", "openai-responses", "anthropic"])
 def test_a_request_that_is_refused_once_is_retried_by_the_sdk(provider, sdk):
-    """A 429 with Retry-After costs an additional request, and the run is otherwise the same."""
+    """After a 429 with Retry-After, the SDK sends the request again, and the run is otherwise the same."""
     provider.refuse_at(3)
 
     assert run(Job(sdk, "sync", "local-model", provider.url, key="k")) == MENDED
@@ -282,7 +280,7 @@ def test_a_request_that_is_refused_once_is_retried_by_the_sdk(provider, sdk):
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_stalled_answer_continues_when_released(provider, stream):
-    """The stalled request gets the first half of its answer. When it is released, it gets the rest."""
+    """A stalled request gets the first half of its answer, and the rest when it is released."""
     provider.stall_at(1)
     body = {"model": "m", "messages": [], "stream": stream}
     with httpx.stream("POST", f"{provider.url}/v1/chat/completions", json=body) as response:
@@ -297,7 +295,7 @@ def test_a_stalled_answer_continues_when_released(provider, stream):
 
 
 def test_closing_the_provider_ends_idle_connections():
-    """No thread outlives the provider, although a client still keeps its connection."""
+    """Closing the provider ends all its threads, even if a client keeps its connection."""
     before = threading.active_count()
     provider = LocalProvider()
     with httpx.Client(base_url=provider.url) as client:
@@ -310,14 +308,14 @@ def test_closing_the_provider_ends_idle_connections():
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses", "/v1/messages", "/api/chat"])
 def test_an_unreadable_body_is_a_bad_request(provider, path):
-    """Invalid data gets an answer too, and so does the next request on the same connection."""
+    """An unreadable body gets status 400, and the next request on the same connection is answered."""
     with httpx.Client(base_url=provider.url) as client:
         assert [client.post(path, content=b"{").status_code for _ in range(2)] == [400, 400]
         assert client.post(path, json=[]).status_code == 400
 
 
 def test_changed_thinking_is_refused(connect):
-    """A thinking block must be sent back unchanged, as with the real provider."""
+    """A thinking block that is sent back changed is refused, as by the real provider."""
     client = connect(anthropic_messages)
     blocks = [block.model_dump() for block in client.messages.create(**MESSAGES).content]
     blocks[0]["thinking"] += " Not."
@@ -329,7 +327,7 @@ def test_changed_thinking_is_refused(connect):
 
 
 def test_a_call_without_its_result_is_refused(connect):
-    """The conversation must be complete, as with the real provider."""
+    """A tool call without a result is refused, as by the real provider."""
     client = connect(openai_chat)
     message = client.chat.completions.create(**CHAT).choices[0].message
 

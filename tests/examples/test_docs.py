@@ -27,7 +27,7 @@ ON_THE_CODE = [
 ]
 OTHERS = {
     *("agent.py", "rewards.py", "file.py", "run.json", "x.journal.json", "aiohttp_openai/"),
-    *("broken.json", "discount.py"),  # files of the run in docs/inspect.md
+    *("broken.json", "discount.py"),  # files that the run in docs/inspect.md has
     *("base_state.json", "chatml.json", "header.json", "x-logs.json", "x-traces.json"),  # of other tools
     "api_conversation_history.json",
 }
@@ -54,7 +54,7 @@ def quoted(page: Path) -> frozenset[str]:
 
 @cache
 def files() -> frozenset[str]:
-    """Return every file and folder of the project by its path, and by each end of the path."""
+    """Return every file and folder of the project by its path and by the ends of its path."""
     endings = set()
     for top in ("trace_recorder", "tests", "docs", "examples", "benchmarks", "scripts"):
         for path in (ROOT / top).rglob("*"):
@@ -66,7 +66,7 @@ def files() -> frozenset[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_the_files_that_a_page_names_exist(page: Path) -> None:
-    """Files and folders in backticks are named by their whole path or the end of it."""
+    """Each file or folder that a page names in backticks, by its path or the end of it, exists."""
     named = {word for word in quoted(page) if FILE.fullmatch(word)} - OTHERS
     of_runs = {word for word in named if word.startswith(("trajectories/", "runs/", "NAME", ".venv", "/"))}
 
@@ -75,7 +75,7 @@ def test_the_files_that_a_page_names_exist(page: Path) -> None:
 
 @pytest.mark.parametrize("page", ALL, ids=name_of)
 def test_links_lead_to_existing_files(page: Path) -> None:
-    """The test checks every link to a page or folder of the project."""
+    """Each link of a page to a file or folder of the project leads to an existing one."""
     links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", prose(page))
 
     assert [link for link in links if not (page.parent / link).exists()] == []
@@ -83,7 +83,7 @@ def test_links_lead_to_existing_files(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_the_commands_that_a_page_names_exist(page: Path) -> None:
-    """Commands are scripts, targets of make, sessions of nox, modules, and subcommands."""
+    """Each script, make target, nox session, module and subcommand that a page names exists."""
     code = "\n".join(quoted(page))
     subcommands = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "trace_recorder" / "cli").glob("*.py"))
     targets = (ROOT / "Makefile").read_text(encoding="utf-8")
@@ -99,7 +99,7 @@ def test_the_commands_that_a_page_names_exist(page: Path) -> None:
 
 @pytest.mark.parametrize("page", ON_THE_CODE, ids=name_of)
 def test_the_names_that_a_page_on_the_code_uses_exist(page: Path) -> None:
-    """Identifiers in backticks occur in the package, its tests, or a block of the page."""
+    """Each identifier in backticks occurs in the package, its tests, or a block of the page."""
     sources = [*(ROOT / "trace_recorder").rglob("*.py"), *(ROOT / "tests" / "views").glob("*.py")]
     words = set(re.findall(r"\w+", "".join(path.read_text(encoding="utf-8") for path in sources)))
     words |= set(re.findall(r"\w+", "".join(BLOCK.findall(page.read_text(encoding="utf-8")))))
@@ -109,7 +109,7 @@ def test_the_names_that_a_page_on_the_code_uses_exist(page: Path) -> None:
 
 
 def test_every_export_format_is_on_the_page() -> None:
-    """The page names each format that `export` knows."""
+    """docs/commands.md names each format that `export` knows."""
     [line] = re.findall(r"`export --format` knows ([^.]*)\.", (ROOT / "docs" / "commands.md").read_text("utf-8"))
 
     assert set(re.split(r",\s+|\s+and\s+", line)) == set(EXPORT_FORMATS)
@@ -145,7 +145,7 @@ def way_of_one_request(tmp_path: Path) -> list[str]:
 
 
 def test_one_request_enters_files_in_the_documented_order(tmp_path: Path) -> None:
-    """A request enters the files of the numbered list in their order, is then written, and is then sent."""
+    """A request enters the files of the page's numbered list in that order, is written, and is then sent."""
     section = (ROOT / "docs" / "architecture.md").read_text("utf-8").partition("## The way of one request\n")[2]
     lines = re.findall(r"^\d+\. (.*)", section.partition("\nThen ")[0], re.MULTILINE)
     said = [file for line in lines for file in re.findall(r"`([\w/]+\.py|os\.write)`", line)]

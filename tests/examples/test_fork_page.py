@@ -29,11 +29,11 @@ LEFT = (
     (["one", "live", "live"], ["gpt-4o", "gpt-4o"]),
     (["one", "Ask me again.", "live"], ["gpt-4o-mini"]),
 )
-"""The model's answers in a block's run, and the models that were really called."""
+"""For each block, the model's answers in its run, and the models that were called."""
 
 
 def test_every_block_is_run() -> None:
-    """The page has no block that the next test does not know."""
+    """The tests know every block of the page."""
     assert [language for language, _ in BLOCKS] == ["python"] * len(LEFT) + ["console"]
 
 
@@ -58,7 +58,7 @@ def test_the_commands_print_the_shown_lines(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", range(len(LEFT)))
 def test_a_block_forks_a_run(number: int, tmp_path: Path) -> None:
-    """The first call is replayed, the second is sent or answered by hand, and the third is sent."""
+    """Each block's fork replays the first call, sends the second or answers it by hand, and sends the third."""
     with serving(said("one"), said("two"), said("three"), said("live")) as server:
         surroundings = environment(server.url, tmp_path)
         for code in (RECORDING, BLOCKS[number][1]):

@@ -15,7 +15,7 @@ BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, re.DOTALL)
 
 
 def test_every_command_prints_what_the_page_shows(tmp_path: Path) -> None:
-    """The commands run in the order of the page, in the same directory. `...` stands for other lines."""
+    """The page's commands, run in order in one directory, print what the page shows; `...` stands for other lines."""
     for language, text in BLOCKS:
         if language == "python":
             (tmp_path / text.partition("\n")[0].removeprefix("# ")).write_text(text)
@@ -33,7 +33,7 @@ def test_every_command_prints_what_the_page_shows(tmp_path: Path) -> None:
 
 
 def test_every_picture_exists() -> None:
-    """`scripts/pictures` makes these pictures."""
+    """Each picture of the page exists."""
     for page in ("docs/inspect.md", "docs/viewer.md", "README.md"):
         place = ROOT / page
         for picture in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", place.read_text(encoding="utf-8")):
@@ -50,7 +50,7 @@ def printed(command: str, place: Path, environment: dict[str, str]) -> list[str]
 
 
 def alike(line: str) -> str:
-    """Return a line without times, counts of tokens, and column widths, which differ between runs."""
+    """Return a line without times, token counts and column widths, which differ between runs."""
     line = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d|\d\d:\d\d:\d\d|[\d.,]+ ?(?:ms|s)\b", "TIME", line)
     line = re.sub(r"(?<=[69] )\d,\d{3}|\d\d\.\dk", "TOKENS", line)
     line = re.sub(r"[\d,]+ tokens in, [\d,]+ out", "TOKENS", line)  # a traceback is longer in some versions of Python

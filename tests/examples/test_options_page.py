@@ -16,7 +16,7 @@ PAGE = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
 
 
 def test_the_table_has_every_option() -> None:
-    """The first column has exactly the parameters of the constructor."""
+    """The first column of the table has exactly the parameters of the constructor."""
     rows = re.findall(r"^\| (`.*?`) \|", PAGE, re.MULTILINE)
     named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
 

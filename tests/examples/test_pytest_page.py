@@ -1,4 +1,4 @@
-"""The page docs/pytest.md: every block of code is run twice, the second time without a provider."""
+"""The page docs/pytest.md: every block of code is run twice, the second time without requests to a provider."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def run_my_agent(question):
         messages += [asked, {"role": "tool", "tool_call_id": call.id, "content": found}]
         return client.chat.completions.create(model="m", messages=messages).choices[0].message.content
 """
-"""The reader's `my_agent`, which searches once and then answers."""
+"""The module `my_agent` of the page's reader: an agent that searches once and then answers."""
 CALL = {"id": "1", "type": "function", "function": {"name": "search", "arguments": '{"query": "sencha"}'}}
 
 
@@ -50,7 +50,7 @@ ANSWERS = (completion(tool_calls=[CALL]), completion(content="It is green."))
 
 
 def run(command: list[str], place: Path, surroundings: dict[str, str], answers: tuple[Answer, ...]) -> tuple[int, str]:
-    """Run a command with a provider. The command must succeed. Return the number of requests, and the output."""
+    """Run a command with a provider, and return the number of requests and the output. The command must succeed."""
     with serving(*answers) as server:
         surroundings = surroundings | {"OPENAI_BASE_URL": f"{server.url}/v1"}
         done = subprocess.run(command, cwd=place, env=surroundings, capture_output=True, text=True, check=False)
@@ -60,7 +60,7 @@ def run(command: list[str], place: Path, surroundings: dict[str, str], answers: 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: re.findall(r"def (\w+)", block)[0])
 def test_a_block_is_recorded_and_replayed(block: str, tmp_path: Path) -> None:
-    """The test passes twice with only one request, and its journals are at the documented paths."""
+    """The block's test passes twice with requests only the first time, and its journals are at the documented paths."""
     (tmp_path / "my_agent.py").write_text(AGENT)
     (tmp_path / "test_sencha.py").write_text(block)
     tests = block.count("\ndef test_")
@@ -78,7 +78,7 @@ def test_a_block_is_recorded_and_replayed(block: str, tmp_path: Path) -> None:
 
 
 def test_the_commands_record_once(tmp_path: Path) -> None:
-    """The first command records. The others send no request."""
+    """The first command records, and the others send no request."""
     (tmp_path / "my_agent.py").write_text(AGENT)
     (tmp_path / "test_sencha.py").write_text(BLOCKS[0])
 

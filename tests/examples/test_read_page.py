@@ -18,7 +18,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "read.md").read_tex
 def test_a_block_runs_unchanged(
     block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The blocks run on a directory with a run."""
+    """Each block of the page runs on a directory with a run."""
     if "dataframe" in block:
         pytest.importorskip("polars", reason="polars is not installed")
     recorded(tmp_path / "trajectories" / "run.json", "an answer")

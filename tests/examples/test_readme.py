@@ -1,4 +1,4 @@
-"""The README and docs/commands.md: every block runs unchanged, and prints the output below it."""
+"""The README and docs/commands.md: every block runs unchanged, and prints the output that is shown below it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ AGENT = """
 import openai
 openai.OpenAI().chat.completions.create(model="gpt-4o-mini", messages=[{"role": "user", "content": "Hello!"}])
 """
-"""An agent of the reader's, without a line of ours."""
+"""A reader's agent, without code of this package."""
 PRODUCT = copy.deepcopy(CHAT)
 PRODUCT["choices"][0]["message"]["content"] = "17 * 23 = 391."  # type: ignore[index]
 
@@ -47,7 +47,7 @@ def shell(page: str, program: str) -> list[str]:
 
 @pytest.mark.parametrize("page", [README, COMMANDS])
 def test_every_block_is_tested(page: str) -> None:
-    """The tests below run every block."""
+    """The tests of this file run every block."""
     lines = [line for language, text in blocks_of(page) if language == "sh" for line in text.splitlines()]
 
     assert len(lines) == sum(len(shell(page, program)) for program in ("pip", "make", "trace-recorder"))
@@ -56,7 +56,7 @@ def test_every_block_is_tested(page: str) -> None:
 
 
 def test_the_readme_is_short() -> None:
-    """The page has a bounded number of lines."""
+    """The README has at most the stated number of lines."""
     assert len(README.splitlines()) <= 120
 
 
@@ -65,7 +65,7 @@ def run(command: list[str], place: Path, surroundings: dict[str, str]) -> subpro
 
 
 def printed(transcript: str, place: Path, surroundings: dict[str, str]) -> list[str]:
-    """Return the commands of a transcript with their current output, in a form in which equal runs are equal."""
+    """Return the commands of a transcript with their current output, without what differs between equal runs."""
     lines = []
     for command in [line for line in transcript.splitlines() if line.startswith("$ ")]:
         done = run(["sh", "-e", "-c", command.removeprefix("$ ")], place, surroundings)
@@ -96,7 +96,7 @@ def write_scripts(page: str, place: Path) -> None:
 
 @pytest.fixture(scope="module")
 def used(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Run everything that the README shows, in its order, in a directory, and compare the outputs."""
+    """Run everything that the README shows, in order in one directory, and compare the outputs."""
     place = tmp_path_factory.mktemp("readme")
     write_scripts(README, place)
     with serving(*map(plain, (CHAT, CALL, PRODUCT))) as server:
@@ -109,7 +109,7 @@ def used(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_readme_s_outputs_are_true(used: Path) -> None:
-    """The outputs are those of the page. The two runs are valid, and the tool is in its step."""
+    """The README's outputs are those of its commands, its two runs are valid, and the tool is in its step."""
     runs = {one.task: one for one in map(load, sorted((used / "trajectories").glob("*.json")))}
 
     assert {task: len(one.llm_interactions) for task, one in runs.items()} == {
@@ -123,7 +123,9 @@ def test_the_readme_s_outputs_are_true(used: Path) -> None:
 
 
 def test_the_commands_work(used: Path, tmp_path: Path) -> None:
-    """Every command of docs/commands.md works, on runs that were wrapped, marked, recorded by hand and from outside."""
+    """Every command of docs/commands.md works on runs that were wrapped, marked, recorded by hand, and recorded from
+    outside.
+    """
     place = Path(shutil.copytree(used, tmp_path / "place", ignore=shutil.ignore_patterns("bin")))
     write_scripts(COMMANDS, place)
     (place / "agent.py").write_text(AGENT)
@@ -149,7 +151,7 @@ def test_the_commands_work(used: Path, tmp_path: Path) -> None:
 
 
 def test_the_installed_extras_exist() -> None:
-    """The page installs this clone, with extras that the package has."""
+    """The extras that the page installs exist in the package."""
     [command] = shell(README, "pip")
     _, _, wanted = shlex.split(command)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -163,7 +165,7 @@ MADE = re.findall(r"`(make [^`]+)`", COMMANDS)
 
 @pytest.mark.parametrize("command", [*shell(README, "make"), *MADE])
 def test_the_named_targets_and_options_exist(command: str) -> None:
-    """`make` has the targets, and the demo the options."""
+    """The targets of `make` and the options of the demo that the README names exist."""
     program, *arguments = shlex.split(command)
     told = subprocess.run(
         [program, "-n", "--no-print-directory", *arguments], cwd=ROOT, capture_output=True, text=True, check=True
@@ -197,13 +199,13 @@ def alike(line: str) -> str:
 
 
 def test_the_transcript_is_the_demo_s_output(shown: list[str]) -> None:
-    """Each line of the transcript is printed, in its order, with other lines between only at `...`."""
+    """The demo prints each line of the transcript, in order; `...` stands for other lines."""
     [transcript] = [text for language, text in blocks_of(COMMANDS) if language == "console"]
     assert_printed(transcript, shown)
 
 
 def test_the_demo_prints_commands_that_can_be_typed(shown: list[str], tmp_path: Path) -> None:
-    """The demo prints commands with the environment in which it runs."""
+    """The demo prints its commands with the path by which the reader's shell finds the program."""
     command = Path(sys.executable).with_name("trace-recorder")
     typed = run([sys.executable, "-c", SHOWING], tmp_path, {**os.environ, "PYTHONPATH": str(ROOT)}).stdout
     assert typed.splitlines()[1].split() == ["$", str(command), "list", "empty"]

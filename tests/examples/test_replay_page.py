@@ -16,7 +16,7 @@ AGENT, *BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
 def test_every_block_runs(tmp_path: Path) -> None:
-    """The first block records from a server. The others run in the same directory after the server has ended."""
+    """The first block of the page records from a server, and the other blocks run in the same directory without it."""
     first, *others = BLOCKS
     with serving(plain(CHAT)) as server:
         surroundings = environment(server.url, tmp_path)
@@ -30,7 +30,7 @@ def test_every_block_runs(tmp_path: Path) -> None:
 
 
 def run(block: str, surroundings: dict[str, str], place: Path) -> str:
-    """Return a block's output. The block must succeed, and write nothing to stderr."""
+    """Run a block, which must succeed without output on stderr, and return its output."""
     done = subprocess.run(
         [sys.executable, "-c", AGENT + block], cwd=place, env=surroundings, capture_output=True, text=True, check=False
     )

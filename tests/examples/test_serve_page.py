@@ -22,7 +22,7 @@ BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, re.DOTALL)
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_the_commands_print_the_shown_lines(tmp_path: Path) -> None:
-    """The server starts as shown, at a free port. Each other command runs while the server answers."""
+    """The page's server command runs with a free port, and each other command prints the shown lines while it runs."""
     with serving(said("There is one.")) as server, TrajectoryRecorder(tmp_path / "runs" / "first.json") as recorder:
         with client(f"{server.url}/v1") as made:
             ask(recorder.wrap(made), "List the files")
@@ -46,5 +46,5 @@ def test_the_commands_print_the_shown_lines(tmp_path: Path) -> None:
 
 
 def test_every_block_is_tested() -> None:
-    """The test above runs every block."""
+    """The tests of this file run every block of the page."""
     assert [(language, text.count("$ ")) for language, text in BLOCKS] == [("console", 1), ("console", 2)]

@@ -1,4 +1,4 @@
-"""The site of docs/: it builds without a broken link, and its reference has every public name."""
+"""The site of docs/ builds without a broken link, and its reference has every public name."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tests.processes import ROOT
 
 CONFIGURATION = ROOT / "zensical.toml"
 ALIASES = {"fork", "replay", "__version__"}
-"""The reference has `fork` and `replay` as the classes `Fork` and `Replay`."""
+"""`fork` and `replay` are in the reference as the classes `Fork` and `Replay`."""
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the site in a separate folder. If that fails, raise the builder's message."""
+    """Build the site in a separate folder, or raise the builder's message."""
     folder = tmp_path_factory.mktemp("site")
     shutil.copytree(ROOT / "docs", folder / "docs")
     text = CONFIGURATION.read_text(encoding="utf-8").replace('paths = ["."]', f'paths = ["{ROOT}"]')
@@ -35,7 +35,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def pages(navigation: list[dict[str, Any]]) -> Iterator[str]:
-    """Return the pages that the navigation names."""
+    """Yield the pages that the navigation names."""
     for entry in navigation:
         if isinstance(entry, str):
             yield entry
@@ -45,14 +45,14 @@ def pages(navigation: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def test_every_page_is_in_the_navigation() -> None:
-    """Each page of docs/ is in the navigation once, except decisions, which other pages link to."""
+    """Each page of docs/ is in the navigation once, except decisions, to which other pages link."""
     named = sorted(pages(tomllib.loads(CONFIGURATION.read_text(encoding="utf-8"))["project"]["nav"]))
     files = sorted(page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md"))
     assert named == [page for page in files if not page.startswith("decisions/")]
 
 
 def test_the_reference_has_every_public_name(site: Path) -> None:
-    """For each public name, exactly one heading is on the pages of the reference."""
+    """Each public name has exactly one heading on the pages of the reference."""
     text = "".join(page.read_text(encoding="utf-8") for page in (site / "reference").glob("*.html"))
     headings = re.findall(r'<h\d id="(trace_recorder\.[\w.]+)"', text)
     names = {name.rpartition(".")[2] for name in headings}
@@ -61,7 +61,7 @@ def test_the_reference_has_every_public_name(site: Path) -> None:
 
 
 def test_no_page_loads_from_another_host(site: Path) -> None:
-    """The site works offline, because it has its own scripts, styles, fonts and pictures."""
+    """No page loads a script, style, font or picture from another host."""
     loads = re.compile(r'<(?:script|img|link|iframe)[^>]*(?:src|href)="(https?:[^"]*)"')
     assert {
         page.name: found for page in site.rglob("*.html") if (found := loads.findall(page.read_text("utf-8")))
@@ -69,7 +69,7 @@ def test_no_page_loads_from_another_host(site: Path) -> None:
 
 
 def test_the_first_page_shows_the_example_of_the_readme() -> None:
-    """The first page's code is the README's, which a test runs."""
+    """The code on the site's first page is the README's, which a test runs."""
     block = re.compile(r"```python\n(.*?)```", re.DOTALL)
     first = block.findall((ROOT / "docs" / "index.md").read_text(encoding="utf-8"))
     assert first == block.findall((ROOT / "README.md").read_text(encoding="utf-8"))[:1]

@@ -1,4 +1,4 @@
-"""The faults in the files of a run that got odd values."""
+"""Finds the faults in the files of a run that got odd values."""
 
 from __future__ import annotations
 

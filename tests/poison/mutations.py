@@ -140,7 +140,7 @@ def _places(value: Payload) -> Iterator[tuple[Payload, Payload]]:
 
 
 def mutations() -> st.SearchStrategy[Payload]:
-    """Yield mutated bodies of the project's own."""
+    """Return a strategy for mutated bodies of the project's own."""
     return st.builds(
         lambda name, seed: mutated(BODIES[name], Random(seed)), st.sampled_from(sorted(BODIES)), st.integers(0, 2**32)
     )

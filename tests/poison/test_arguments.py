@@ -83,7 +83,7 @@ def ended(
 
 @contextmanager
 def refused_at_most() -> Iterator[None]:
-    """Call a method, which may refuse the value as a misuse if the message names the expected type."""
+    """Call a method, which may refuse the value with an error that names the expected type."""
     try:
         yield
     except TypeError as error:
@@ -97,7 +97,7 @@ def outcome(act: Callable[[Path], TrajectoryRecorder], directory: Path) -> list[
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a coroutine that is not awaited, a client that is not closed
             act(path)
-    except Exception as error:  # noqa: BLE001 - whatever a value raises
+    except Exception as error:  # noqa: BLE001 - a value may raise any exception
         return [f"raised {type(error).__name__}: {error}"]
     return faults(path)
 
@@ -117,7 +117,9 @@ def recorded(use: Use, value: Payload) -> Callable[[Path], TrajectoryRecorder]:
 
 @pytest.mark.parametrize("argument", ARGUMENTS)
 def test_no_value_damages_a_record(tmp_path: Path, argument: str) -> None:
-    """A record is written for any argument, and the files are valid. Then the call returns, or reports a misuse."""
+    """For any value of an argument, a record is written, the files are valid, and the call returns or reports the
+    misuse.
+    """
 
     def act(path: Path) -> TrajectoryRecorder:
         recorder = TrajectoryRecorder(path, task="x")
@@ -153,13 +155,13 @@ def test_no_value_damages_a_run(tmp_path: Path, argument: str) -> None:
 
 @given(values, st.sampled_from(sorted(ARGUMENTS)))
 def test_no_combination_of_values_damages_a_record(tmp_path: Path, value: object, argument: str) -> None:
-    """Values of every kind, nested in each other, do no damage."""
+    """Nested values of every kind leave the files valid."""
     assert outcome(recorded(ARGUMENTS[argument], value), tmp_path) == []
 
 
 @given(json_values, json_values)
 def test_values_of_json_are_read_back_equal(tmp_path: Path, value: Payload, other: Payload) -> None:
-    """Annotations, metadata, results and contents of JSON are unchanged in the journal and in the document."""
+    """JSON in annotations, metadata, results and contents is equal in the journal and in the document."""
     recorder = TrajectoryRecorder(directory=tmp_path, task="x", metadata={"m": value})
     recorder.start()
     recorder.annotate("a", other)
@@ -189,7 +191,7 @@ WORDLESS = (
 
 @given(WORDLESS)
 def test_other_values_are_described(tmp_path: Path, value: object) -> None:
-    """A value outside of JSON is recorded as its class and its repr."""
+    """A value that is not JSON is recorded as its class and its repr."""
     recorder = TrajectoryRecorder(directory=tmp_path)
     recorder.annotate("a", [value])
     recorder.finalize()

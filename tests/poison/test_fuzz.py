@@ -1,4 +1,4 @@
-"""The fuzzer's targets for a short time. `scripts/fuzz` runs them for a long time."""
+"""The targets of the fuzzer, run for a short time. `scripts/fuzz` runs them for longer."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ BRIEF = settings(max_examples=60 if settings().max_examples <= 100 else settings
 @BRIEF
 @given(st.sampled_from(sorted(TARGETS)), st.integers(0, 2**32))
 def test_mutated_input_causes_no_finding(target: str, seed: int) -> None:
-    """The functions that join, read and mask accept any mutated bytes."""
+    """The functions that join, read and mask handle any mutated bytes."""
     TARGETS[target](example(target, Random(seed)))
 
 
 @BRIEF
 @given(st.sampled_from(sorted(TARGETS)), st.binary(max_size=300))
 def test_any_bytes_cause_no_finding(target: str, data: bytes) -> None:
-    """Random bytes of no format do no damage either."""
+    """The functions that join, read and mask handle random bytes."""
     TARGETS[target](data)
 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_seeds_cause_no_finding(target: str) -> None:
-    """The seeds themselves cause no finding, so later findings come from mutations."""
+    """The inputs that mutations start from cause no finding by themselves."""
     for seed in seeds(target)[:20]:
         TARGETS[target](seed)
 

@@ -18,8 +18,8 @@ FEW = 3_000
 
 @pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, (_, texts) in WORKS.items() for name in texts])
 def test_hostile_texts_take_linear_work(kind: str, name: str) -> None:
-    """The texts are brackets, quotes, unfinished beginnings of keys, events and lines without end, in any number."""
-    work(kind, name, SHORT)()  # work that is done only at the first use
+    """For any number of brackets, quotes, unfinished keys, events, or lines without an end, the work grows linearly."""
+    work(kind, name, SHORT)()  # the first use does additional work
 
     sooner, later = (lines(work(kind, name, size)) for size in (SHORT, 4 * SHORT))
 

@@ -1,6 +1,6 @@
-"""Runs in which values have other types, as strangers and new providers write them: every view gives its output.
+"""Runs whose values have other types, as other programs and new providers write them: every view gives its output.
 
-`scripts/fuzz-views` tries many more of them.
+`scripts/fuzz-views` tries many more of such runs.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ CHANGES = 120
 
 
 def assert_viewed(trajectory: Trajectory) -> None:
-    """Check that every view gives its output."""
+    """Assert that every view gives its output."""
     assert [*retyped_runs.failures_of_views(trajectory)] == []
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Payload]:
-    """Return complete runs of every shape."""
+    """Return complete runs of every structure."""
     return retyped_runs.runs(tmp_path_factory.mktemp("retyped") / "whole")
 
 
 @pytest.mark.parametrize("begin", range(0, CHANGES, 20))
 def test_a_value_of_a_wrong_type_stops_no_view(begin: int, whole: dict[str, Payload], tmp_path: Path) -> None:
-    """Each view gives its output or an error of ours. The changes are the same in each run of this test."""
+    """For a run with values of wrong types, each view gives its output or an error of this package."""
     found = [said for number in range(begin, begin + 20) for said in retyped_runs.one(number, 1, whole, tmp_path)]
 
     assert found == []
@@ -49,15 +49,15 @@ ODD = (["text"], {"a": 1}, 5, True, None)
 @pytest.mark.parametrize("kind", ODD)
 @pytest.mark.parametrize("member", ["text", "image_url", "source", "name"])
 def test_the_type_of_a_part_may_be_any_json(kind: Payload, member: str) -> None:
-    """The type may be in a prompt or in an answer."""
+    """The `type` of a part of a message, in a prompt or an answer, may be any JSON."""
     part = {"type": kind, member: "x"}
     answer = {"content": None, "extra": {"content": [part], "output": [part]}}
 
     assert_viewed(run(call([{"role": "user", "content": [part, {"type": "text", "text": "y"}]}], response=answer)))
 
 
-def test_a_part_whose_type_is_no_text_is_left_out_and_counted() -> None:
-    """The part is not taken for a text, because its kind is unknown."""
+def test_a_part_whose_type_is_not_a_string_is_left_out_and_counted() -> None:
+    """A part whose `type` is not a string is left out of the text, and counted."""
     prompt = [{"role": "user", "content": [{"type": ["text"], "text": "x"}, {"type": "text", "text": "y"}]}]
     export = retyped_runs.EXPORT_FORMATS["trl"].with_options()
 
@@ -70,7 +70,7 @@ def test_a_part_whose_type_is_no_text_is_left_out_and_counted() -> None:
 @pytest.mark.parametrize("odd", [1.5, 5, True, "x", {"a": 1}])
 @pytest.mark.parametrize("members", [("logprobs", "content"), ("logprobsResult", "chosenCandidates"), ("logprobs",)])
 def test_log_probabilities_may_have_any_form(odd: Payload, members: tuple[str, ...]) -> None:
-    """Every view gives its output even if a list of tokens has been replaced by any value."""
+    """Every view gives its output, whatever value a response has in place of log-probabilities."""
     extra: Payload = odd
     for member in reversed(members):
         extra = {member: extra}
@@ -80,7 +80,7 @@ def test_log_probabilities_may_have_any_form(odd: Payload, members: tuple[str, .
 
 @pytest.mark.parametrize("suffix", [".json", ".jsonl"])
 def test_an_integer_beyond_every_float_is_reported(suffix: str, tmp_path: Path) -> None:
-    """Loading and checking the run give a result or an error of the package."""
+    """Loading and validating a run with an integer beyond every float give a result or an error of this package."""
     path = tmp_path / f"run{suffix}"
     document = run(call([{"role": "user", "content": "y"}], response={"content": "z"})).to_document()
     document["llm_interactions"][0]["duration_seconds"] = 10**400
@@ -94,7 +94,7 @@ def test_an_integer_beyond_every_float_is_reported(suffix: str, tmp_path: Path) 
 
 
 def test_a_reward_that_is_not_a_finite_number_is_not_counted(tmp_path: Path) -> None:
-    """The recorder keeps such a value as a description. Figures count only numbers."""
+    """A reward that is not a finite number is kept as a description, and left out of figures."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", task="guess")
     recorder.start()
     recorder.record_llm_interaction([{"role": "user", "content": "q"}], {"content": "a"}, "openai", "m")
@@ -109,7 +109,7 @@ def test_a_reward_that_is_not_a_finite_number_is_not_counted(tmp_path: Path) -> 
 
 
 def test_a_described_text_is_read_as_a_text(tmp_path: Path) -> None:
-    """A step's state or provider of a wrong type is shown as its `repr`, in the document too."""
+    """A state or provider that is recorded as a description is shown as its repr, also in the document."""
     path = tmp_path / "run.json"
     with TrajectoryRecorder(path, task="\ud800") as recorder:
         recorder.record_llm_interaction([], {"content": "a"}, provider=b"openai", model="m")  # type: ignore[arg-type]
@@ -123,7 +123,7 @@ def test_a_described_text_is_read_as_a_text(tmp_path: Path) -> None:
 
 
 def test_a_description_of_an_earlier_version_is_no_difference(tmp_path: Path) -> None:
-    """A description in place of a text is read as its `repr`. Any other description there is a difference."""
+    """`validate` accepts a description in place of a string, as earlier versions wrote it, and no other one."""
     path = tmp_path / "run.json"
     with TrajectoryRecorder(path, task="\ud800") as recorder:
         recorder.record_agent_step(1, b"thinking")
@@ -153,7 +153,7 @@ END: Payload = {"status": True, "success": "yes", "execution_time": [1]}
 
 
 def test_members_of_the_run_have_their_types() -> None:
-    """A description of a text becomes a text. A member of a wrong type is left out, with a gap."""
+    """In place of a string, a description becomes its repr; a member of another wrong type is left out, with a gap."""
     trajectory = folded(journal_of(("start", START), ("finalize", END)))
 
     assert (trajectory.task, trajectory.provider, trajectory.model) == ('["mend"]', "5", '{"a": 1}')
@@ -169,7 +169,7 @@ def test_members_of_the_run_have_their_types() -> None:
 
 
 def test_a_journal_with_invalid_records_is_replayed_without_them(tmp_path: Path) -> None:
-    """The invalid records count as damaged, like lines that cannot be read."""
+    """A replay ignores invalid records, which count as damaged lines."""
     path = tmp_path / "run.jsonl"
     odd = [("llm_request", {"interaction_id": {"a": 1}}), ("llm_response", {}), ("item", {"n": "x"}), ("tool_call", {})]
     path.write_bytes(journal_of(("start", {}), *odd))
@@ -178,7 +178,7 @@ def test_a_journal_with_invalid_records_is_replayed_without_them(tmp_path: Path)
 
 
 def test_lone_surrogates_in_a_document_stop_no_view(tmp_path: Path) -> None:
-    """Half of a surrogate pair stays, unless a format cannot express it."""
+    """Views keep the lone surrogates of a document, unless their format cannot express them."""
     path = recorded(tmp_path / "run.json", "answer")
     path.with_suffix(".jsonl").unlink()
     path.write_text(path.read_text().replace("answer", "\\ud800").replace('"ask"', '"\\ud800"'))

@@ -69,7 +69,7 @@ STREAMS = st.lists(
 
 
 def test_every_url_of_these_tests_is_a_model_s() -> None:
-    """All requests to these URLs are recorded."""
+    """Every request to a URL of these tests is recorded."""
     urls = [httpx.URL(address) for address in ADDRESSES]
 
     assert [url for url in urls if endpoint_of("POST", url.host, url.path) is None] == []
@@ -88,7 +88,7 @@ def got(directory: Path, address: str, request: bytes, answer: Answer) -> tuple[
 def test_no_body_damages_a_record(
     tmp_path: Path, address: str, request: bytes, response: bytes, media: str, status: int
 ) -> None:
-    """The caller gets any answer to any request, and the files are valid."""
+    """For any request and any answer, the caller gets the answer, and the files are valid."""
     answer = Answer(response, status, media)
 
     assert got(tmp_path, address, request, answer) == ((status, response), [])
@@ -96,7 +96,7 @@ def test_no_body_damages_a_record(
 
 @given(st.sampled_from(ADDRESSES), STREAMS, st.sampled_from(MEDIA[1:3]), st.integers(1, 30))
 def test_no_stream_damages_a_record(tmp_path: Path, address: str, stream: bytes, media: str, size: int) -> None:
-    """The caller gets any stream, in any pieces, and the files are valid."""
+    """For any stream, in any pieces, the caller gets the stream, and the files are valid."""
     answer = Answer(stream, 200, media, size)
 
     assert got(tmp_path, address, b'{"stream": true}', answer) == ((200, stream), [])
@@ -117,7 +117,7 @@ def test_recorded_json_equals_the_sent_and_received_json(tmp_path: Path, text: s
 
 @pytest.mark.parametrize("name", sorted(BODIES))
 def test_httpx2_is_as_safe(tmp_path: Path, name: str) -> None:
-    """The transport of httpx2 behaves in the same way."""
+    """With httpx2, the caller gets any answer, and the files are valid."""
     body = json.dumps(BODIES[name]).encode()
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     transport = httpx2.MockTransport(lambda request: httpx2.Response(200, content=body))

@@ -1,4 +1,4 @@
-"""The provider to which a proxy of these tests forwards."""
+"""A fixture for the provider to which a proxy of these tests forwards."""
 
 from __future__ import annotations
 

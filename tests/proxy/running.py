@@ -1,4 +1,4 @@
-"""A proxy in this process, with its runs in a directory."""
+"""Runs a proxy in this process, which writes its runs to a directory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class RunningProxy:
 def proxying(
     directory: Path, addresses: Mapping[str, str], *, token: str | None = None, **options: Any
 ) -> Iterator[RunningProxy]:
-    """Run a proxy with these upstreams by name. End its runs after the block."""
+    """Run a proxy for these upstreams, given by name, and end its runs after the block."""
     sessions = Sessions(directory, **options)
     listener = listening()
     port = listener.getsockname()[1]

@@ -1,4 +1,4 @@
-"""`--join`: a program's session file has facts about its tools, which become records of the proxy's run."""
+"""`--join`: the facts about tools in a program's session file become records of the proxy's run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ KEY = "mykey-verysecret-of-no-known-form"
 
 
 def recorded(server: Server, directory: Path, asked: dict[str, Any] = ASKED, /, **headers: str) -> Trajectory:
-    """Let a program ask twice, with a tool in between, and end its session."""
+    """Let a program send two requests, with a tool between them, and end its session."""
     server.answers[:] = [plain(asked), plain(DONE)]
     question = {"role": "user", "content": "Make it."}
     answer = {"role": "assistant", "content": asked["content"]}
@@ -81,7 +81,9 @@ def results(run: Trajectory) -> Sequence[ToolResult]:
 
 
 def test_times_and_results_of_tools_are_those_of_the_session_file(server: Server, tmp_path: Path, home: Path) -> None:
-    """The document has them too. If the model got a different result than the program, both are there."""
+    """Journal and document have the times and results of tools from the session file, and the model's text where it
+    differs.
+    """
     claude_code(home, QUESTION, said(ASKED), returned(RETURNED), said(DONE))
     run = recorded(server, tmp_path / "runs", **{"x-claude-code-session-id": SESSION})
     expected = ToolResult(
@@ -105,7 +107,9 @@ def test_times_and_results_of_tools_are_those_of_the_session_file(server: Server
 
 
 def test_a_disagreement_is_a_gap(server: Server, tmp_path: Path, home: Path) -> None:
-    """The gap may be for a different text, a different count of tokens, or a call that did not pass the proxy."""
+    """A text or a token count that differs between run and session file, or a call that did not pass the proxy, is a
+    gap.
+    """
     other = {
         **DONE,
         "content": [{"type": "text", "text": "It is not."}],
@@ -125,7 +129,7 @@ def test_a_disagreement_is_a_gap(server: Server, tmp_path: Path, home: Path) -> 
 
 @pytest.mark.parametrize("change", [{"name": "Read"}, {"input": {"command": "make all"}}])
 def test_a_different_tool_call_is_a_gap(server: Server, tmp_path: Path, home: Path, change: dict[str, Any]) -> None:
-    """The name and the arguments are compared."""
+    """A tool call whose name or arguments differ between run and session file is a gap."""
     other = {**ASKED, "content": [{**ASKED["content"][0], **change}]}
     claude_code(home, QUESTION, said(other), returned(RETURNED), said(DONE))
     run = recorded(server, tmp_path / "runs", **{"x-claude-code-session-id": SESSION})
@@ -133,7 +137,7 @@ def test_a_different_tool_call_is_a_gap(server: Server, tmp_path: Path, home: Pa
 
 
 def test_a_call_outside_of_the_proxy_hides_no_later_call(server: Server, tmp_path: Path, home: Path) -> None:
-    """Such a call may be the first of the session, before the program used the proxy."""
+    """After a call of the session that did not pass the proxy, later calls are still joined."""
     other = said({**DONE, "id": "msg_9"})
     claude_code(home, QUESTION, other, QUESTION, said(ASKED), returned(RETURNED), said(DONE))
     run = recorded(server, tmp_path / "runs", **{"x-claude-code-session-id": SESSION})
@@ -147,7 +151,7 @@ def test_a_call_outside_of_the_proxy_hides_no_later_call(server: Server, tmp_pat
 
 
 def test_a_session_without_a_file_is_a_gap(server: Server, tmp_path: Path, home: Path) -> None:
-    """There is also a gap if the only file is of a second program's session, without a call of the run."""
+    """A run without a session file is a gap, also if the only file is of a session without any call of the run."""
     claude_code(home, QUESTION, said({**ASKED, "id": "msg_7"}))
     run = recorded(server, tmp_path / "runs", **{"session-id": "other"})
     assert [(gap.what, gap.why) for gap in run.gaps] == [
@@ -157,7 +161,7 @@ def test_a_session_without_a_file_is_a_gap(server: Server, tmp_path: Path, home:
 
 
 def gemini_cli(home: Path, session: str) -> None:
-    """Write the session file of a conversation with a tool. Its ids are the program's own."""
+    """Write the session file of a conversation with a tool. The ids in the file are the program's own."""
     path = home / ".gemini" / "tmp" / "p" / "chats" / f"session-{session}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     result = {"functionResponse": {"id": "b1", "name": "Bash", "response": {"output": "made"}}}
@@ -178,7 +182,7 @@ def gemini_cli(home: Path, session: str) -> None:
 
 
 def test_without_a_header_a_session_is_found_by_its_calls(server: Server, tmp_path: Path, home: Path) -> None:
-    """Gemini CLI sends no session id, and its file has its own ids."""
+    """A session of Gemini CLI, which sends no session id, is found by its calls."""
     gemini_cli(home, "g")
     run = recorded(server, tmp_path / "runs")
     assert [(result.call_id, result.duration_seconds, result.result) for result in results(run)] == [
@@ -188,7 +192,7 @@ def test_without_a_header_a_session_is_found_by_its_calls(server: Server, tmp_pa
 
 
 def test_if_two_sessions_fit_neither_is_joined(server: Server, tmp_path: Path, home: Path) -> None:
-    """Two sessions of a program got equal answers at the same time. The wrong session would add wrong times."""
+    """If the answers of two sessions equal those of the run, neither session is joined."""
     gemini_cli(home, "g")
     gemini_cli(home, "h")
     run = recorded(server, tmp_path / "runs")
@@ -201,7 +205,9 @@ def test_if_two_sessions_fit_neither_is_joined(server: Server, tmp_path: Path, h
 def test_a_session_with_a_known_id_is_joined_even_if_it_has_two_files(
     server: Server, tmp_path: Path, home: Path
 ) -> None:
-    """The program states the id, so both files are of this session, for example because somebody copied a project."""
+    """If two files have the session id that the program sent, for example after a project was copied, the session is
+    joined.
+    """
     claude_code(home, QUESTION, said(ASKED), returned(RETURNED), said(DONE))
     (project,) = (home / "projects").iterdir()
     shutil.copytree(project, project.with_name("copy"))
@@ -210,7 +216,7 @@ def test_a_session_with_a_known_id_is_joined_even_if_it_has_two_files(
 
 
 def test_a_key_in_a_session_file_is_masked(server: Server, tmp_path: Path, home: Path) -> None:
-    """A tool printed the key that the program sends. Only the run knows that it is a key."""
+    """A key that the program sends is masked in the results that the session file adds."""
     claude_code(home, QUESTION, said(ASKED), returned({"stdout": f"KEY IS {KEY}"}), said(DONE))
     run = recorded(server, tmp_path / "runs", **{"x-claude-code-session-id": SESSION})
     assert [result.result for result in results(run)] == [{"stdout": "KEY IS [REDACTED:known-secret]"}]
@@ -228,7 +234,7 @@ def test_an_unreadable_session_file_does_not_prevent_the_end_of_the_run(
 
 
 def test_a_masked_key_is_no_disagreement(server: Server, tmp_path: Path, home: Path) -> None:
-    """The run has a mask where the session file has the key, in a text and in a tool's arguments."""
+    """A mask in the run in place of a key in the session file, in a text or in arguments, is not a difference."""
     tool = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": f"echo {KEY}"}}
     asked = {**ASKED, "content": [{"type": "text", "text": f"It is {KEY}."}, tool]}
     claude_code(home, QUESTION, said(asked), returned(RETURNED), said(DONE))
@@ -237,9 +243,7 @@ def test_a_masked_key_is_no_disagreement(server: Server, tmp_path: Path, home: P
 
 
 def test_session_files_are_not_read_in_the_event_loop(server: Server, tmp_path: Path, home: Path) -> None:
-    """Requests are answered meanwhile. The first run ends to make room for the second run, and the second ends with the
-    proxy.
-    """
+    """Requests are answered while session files are read, whether a run ends to make room or with the proxy."""
     in_event_loop: list[bool] = []
 
     def note_thread(_: Source) -> bool:

@@ -1,4 +1,4 @@
-"""The proxy passes on bytes, headers, streams as they arrive, errors, and an end by either side."""
+"""The proxy forwards bytes and headers, streams as they arrive, errors, and the end of a connection on either side."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def proxy(server: Server, tmp_path: Path) -> Iterator[RunningProxy]:
 
 
 def test_headers_pass_in_their_order(proxy: RunningProxy, server: Server) -> None:
-    """All headers except those of the connection pass, including headers that the proxy does not know."""
+    """All headers except those of the connection are forwarded in order, including unknown ones."""
     sent = [("x-b", "2"), ("x-a", "1"), ("authorization", "Bearer key"), ("te", "trailers")]
     server.answers[:] = [plain(CHAT, **{"x-request-id": "r", "x-ratelimit-remaining": "5", "keep-alive": "timeout=5"})]
     with httpx.Client() as client:
@@ -55,7 +55,7 @@ def test_headers_pass_in_their_order(proxy: RunningProxy, server: Server) -> Non
 def test_only_a_server_of_this_machine_may_mark_an_answer_as_recorded(
     server: Server, tmp_path: Path, name: str, believed: bool
 ) -> None:
-    """The program's own recorder trusts this proxy, because it is on this machine. `127.1` stands for a provider."""
+    """The proxy forwards the header that marks a replayed answer only from a server of this machine."""
     server.answers[:] = [plain(CHAT, **{"trace-recorder-replayed-from": '{"interaction_id": "llm_1"}'})]
     with proxying(tmp_path, {"openai": server.url.replace("127.0.0.1", name)}) as proxy:
         response = httpx.post(proxy.url + PATH, content=BODY)
@@ -64,7 +64,7 @@ def test_only_a_server_of_this_machine_may_mark_an_answer_as_recorded(
 
 
 def test_each_event_of_a_stream_is_passed_on_at_once(proxy: RunningProxy, server: Server) -> None:
-    """The second event is sent only after the client has shown that it has the first."""
+    """The client has each event of a stream before the provider sends the next."""
     has_first = threading.Event()
 
     class Waiting(float):
@@ -83,7 +83,9 @@ def test_each_event_of_a_stream_is_passed_on_at_once(proxy: RunningProxy, server
 
 
 def test_a_client_that_expects_100_gets_it(proxy: RunningProxy, server: Server) -> None:
-    """curl sends a large body only after status 100. Two requests are sent over one connection."""
+    """curl, which sends a large body only after status 100, gets that status, and can send a second request over the
+    connection.
+    """
     head = f"POST {PATH} HTTP/1.1\r\nHost: {proxy.url.removeprefix('http://')}\r\nContent-Length: {len(BODY)}\r\n"
     with socket.create_connection(("127.0.0.1", int(proxy.url.rpartition(":")[2])), timeout=60) as connection:
         file = connection.makefile("rb")
@@ -99,7 +101,7 @@ def test_a_client_that_expects_100_gets_it(proxy: RunningProxy, server: Server) 
 
 
 def test_a_large_request_passes_unchanged(proxy: RunningProxy, server: Server) -> None:
-    """A Python client sends four megabytes in pieces."""
+    """A request of four megabytes, which a Python client sends in pieces, is forwarded and recorded unchanged."""
     body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "0123456789 " * 400_000}]}).encode()
     httpx.post(proxy.url + PATH, content=body)
     assert [body for _, _, body in server.requests] == [body]
@@ -107,7 +109,7 @@ def test_a_large_request_passes_unchanged(proxy: RunningProxy, server: Server) -
 
 
 def test_a_slow_reader_gets_the_whole_stream(proxy: RunningProxy, server: Server) -> None:
-    """The reader waits until more bytes have arrived than the buffers in between can hold."""
+    """A client that does not read until all buffers are full still gets the whole stream."""
     filler = b": " + b"x" * 100_000 + b"\n\n"
     chunks = [*[filler] * 100, *CHAT_STREAM]
     server.answers[:] = [stream(*chunks)]
@@ -120,7 +122,7 @@ def test_a_slow_reader_gets_the_whole_stream(proxy: RunningProxy, server: Server
 
 @pytest.mark.parametrize("status", [204, 301, 400, 401, 429, 500, 529])
 def test_a_status_passes_with_its_body(proxy: RunningProxy, server: Server, status: int) -> None:
-    """The proxy follows no redirect, and retries nothing."""
+    """Each status is forwarded with its body: the proxy neither follows redirects nor retries."""
     body = b"" if status == 204 else b'{"error": {"message": "no"}}'
     server.answers[:] = [Answer([body] if body else [], status, {"content-type": "application/json", "location": "/x"})]
     response = httpx.post(proxy.url + PATH, content=BODY)
@@ -128,7 +130,7 @@ def test_a_status_passes_with_its_body(proxy: RunningProxy, server: Server, stat
 
 
 def test_other_requests_pass_and_are_not_recorded(proxy: RunningProxy, server: Server) -> None:
-    """The other requests are a list of models, a count of tokens, and an upload that is sent while it is generated."""
+    """A list of models, a token count, and an upload that is generated while sent are forwarded and not recorded."""
     httpx.get(proxy.url + "/openai/v1/models?limit=2&after=a%2Fb")
     httpx.post(proxy.url + "/openai/v1/messages/count_tokens", content=BODY)
     httpx.post(proxy.url + "/openai/v1/files", content=iter([b"one,", b"two"]), headers={"content-length": "7"})
@@ -141,7 +143,7 @@ def test_other_requests_pass_and_are_not_recorded(proxy: RunningProxy, server: S
 
 
 def test_a_broken_stream_breaks_for_the_program(proxy: RunningProxy, server: Server) -> None:
-    """The program gets the same exception as without a proxy."""
+    """When the provider's stream breaks off, the program gets the same exception as without a proxy."""
     server.answers[:] = [stream(CHAT_STREAM[0], DROP)]
     with pytest.raises(httpx.RemoteProtocolError), httpx.stream("POST", proxy.url + PATH, content=BODY) as response:
         response.read()
@@ -150,7 +152,7 @@ def test_a_broken_stream_breaks_for_the_program(proxy: RunningProxy, server: Ser
 
 
 def test_a_broken_plain_answer_is_passed_on_so_far(proxy: RunningProxy, server: Server) -> None:
-    """Without a proxy, a program such as curl gets that part too."""
+    """The program gets the received part of an answer that breaks off, as curl would without a proxy."""
     part = b'{"id": "chatcmpl-1", '
     server.answers[:] = [Answer([part, DROP], 200, {"content-type": "application/json"})]
     with httpx.stream("POST", proxy.url + PATH, content=BODY) as response:
@@ -163,7 +165,7 @@ def test_a_broken_plain_answer_is_passed_on_so_far(proxy: RunningProxy, server: 
 
 
 def test_a_repeated_request_is_the_next_attempt(proxy: RunningProxy, server: Server) -> None:
-    """Two requests may fail before one of them is repeated, and a broken stream may be repeated too."""
+    """A request that equals a failed one is its next attempt, even after another failed request or a broken stream."""
     other, again = BODY.replace(b"caf", b"tea"), {"x-stainless-retry-count": "1"}
     broken, no = stream(CHAT_STREAM[0], DROP), {"error": {"message": "later"}}
     server.answers[:] = [plain(no, 429), plain(no, 529), broken, plain(CHAT)]
@@ -183,7 +185,7 @@ def test_a_repeated_request_is_the_next_attempt(proxy: RunningProxy, server: Ser
 
 
 def test_simultaneous_failed_requests_are_each_repeated(proxy: RunningProxy, server: Server) -> None:
-    """Two workers of a program send the same request at the same time, and both get a 529."""
+    """If two workers send the same request, and both get a 529, each retry is an attempt of its own request."""
     both_sent = threading.Barrier(2, timeout=60)
     busy = Answer([both_sent.wait, b"{}"], 529, {"content-type": "application/json"})
     server.answers[:] = [busy, busy, plain(CHAT), plain(CHAT)]
@@ -199,7 +201,7 @@ def test_simultaneous_failed_requests_are_each_repeated(proxy: RunningProxy, ser
 
 
 def test_failed_requests_are_not_kept_in_memory(proxy: RunningProxy, server: Server) -> None:
-    """A session remembers digests of 16 of them. Invalid JSON is stored as text, which no cache keeps."""
+    """A session keeps only digests of its last 16 failed requests."""
     server.answers[:] = [plain({"error": {"message": "invalid JSON"}}, 400)]
     for number in range(16):
         httpx.post(proxy.url + PATH, content=f"{{ {number} ".encode() + b"0123456789 " * 10_000)
@@ -207,7 +209,7 @@ def test_failed_requests_are_not_kept_in_memory(proxy: RunningProxy, server: Ser
 
 
 def test_an_equal_request_of_a_second_agent_is_a_new_call(proxy: RunningProxy, server: Server) -> None:
-    """Two sub-agents of a session have the same task, and the first one's request fails before the second one asks."""
+    """A sub-agent's request that equals the failed request of another sub-agent is a new call."""
     server.answers[:] = [plain({"error": {"message": "later"}}, 529), plain(CHAT), plain(CHAT)]
     for agent in ("a", "b", "a"):
         headers = {"x-claude-code-session-id": "s", "x-claude-code-agent-id": agent}
@@ -220,7 +222,7 @@ def test_an_equal_request_of_a_second_agent_is_a_new_call(proxy: RunningProxy, s
 
 
 def test_an_unreachable_provider_is_502(tmp_path: Path) -> None:
-    """The port is bound, but no server listens."""
+    """If nothing listens at the provider's port, the client gets status 502."""
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         with proxying(tmp_path, {"openai": f"http://127.0.0.1:{closed.getsockname()[1]}"}) as proxy:
@@ -232,7 +234,7 @@ def test_an_unreachable_provider_is_502(tmp_path: Path) -> None:
 
 
 def test_a_client_that_disconnects_ends_its_call(proxy: RunningProxy, server: Server) -> None:
-    """The received part is recorded, and the provider's connection is closed."""
+    """When a client disconnects, the provider's connection is closed, and the received part is recorded."""
     server.answers[:] = [stream(CHAT_STREAM[0], SILENCE)]
     with httpx.stream("POST", proxy.url + PATH, content=BODY) as response:
         assert next(response.iter_raw()) == CHAT_STREAM[0]
@@ -245,7 +247,7 @@ def test_a_client_that_disconnects_ends_its_call(proxy: RunningProxy, server: Se
 def test_compressed_bodies_pass_unchanged_and_are_recorded_as_text(
     proxy: RunningProxy, server: Server, encoding: str
 ) -> None:
-    """Programs of other languages accept and send encodings that Python's libraries often do not support."""
+    """Compressed bodies are forwarded unchanged and recorded as text, in every encoding that programs send."""
     request, answer = compressed(BODY, encoding), compressed(json.dumps(CHAT).encode(), encoding)
     headers = {"content-encoding": encoding, "content-type": "application/json"}
     server.answers[:] = [Answer([answer], 200, headers)]
@@ -257,7 +259,7 @@ def test_compressed_bodies_pass_unchanged_and_are_recorded_as_text(
 
 
 def test_a_key_is_not_recorded(proxy: RunningProxy, tmp_path: Path) -> None:
-    """The key is masked in a header that passes, and where the body repeats it."""
+    """A key in a forwarded header is masked, also where the body repeats the key."""
     key = "mykey-verysecret-of-no-known-form"
     httpx.post(proxy.url + PATH, headers={"authorization": f"Bearer {key}"}, json={"messages": [], "user": key})
     proxy.sessions.end()
@@ -307,7 +309,7 @@ def test_an_unknown_upstream_is_refused_with_the_known_names(proxy: RunningProxy
 
 
 def test_a_call_whose_session_cannot_be_recorded_is_in_no_run(server: Server, tmp_path: Path) -> None:
-    """The session's directory is gone, while a second session goes on."""
+    """If the directory of a session is gone, its call is in no run, while a second session is recorded."""
     with proxying(tmp_path / "runs", {"openai": server.url}) as proxy:
         httpx.post(proxy.url + PATH, content=BODY, headers={"session-id": "one"})
         (tmp_path / "runs").rename(tmp_path / "moved")
@@ -318,7 +320,7 @@ def test_a_call_whose_session_cannot_be_recorded_is_in_no_run(server: Server, tm
 
 
 def test_a_failure_of_recording_fails_no_call(server: Server, tmp_path: Path) -> None:
-    """A file is in the place of the directory for runs."""
+    """If the proxy's directory for runs is a file, calls are still answered."""
     (tmp_path / "runs").write_text("")
     with proxying(tmp_path / "runs", {"openai": server.url}) as proxy:
         response = httpx.post(proxy.url + PATH, content=BODY)

@@ -1,6 +1,4 @@
-"""The run to which a request belongs: chosen by a header, its path, the program, or the conversation that it
-continues.
-"""
+"""A request belongs to the run that a header, its path, the program, or the conversation names."""
 
 from __future__ import annotations
 
@@ -36,13 +34,13 @@ def ask(proxy: RunningProxy, *texts: str, path: str = CHAT_PATH, **headers: str)
 
 
 def prompts(run: Trajectory) -> list[str]:
-    """Return the last message of each prompt of a run."""
+    """Return the last message of the prompt of each call of a run."""
     return [str(call.input_messages[-1].content) for call in run.llm_interactions]
 
 
 @pytest.mark.parametrize("name", ["x_claude_code_session_id", "session_id", "thread_id"])
 def test_sessions_with_ids_are_separate(proxy: RunningProxy, name: str) -> None:
-    """Interleaved sessions are separate runs. Each run says how the proxy recognised its session."""
+    """Sessions with ids that take turns are separate runs, each of which states how the proxy recognised it."""
     for number in range(3):
         for session in ("first", "second"):
             ask(proxy, f"{session} {number}", **{name: session})
@@ -63,7 +61,7 @@ def test_a_header_of_the_user_s_is_preferred_to_known_headers(server: Server, tm
 
 
 def test_a_path_may_name_task_group_and_attempt(proxy: RunningProxy, server: Server) -> None:
-    """Programs for training choose such paths. The provider gets the path without these parts."""
+    """Task, group and attempt in the path of a request are recorded, and removed before the request is forwarded."""
     ask(proxy, "one", path=f"run/fix%20it/g1/0/{CHAT_PATH}")
     ask(proxy, "two", path=f"run/fix%20it/g1/1/{CHAT_PATH}")
     ask(proxy, "three", path=f"run/fix%20it/g1/0/{CHAT_PATH}")
@@ -75,14 +73,17 @@ def test_a_path_may_name_task_group_and_attempt(proxy: RunningProxy, server: Ser
 
 
 def test_names_with_slashes_in_a_path_are_distinguished(proxy: RunningProxy) -> None:
-    """Tasks and groups may be names of repositories, which contain slashes."""
+    """Tasks and groups whose names have slashes, such as repositories, are told apart."""
     ask(proxy, "one", path=f"run/a%2Fb/c/0/{CHAT_PATH}")
     ask(proxy, "two", path=f"run/a/b%2Fc/0/{CHAT_PATH}")
     assert [(run.task, run.metadata["group"]) for run in proxy.runs()] == [("a/b", "c"), ("a", "b/c")]
 
 
 def test_without_a_name_a_run_is_a_conversation(proxy: RunningProxy) -> None:
-    """A request that begins with an earlier prompt continues it. An equal first question is a new conversation."""
+    """A request without a session name belongs to the run whose prompt it continues.
+
+    An equal first question starts a new run.
+    """
     ask(proxy, "a")
     ask(proxy, "b")
     ask(proxy, "a", "hi", "a2")
@@ -93,7 +94,7 @@ def test_without_a_name_a_run_is_a_conversation(proxy: RunningProxy) -> None:
 
 
 def test_sub_agents_are_agents_of_the_run_with_their_parents(proxy: RunningProxy) -> None:
-    """Claude Code and Codex name sub-agents in headers. The main agent of Codex is `/root`."""
+    """The sub-agents that Claude Code and Codex name in headers are agents of the run, with their parents."""
     claude = {"x_claude_code_session_id": "c"}
     ask(proxy, "main", **claude)
     ask(proxy, "child", **claude, x_claude_code_agent_id="a1")
@@ -126,7 +127,7 @@ def test_a_header_without_an_agent_is_the_main_agent_s(proxy: RunningProxy, turn
 
 
 def test_a_resumed_session_names_the_earlier_run(server: Server, tmp_path: Path) -> None:
-    """The session had been idle for too long, or the proxy was started again."""
+    """A session that continues after its run has ended, or after a restart of the proxy, names the earlier run."""
     with proxying(tmp_path, {"openai": server.url}, idle_seconds=0.01) as proxy:
         ask(proxy, "one", session_id="s/1")
         time.sleep(0.1)
@@ -152,14 +153,11 @@ def test_a_resumed_session_names_the_earlier_run(server: Server, tmp_path: Path)
 
 
 def test_a_program_may_be_idle_for_long(server: Server, tmp_path: Path) -> None:
-    """The program's exit ends its run, because a build may take longer than an hour.
-
-    Other runs end when they are idle.
-    """
+    """The run of a program that the proxy started ends when the program exits, however long it is idle."""
     for command, count in (["agent"], 1), ([], 2):
         with proxying(tmp_path, {"openai": server.url}, command=command) as proxy:
             ask(proxy, "one", session_id="s")
-            for _ in range(20):  # a program may have its answer before the proxy has finished the request
+            for _ in range(20):  # the program may have its answer while the proxy is still busy with the request
                 proxy.sessions.end_idle(time.monotonic() + 100_000)
                 ask(proxy, "two", session_id="s")
                 if len(proxy.sessions.documents) == 2:
@@ -168,7 +166,7 @@ def test_a_program_may_be_idle_for_long(server: Server, tmp_path: Path) -> None:
 
 
 def test_a_long_conversation_is_continued(proxy: RunningProxy) -> None:
-    """A thread reads its prompt, compressed or not."""
+    """A request with a long prompt, compressed or not, continues its conversation."""
     texts = [f"{number} " + "word " * 600 for number in range(101)]
     ask(proxy, *texts[:99])
     ask(proxy, *texts)
@@ -185,7 +183,7 @@ def test_a_long_conversation_is_continued(proxy: RunningProxy) -> None:
 
 
 def test_idle_runs_are_ended_before_descriptors_run_out(server: Server, tmp_path: Path) -> None:
-    """The run that was idle for longest ends first, and no run is lost."""
+    """If descriptors run short, the run that was idle for longest ends first, and no run is lost."""
     with proxying(tmp_path, {"openai": server.url}, max_open=2) as proxy:
         for session in "abac":
             ask(proxy, session, session_id=session)
@@ -195,7 +193,7 @@ def test_idle_runs_are_ended_before_descriptors_run_out(server: Server, tmp_path
 
 
 def test_runs_of_one_second_have_different_names(server: Server, tmp_path: Path) -> None:
-    """Each resumed run names the run before it, even if that run has just ended."""
+    """Runs that begin in the same second have different names, and each resumed run names the run before it."""
     with proxying(tmp_path, {"openai": server.url}, max_open=1) as proxy:
         for session in "ababab":
             ask(proxy, session, session_id=session)
@@ -208,7 +206,7 @@ def test_runs_of_one_second_have_different_names(server: Server, tmp_path: Path)
 
 
 def test_a_request_that_is_not_json_is_forwarded_and_recorded(proxy: RunningProxy, server: Server) -> None:
-    """Such a request continues no conversation, so each is a conversation of its own."""
+    """A request that is not JSON is forwarded, and recorded in a run of its own."""
     bodies = [b"{", b"{", b"[" * 50_000]
     for body in bodies:
         httpx.post(f"{proxy.url}/{CHAT_PATH}", content=body)

@@ -1,4 +1,6 @@
-"""The HTTP corpus through the proxy: program and provider get the same as without it, and that is recorded."""
+"""The HTTP corpus through the proxy: program and provider get the same as without the proxy, and the exchanges are
+recorded.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,7 @@ def _proxied(exchanges: tuple[Exchange, ...], mode: Mode, directory: Path) -> Ru
 
 
 def _end_to_end(run: Run) -> Run:
-    """Return a run without the headers that concern a single connection."""
+    """Return the messages of an exchange without the headers that concern a single connection."""
     return replace(
         run,
         received={

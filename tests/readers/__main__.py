@@ -161,7 +161,7 @@ def run(*command: str) -> str:
 
 
 def lines(results: list[dict[str, Any]]) -> Iterator[str]:
-    """Return the table in Markdown."""
+    """Yield the lines of the table in Markdown."""
     yield f"| {' | '.join(TITLES)} |"
     yield "|---" * 3 + "|--:" * 2 + "|"
     for one in results:
@@ -170,7 +170,7 @@ def lines(results: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def content_lines(results: list[dict[str, Any]]) -> Iterator[str]:
-    """Return the table of the contents that readers have of the scripted runs, aspect by aspect, in Markdown."""
+    """Yield the lines of a table in Markdown: the contents of the scripted runs that readers have, aspect by aspect."""
     yield "| reader | aspect | compared | equal | different | why |"
     yield "|---|---|--:|--:|--:|---|"
     for one in results:

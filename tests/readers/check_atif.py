@@ -47,7 +47,7 @@ def convert(document: dict[str, Any]) -> None:
 
 
 def messages_in(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Return every message in a document."""
+    """Yield every message in a document."""
     for one in document["llm_interactions"]:
         yield from one.get("input_messages") or ()
         yield one["response"]

@@ -97,7 +97,7 @@ def export(service: str, url: str, *arguments: object, keys: bool = True) -> sub
 
 
 def langfuse_calls(server: Service) -> Iterator[tuple[list[Json], Json, Json, bool]]:
-    """Return the generations, as prompt, answer, tokens, and whether they failed."""
+    """Yield the generations, as prompt, answer, tokens, and whether they failed."""
     for path, _, body in server.requests:
         if path == "/api/public/otel/v1/traces":
             for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
@@ -129,7 +129,7 @@ def langsmith_runs(server: Service) -> list[Json]:
 
 
 def langsmith_calls(server: Service) -> Iterator[tuple[list[Json], Json, Json, bool]]:
-    """Return the LLM runs, as prompt, answer, tokens, and whether they failed, in the order of time."""
+    """Yield the LLM runs, as prompt, answer, tokens, and whether they failed, in the order of time."""
     for run in sorted(langsmith_runs(server), key=lambda run: run["dotted_order"]):
         if run["run_type"] == "llm":
             gave = run["outputs"]

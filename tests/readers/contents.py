@@ -42,7 +42,7 @@ class Contents:
         return sum(counts["equal"] for counts in self._counts.values())
 
     def hold(self, read: Read, *, without: dict[str, str] | None = None) -> None:
-        """Compare every run with its script. `without` are the aspects that the reader does not keep, with reasons."""
+        """Compare every run with its script, except for the aspects in `without`, which the reader does not keep."""
         place = directory() / "contents"
         for run in sorted(path.stem for path in (place / "runs").glob("*.json")):
             self._runs += 1

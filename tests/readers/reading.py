@@ -30,10 +30,10 @@ class Reader:
         self.passed_over: dict[str, int] = {}
 
     def take(self, what: str, read: Callable[[], object]) -> bool:
-        """Let the reader read an input. Its exception is a finding."""
+        """Pass an input to the reader, whose exception is a finding."""
         try:
             read()
-        except Exception:  # noqa: BLE001 - whatever a reader raises is the finding
+        except Exception:  # noqa: BLE001 - any exception of a reader is a finding
             self.refused += 1
             print(f"REFUSED by {self.name}: {what}: {traceback.format_exc(limit=-2)[-1500:]}", flush=True)
             return False
@@ -76,7 +76,7 @@ def directory() -> Path:
 
 
 def files(name: str) -> list[Path]:
-    """Yield the files of an export with one file or more for each run."""
+    """Return the files of an export that has one file or more for each run."""
     return sorted(path for path in (directory() / name).iterdir() if path.is_file())
 
 

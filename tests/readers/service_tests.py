@@ -11,7 +11,7 @@ from tests.readers.reading import Reader
 
 
 class TestedClients(Reader):
-    """Counts the tests that passed. Tests that need anything else skip themselves."""
+    """Counts the tests that passed. A test that needs another package skips itself."""
 
     def run(self, *tests: str) -> TestedClients:
         """Run tests. Deprecation warnings of installed packages, such as a plugin of pytest, are allowed."""

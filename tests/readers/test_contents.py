@@ -1,4 +1,4 @@
-"""The content of the scripted runs in a reader, counted for each aspect, and printed in a table."""
+"""The contents of scripted runs that a reader has read are counted for each aspect, and printed in a table."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_place")
 def test_a_reader_s_content_is_counted_by_aspect() -> None:
-    """An aspect is counted as equal, or as not carried by the format or the reader, with the reason."""
+    """Each aspect is counted as equal, or with the reason why the format or the reader lacks it."""
     contents = Contents("R", "openai", "pytest")
     contents.hold(lambda rows, _: rows, without={"images": "R shows none"})
 
@@ -41,7 +41,7 @@ def test_a_reader_s_content_is_counted_by_aspect() -> None:
 
 @pytest.mark.usefixtures("_place")
 def test_content_that_a_reader_loses_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    """A difference without a reason is printed, and so is an exception of the reader."""
+    """A difference without a known reason, and an exception of the reader, are printed and count as refused."""
     losing, raising = Contents("L", "openai", "pytest"), Contents("E", "openai", "pytest")
 
     losing.hold(lambda rows, _: [{"messages": rows[0]["messages"][1:]}])
@@ -60,9 +60,7 @@ def test_content_that_a_reader_loses_is_refused(capsys: pytest.CaptureFixture[st
 
 @pytest.mark.usefixtures("_place")
 def test_the_table_has_a_line_for_each_aspect() -> None:
-    """The table has how many were compared, were equal, and differ, with the reasons. Readers without contents have no
-    line.
-    """
+    """The table has for each aspect how many values were compared, equal and different, with the reasons."""
     contents = Contents("R", "openai", "pytest")
     contents.hold(lambda rows, _: rows)
 

@@ -1,4 +1,4 @@
-"""The session of all readers: refused, broken or missing readers are never counted as accepted."""
+"""`nox -s readers` never counts refused, broken or missing readers as accepted."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def refuse() -> None:
 
 
 def test_every_check_has_an_environment() -> None:
-    """Every environment names checks that exist."""
+    """Each check belongs to an environment, and each environment names only existing checks."""
     there = {path.stem for path in Path(__file__).parent.glob("check_*.py")}
 
     assert sorted(check for one in ENVIRONMENTS for check in one.checks) == sorted(there)
 
 
 def test_a_reader_counts_accepted_and_refused_inputs(capsys: pytest.CaptureFixture[str]) -> None:
-    """Refused inputs are printed with the reasons. The exit code says whether an input was refused."""
+    """A reader prints refused inputs with the reasons, and the exit code is 1."""
     reader = Reader("R", "things", "pytest")
     reader.take("one", lambda: None)
     reader.take("two", refuse)
@@ -47,7 +47,7 @@ def test_a_reader_counts_accepted_and_refused_inputs(capsys: pytest.CaptureFixtu
 
 
 def test_a_reader_without_inputs_has_accepted_nothing() -> None:
-    """The exit code is 1."""
+    """A reader that got no input exits with 1."""
     with pytest.raises(SystemExit) as ended:
         finish(Reader("R", "things"))
 
@@ -55,7 +55,7 @@ def test_a_reader_without_inputs_has_accepted_nothing() -> None:
 
 
 def test_a_reader_that_cannot_be_installed_is_named(tmp_path: Path) -> None:
-    """The reason is named, and there are no counts."""
+    """The table names a reader that cannot be installed with the reason, and without counts."""
     [result] = read_in(Environment("future", ("pytest",), ("check_atif",), python=(9, 9)), tmp_path)
 
     assert result == {
@@ -69,7 +69,7 @@ def test_a_reader_that_cannot_be_installed_is_named(tmp_path: Path) -> None:
 
 
 def test_a_check_that_breaks_off_counts_as_refused(tmp_path: Path) -> None:
-    """A check that breaks off might have refused its next input."""
+    """A check that breaks off counts as refused, because its next input might have been refused."""
     [result] = checked(sys.executable, "no_such_check", tmp_path)
 
     assert (result["what"], result["accepted"], result["refused"]) == ("it broke off", 0, 1)

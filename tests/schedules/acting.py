@@ -22,7 +22,7 @@ from trace_recorder import TrajectoryRecorder
 from trace_recorder.values.messages import Payload
 
 LARGE = 40_000
-"""How many characters a text has that fills the journal: four such texts are read in two parts."""
+"""The length of a long text. A journal with four such texts is read in two parts."""
 WEIGHTS = {
     "call": 8,
     "stream": 6,
@@ -61,7 +61,10 @@ class Schedule:
 
 
 def schedule_of(seed: int) -> Schedule:
-    """Return the schedule of a seed. Each schedule prefers some acts, so that some do little but open streams."""
+    """Return the schedule of a seed.
+
+    Each schedule prefers some kinds of acts, so that for example some mostly open streams.
+    """
     random = Random(f"schedule {seed}")
     names = [name for name in WEIGHTS if name in {"call", "stream"} or random.random() < 0.8]
     weights = [WEIGHTS[name] * random.choice((0.3, 1, 1, 3)) for name in names]
@@ -92,7 +95,10 @@ class Wire(httpx.BaseTransport):
 
 @dataclass(slots=True)
 class Stream:
-    """An open response. `said` is its whole text, `heard` whether the talk already has the text."""
+    """An open response.
+
+    `said` is its whole text, and `heard` tells whether the actor's conversation already has the text.
+    """
 
     response: httpx.Response
     pieces: Iterator[bytes]
@@ -113,7 +119,7 @@ class Actor:
     tools: dict[AbstractContextManager[Payload], Ask] = field(default_factory=dict)
 
     def hear(self, said: Said) -> None:
-        """Continue with the model's answer."""
+        """Add the model's answer to the actor's conversation."""
         self.talk.append(said.turn())
 
 
@@ -220,7 +226,7 @@ class Agents:
             stream.response.close()
 
     def _by_hand(self, actor: Actor, random: Random) -> None:
-        """Record a call by hand. It may also be captured before or after, or be recorded by hand a second time."""
+        """Record a call by hand. The same call may also be captured, or be recorded by hand a second time."""
         answer = self._answer(random)
         if random.random() < 0.6:
             answer = Said(random.choice(self._said), answer.text, answer.asks if random.random() < 0.5 else ())
@@ -307,6 +313,6 @@ class Agents:
 
 
 def parts_of(acts: Sequence[Act], size: int) -> Iterator[tuple[Act, ...]]:
-    """Yield the acts without some of them, this many at a time."""
+    """Yield the schedule's acts with a group of acts left out, for each group of this size."""
     for at in range(0, len(acts), size):
         yield (*acts[:at], *acts[at + size :])

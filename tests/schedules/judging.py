@@ -42,7 +42,7 @@ Way = Callable[[TrajectoryRecorder, Agents, Schedule], str | None]
 
 
 def one_by_one(recorder: TrajectoryRecorder, agents: Agents, schedule: Schedule) -> str | None:
-    """Run every act in sequence in this thread. Check the document whenever it is saved."""
+    """Run all acts in order in this thread, and check the document whenever it is saved."""
     for number, act in enumerate(schedule.acts):
         agents.act(act)
         if act.name == "save" and (wrong := disagreement_so_far(recorder)):
@@ -51,7 +51,7 @@ def one_by_one(recorder: TrajectoryRecorder, agents: Agents, schedule: Schedule)
 
 
 def in_threads(recorder: TrajectoryRecorder, _: Agents, schedule: Schedule) -> None:
-    """Run each actor in a separate thread, with a separate client."""
+    """Run each actor in its own thread, with its own client."""
     actors = {act.actor: Agents(recorder, schedule) for act in schedule.acts}
     with ThreadPoolExecutor(len(actors) or 1) as pool:
         own = ((agents, [act for act in schedule.acts if act.actor == actor]) for actor, agents in actors.items())
@@ -63,7 +63,7 @@ def in_threads(recorder: TrajectoryRecorder, _: Agents, schedule: Schedule) -> N
 
 
 def interrupted(recorder: TrajectoryRecorder, agents: Agents, schedule: Schedule) -> str | None:
-    """Run the actors in sequence, with a signal handler that also records, again and again within the package."""
+    """Run the acts in order, while a signal handler interrupts the package's code again and again, and records too."""
     busy = Agents(recorder, schedule)
     random = Random(len(schedule.acts))
     left, more = random.randrange(PAUSE), INTERRUPTIONS
@@ -163,7 +163,7 @@ class EveryRecord:
 
 
 def disagreement(path: Path) -> str | None:
-    """Return the difference between the document on the disk and the whole journal."""
+    """Return how the document on disk differs from the whole journal, or None."""
     written, run = json.loads(path.read_bytes()), load(path)
     whole = run.to_document("inline") | {"history": written["history"]}
     return None if json.dumps(expand_deltas(written)) == json.dumps(whole) else first_difference(written, run) or "it"
@@ -181,21 +181,18 @@ def disagreement_so_far(recorder: TrajectoryRecorder) -> str | None:
 
 
 def tried(schedule: Schedule, way: Way | None = one_by_one) -> list[str]:
-    """Run a schedule in a temporary directory, and return its problems, exceptions included.
-
-    Without a way to run it, check the document at every record.
-    """
+    """Run a schedule in a temporary directory, and return its faults. An exception is a fault too."""
     directory = Path(tempfile.mkdtemp(prefix="schedule-"))
     try:
         return problems(schedule, directory, way) if way else problems_at_every_record(schedule, directory)
-    except Exception as error:  # noqa: BLE001 - whatever is found
+    except Exception as error:  # noqa: BLE001 - any exception is a fault
         return [f"{type(error).__name__}: {error}"]
     finally:
         shutil.rmtree(directory)
 
 
 def shrunk(schedule: Schedule, way: Way | None = one_by_one) -> Schedule:
-    """Return a failing part of a schedule without any act that is not needed for the failure."""
+    """Return a part of a failing schedule that still fails, and in which no further act can be left out."""
     size = len(schedule.acts) // 2
     while size:
         smaller = next(
@@ -210,7 +207,7 @@ def shrunk(schedule: Schedule, way: Way | None = one_by_one) -> Schedule:
 
 
 def main() -> None:
-    """Run the command line. Exit with 1 if a schedule failed."""
+    """Run the command line, and exit with 1 if a schedule failed."""
     parser = argparse.ArgumentParser(prog="scripts/schedules")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=0, help="the first one")

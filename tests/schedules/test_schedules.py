@@ -24,21 +24,22 @@ FOUND = (24, 42, 120, 131, 172, 181, 268, 299)
 
 @pytest.mark.parametrize("seed", [*range(8), *FOUND])
 def test_a_document_equals_its_journal(tmp_path: Path, seed: int) -> None:
-    """Each save is checked while calls are open, and at the end, where `validate` finds nothing."""
+    """After each save, while calls are open, and at the end, the document equals the journal, and `validate` finds
+    nothing.
+    """
     assert problems(schedule_of(seed), tmp_path) == []
 
 
 @pytest.mark.parametrize("seed", [1000, 1001, 329, 389])
 def test_a_document_equals_its_journal_if_everything_is_read_twice(tmp_path: Path, seed: int) -> None:
-    """The result is the same if no call's records are kept in memory."""
+    """The document equals the journal if no records are kept in memory, so that all are read from the file."""
     assert problems(schedule_of(seed), tmp_path, limits=DocumentLimits(kept_bytes=0)) == []
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_each_document_equals_an_earlier_state_of_the_journal(tmp_path: Path, seed: int) -> None:
-    """Every document is valid, says how many records it covers, and never covers fewer.
-
-    `scripts/schedules --every-record` tries more.
+    """Each written document equals the journal up to a record, and no document covers fewer records than the one
+    before.
     """
     assert problems_at_every_record(schedule_of(seed), tmp_path) == []
 
@@ -46,7 +47,9 @@ def test_each_document_equals_an_earlier_state_of_the_journal(tmp_path: Path, se
 @pytest.mark.parametrize("way", ["in threads", "interrupted"])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_document_equals_its_journal_if_several_record_at_once(tmp_path: Path, way: str, seed: int) -> None:
-    """The threads run at the same time, and a signal handler records within other records."""
+    """The document equals the journal if several threads, or a signal handler within other records, record at the same
+    time.
+    """
     assert problems(schedule_of(seed), tmp_path, WAYS[way]) == []
 
 
@@ -67,7 +70,7 @@ def _chunk(identity: str) -> bytes:
 
 
 def test_a_call_recorded_twice_during_its_stream_is_shown_once(tmp_path: Path) -> None:
-    """The stream outlives many later calls. A tool that ran for the copy belongs to the captured call or to none."""
+    """A call that is captured as a stream, and recorded by hand during the stream, is in the document once."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     recorder.record_agent_step(1, "thinking")
     response = _open(recorder, _chunk("r1"))
@@ -87,7 +90,7 @@ def test_a_call_recorded_twice_during_its_stream_is_shown_once(tmp_path: Path) -
 
 
 def test_a_call_found_at_the_end_of_a_stream_is_shown_in_its_step(tmp_path: Path) -> None:
-    """When the stream ends only one of two calls with the same name remains, so the tool ran for that call."""
+    """A tool belongs to the call that is left when a stream ends, and is shown in the step of that call."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     response = _open(recorder, _chunk("r1"))
     call(recorder, asked("a"), said(None, identity="r2", calls=[("c1", "bash", "{}"), ("c2", "bash", "{}")]))
@@ -106,7 +109,7 @@ def test_a_call_found_at_the_end_of_a_stream_is_shown_in_its_step(tmp_path: Path
 
 
 def test_an_answer_with_a_second_attempt_is_read_in_order(tmp_path: Path) -> None:
-    """A tool before the second answer belongs to a call of the first answer, however late both are read."""
+    """A tool that ran before the second answer of a retried call belongs to a tool call of the first answer."""
     identity = {"interaction_id": "llm_1", "api": "openai-chat", "provider": "p", "model": "m"}
 
     def answered(attempt: int) -> tuple[str, Payload]:

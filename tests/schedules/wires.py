@@ -1,4 +1,6 @@
-"""Requests and answers in five dialects: a talk as a request, and a model's answer as bytes, whole and streamed."""
+"""Requests and answers in five dialects: a conversation as a request, and a model's answer as bytes, as a whole and as
+a stream.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """An entry of a talk: a user's text, a model's answer, or a tool result (then `asks` has its call)."""
+    """An entry of a conversation: a user's text, a model's answer, or a tool result, whose call is in `asks`."""
 
     role: str
     text: str
@@ -37,7 +39,7 @@ class Said:
     asks: tuple[Ask, ...] = ()
 
     def turn(self) -> Turn:
-        """Return the answer as an entry of the talk."""
+        """Return the answer as an entry of the conversation."""
         return Turn("assistant", self.text, self.asks)
 
 

@@ -1,4 +1,4 @@
-"""A fixture for the runs of every shape that views are tested with."""
+"""A fixture for the runs of every structure that views are tested with."""
 
 from tests.views.conftest import paths, trajectories
 

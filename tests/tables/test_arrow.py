@@ -1,4 +1,4 @@
-"""Runs as Arrow tables: their types, their rows, and each message once with its calls."""
+"""Runs as Arrow tables: types, rows, and messages with the calls whose prompts have them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OF: tuple[Of, ...] = get_args(Of)
 
 
 def _flat(value: Any) -> Any:
-    """Return a value of Arrow in the form that a data frame has."""
+    """Return an Arrow value in the form of a data frame."""
     if isinstance(value, list) and value and value[0].keys() == {"name", "value"}:
         value = {one["name"]: one["value"] for one in value}
     return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
@@ -32,7 +32,7 @@ def _flat(value: Any) -> Any:
 
 @pytest.mark.parametrize("of", [one for one in OF if one != "runs"])
 def test_the_rows_equal_those_of_data_frames(trajectories: Mapping[str, Trajectory], of: Of) -> None:
-    """The columns, their order and the values are the same. Structures are JSON in a data frame."""
+    """Arrow tables have the same columns and values as data frames, which have structures as JSON."""
     table = to_arrow(trajectories.values(), of=of)
     frame = to_dataframe(trajectories.values(), of=of, library="polars")
 
@@ -44,7 +44,7 @@ def test_the_rows_equal_those_of_data_frames(trajectories: Mapping[str, Trajecto
 
 
 def test_fixed_structures_have_arrow_types(trajectories: Mapping[str, Trajectory]) -> None:
-    """Times, rewards, tool calls and the calls of a message have types. Values without a fixed structure are JSON."""
+    """Times, rewards, tool calls and the calls of a message have Arrow types, and values of any structure are JSON."""
     [run] = to_arrow(trajectories["tools"], of="runs").to_pylist()
     messages = to_arrow(trajectories["tools"], of="messages").to_pylist()
     [called] = [row["requested_calls"] for row in messages if row["requested_calls"]][:1]
@@ -62,7 +62,7 @@ def test_fixed_structures_have_arrow_types(trajectories: Mapping[str, Trajectory
 
 
 def _held(rows: list[dict[str, Any]], numbers: Mapping[str, int]) -> Iterator[tuple[str, str]]:
-    """Return pairs of a call and a message, from the table of messages."""
+    """Yield each pair of a call and the number of a message in its prompt, from the table of messages."""
     calls = {number: identity for identity, number in numbers.items()}
     for row in rows:
         for place in chain.from_iterable(range(one["first"], one["last"] + 1) for one in row["call_ranges"]):
@@ -75,7 +75,7 @@ def _documents(prompt: Any) -> Iterator[str]:
 
 
 def test_each_message_is_a_row_once_with_its_calls(trajectories: Mapping[str, Trajectory]) -> None:
-    """A plain loop over all prompts finds the same messages and calls, in runs of every shape."""
+    """Each message is one row, with the calls that a plain loop over all prompts finds, in runs of every structure."""
     for run in trajectories.values():
         rows = to_arrow(run, of="messages").to_pylist()
         numbers = {row["interaction_id"]: row["call_number"] for row in to_arrow(run, of="calls").to_pylist()}
@@ -93,7 +93,9 @@ def test_each_message_is_a_row_once_with_its_calls(trajectories: Mapping[str, Tr
 
 
 def test_alternating_agents_need_few_ranges_for_a_message(tmp_path: Path) -> None:
-    """The calls of a conversation have consecutive numbers."""
+    """If two agents take turns, a message still has few ranges of calls, because the calls of a conversation have
+    consecutive numbers.
+    """
     with TrajectoryRecorder(tmp_path / "run.json") as recorder:
         histories: dict[str, list[Any]] = {"a": [], "b": []}
         for turn in range(40):
@@ -109,7 +111,7 @@ def test_alternating_agents_need_few_ranges_for_a_message(tmp_path: Path) -> Non
 
 
 def test_a_value_of_a_wrong_type_is_null() -> None:
-    """A file may have any value in place of a number or a time, and half of a surrogate pair in a text."""
+    """A value of a wrong type in place of a number or a time is null."""
     huge: Any = 2**70
     run = Trajectory(task="a\ud800", execution_time=10**400, success="yes", start_time="0001-01-01T00:00:00+14:00")  # type: ignore[arg-type]
     reward = Reward("r", huge, weight=True, step_number=huge, timestamp="soon")
@@ -126,14 +128,14 @@ def test_a_value_of_a_wrong_type_is_null() -> None:
 
 
 def test_times_are_in_utc() -> None:
-    """The offset of a time in the file does not change the time."""
+    """Times with any offset in the file are in UTC."""
     [row] = to_arrow(Trajectory(start_time="2025-06-12T22:00:00+02:00"), of="runs").to_pylist()
 
     assert row["started_at"] == datetime(2025, 6, 12, 20, tzinfo=UTC)
 
 
 def test_no_runs_give_a_table_without_rows() -> None:
-    """The table has all columns, with their types."""
+    """A table of no runs has all columns with their types, and no rows."""
     table = to_arrow([], of="rewards")
 
     assert (table.num_rows, str(table.schema.field("timestamp").type)) == (0, "timestamp[us, tz=UTC]")
@@ -142,7 +144,7 @@ def test_no_runs_give_a_table_without_rows() -> None:
 
 
 def test_an_unknown_table_is_refused() -> None:
-    """The error names the tables. A path is refused too."""
+    """An unknown table raises an error that names the tables, and so does a path."""
     with pytest.raises(ValueError, match="one of runs, calls, steps, tool_calls, messages, rewards"):
         to_arrow([], of="transcripts")  # type: ignore[arg-type]  # what the test is of
     with pytest.raises(TypeError, match=r"to_arrow\(load\('run.json'\)\)"):
@@ -150,7 +152,7 @@ def test_an_unknown_table_is_refused() -> None:
 
 
 def test_calls_with_the_same_id_have_different_numbers(tmp_path: Path) -> None:
-    """A file that was written by hand may repeat an id."""
+    """Two calls with the same id, as in a file written by hand, have different numbers."""
     with TrajectoryRecorder(tmp_path / "run.json") as recorder:
         for _ in range(2):
             recorder.record_llm_interaction([{"role": "user", "content": "q"}], {"content": "a"}, "openai", "m")
@@ -162,7 +164,7 @@ def test_calls_with_the_same_id_have_different_numbers(tmp_path: Path) -> None:
 
 
 def test_half_of_a_surrogate_pair_in_the_origin_of_an_answer_is_written(tmp_path: Path) -> None:
-    """Any text of a file may have half of a surrogate pair."""
+    """A lone surrogate in the origin of a replayed answer is written to the table."""
     run = load(recorded(tmp_path / "run.json"))
     [call] = run.llm_interactions
     origin = ReplayedFrom("a\ud800", by_hand=True)
@@ -172,7 +174,7 @@ def test_half_of_a_surrogate_pair_in_the_origin_of_an_answer_is_written(tmp_path
 
 
 def test_a_table_of_many_runs_has_few_chunks() -> None:
-    """A chunk for each run would cost kilobytes. The runs may come from a generator."""
+    """A table of many runs, even from a generator, has fewer chunks than runs."""
     table = to_arrow((Trajectory(task=str(number)) for number in range(600)), of="runs")
 
     assert table["task"].to_pylist() == [str(number) for number in range(600)]
@@ -180,7 +182,7 @@ def test_a_table_of_many_runs_has_few_chunks() -> None:
 
 
 def test_the_model_of_a_run_is_the_requested_model(tmp_path: Path) -> None:
-    """A response may name a different model, which is the model of the call."""
+    """The model of a run is the requested model, and the model of a call that of its response."""
     with TrajectoryRecorder(tmp_path / "run.json") as recorder:
         answer = {"content": "a", "model": "m-2025-01-01"}
         recorder.record_llm_interaction([{"role": "user", "content": "q"}], answer, "openai", "m")

@@ -1,4 +1,4 @@
-"""Runs as data frames of pandas and of polars."""
+"""Runs as data frames of pandas and polars."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def _rows(frame: Any) -> list[dict[str, Any]]:
 
 @pytest.fixture(params=["polars", "pandas"])
 def library(request: pytest.FixtureRequest) -> str:
-    """A library, or a skip if it is not installed."""
+    """Return a library, or skip the test if it is not installed."""
     pytest.importorskip(request.param, reason=f"{request.param} is not installed")
     return str(request.param)
 
 
 def test_the_table_of_calls_has_a_row_for_each_call(run: Trajectory, library: Any) -> None:
-    """The row has the call's tokens, time and texts. Unknown values are null."""
+    """The row of a call has its tokens, time and texts, and unknown values are null."""
     rows = _rows(to_dataframe(run, library=library))
 
     assert [(row["interaction_id"], row["model"], row["messages"], row["tool_calls"]) for row in rows] == [
@@ -59,7 +59,7 @@ def test_the_table_of_calls_has_a_row_for_each_call(run: Trajectory, library: An
 
 
 def test_tables_have_a_row_for_each_step_or_tool_call(run: Trajectory, library: Any) -> None:
-    """The table has as many rows as the run has steps or tool calls."""
+    """The tables have a row for each step, or each tool call, of the run."""
     steps, calls = (_rows(to_dataframe([run, run], of=of, library=library)) for of in ("steps", "tool_calls"))
 
     assert [row["step_number"] for row in steps] == [step.step_number for step in run.steps] * 2
@@ -69,7 +69,7 @@ def test_tables_have_a_row_for_each_step_or_tool_call(run: Trajectory, library: 
 
 
 def test_the_table_of_runs_has_a_row_for_each_run(scored: Trajectory, run: Trajectory, library: Any) -> None:
-    """The row has the totals of the run, its rewards, and its file."""
+    """The row of a run has its totals, its rewards, and its file."""
     first, second = _rows(to_dataframe([scored, run], of="runs", library=library))
 
     assert first == {
@@ -102,7 +102,7 @@ def test_the_table_of_runs_has_a_row_for_each_run(scored: Trajectory, run: Traje
 
 @pytest.mark.parametrize("of", ["calls", "steps", "tool_calls"])
 def test_each_row_names_its_run(scored: Trajectory, run: Trajectory, library: Any, of: Any) -> None:
-    """Each row has the run's file, task, status and success. In `tool_calls`, `success` is that of the tool."""
+    """Each row has the run's file, task, status and success, except that `success` in `tool_calls` is the tool's."""
     rows = _rows(to_dataframe([run, scored], of=of, library=library))
     success = "run_success" if of == "tool_calls" else "success"
 
@@ -119,7 +119,7 @@ TYPES = {
 
 @pytest.mark.parametrize("of", ["runs", "calls", "steps", "tool_calls"])
 def test_each_column_has_one_type(scored: Trajectory, run: Trajectory, library: Any, of: Any) -> None:
-    """The type is the same if all values are unknown, and in a table without rows."""
+    """A column has the same type if all values are unknown, and in a table without rows."""
     frames = [to_dataframe(runs, of=of, library=library) for runs in ([scored], [run, scored], [])]
     types = [dict(zip(frame.columns, map(str, frame.dtypes), strict=True)) for frame in frames]
 
@@ -130,7 +130,7 @@ def test_each_column_has_one_type(scored: Trajectory, run: Trajectory, library: 
 
 
 def test_times_of_several_zones_are_in_utc(library: Any) -> None:
-    """A time without a zone is read as UTC. A number in place of a text is kept."""
+    """Times of several zones are in UTC, and a time without a zone is read as UTC."""
     times = ["2025-06-12T22:05:46+02:00", "2025-06-12T22:05:46", None]
     runs = [Trajectory(start_time=time, final_result=7 if time is None else "done") for time in times]
     rows = _rows(to_dataframe(runs, of="runs", library=library))
@@ -147,20 +147,20 @@ def test_times_of_several_zones_are_in_utc(library: Any) -> None:
 def test_runs_of_every_shape_have_the_same_columns(
     trajectories: Mapping[str, Trajectory], library: Any, of: Any
 ) -> None:
-    """A run without any row has the columns too."""
+    """Runs of every structure have the same columns, even without any row."""
     columns = {tuple(to_dataframe(value, of=of, library=library).columns) for value in trajectories.values()}
 
     assert columns == {tuple(to_dataframe([], of=of, library=library).columns)}
 
 
 def test_an_unknown_table_is_refused(run: Trajectory) -> None:
-    """The error names the tables."""
+    """An unknown table raises an error that names the tables."""
     with pytest.raises(ValueError, match="one of runs, calls, steps, tool_calls, messages, rewards"):
         to_dataframe(run, of="transcripts")  # type: ignore[arg-type]  # what the test is of
 
 
 def test_a_missing_library_is_named(run: Trajectory) -> None:
-    """The error says what to install."""
+    """If the library is missing, the error says what to install."""
     with pytest.raises(MissingExtraError, match="pip install no_such_frames"):
         to_dataframe(run, library="no_such_frames")  # type: ignore[arg-type]  # what the test is of
 

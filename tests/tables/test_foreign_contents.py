@@ -1,4 +1,4 @@
-"""The tables equal the runs of `load`, also for files of other tools, whose runs have every structure."""
+"""The tables of files of other tools equal the runs that `load` reads from them."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def rows(run: Trajectory, of: Of) -> list[dict[str, Any]]:
 
 
 def text(value: object) -> str | None:
-    """Return a text in the form of a table: a lone surrogate is a question mark."""
+    """Return a text in the form of a table, in which a lone surrogate is a question mark."""
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else None
 
 
 def test_there_is_a_row_for_each_call_step_and_tool(runs: list[Trajectory]) -> None:
-    """The rows are in the same order as in the run, with the same texts."""
+    """Each call, step and tool of a run has a row, in the same order and with the same texts."""
     for run in runs:
         [whole] = rows(run, "runs")
         calls, steps, tools = rows(run, "calls"), rows(run, "steps"), rows(run, "tool_calls")
@@ -48,7 +48,7 @@ def test_there_is_a_row_for_each_call_step_and_tool(runs: list[Trajectory]) -> N
 
 
 def test_the_messages_of_each_call_are_its_prompt(runs: list[Trajectory]) -> None:
-    """Each distinct message is a row once, and its ranges name its calls."""
+    """Each distinct message is one row, whose ranges name the calls that have it in their prompt."""
     for run in runs:
         held: dict[int, Counter[tuple[str, str | None]]] = {}
         for row in rows(run, "messages"):

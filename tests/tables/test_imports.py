@@ -1,4 +1,4 @@
-"""pyarrow, duckdb and Ray are extras: they are imported only when a table, a query or a dataset is asked for."""
+"""pyarrow, duckdb and Ray, which are extras, are imported only when they are needed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.processes import python
 
 
 def test_nothing_imports_an_extra_before_it_is_needed() -> None:
-    """The package, its commands and the modules of tables import no extra."""
+    """Importing the package, its commands and the modules of tables imports no extra."""
     done = python(
         """
         import sys

@@ -25,9 +25,8 @@ def rows_of(heading: str) -> list[tuple[str, str, str]]:
 
 @pytest.mark.parametrize("table", TABLES)
 def test_the_page_has_the_columns(table: TableName) -> None:
-    """The page has the columns by name, Arrow type and meaning, in their order.
-
-    Columns of all tables are listed once.
+    """docs/tables.md has all columns with name, Arrow type and meaning, in order, and lists the columns of all tables
+    once.
     """
     first = [] if table == "transcripts" else rows_of("first columns")
     if table == "tool_calls":
@@ -42,7 +41,9 @@ def test_the_page_has_the_columns(table: TableName) -> None:
 
 
 def test_a_column_means_the_same_in_every_table() -> None:
-    """Exceptions are Scout's columns, and columns that the run or the tool names."""
+    """A column has the same meaning in every table, except in Scout's tables and for columns that the run or the tool
+    names.
+    """
     meanings: dict[str, set[str]] = {}
     for table, columns in TABLES.items():
         for column in columns if table != "transcripts" else ():
@@ -52,7 +53,7 @@ def test_a_column_means_the_same_in_every_table() -> None:
 
 
 def test_the_queries_of_the_page_run(tmp_path: Path) -> None:
-    """The queries run over the tables of an export."""
+    """The queries of docs/tables.md run over the tables of an export."""
     recorded(tmp_path / "runs" / "run.json", "permission denied")
     invoke("export", tmp_path / "runs", "-f", "parquet", "-o", tmp_path / "tables")
     queries = [one for block in re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL) for one in block.split(";")]

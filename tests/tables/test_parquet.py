@@ -1,4 +1,4 @@
-"""Tables as Parquet files: complete runs in each part, final names only for complete files, and continued exports."""
+"""Tables as Parquet files: each part has complete runs, and an interrupted export can be continued."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from trace_recorder.tables.parquet import FORMS, TableFiles, batches_of, part_fi
 
 @pytest.fixture
 def runs(tmp_path: Path) -> list[Trajectory]:
-    """Four runs, the last of which has a reward."""
+    """Return four runs, the last of which has a reward."""
     made = [load(recorded(tmp_path / "runs" / f"run{number}.json", f"answer {number}")) for number in range(3)]
     with TrajectoryRecorder(tmp_path / "runs" / "run3.json") as recorder:
         answer = {"content": "a", "usage": {"input_tokens": 3, "output_tokens": 2}}
@@ -50,7 +50,7 @@ def names(directory: Path) -> list[str]:
 
 
 def test_files_have_the_rows_of_the_arrow_tables(runs: list[Trajectory], tmp_path: Path) -> None:
-    """Each file has complete runs, and only its owner can read it."""
+    """The files have the rows of the Arrow tables, each complete runs, and only the owner can read them."""
     with TableFiles(tmp_path / "out", FORMS["tables"], part_bytes=1, group_bytes=1) as files:
         write(files, runs)
 
@@ -64,7 +64,7 @@ def test_files_have_the_rows_of_the_arrow_tables(runs: list[Trajectory], tmp_pat
 
 
 def test_files_state_the_meaning_of_their_columns(runs: list[Trajectory], tmp_path: Path) -> None:
-    """The meanings are in the metadata of the file and of each column. Texts are compressed with zstd."""
+    """The metadata of a file has the meaning of each column, and texts are compressed with zstd."""
     with TableFiles(tmp_path / "out", FORMS["tables"]) as files:
         write(files, runs)
     read = pq.ParquetFile(tmp_path / "out" / "calls" / "part-00000.parquet")
@@ -80,7 +80,7 @@ def test_files_state_the_meaning_of_their_columns(runs: list[Trajectory], tmp_pa
 
 
 def test_an_export_continues_after_its_last_complete_part(runs: list[Trajectory], tmp_path: Path) -> None:
-    """Nothing of an unfinished part is left, and each run is there once."""
+    """A continued export removes the unfinished part, and has each run once."""
     out = tmp_path / "out"
     with suppress(KeyboardInterrupt), TableFiles(out, FORMS["tables"], part_bytes=10**9) as files:
         write(files, runs)
@@ -99,7 +99,7 @@ def test_an_export_continues_after_its_last_complete_part(runs: list[Trajectory]
 
 
 def test_existing_tables_are_replaced_only_if_asked(runs: list[Trajectory], tmp_path: Path) -> None:
-    """With `force` all tables are replaced."""
+    """An export refuses existing tables, and replaces all of them with `force`."""
     out = tmp_path / "out"
     with TableFiles(out, FORMS["tables"], part_bytes=1, group_bytes=1) as files:
         write(files, runs)
@@ -115,7 +115,7 @@ def test_existing_tables_are_replaced_only_if_asked(runs: list[Trajectory], tmp_
 def test_damaged_running_and_foreign_files_are_counted_and_named(
     runs: list[Trajectory], tmp_path: Path, jobs: int
 ) -> None:
-    """An unreadable file is skipped, and the exit code is 1. A running run is written so far."""
+    """A damaged file is skipped and named with exit code 1, and a running run is written as far as it is recorded."""
     directory = tmp_path / "runs"
     (directory / "damaged.json").write_text("{")
     (directory / "foreign.json").write_text('{"a": 1}')
@@ -138,7 +138,7 @@ def test_damaged_running_and_foreign_files_are_counted_and_named(
 def test_a_resumed_export_recognises_its_runs_from_a_different_directory(
     runs: list[Trajectory], tmp_path: Path
 ) -> None:
-    """Paths of runs may be relative to the export's working directory."""
+    """A continued export recognises the runs of an export in another working directory, whose paths were relative."""
     export = [sys.executable, "-m", "trace_recorder", "export", "runs", "-f", "parquet", "-o", "out"]
     subprocess.run(export, cwd=tmp_path, check=True, capture_output=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
     result = invoke("export", tmp_path / "runs", "-f", "parquet", "-o", tmp_path / "out", "--resume")
@@ -148,7 +148,7 @@ def test_a_resumed_export_recognises_its_runs_from_a_different_directory(
 
 
 def test_a_resumed_export_recognises_runs_named_by_absolute_paths(runs: list[Trajectory], tmp_path: Path) -> None:
-    """A later command may name the same runs by relative paths."""
+    """A continued export recognises runs by relative paths if the first export had absolute ones."""
     invoke("export", tmp_path / "runs", "-f", "parquet", "-o", tmp_path / "out")
     resume = [sys.executable, "-m", "trace_recorder", "export", "runs", "-f", "parquet", "-o", "out", "--resume"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -159,7 +159,7 @@ def test_a_resumed_export_recognises_runs_named_by_absolute_paths(runs: list[Tra
 
 
 def test_a_damaged_file_can_be_replaced(runs: list[Trajectory], tmp_path: Path) -> None:
-    """With `force`, the files are removed without reading them."""
+    """With `force`, a damaged file is replaced without being read."""
     out = tmp_path / "out"
     (out / "runs").mkdir(parents=True)
     (out / "runs" / "part-00000.parquet").write_bytes(b"x")
@@ -172,7 +172,7 @@ def test_a_damaged_file_can_be_replaced(runs: list[Trajectory], tmp_path: Path) 
 
 
 def test_misuse_is_reported(tmp_path: Path) -> None:
-    """Several tables cannot be written to stdout, and tables have no other form."""
+    """Several tables to stdout, and a form for tables, are refused."""
     run = recorded(tmp_path / "run.json")
 
     assert invoke("export", run, "-f", "parquet").exit_code == 2
@@ -182,7 +182,7 @@ def test_misuse_is_reported(tmp_path: Path) -> None:
 
 
 def test_scout_gets_its_columns(runs: list[Trajectory], tmp_path: Path) -> None:
-    """For Scout, each run is a row, with the conversation as Inspect's messages."""
+    """For Scout, each run is one row, with the conversation as Inspect's messages."""
     invoke("export", tmp_path / "runs", "-f", "parquet", "--form", "scout", "-o", tmp_path / "out")
     transcripts = rows(tmp_path / "out", "transcripts")
 
@@ -197,7 +197,7 @@ def test_scout_gets_its_columns(runs: list[Trajectory], tmp_path: Path) -> None:
 
 
 def test_duckdb_finds_the_parts(runs: list[Trajectory], tmp_path: Path) -> None:
-    """DuckDB finds the parts by a pattern. The file of the run joins the tables."""
+    """DuckDB reads the parts by a pattern, and joins the tables by the run's file."""
     with TableFiles(tmp_path / "out", FORMS["tables"], part_bytes=1) as files:
         write(files, runs)
     contents = duckdb.sql(
@@ -210,7 +210,7 @@ def test_duckdb_finds_the_parts(runs: list[Trajectory], tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="it has no limit of the size of a file")
 def test_a_full_disk_leaves_no_file(runs: list[Trajectory], tmp_path: Path) -> None:
-    """The error names the file that was not written."""
+    """On a full disk, the error names the file, and no file is left."""
     export = f"ulimit -f 1; exec {sys.executable} -m trace_recorder export runs -f parquet -o out --jobs 1"
     done = subprocess.run(
         ["sh", "-c", export],
@@ -227,7 +227,7 @@ def test_a_full_disk_leaves_no_file(runs: list[Trajectory], tmp_path: Path) -> N
 
 
 def test_an_added_part_replaces_no_other(runs: list[Trajectory], tmp_path: Path) -> None:
-    """An earlier part may have been removed."""
+    """A part that is added after an earlier one was removed replaces no other part."""
     out = tmp_path / "out"
     with TableFiles(out, FORMS["tables"], part_bytes=1, group_bytes=1) as files:
         write(files, runs)
@@ -241,7 +241,7 @@ def test_an_added_part_replaces_no_other(runs: list[Trajectory], tmp_path: Path)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names of files are bytes on Linux")
 def test_a_name_may_have_any_bytes(runs: list[Trajectory], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A continued export recognises runs and directories with such names."""
+    """A continued export recognises runs and directories whose names have any bytes."""
     directory = tmp_path / os.fsdecode(b"d\xff")
     directory.mkdir()
     monkeypatch.chdir(directory)
@@ -253,7 +253,7 @@ def test_a_name_may_have_any_bytes(runs: list[Trajectory], tmp_path: Path, monke
 
 
 def test_an_export_that_replaces_leaves_no_temporary_file(runs: list[Trajectory], tmp_path: Path) -> None:
-    """An export that was killed may have left such a file, which is removed."""
+    """With `force`, the temporary file of a killed export is removed."""
     out = tmp_path / "out"
     (out / "calls").mkdir(parents=True)
     (out / "calls" / ".part-00007.parquet.tmp").write_bytes(b"PAR1")
@@ -266,9 +266,7 @@ def test_an_export_that_replaces_leaves_no_temporary_file(runs: list[Trajectory]
 def test_a_resumed_export_recognises_runs_of_paths_with_parents(
     runs: list[Trajectory], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If a path leads out of the working directory, the export can be continued only there, and is refused
-    elsewhere.
-    """
+    """An export of paths with `..` can be continued in the same working directory, and is refused elsewhere."""
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path)
     inner = ("export", "work/../runs", "-f", "parquet", "-o", tmp_path / "inner", "--resume")
@@ -286,7 +284,7 @@ def test_a_resumed_export_recognises_runs_of_paths_with_parents(
 
 @pytest.mark.skipif(sys.platform == "win32", reason="it has no locks of this kind")
 def test_tables_may_be_written_beside_an_index(runs: list[Trajectory], tmp_path: Path) -> None:
-    """An indexer and an export may write to the same directory at once."""
+    """An indexer and an export can write to the same directory at the same time."""
     with writing(tmp_path / "runs" / INDEX_NAME, tmp_path / "runs"):
         result = invoke("export", tmp_path / "runs", "-f", "parquet", "-o", tmp_path / "runs")
 
@@ -296,7 +294,7 @@ def test_tables_may_be_written_beside_an_index(runs: list[Trajectory], tmp_path:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="it has no locks of this kind")
 def test_a_simultaneous_export_to_a_directory_is_refused(runs: list[Trajectory], tmp_path: Path) -> None:
-    """The second export is refused in a sentence while the first one writes, and works afterwards."""
+    """While an export writes, a second one to the same directory is refused; afterwards it works."""
     recorded(tmp_path / "runs" / "run.json", "answer")
     out = tmp_path / "out"
     with TableFiles(out, FORMS["tables"]) as files:
@@ -310,7 +308,7 @@ def test_a_simultaneous_export_to_a_directory_is_refused(runs: list[Trajectory],
 
 
 def test_runs_with_the_same_relative_path_are_distinguished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files do not name the working directory."""
+    """Runs with the same relative path in two working directories are two runs, and no file names these directories."""
     command = ("export", "runs", "-f", "parquet", "-o", tmp_path / "out", "--resume")
     for place in ("here", "there", "here"):
         if not (tmp_path / place).exists():

@@ -1,4 +1,7 @@
-"""Ray runs the work of commands on several nodes, with the results of a single machine. `nox -s ray` runs this."""
+"""Ray runs the work of commands on several nodes, with the results of a single machine.
+
+`nox -s ray` runs these tests.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's own
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    """A cluster of two nodes with a core each, on this machine."""
+    """Start a cluster of two nodes with one core each on this machine."""
     os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": str(ROOT)}
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     made.add_node(num_cpus=1)
@@ -38,7 +41,7 @@ def cluster() -> Iterator[Any]:
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
-    """Forty runs, of which one is damaged and one is of another tool."""
+    """Write forty runs, of which one is damaged and one is of another tool."""
     for number in range(40):
         recorded(tmp_path / "runs" / f"run{number:02}.json", f"answer {number}", success=number % 3 > 0)
     (tmp_path / "runs" / "damaged.json").write_text("{")
@@ -58,7 +61,7 @@ def by_ray(cluster: Any, *arguments: object) -> Any:
 
 @pytest.mark.parametrize("command", [("stats", "--json"), ("validate", "--json"), ("export", "-f", "openai")])
 def test_the_output_equals_that_of_one_machine(cluster: Any, runs: Path, command: tuple[str, ...]) -> None:
-    """The reports and the exit code are the same."""
+    """Commands print the same output and reports with Ray, and have the same exit code."""
     here, there = invoke(*command, runs), by_ray(cluster, *command, runs)
 
     assert here.exit_code == 1
@@ -67,7 +70,7 @@ def test_the_output_equals_that_of_one_machine(cluster: Any, runs: Path, command
 
 @pytest.mark.parametrize("name", ["parquet", "trae", "traces"])
 def test_the_files_equal_those_of_one_machine(cluster: Any, runs: Path, tmp_path: Path, name: str) -> None:
-    """An existing file is refused. With --resume it is left if it is the same."""
+    """An export with Ray writes the same files, refuses existing ones, and with --resume keeps equal ones."""
 
     def tree(out: Path) -> dict[str, bytes]:
         return {str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*.*")}
@@ -88,7 +91,7 @@ def test_the_files_equal_those_of_one_machine(cluster: Any, runs: Path, tmp_path
 
 
 def test_runs_of_other_tools_are_imported_as_on_one_machine(cluster: Any, tmp_path: Path) -> None:
-    """The files and the messages are the same, even for sessions with files beside them. Nothing is written twice."""
+    """Runs of other tools, even those with several files, are imported with the same files and messages, each once."""
 
     def imported(out: Path) -> dict[str, bytes]:
         return {path.name: path.read_bytes() for path in out.iterdir()}
@@ -107,7 +110,7 @@ def test_runs_of_other_tools_are_imported_as_on_one_machine(cluster: Any, tmp_pa
 
 
 def test_a_killed_node_changes_no_result(cluster: Any, runs: Path, tmp_path: Path) -> None:
-    """Each run has its reward once, and a continued `score` adds no second reward."""
+    """After a node was killed, each run has its reward once, and a repeated `score` adds none."""
     node = cluster.add_node(num_cpus=2)
     cluster.wait_for_nodes()
     killed: list[bool] = []
@@ -143,20 +146,20 @@ def _die_once(path: Path) -> str:
 
 
 def test_a_task_is_repeated_if_its_process_dies(cluster: Any, tmp_path: Path) -> None:
-    """The results come in the order of the tasks."""
+    """A task whose process dies is repeated, and results come in the order of the tasks."""
     tasks = [tmp_path / f"{number}" for number in range(3)]
 
     assert [*in_order(_die_once, tasks, cluster.address)] == ["0", "1", "2"]
 
 
 def test_an_exception_of_a_task_is_raised(cluster: Any) -> None:
-    """The engine without Ray raises the same exception."""
+    """An exception in a task is raised as without Ray."""
     with pytest.raises(ValueError, match="invalid literal"):
         [*in_order(int, ["1", "no"], cluster.address)]
 
 
 def test_runs_are_a_dataset(cluster: Any, runs: Path) -> None:
-    """The dataset is lazy, and has the rows of the tables, also for runs at a URL."""
+    """Runs, also at a URL, are a lazy dataset with the rows of the tables."""
     (runs / "damaged.json").unlink()
     (runs / "foreign.json").unlink()
     expected = to_arrow([load(path) for path in sorted(runs.glob("*.json"))], of="runs")
@@ -169,7 +172,7 @@ def test_runs_are_a_dataset(cluster: Any, runs: Path) -> None:
 
 
 def test_an_unreadable_file_is_an_error_of_the_dataset(cluster: Any, runs: Path) -> None:
-    """With an option the file is left out instead."""
+    """An unreadable file is an error of the dataset, or with an option is left out."""
     assert read_runs(runs, strict=False).count() == 40
     with pytest.raises(Exception, match="damaged"):
         read_runs(runs).count()

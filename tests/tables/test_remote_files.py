@@ -1,4 +1,4 @@
-"""Runs at URLs of fsspec: found, read and named like those of a directory."""
+"""Runs at URLs of fsspec are found, read and named like those of a directory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trace_recorder.tables.remote_files import remote_runs, url_of
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
-    """Runs in a directory and below it, one of which is damaged, and other files."""
+    """Return a directory with runs in it and below it, one of them damaged, and other files."""
     for name in ("b", "a", "below/c", "below.1/d", "below/deeper/e"):
         (tmp_path / "runs" / name).parent.mkdir(parents=True, exist_ok=True)
         recorded(tmp_path / "runs" / f"{name}.json", f"answer {name}")
@@ -29,7 +29,7 @@ def runs(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def address(runs: Path) -> Iterator[str]:
-    """A URL with the same runs in fsspec's memory."""
+    """Yield a URL with the same runs in fsspec's memory."""
     memory = fsspec.filesystem("memory")
     memory.put(str(runs), "/runs", recursive=True)
     yield "memory://runs"
@@ -37,12 +37,14 @@ def address(runs: Path) -> Iterator[str]:
 
 
 def named(text: str, runs: Path) -> str:
-    """Return a directory's output with the URL in place of the directory."""
+    """Return the output for the directory with the URL in its place."""
     return text.replace(str(runs), "memory:/runs")
 
 
 def test_the_runs_of_a_url_equal_those_of_a_directory(runs: Path, address: str) -> None:
-    """The runs are in the same order, without hidden ones. The URL of a file gives that file."""
+    """A URL has the same runs as the directory, in the same order, without hidden ones; the URL of a file gives that
+    file.
+    """
     found = [str(path) for path in remote_runs(address)]
 
     assert found == [named(str(path), runs) for path in runs_in_directory(runs)]
@@ -59,7 +61,7 @@ def test_the_runs_of_a_url_equal_those_of_a_directory(runs: Path, address: str) 
     ],
 )
 def test_a_command_reads_a_url_like_a_directory(runs: Path, address: str, command: tuple[str, ...]) -> None:
-    """The output, reports and exit code are the same. Paths begin with the URL."""
+    """A command has the same output, reports and exit code for a URL, with paths that begin with the URL."""
     there, here = (invoke(*command, where) for where in (address, runs))
 
     assert here.exit_code == 1
@@ -68,7 +70,7 @@ def test_a_command_reads_a_url_like_a_directory(runs: Path, address: str, comman
 
 
 def test_find_searches_a_url_like_a_directory(runs: Path, address: str) -> None:
-    """The paths and the reports are the same."""
+    """`find` has the same paths and reports for a URL as for a directory."""
     there, here = (invoke("find", "--paths", "answer", where) for where in (address, runs))
 
     assert here.stdout
@@ -77,7 +79,7 @@ def test_find_searches_a_url_like_a_directory(runs: Path, address: str) -> None:
 
 
 def test_a_missing_url_is_reported(address: str) -> None:
-    """The message is a sentence, also for an unknown scheme."""
+    """A missing URL, or one with an unknown scheme, is reported in one sentence."""
     missing, unknown = invoke("stats", "memory://nothing/run.json"), invoke("stats", "nosuch://runs")
 
     assert (missing.exit_code, len(missing.stderr.splitlines())) == (1, 1)
@@ -85,7 +87,7 @@ def test_a_missing_url_is_reported(address: str) -> None:
 
 
 def test_rewards_cannot_be_appended_at_a_url(address: str, tmp_path: Path) -> None:
-    """Rewards are appended only to local files."""
+    """A reward for a run at a URL is refused, because rewards are appended only to local files."""
     (tmp_path / "rewards.py").write_text("def good(trajectory):\n    return 1\n")
     result = invoke("score", f"{address}/a.json", "--reward", f"{tmp_path / 'rewards.py'}:good")
 
@@ -95,7 +97,7 @@ def test_rewards_cannot_be_appended_at_a_url(address: str, tmp_path: Path) -> No
 
 @pytest.mark.parametrize(("name", "out"), [("parquet", "out"), ("trae", "out/"), ("openai", "out/rows.jsonl")])
 def test_an_export_may_be_written_to_a_url(address: str, tmp_path: Path, name: str, out: str) -> None:
-    """The URL gets the files of a directory, and existing files are not replaced unless asked."""
+    """An export to a URL writes the files of a directory, and replaces existing ones only if asked."""
     memory = fsspec.filesystem("memory")
     results = [
         invoke("export", f"{address}/a.json", "-f", name, "-o", f"memory://{out}", *more)
@@ -114,7 +116,7 @@ def test_an_export_may_be_written_to_a_url(address: str, tmp_path: Path, name: s
 
 
 def test_replacing_tables_removes_older_parts(address: str) -> None:
-    """Rows of older parts would count twice. Other files stay."""
+    """An export that replaces tables removes older parts, whose rows would count twice, and keeps other files."""
     memory = fsspec.filesystem("memory")
     for name in ("part-00000.parquet", "part-00001.parquet", "notes.txt"):
         memory.pipe_file(f"/out/runs/{name}", b"old")
@@ -128,7 +130,7 @@ def test_replacing_tables_removes_older_parts(address: str) -> None:
 
 
 def test_a_path_is_not_a_url(tmp_path: Path) -> None:
-    """A path of Windows, a directory with a colon, and a directory with a letter before the colon are paths."""
+    """A Windows path, and a path with a colon, are not URLs."""
     (tmp_path / "s3:").mkdir()
 
     assert [url_of(Path(one)) for one in ("runs", "/a/b.json", "c:/runs", f"{tmp_path}/s3:")] == [None] * 4

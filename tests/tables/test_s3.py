@@ -1,4 +1,4 @@
-"""Runs in a store with the protocol of S3, on a local server of moto. `nox -s ray` runs this."""
+"""Runs in a store with the protocol of S3, on a local moto server. `nox -s ray` runs these tests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # those of botocore
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    """The URL of the server."""
+    """Yield the URL of the server."""
     server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
@@ -28,7 +28,7 @@ def server() -> Iterator[str]:
 
 @pytest.fixture
 def store(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """An empty bucket."""
+    """Return the URL of an empty bucket."""
     monkeypatch.setitem(fsspec.config.conf, "s3", {"endpoint_url": server, "key": "k", "secret": "s"})
     bucket = f"bucket-{uuid4().hex}"
     fsspec.filesystem("s3").mkdir(bucket)
@@ -37,7 +37,7 @@ def store(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
-    """Runs in a directory and below it, one of which is damaged."""
+    """Return a directory with runs in it and below it, one of them damaged."""
     for number in range(4):
         recorded(tmp_path / "runs" / "below" / f"run{number}.json", f"answer {number}", success=number > 0)
     recorded(tmp_path / "runs" / "run.json", "answer")
@@ -58,7 +58,7 @@ def runs(tmp_path: Path) -> Path:
     ids=lambda command: command[0],
 )
 def test_a_command_reads_a_store_like_a_directory(store: str, runs: Path, command: tuple[str, ...]) -> None:
-    """The output, the reports and the exit code are the same. Paths are URLs."""
+    """A command has the same output, reports and exit code for a store, with URLs as paths."""
     fsspec.filesystem("s3").put(str(runs), f"{store}/runs", recursive=True)
     name, *options = command
     arguments = [options.pop(0)] if name in {"find", "grep", "sql"} else []
@@ -70,7 +70,7 @@ def test_a_command_reads_a_store_like_a_directory(store: str, runs: Path, comman
 
 
 def test_tables_may_be_written_to_a_store(store: str, runs: Path, tmp_path: Path) -> None:
-    """The store gets the files of a directory."""
+    """An export to a store writes the files of a directory."""
     (runs / "damaged.json").unlink()
     for out in (f"{store}/tables", tmp_path / "tables"):
         assert invoke("export", runs, "-f", "parquet", "-o", out).exit_code == 0
