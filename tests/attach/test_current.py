@@ -68,7 +68,7 @@ def test_a_thread_without_a_context_uses_the_only_recorder(tmp_path: Path) -> No
 
 
 def test_a_call_in_a_thread_without_a_context_belongs_to_its_step(tmp_path: Path) -> None:
-    """In a thread without a context, a call belongs to the only recorder, and to the step that is open in the thread."""
+    """In a thread without a context, a call belongs to the only recorder, and to the thread's open step."""
 
     def work() -> None:
         with recorder.step(7):
