@@ -1,10 +1,10 @@
-"""The OpenAI chat dialect (/chat/completions): requests, responses and streams of OpenAI and compatible servers.
+"""The OpenAI chat dialect (/chat/completions, and Mistral's /agents/completions).
 
-Azure, Groq, Mistral, Together, DeepSeek, OpenRouter, vLLM and others differ from OpenAI in members that they add.
-Members that `Message`, `Choice` and `LLMResponse` lack keep their names in `extra`. Members of a choice
-(log-probabilities, token ids) go into the choice's `extra`. Members of a choice's message go into the response's
-`extra` for the first choice, and into the choice's `extra` for all later choices. Reasoning is never part of the
-content. `chat_chunks.py` joins the chunks of a stream.
+This file reads requests, responses and streams of OpenAI and compatible servers. Azure, Groq, Mistral, Together,
+DeepSeek, OpenRouter, vLLM and others differ from OpenAI in members that they add. Members that `Message`, `Choice` and
+`LLMResponse` lack keep their names in `extra`. Members of a choice (log-probabilities, token ids) go into the choice's
+`extra`. Members of a choice's message go into the response's `extra` for the first choice, and into the choice's
+`extra` for all later choices. Reasoning is never part of the content. `chat_chunks.py` joins the chunks of a stream.
 """
 
 from __future__ import annotations
@@ -93,7 +93,9 @@ def read_message(element: Payload) -> list[Message]:
 
 
 def _plain_message(element: dict[str, Payload]) -> Message | None:
-    """Read a message in the most common form: a role, at most one text, and tool calls or the id of a call.
+    """Read a message in the most common form.
+
+    It has a role, at most one text, and tool calls or the id of a call. It may have a name and annotations.
 
     Returns None for any other message. `read_message` would return the same message, but more slowly.
     """
@@ -274,8 +276,9 @@ def _read_any_call(element: Payload) -> ToolCall:
 
 
 def _blocks(members: Members, content: Payload) -> Blocks:
-    """Collect the blocks of a message except its calls. Take its reasoning, whatever the member's name.
+    """Collect the blocks of a message except its calls. Take the message's `reasoning_content` and `reasoning`.
 
+    If a message has neither, and no reasoning in its content, read its `reasoning_details`, which stay in `extra`.
     Reasoning outside of the content comes first. For any block that is neither text nor reasoning, its index in the
     content is added. Reasoning does not count in this index. A reference between two texts, as in Mistral's citations,
     does not separate the texts.
@@ -322,7 +325,10 @@ def _is_thinking(part: Payload) -> bool:
 
 
 def with_system_message(body: dict[str, Payload], text: str, name: str = "messages") -> dict[str, Payload]:
-    """Set the text of the first message if it is a system message. Otherwise insert a system message before it."""
+    """Set the text of the first message if it is a system or developer message.
+
+    Otherwise insert a system message before it.
+    """
     messages = body.get(name)
     messages = messages if isinstance(messages, list) else []
     first = messages[0] if messages and isinstance(messages[0], dict) else {}
@@ -332,7 +338,7 @@ def with_system_message(body: dict[str, Payload], text: str, name: str = "messag
 
 
 def not_found(message: str) -> Payload:
-    """Return the body of a "not found" error in OpenAI's form, which several other dialects use too."""
+    """Return the error with which `serve` refuses a request, in OpenAI's form, which several other dialects use too."""
     return {"error": {"message": message, "type": "replay_mismatch", "param": None, "code": "replay_mismatch"}}
 
 

@@ -1,10 +1,12 @@
 """Facts of single calls that several formats and commands show.
 
-The facts are token ids and log-probabilities, the origin of a replayed answer, and the reason why a call is incomplete.
-A replayed answer is an answer that a replay or a fork gave, so no model was asked. The original run paid for the tokens
-of that answer. So an export writes the answer's token counts and cost into a member that marks the call as replayed.
-Readers that sum tokens and costs do not read that member. `docs/views/replayed-calls.md` names that member for each
-format. `values/token_counts.py` counts tokens.
+The facts are token ids and log-probabilities (`tokens_of`), the origin of a replayed answer, and the reason why a call
+is incomplete. `is_usage_left_out` says whether a request did not ask for its usage, `counted_usage` counts usage in the
+same way for all dialects, and `sum_known` adds known numbers. A replayed answer came from a recording: a replay,
+`serve`, or a fork before its fork point. No model was asked. If a model gave the answer, the original run paid for its
+tokens. So an export writes the answer's token counts and cost into a member that marks the call as replayed. Readers
+that sum tokens and costs do not read that member. `docs/views/replayed-calls.md` names that member for each format.
+`values/token_counts.py` counts tokens.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ class Tokens:
 
 
 def tokens_of(call: LLMInteraction) -> Tokens:
-    """Return the token ids and the log-probabilities of an interaction's first answer."""
+    """Return the token ids of the prompt, and the ids and log-probabilities of the first answer."""
     choice = call.response.choices[0] if call.response.choices else Choice(0)
     members = {**call.response.extra, **choice.extra}
     scored = list(_scored_tokens(members))
@@ -83,7 +85,7 @@ def _numbers(value: Payload) -> list[int] | None:
     return value if isinstance(value, list) and value and all(isinstance(number, int) for number in value) else None
 
 
-# ── calls that were not made, because a replay or a fork gave their answers ──────────────────────────────────────────
+# ── calls that were not made, because a recording gave their answers ─────────────────────────────────────────────────
 
 REPLAYED_FROM = "replayed_from"
 """In exports, a replayed answer has a member with this name.
@@ -97,7 +99,7 @@ def made_calls(calls: Iterable[LLMInteraction]) -> list[LLMInteraction]:
     return [call for call in calls if not call.is_replayed]
 
 
-def without_usage(call: LLMInteraction) -> LLMInteraction:
+def without_replayed_usage(call: LLMInteraction) -> LLMInteraction:
     """Return a call unchanged, or without usage if its answer was replayed."""
     if not call.is_replayed:
         return call

@@ -17,7 +17,7 @@ from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Block, Message, Payload, ToolCall, without_none
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import AgentStep, Trajectory
-from trace_recorder.views.call_facts import origin_of, without_usage
+from trace_recorder.views.call_facts import origin_of, without_replayed_usage
 from trace_recorder.views.content.chat_form import arguments_of, function_of, utf8_text
 from trace_recorder.views.content.finish_reasons import Ending, ending_of
 from trace_recorder.views.content.kinds import INTERLEAVING, THOUGHTS
@@ -213,7 +213,7 @@ def _answer_members(call: LLMInteraction) -> dict[str, Payload]:
         stop_reason = "toolUse"
     return {
         **without_none(api=call.api, provider=call.provider, model=response.model or call.model),
-        **without_none(usage=_usage(without_usage(call)), responseId=response.id),
+        **without_none(usage=_usage(without_replayed_usage(call)), responseId=response.id),
         "stopReason": stop_reason,
         **without_none(
             finishReason=reason,

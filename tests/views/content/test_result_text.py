@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from trace_recorder.values.messages import Message, ToolResult
-from trace_recorder.views.content.chat_form import result_text, text_of_message
+from trace_recorder.views.content.chat_form import result_text, text_of_result_message
 
 Payload = Any
 IMAGE = {"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}}
@@ -27,7 +27,7 @@ def test_a_result_shown_to_the_model_has_the_text_of_its_message(shown: Payload,
     """If the model got an empty message for an object that the tool returned, the text is empty."""
     result = ToolResult("c", name="look", success=True, result={"lines": 3}, sent=shown)
 
-    assert result_text(result) == text_of_message(Message("tool", shown)) == text
+    assert result_text(result) == text_of_result_message(Message("tool", shown)) == text
 
 
 @pytest.mark.parametrize(

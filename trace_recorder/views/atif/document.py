@@ -2,7 +2,7 @@
 
 If the main agent rewrote its history, the run has several conversations of the main agent. `to_atif` writes them into
 one document, one after another. A message that is in an earlier conversation too is marked as copied context.
-`to_atif_files` writes a document for each of these conversations, because tools that make training data expect this
+`to_atif_files` yields a document for each of these conversations, because tools that make training data expect this
 form. Each document names the next one in `continued_trajectory_ref`. All other conversations, such as those of
 sub-agents, are `subagent_trajectories`. The documents have costs that providers stated, but no estimates. If a run was
 imported from ATIF documents, the export has all members of these documents again (`imports/atif/members.py`).
@@ -44,8 +44,8 @@ from trace_recorder.views.left_out import (
 class Parent:
     """Where a conversation began: at a turn of its parent conversation.
 
-    `turn` is None if no turn came before the conversation. If a tool started the conversation, `call_id` is the id of
-    the tool's call.
+    `turn` is None if no turn of the parent or of the main agent came before, and no turn made the call `call_id`. If a
+    tool started the conversation, `call_id` is the id of the tool's call.
     """
 
     turn: Turn | None = None
@@ -118,8 +118,9 @@ Other contents of an answer are written into `extra`. They count as left out, be
 def to_atif(left_out: LeftOut, trajectory: Trajectory, images_directory: Path | None = None) -> dict[str, Payload]:
     """Return a run as one ATIF document.
 
-    Images and sounds are written into `images_directory`, or left out if it is None. Paths in the document are relative
-    to the parent of that directory. Raises EmptyTrajectoryError if the run has no calls, no steps and no task.
+    Images and sounds without an address are written into `images_directory`, or left out if it is None. Paths in the
+    document are relative to the parent of that directory. Raises EmptyTrajectoryError if the run has no calls, no steps
+    and no task.
     """
     writing = _AtifDocumentWriter(trajectory, images_directory, left_out)
     return writing.document(writing.mains, 0)
@@ -253,7 +254,7 @@ def _main_and_others(turns: Sequence[Turn]) -> tuple[list[Conversation], list[Co
     """Divide the conversations of a run into those of the main agent and all others.
 
     The main agent is the agent without an id and a name, or else the agent of the first turn. A conversation of the
-    kind "apart" always belongs to the others.
+    kind "apart" (`conversation.py`) always belongs to the others.
     """
     agents = [agent_key(turn.interaction) for turn in turns]
     main = None if None in agents or not agents else agents[0]
@@ -286,7 +287,10 @@ def _selected_member(members: Mapping[str, Payload], name: str) -> dict[str, Pay
 def _with_subagents(
     document: dict[str, Payload], subs: Sequence[dict[str, Payload]], imported: Mapping[str, Payload]
 ) -> dict[str, Payload]:
-    """Add the trajectories of sub-agents to a document, and add their costs to the document's costs."""
+    """Add the trajectories of sub-agents to a document. A sound in one of them makes the document's version 1.8.
+
+    Their costs are added to the document's costs, unless the import kept its own `final_metrics`.
+    """
     silent = imported.get("subagent_trajectories", ())
     metrics = imported.get("final_metrics") or with_costs(document["final_metrics"], subs)
     all_subs = [*subs, *silent]
@@ -302,8 +306,9 @@ def _with_subagents(
 def _refer(steps: AtifStepWriter, parent: Parent, reference: dict[str, Payload]) -> None:
     """Add a reference to a sub-agent's trajectory to the step that started the sub-agent.
 
-    If that step is unknown, the first step of an agent, or else the first step, gets the reference. If the tool call
-    that started the sub-agent is known, the result of that call has the reference.
+    If that step is unknown, the first step of an agent, or else the first step, gets the reference. If the call that
+    started the sub-agent is known, or the step made only one call, the result of that call has the reference. Otherwise
+    a result of its own has the reference.
     """
     step = steps.by_turn.get(parent.turn) if parent.turn else None
     agent_steps = (each for each in steps.steps if each["source"] == "agent")

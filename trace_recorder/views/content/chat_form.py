@@ -45,8 +45,8 @@ def lines_of(message: Message) -> str:
     return "\n".join(part.text for part in parts_of(message) if isinstance(part, Text))
 
 
-def text_of_message(message: Message) -> str:
-    """Return a tool message as text: its texts, or its whole content as JSON if a part is not text."""
+def text_of_result_message(message: Message) -> str:
+    """Return a message with a tool's result as text: its texts, or its whole content as JSON if a part is not text."""
     if isinstance(message.content, list) and len([*parts_of(message)]) != len(_text_parts(message)):
         return json.dumps(message.content, ensure_ascii=False)
     return "\n".join(_text_parts(message))
@@ -72,7 +72,7 @@ def chat_part(part: Part) -> Payload:
 def describe_part(part: Part, limit: int) -> tuple[str, bool]:
     """Encode a part other than text as JSON, and shorten strings of more than `limit` characters.
 
-    Return the JSON, and whether a string was shortened.
+    Return the JSON, and whether a string was shortened. A text gives an empty string.
     """
     if isinstance(part, Text):
         return '""', False
@@ -135,7 +135,7 @@ def result_text(result: ToolResult) -> str:
     A value that is not text is written as JSON.
     """
     if isinstance(result.sent, str | list):
-        return text_of_message(Message("tool", result.sent))
+        return text_of_result_message(Message("tool", result.sent))
     returned = result.error if result.result is None else result.result
     value = returned if result.sent is None else result.sent
     return value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)

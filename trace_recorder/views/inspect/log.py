@@ -1,7 +1,8 @@
 """A run as a log of Inspect AI, version 2: an evaluation of one sample, as JSON or as the archive `.eval`.
 
 https://inspect.aisi.org.uk/eval-logs.html. This module writes the format without Inspect's library, because Inspect
-also reads logs of its older versions. Each distinct message is written once (`events_data`), as Inspect 0.3.285 does.
+also reads logs of its older versions. The events name each distinct message by its position in `events_data`, as
+Inspect 0.3.285 does. The sample's `messages` repeat the last conversation.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _SUPPORTED: FormatSupport = {
     **dict.fromkeys(SIDES, ContentSupport.of(THOUGHTS, locations=("part", "images"))),
     "answers": ContentSupport.of(THOUGHTS, INTERLEAVING, locations=("part", "images")),
 }
-_SAMPLE_MEMBERS = ("id", "epoch", "input", "target", "metadata", "scores", "model_usage", "error", "total_time")
+_SUMMARY_MEMBERS = ("id", "epoch", "input", "target", "metadata", "scores", "model_usage", "error", "total_time")
 _MAX_ID = 1000
 """Longer ids of runs are cut to this many characters, because an id is part of a file name in the archive."""
 
@@ -79,7 +80,7 @@ def _log(run: Trajectory) -> dict[str, Payload]:
         "results": {
             "total_samples": 1,
             "completed_samples": int(run.status == "completed"),
-            "scores": [_summed(name, score) for name, score in scores.items()],
+            "scores": [_result_of_score(name, score) for name, score in scores.items()],
         },
         "stats": {**times, "model_usage": sample["model_usage"]},
     }
@@ -145,7 +146,7 @@ def _scores(run: Trajectory) -> dict[str, Payload]:
     return scores
 
 
-def _summed(name: str, score: Mapping[str, Payload]) -> dict[str, Payload]:
+def _result_of_score(name: str, score: Mapping[str, Payload]) -> dict[str, Payload]:
     value = score["value"] if isinstance(score["value"], int | float) else 0
     metrics: Payload = {"mean": {"name": "mean", "value": value, "params": {}}}
     return {"name": name, "scorer": name, "scored_samples": 1, "unscored_samples": 0, "params": {}, "metrics": metrics}
@@ -204,7 +205,7 @@ def _archive(log: Mapping[str, Payload]) -> bytes:
 
 
 def _files(head: Mapping[str, Payload], sample: Mapping[str, Payload]) -> Iterator[tuple[str, Payload]]:
-    summary = {name: sample[name] for name in _SAMPLE_MEMBERS if name in sample}
+    summary = {name: sample[name] for name in _SUMMARY_MEMBERS if name in sample}
     if "error" in summary:
         summary["error"] = summary["error"]["message"]
     summaries = [summary]

@@ -14,7 +14,7 @@ from trace_recorder.values.message_equality import json_key
 from trace_recorder.values.message_table import EqualMessages
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import AgentStep, Reward, Trajectory
-from trace_recorder.views.call_facts import counted_usage, origin_of, without_usage
+from trace_recorder.views.call_facts import counted_usage, origin_of, without_replayed_usage
 from trace_recorder.views.conversations.turns_of_run import side_calls_of
 from trace_recorder.views.otlp.genai import GenAIAttributes, known_attributes, operation_of, text_of_value
 from trace_recorder.views.otlp.langfuse import LangfuseAttributes
@@ -120,7 +120,7 @@ class SpanMaker:
 
     def call(self, span_id: str, parent: str, interaction: LLMInteraction, prompt: SpanPrompt) -> Span:
         """Make the span of a call to a model, from the start of its first attempt to the end of its last attempt."""
-        billed, origin = without_usage(interaction), origin_of(interaction, counted_usage(interaction) or None)
+        billed, origin = without_replayed_usage(interaction), origin_of(interaction, counted_usage(interaction) or None)
         attributes = _merge_attributes(writer.call(billed, prompt) for writer in self.writers)
         attributes |= known_attributes(
             trace_recorder__replayed_from=None if origin is None else json_of(origin),

@@ -13,7 +13,7 @@ from typing import Literal, TypedDict, overload
 
 from trace_recorder.values.messages import Message, Payload
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.content.chat_form import text_of_message
+from trace_recorder.views.content.chat_form import text_of_result_message
 from trace_recorder.views.content.kinds import NAMES, THOUGHTS
 from trace_recorder.views.conversations.steps_of_turns import AnsweredTurn, answered_turns
 from trace_recorder.views.conversations.turn import answer_of
@@ -197,7 +197,7 @@ def _tool_output(answered: AnsweredTurn, after: Sequence[Message]) -> str | None
     """
     if not after:
         return None
-    text = "\n".join(map(text_of_message, after))
+    text = "\n".join(map(text_of_result_message, after))
     return text if answered.response.tool_calls else observation_of(text)
 
 
