@@ -69,6 +69,19 @@ def test_the_oldest_list_with_the_longest_beginning_is_found() -> None:
     assert lists.longest_beginning(array("q", [5])) == (None, 0)
 
 
+def test_a_list_that_is_added_again_is_the_newest() -> None:
+    """If there are too many lists, the list that was added longest ago is forgotten."""
+    lists: EarlierLists[str] = EarlierLists(2)
+    for name, number in [("active", 1), ("idle", 2), ("active", 1), ("new", 3)]:
+        lists.add(name, array("q", [number]))
+
+    assert [lists.longest_beginning(array("q", [number])) for number in (1, 2, 3)] == [
+        ("active", 1),
+        (None, 0),
+        ("new", 1),
+    ]
+
+
 LISTS = st.lists(st.integers(0, 30), max_size=60)
 
 

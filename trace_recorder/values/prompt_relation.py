@@ -179,7 +179,7 @@ Name = TypeVar("Name")
 Relation = Literal["begins", "extends", "refers", "edits", "rewrites"]
 
 MAX_SEARCHES = 16
-"""At most this many positions of an earlier list are tried as the beginning of its repeated end."""
+"""If a list repeats the end of an earlier list, at most this many positions are tried as the beginning of that end."""
 MAX_EARLIER_PROMPTS = 8
 """A prompt is compared with at most this many earlier prompts of its agent, the newest ones."""
 
@@ -259,9 +259,9 @@ class EarlierPrompts(Generic[Name]):
 
 
 class EarlierLists(Generic[Name]):
-    """The newest lists of numbers, each under a name that the caller chooses. At most `limit` are remembered.
+    """The lists of numbers that were added last, each under a name that the caller chooses.
 
-    A list replaces an earlier list of the same name.
+    At most `limit` lists are remembered. A list replaces an earlier list of the same name.
     """
 
     def __init__(self, limit: int) -> None:
@@ -269,7 +269,8 @@ class EarlierLists(Generic[Name]):
         self._lists: dict[Name, Numbers] = {}
 
     def add(self, name: Name, numbers: Numbers) -> None:
-        """Remember a list."""
+        """Remember a list. If too many lists are remembered, forget the list that was added longest ago."""
+        self._lists.pop(name, None)
         self._lists[name] = numbers
         if len(self._lists) > self._limit:
             del self._lists[next(iter(self._lists))]
@@ -277,8 +278,8 @@ class EarlierLists(Generic[Name]):
     def longest_beginning(self, numbers: Numbers) -> tuple[Name | None, int]:
         """Return the name of the list that shares the longest beginning with `numbers`, and that beginning's length.
 
-        If several lists share a beginning of this length, return the oldest. If no list shares the first number, return
-        None and 0.
+        If several lists share a beginning of this length, return the name of the list that was added longest ago. If no
+        list shares the first number, return None and 0.
         """
         longest: tuple[Name | None, int] = None, 0
         for name, earlier in reversed(self._lists.items()):
@@ -291,8 +292,8 @@ class EarlierLists(Generic[Name]):
         """Return the name of the earlier list with the longest ranges that `numbers` repeats, and these ranges.
 
         The ranges are the beginning that both lists share, and the end of the earlier list if `numbers` continues with
-        that end right after the beginning. If the ranges of several lists are equally long, return the newest list. If
-        `numbers` repeats no list, return None and no ranges.
+        that end right after the beginning. If the ranges of several lists are equally long, return the name of the list
+        that was added last. If `numbers` repeats no list, return None and no ranges.
         """
         most: tuple[Name | None, Ranges] = None, []
         count = 0
@@ -308,10 +309,7 @@ class EarlierLists(Generic[Name]):
 
 
 def _kept_ranges(earlier: Numbers, numbers: Numbers) -> Ranges:
-    """Return ranges of positions in an earlier list.
-
-    The numbers there, range by range, are the beginning of `numbers`.
-    """
+    """Return ranges of positions in `earlier`. The numbers at these positions are the beginning of `numbers`."""
     same = equal_length(earlier, 0, numbers, 0)
     begin = [[0, same - 1]] if same else []
     position = same
