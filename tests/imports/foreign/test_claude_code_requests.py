@@ -182,7 +182,7 @@ def test_requests_that_branch_off_a_long_one_are_read_within_a_limit() -> None:
         requests.note(line)
     calls = [Call(time="", conversation=None) for _ in range(4)]
     reasons = [requests.add_details(call, f"r{at}") for at, call in enumerate(calls)]
-    assert reasons == [None, None, *["not all of its messages are in the session"] * 2]
+    assert reasons == [None, None, *["its messages are not all in the session, or are too many to copy"] * 2]
     assert [call.length for call in calls] == [402, 402, 0, 0]
 
 

@@ -193,7 +193,11 @@ class _KimiSessionReader:
         kept = self._prompts[-count:] if 0 < count <= _MAX_KEPT else []
         if len(kept) != count:
             self.run.events.append(
-                Missing(what="prompts that a compaction kept", why="the file does not have them", time=time)
+                Missing(
+                    what="prompts that a compaction kept",
+                    why="the file does not have them, or they are too many",
+                    time=time,
+                )
             )
         self.history.restart()
         self._prompts = []

@@ -228,7 +228,9 @@ class _PiSessionReader:
         self._may_copy -= len(kept)
         if self._may_copy < 0 or (first is not None and first > number):
             self.run.events.append(
-                Missing(what="the messages that a compaction kept", why="the file does not have them")
+                Missing(
+                    what="the messages that a compaction kept", why="the file does not have them, or they are too many"
+                )
             )
             kept = []
         self.history.restart()

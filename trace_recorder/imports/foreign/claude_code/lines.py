@@ -262,7 +262,7 @@ class SessionRequests:
         call.parameters = rest | {name: value for name, value in parameters.items() if name != "model"}
         messages = self._messages_of(identity)
         if messages is None:
-            return "not all of its messages are in the session"
+            return "its messages are not all in the session, or are too many to copy"
         request, count = messages
         call.conversation, call.length = request.conversation, request.ends[count - 1] if count else request.begin
         return None
