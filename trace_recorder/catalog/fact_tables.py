@@ -34,9 +34,9 @@ CREATE TABLE kept (run INTEGER PRIMARY KEY, row TEXT NOT NULL, stats TEXT NOT NU
 KnownFiles = tuple[bytes, int, int, int, int, int]
 """The name and the id of a run, and the state of its files when the indexer read them."""
 Kept = Literal["row", "stats", "summary", "counted"]
-"""The parts of a run that an index stores as JSON:
+"""The parts of a run that an index stores as JSON.
 
-`list`'s row, statistics, the viewer's row, and the counted values.
+They are the row in the output of `list`, statistics, the row in the viewer's list, and the counted values.
 """
 _PLACES = ", ".join("?" for _ in ("id", *SINGLE))
 _ADD_RUN = f"REPLACE INTO runs VALUES ({_PLACES})"  # noqa: S608 - question marks

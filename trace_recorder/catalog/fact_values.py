@@ -14,7 +14,7 @@ PLACES: tuple[Place, ...] = get_args(Place)
 MAX_INTEGER = 2**62
 """Integers with this absolute value or more are not stored. SQLite's integers have 64 bits."""
 TextInRun = tuple[int | None, Place, str, str]
-"""A text of a run: the number of its step, its place, its kind (such as "result" or "thought"), and the text itself."""
+"""A text of a run: the number of its step, one of `PLACES`, its kind (such as "result" or "thought"), and the text."""
 NUMBERS = (
     *("steps", "calls", "failed_calls", "tool_calls", "failed_tool_calls"),
     *("tokens", "input_tokens", "output_tokens", "cost", "seconds"),

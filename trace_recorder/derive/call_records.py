@@ -46,8 +46,8 @@ class CallRecords(Struct, gc=False, eq=False):
     - `interaction_id`, `first_seq`: the id of the interaction, and the number of its first record
     - `requests`, `streams`: the records of requests, and the `llm_stream` records with parts of responses
     - `endings`: the records of responses and errors, by the numbers of their attempts
-    - `first`, `newest`: the record of the first request, or else the first record; the record that was
-      added last
+    - `first`: the record of the first request, or the first record if no request is on file
+    - `newest`: the record that was added last
     - `ending`: the record of the newest attempt's response or error, or None while the attempt is in progress
     - `status`: the HTTP status in `ending`, or 0
     - `request_data`: the data of the newest attempt's request; empty if the request is missing
@@ -195,7 +195,7 @@ class CallRecords(Struct, gc=False, eq=False):
     def raw_stream(self) -> str | None:
         """Return the text of the newest attempt's stream.
 
-        While the attempt is in progress, a body that is not a stream is returned too.
+        While the attempt is in progress, this may also be the text of a body that is not a stream.
         """
         raw = self.stream_bytes() if self.ending else self.bytes_in_parts(plain="plain" in self.last_part)
         return None if raw is None else raw.decode("utf-8", "replace")
@@ -207,13 +207,16 @@ class CallRecords(Struct, gc=False, eq=False):
     def bytes_in_parts(self, *, plain: bool) -> bytes | None:
         """Return the bytes of the newest attempt's stream so far.
 
-        If `plain` is True, return those of a body that is not a stream.
+        If `plain` is True, return the bytes of a body that is not a stream.
         """
         parts = self._parts(self.request_data.get("attempt", 0), plain=plain)
         return None if parts is None else b"".join(text for text, _ in parts)
 
     def raw_chunks(self) -> tuple[TimedBytes, ...] | None:
-        """Return the chunks of the stream, each with the seconds since the request, or None if they are not known."""
+        """Return the chunks of the stream, each with the seconds since the request.
+
+        Return None if the chunks are missing or damaged.
+        """
         try:
             parts = self._parts(self.request_data.get("attempt", 0))
             return None if parts is None else read_chunks(parts)
@@ -257,7 +260,7 @@ class CallRecords(Struct, gc=False, eq=False):
         return self.ending is not None and "parts" in self.ending.data and not self.body_in_parts
 
     def _parts(self, attempt: int, *, plain: bool = False) -> list[tuple[bytes, Mapping[str, Payload]]] | None:
-        """Return the parts of a stream, or of a body if `plain` is True: the unpacked bytes, and the record's data.
+        """Return the parts of a stream, or of a body if `plain` is True: unpacked bytes, and the data of each record.
 
         Return None if there is no part, or if a part is damaged.
         """

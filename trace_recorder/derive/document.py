@@ -125,7 +125,8 @@ def _read_member(member: Member, value: Payload) -> Payload:
 def _metrics(members: Mapping[str, Payload], interactions: Sequence[LLMInteraction]) -> dict[str, Payload]:
     """Return the members of `metrics` that are numbers.
 
-    Compute the metrics that a document of an older version lacks, or that it counted differently from this version.
+    Compute the metrics that a document of an older version lacks. Compute `llm_seconds` again if a call had several
+    attempts, because older versions counted it differently.
     """
     numbers = {name: value for name, value in members.items() if isinstance(value, int | float)}
     if are_of_older_version(numbers):
@@ -228,7 +229,7 @@ class _DocumentMessages:
 
 
 def kept_elements(delta: Mapping[str, Payload], lists: Mapping[str, Sequence[Element]]) -> Sequence[Element]:
-    """Return the elements of an earlier list that a delta repeats: the first ones, or those in ranges of positions."""
+    """Return the elements of an earlier list that a delta repeats: the first elements, or the elements in ranges."""
     since, kept = delta["since"], delta["kept"]
     if not since:
         return []

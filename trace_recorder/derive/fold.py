@@ -133,7 +133,7 @@ class Fold:
     def _skip_unusable(self, error: Exception) -> bool:
         """Add a gap for the current record.
 
-        If there is none, the iterator of records raised the error: raise it again.
+        If there is no current record, the iterator of records raised `error`: raise it again.
         """
         record, self._current = self._current, None
         if record is None:
@@ -164,7 +164,10 @@ class Fold:
             self.items.add_base(record.seq, record.data["items"])
 
     def _step_named_by(self, record: Record) -> RecordedStep | None:
-        """Return the step of a record's `step_id`, or None if it has none. The first such record begins the step."""
+        """Return the step that the record's `step_id` names, or None if the record has no `step_id`.
+
+        Begin the step if this is the first record with this `step_id`.
+        """
         identity = record.data.get("step_id")
         if identity is None:
             return None
@@ -190,7 +193,7 @@ class Fold:
             step.update(step_values)
 
     def _messages_of_step(self, record: Record) -> Sequence[Message] | None:
-        """Return the messages of an `agent_step` record, or None. Raises KeyError if an item is missing."""
+        """Return the messages of an `agent_step` record, if any. Raises KeyError if an item is missing."""
         reading = self._step_reader.read(MANUAL, record.data, "llm_messages")
         if reading is not None:
             return reading.messages
@@ -227,10 +230,7 @@ class Fold:
             continue
 
     def _match_usable(self, unmatched: Iterator[tuple[Any, ...]]) -> bool:
-        """Match tools and results.
-
-        Return True after the last record. Raises an exception if a record cannot be used.
-        """
+        """Match tools and results. Return True at the end. Raises an exception if a record cannot be used."""
         for self._current, match, *arguments in unmatched:
             match(*arguments)
         self._current = None
@@ -292,7 +292,7 @@ class Fold:
         return shown if shown is not None and (shown.api is not None or not self.duplicates.has(shown)) else None
 
     def interaction(self, call: CallRecords | PutAwayCall) -> LLMInteraction | None:
-        """Make an interaction once from its records. If these cannot be read, add a gap and return None."""
+        """Make an interaction once from its records. If the records cannot be read, add a gap and return None."""
         identity = call.interaction_id
         interaction = self._interactions.get(identity)
         if identity in self.unreadable_ids or (interaction is not None and interaction.source is call):
@@ -336,11 +336,11 @@ class Fold:
         }
 
     def interactions_and_steps(self) -> Iterator[tuple[LLMInteraction | None, AgentStep | None]]:
-        """Yield the interactions and the steps in the order in which they began, as pairs in which one may be None.
+        """Yield pairs of an interaction and a step in the order in which they began. One member or both may be None.
 
-        If the agent recorded no steps, each interaction other than an embedding has a step, and the two are yielded as
-        one pair. So the records of each interaction are read once for both. Tools that ran outside of all steps have
-        steps of their own.
+        If the agent recorded no steps, each interaction other than an embedding has a step, and both are yielded as one
+        pair. So the records of each interaction are read once for both. Tools that ran outside of all steps have steps
+        of their own.
         """
         for call in self.calls.values():
             if (

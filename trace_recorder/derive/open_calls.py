@@ -146,9 +146,9 @@ class OpenCalls:
     # ── results in later requests ────────────────────────────────────────────────────────────────────────────────────
 
     def match_results(self, agent: Hashable, results: Iterable[ToolResult]) -> Iterator[tuple[str | None, ToolResult]]:
-        """Yield each tool result in an agent's request with the id of the interaction that asked for it.
+        """Yield each tool result in an agent's request, with the id of an interaction.
 
-        The id is None if no known call matches.
+        The result answers a tool call of this interaction. The id is None if no known call matches.
         """
         for result in results:
             keys = (agent, result.call_id), (None, result.call_id)

@@ -312,9 +312,11 @@ class TablePrompts:
     # ── edited histories ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def _read_edited(self, key: str, elements: Numbers, readings: ElementReadings) -> TablePrompt | None:
-        """Put a prompt together from ranges of the newest earlier prompt that contains the middle element.
+        """Make a prompt of `elements`: copy ranges of an earlier prompt, and read only the other elements.
 
-        Return None if there is no such prompt, if either prompt has made-up ids, or if the request is short.
+        The earlier prompt is the newest prompt with the same `key` that contains the middle element of `elements`. It
+        is then no longer remembered. Return None if there is no such prompt, if the earlier or the new prompt has
+        made-up ids, or if `elements` are fewer than `MIN_ELEMENTS`.
         """
         if len(elements) < MIN_ELEMENTS:
             return None
@@ -372,7 +374,7 @@ def _edits(before: TablePrompt, elements: Numbers, *, merges: bool) -> list[_Edi
 
 
 def _begin_of_message(counts: Numbers, position: int) -> int:
-    """Return the position of the first element of the message before a position, but at least 1."""
+    """Return the position of the first element of the last message that ends before `position`, but at least 1."""
     last = position - 1
     while last > 0 and not counts[last]:
         last -= 1
@@ -382,9 +384,9 @@ def _begin_of_message(counts: Numbers, position: int) -> int:
 
 
 def _end_of_message(counts: Numbers, position: int) -> int:
-    """Return the position after the message that has the element at a position.
+    """Return the position after the last element of the message to which the element at `position` belongs.
 
-    It is at most the length of the list.
+    Return `len(counts)` if there is no such message.
     """
     while position < len(counts) and not counts[position]:
         position += 1

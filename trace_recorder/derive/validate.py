@@ -1,8 +1,9 @@
 """Checks whether the files of a run are complete, well-formed, and consistent with themselves and each other.
 
 `validate` only reads. A finding is an error if data was lost or changed, or contradicts other data. A finding is a note
-if nothing is wrong, but a reader may want to know it, such as the cut-off last line of a killed process.
-`schemas/violations.py` checks the types and members in a file, and the fold checks whether the records can be used.
+if nothing is wrong, but a reader may want to know the fact. An example is a journal whose last line is cut off because
+the process was killed. `schemas/violations.py` checks the types and members in a file, and the fold checks whether the
+records can be used.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ the file has a description of the value. `texts_of_members` turns a description 
 texts. A description in place of a step's number or a reward's value stays a description.
 
 `ArgumentReader` reads arguments that must be a bool or a number. Bools and numbers of any class, such as numpy's, are
-accepted. Any other value is misuse and raises a TypeError, but only after the call is recorded. The record has a
-description in place of the wrong value.
+accepted. Any other value is refused: the record has a description in place of a number, and None in place of a bool.
+After the call is recorded, `raise_if_refused` raises a TypeError.
 """
 
 from __future__ import annotations
@@ -30,7 +30,11 @@ from trace_recorder.values.structs import Struct
 
 
 class ArgumentReader:
-    """Reads the arguments of one call of a method. `method` is the method's name for the error message."""
+    """Reads the arguments of one call of a method.
+
+    A refused argument raises an exception only in `raise_if_refused`. `method` is the method's name for the error
+    message.
+    """
 
     def __init__(self, method: str) -> None:
         self._method = method

@@ -23,7 +23,7 @@ MAX_DEPTH = 200
 """JSON nested deeper than this many levels is refused. Python's own json fails at a little under 1,000 levels."""
 
 MAX_DOCUMENT_DEPTH = MAX_DEPTH + 50
-"""A document may be nested this deep, because it contains such JSON some levels down."""
+"""A document may be nested to this many levels, because it may have JSON of `MAX_DEPTH` levels some levels down."""
 
 T = TypeVar("T")
 
@@ -203,7 +203,7 @@ def check_depth(
     """Raise NotJsonError for nesting deeper than `max_depth`.
 
     A text with at most `max_depth` opening brackets is accepted at once. The time is linear in the length of any text.
-    Brackets that do not match are left to the decoder. `pause` is called between two steps.
+    Unmatched brackets raise no error here, because the decoder refuses them. `pause` is called between two steps.
     """
     end = min(end, len(text))
     if end - begin <= 2 * max_depth:

@@ -244,7 +244,7 @@ class _GuardedCopier(_Copier):
 def _sort_elements(copied: list[Payload]) -> list[Payload]:
     """Return the elements of a set in a reproducible order.
 
-    Numbers only, or texts only, are sorted by value, and other elements by their JSON.
+    If all elements are numbers, or all are texts, they are sorted by value. Otherwise they are sorted by their JSON.
     """
     kinds = {type(element) for element in copied}
     own = kinds <= {int, float} or kinds == {str}

@@ -55,7 +55,7 @@ class ErrorInfo(Struct, frozen=True, gc=False):
 class Attempt(Struct, frozen=True, gc=False):
     """One HTTP exchange of an interaction.
 
-    `inferred` is True if nothing states that the exchange belongs to the interaction, and the recorder inferred it.
+    `inferred` is True if the recorder inferred that the exchange belongs to the interaction, because nothing states so.
     """
 
     number: Count
@@ -116,7 +116,10 @@ class InteractionSource(Protocol):
         """Return the text of the stream, or None if there was no stream or its text is not known."""
 
     def raw_chunks(self) -> tuple[tuple[float, bytes], ...] | None:
-        """Return the chunks of the stream, each with the seconds since the request, or None if they are not known."""
+        """Return the chunks of the stream, each with the seconds since the request.
+
+        Return None if the chunks are not known.
+        """
 
 
 class WithoutRawData:
@@ -145,8 +148,8 @@ class LLMInteraction(Struct, frozen=True, gc=False, kw_only=True):
     """One request to a model with its response.
 
     `api` is the wire dialect ("openai-chat", …), or None if the agent recorded the interaction by hand. `complete` is
-    False while the call is in progress, if the process died during the call, and if the stream ended early. Then
-    `ended_by` is the reason, if known. `duration_seconds` includes all `attempts` and the pauses between them.
+    False if the call is in progress, if the process died during the call, or if the stream ended early. Then `ended_by`
+    is the reason, if known. `duration_seconds` includes all `attempts` and the pauses between them.
     `time_to_first_token_seconds` is measured in the newest attempt. If a tool started the sub-agent that made this
     call, `parent_execution_id` is the `execution_id` of the tool's result. `replayed_from` is the recorded call whose
     answer this call got, or None if the call was sent to the provider. Interactions share repeated values, such as the

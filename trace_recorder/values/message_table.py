@@ -152,7 +152,7 @@ class MessageTable:
         return MessageTable, (self.messages,)
 
     def number_of(self, message: Message) -> int:
-        """Return the number of a message. Add the message if this object is not in the table."""
+        """Return the number of a message. If the table does not have the object `message`, add it."""
         number = self._numbers.get(id(message))
         if number is None:
             number = self._numbers[id(message)] = len(self.messages)
@@ -179,11 +179,11 @@ class MessageTable:
         return self._with_ids.setdefault(key, (message, numbered))[1]
 
     def instruction(self, message: Message) -> Message:
-        """Return the first instruction of the run that has the same JSON, with the members in the same order."""
+        """Return the run's first instruction with the same JSON as `message`, with the members in the same order."""
         return self._instructions.setdefault(json.dumps(message.to_document()), message)
 
     def tools(self, tools: Sequence[Tool]) -> Sequence[Tool]:
-        """Return the first list of tools of the run that has the same JSON, with the members in the same order.
+        """Return the run's first list of tools with the same JSON as `tools`, with the members in the same order.
 
         Models see that order.
         """
@@ -321,7 +321,7 @@ class MadeOnce(Generic[Made]):
         return messages if isinstance(messages, NumberedMessages) else self._others.prompt(messages)
 
     def clear(self) -> None:
-        """Forget the values that were made, and the messages that are in no table."""
+        """Forget the values that were made, and the messages in the table of this object."""
         self._made, self._others = {}, MessageTable()
 
 

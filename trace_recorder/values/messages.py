@@ -249,9 +249,9 @@ NO_RESPONSE = LLMResponse(given={})
 class RequestReading(Struct, frozen=True, gc=False):
     """A request as a reader understands it.
 
-    `parameters` has every member except messages and tools. The first `instructions` messages are the request's own
-    instructions and not part of the conversation. A request that continues the conversation may have other
-    instructions.
+    `parameters` has every member except messages and tools. `instructions` is how many messages at the beginning are
+    the request's own instructions. They are not part of the conversation. A request that continues the conversation may
+    have other instructions.
     """
 
     messages: Sequence[Message] = field(default_factory=list)

@@ -1,9 +1,10 @@
 """The origins of answers and runs: the recorded call that gave an answer, and the run that a run replays or forks.
 
 `trace-recorder serve` states the origin of each answer in a header of the response. A replay and a fork state the
-origin in an extension of httpx's response object, so that the caller sees only the recorded headers. If no response was
-recorded, the origin is an attribute of the exception. The recorder writes the origin into the records of the answer. A
-run has its own origin in its first record and in its metadata.
+origin in an extension of httpx's response or in an attribute of another library's response, so that the caller sees
+only the recorded headers. If the recorded call failed or is incomplete, the replay raises an exception, and the origin
+is an attribute of this exception. The recorder writes the origin into the records of the answer. A run has its own
+origin in its first record and in its metadata.
 """
 
 from __future__ import annotations

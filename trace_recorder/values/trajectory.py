@@ -51,8 +51,8 @@ class AgentStep(Struct, frozen=True, gc=False):
     """One decision of the agent. `derived` is True if the agent did not record the step itself.
 
     `interaction` is the interaction from which the step is derived. If the step is a `with recorder.step()` block,
-    `interaction` is the agent's last interaction in the block, and `interaction_ids` has the ids of all interactions in
-    the block. `parent_agent_id` is the agent that started this sub-agent.
+    `interaction` is the agent's last interaction in the block. Then `interaction_ids` has the ids of all interactions
+    in the block. `parent_agent_id` is the agent that started this sub-agent.
     """
 
     step_number: Integer
@@ -176,7 +176,7 @@ class _ReadOnDemand:
 
     __slots__ = ("_lock", "_unread")
 
-    if not TYPE_CHECKING:  # a type checker would accept every attribute
+    if not TYPE_CHECKING:  # if it saw `__getattr__`, a type checker would accept every attribute
 
         def __getattr__(self, name: str) -> object:
             if name not in self.__dataclass_fields__:

@@ -188,8 +188,8 @@ class DocumentText:
     ) -> list[Buffer]:
         """Encode the JSON object of an interaction or a step.
 
-        The member `name` is null in `document`. In the encoded text, it has these messages, or a delta with the members
-        in `since` and these messages.
+        The member `name` is null in `document`. In the encoded text, its value is the list of messages. If `since` is
+        not None, the value is a delta: the members in `since`, and the list.
         """
         texts = b",".join(self._texts.texts_of(messages))
         for encode in (self._encode, _encode_described):
@@ -210,7 +210,7 @@ def _numbers_of(messages: Sequence[Message]) -> Numbers | None:
 
 
 _PARTS_BETWEEN_PAUSES = 4
-"""Other threads may run each time after this many calls and steps, and after a long one."""
+"""Other threads may run each time after this many calls and steps, and after each long call or step."""
 _PROMPTS_BETWEEN_PAUSES = 256
 """Other threads may run each time after the lengths of this many prompts were added up."""
 
@@ -218,7 +218,7 @@ _PROMPTS_BETWEEN_PAUSES = 256
 class PoorerDocumentError(OSError):
     """The old document is not replaced, because it has values that the journal lacks.
 
-    The message of the exception names them.
+    The message of the exception names these values.
     """
 
 
@@ -259,7 +259,7 @@ class WholeDocument:
         """How many damaged lines the journal has, plus how many ranges of missing lines."""
 
     def write(self, path: Path, *, sync: bool = False) -> None:
-        """Write the document under its name, once, because this closes the journal.
+        """Write the document to `path`. Call this method only once, because it closes the journal.
 
         If OSError is raised, the existing document is unchanged.
         """
@@ -359,9 +359,9 @@ class WholeDocument:
         yield from (b"],\n", text.members(outline.tail(self.history)), b"\n}\n")
 
     def _calls(self, text: DocumentText, steps: SpooledBytes) -> Iterator[Buffer]:
-        """Yield the encoded calls, and append the encoded steps to `steps`. So each call is read once for both.
+        """Yield the encoded calls, and append the encoded steps to `steps`.
 
-        Other threads may run between two calls or steps.
+        So each call is read only once for its entry and its step. Other threads may run between two calls or steps.
         """
         calls: list[Buffer] = []
         comma = step_comma = b"\n"

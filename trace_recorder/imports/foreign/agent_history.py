@@ -79,7 +79,7 @@ class AgentHistory:
     def add(self, message: Message, time: str, *, has_event: bool = False) -> None:
         """Add a message that the next call sees.
 
-        `has_event` is true for a result that the run also has as an event of its own.
+        `has_event` is True if the run also has an event for this result.
         """
         members = self._numbering.number(message).to_document()
         self.conversation.add(members)
@@ -302,7 +302,7 @@ class AnswerParts:
 
 
 def add_message(history: AgentHistory, content: Payload, time: str, extra: Members | None = None) -> None:
-    """Add a user's message. Tool results in it become messages of their own. All of these messages get `extra`."""
+    """Add a user's message. Tool results in it become messages of their own. Each added message gets `extra`."""
     messages = anthropic_messages.read_message({"role": "user", "content": content})
     history.add_all([replace(message, extra=message.extra | (extra or {})) for message in messages], time)
 

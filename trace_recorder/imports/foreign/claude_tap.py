@@ -79,7 +79,10 @@ class _Blobs:
         self._sizes: dict[str, int] = {}
 
     def put_into(self, value: Payload, depth: int = _MAX_LEVELS) -> Payload:
-        """Return a value in which blobs replace the references to them. After `remaining` bytes, references stay."""
+        """Return a value in which blobs replace the references to them.
+
+        When the blobs exceed `remaining` bytes, references are returned unchanged.
+        """
         if isinstance(value, dict) and _BLOB in value:
             return self._payload(value, as_text(as_dict(value[_BLOB]).get("hash")) or "")
         return map_inside(lambda member: self.put_into(member, depth - 1), value) if depth else value

@@ -277,7 +277,11 @@ def _read_sent(run: ForeignRun, messages: list[Payload], screen: ShownTask) -> N
 
 
 def _times(answers: list[Members], screen: ShownTask) -> list[int]:
-    """Return the times of the answers. If an answer has no time, return the times of the requests that did not fail."""
+    """Return the times of all answers.
+
+    If any answer lacks a time, return the start times of the first requests that did not fail, at most one for each
+    answer.
+    """
     times = [time for answer in answers if type(time := answer.get("ts")) is int]
     if len(times) == len(answers):
         return times

@@ -285,7 +285,9 @@ class _JournalWriter:
     def _items(
         self, elements: list[Payload], ranges: list[list[int]], checks: list[int], time: str
     ) -> Generator[bytes, None, _ItemList]:
-        """Yield records of the elements that are not yet written as items, and return the list's items.
+        """Yield records of the elements that are not yet written as items.
+
+        Return the numbers and the check values of all elements.
 
         An element that several lists share is written once.
         """

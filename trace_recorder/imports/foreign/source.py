@@ -267,7 +267,7 @@ class Source:
 
     @property
     def why_no_document(self) -> str | None:
-        """The reason why the whole file could not be read as a JSON value, or None if it could."""
+        """The reason why the whole file could not be read as a JSON value, or None if the file was read."""
         return self._parsed[1]
 
     @cached_property

@@ -1,15 +1,15 @@
 """Rows for training, in ShareGPT's form and as Harbor's `traces export` writes them.
 
 A row in ShareGPT's form is a run: `{"conversations": [{"from": "human", "value": …}, {"from": "gpt", …}]}`. Training
-tools add messages whose `from` is "function_call" or "observation", and the row's members `system` and `tools`. A tool
-call is written as JSON, or as tagged text in an answer.
+programs add messages whose `from` is "function_call" or "observation". They also add the members `system` and `tools`
+to the row. A tool call is written as JSON, or as tagged text in an answer.
 
 A row of Harbor has all messages of one call, and the answer. The rows of a trial are one run. Results of tools are
 messages of the user. `result` is a reward, or the name of the error that ended the trial. Source:
 `harbor/utils/traces_utils.py`.
 
-In both forms, thoughts and tool calls are tagged text: `<think>…</think> … <tool_call>{"name": …, "arguments":
-…}</tool_call>`.
+In both forms, an answer may have thoughts and tool calls as tagged text: `<think>…</think> … <tool_call>{"name": …,
+"arguments": …}</tool_call>`.
 """
 
 from __future__ import annotations

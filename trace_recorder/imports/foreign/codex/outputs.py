@@ -86,7 +86,7 @@ class CompletedTools:
             self._events[call_id] = event
 
     def refine(self, executions: list[ToolRun]) -> list[ToolRun]:
-        """Set the results, times and durations of executions from the events that completed their tools.
+        """Set the result, the times and the duration of each execution from the event that reports the end of its tool.
 
         Return the executions.
         """

@@ -102,7 +102,7 @@ def _thoughts(content: Payload) -> list[Members]:
 
 
 def _reasoning(content: Payload) -> str | None:
-    """Return the texts of the thoughts. A thought that the provider redacted has its summary as text."""
+    """Return the texts of the thoughts. If the provider redacted a thought, its summary takes the place of its text."""
     texts = (
         as_text(part.get("summary" if part.get("redacted") is True else "reasoning")) for part in _thoughts(content)
     )

@@ -63,7 +63,8 @@ class MemberError(Exception):
 class Archive:
     """A zip file that is read within limits.
 
-    Reading may still take `packed_bytes_left` bytes from the file, and decompress them to `bytes_left`.
+    At most `packed_bytes_left` more bytes are read from the file, and they may decompress to at most `bytes_left`
+    bytes.
     """
 
     path: Path
@@ -161,7 +162,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 
 _Samples = Iterator[tuple[Payload, str | None]]
-"""Each sample of a log with None, or None with the reason why the sample cannot be read."""
+"""For each sample of a log, the sample and None, or None and the reason why the sample cannot be read."""
 
 
 def _from_document(document: Members) -> tuple[Members, _Samples]:

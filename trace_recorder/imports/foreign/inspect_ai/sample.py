@@ -39,9 +39,9 @@ from trace_recorder.values.origins import ReplayedFrom
 
 _PREFIXES = ("attachment://", "tc://")
 MAX_CHARACTERS = 256 * 1024 * 1024
-"""Attachments with at most this many characters replace references in a sample.
+"""The attachments that replace references in a sample may together have at most this many characters.
 
-An attachment counts once for each reference. After that, references stay.
+An attachment counts once for each reference. Further references stay unchanged.
 """
 
 
@@ -233,7 +233,7 @@ class SampleReader:
     def _note_span(self, event: Members) -> None:
         """Remember the agent of the span or step that an event begins.
 
-        Older logs have steps instead of spans, and an event may end a step.
+        Older logs have steps instead of spans. If the event ends a step, the step around it is the current step again.
         """
         kind, identity = event["event"], as_text(event.get("id")) or ""
         if kind == "span_begin":

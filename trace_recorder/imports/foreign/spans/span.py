@@ -156,10 +156,10 @@ class SpanReading:
     """The meaning of a span.
 
     A fact that the vocabulary does not state is None. A span without a `kind` only groups other spans. For a call,
-    `input` and `output` are its request and its response if these are not messages. For a tool, they are its arguments
-    and its result. For an agent, they are its task and its final answer. `first_token` is the time of the first token,
-    and `first_token_seconds` is the number of seconds until it came. `api` is the dialect by which `usage` counts
-    tokens, if this is not the dialect of the format.
+    `input` is the request if the request has no messages, and `output` is None. For a tool, `input` and `output` are
+    the arguments and the result. For an agent, they are the task and the final answer. `first_token` is the time of the
+    first token, and `first_token_seconds` is how many seconds after the start of the span the first token came. `api`
+    is the dialect by which `usage` counts tokens, if this is not the dialect of the format.
     """
 
     kind: Kind | None = None

@@ -89,7 +89,8 @@ def _span_of_logs(key: tuple[str, str], events: list[ForeignSpanEvent]) -> Forei
 def _lift_details(span: ForeignSpan, events: Iterable[ForeignSpanEvent]) -> None:
     """Set the events of a span.
 
-    The attributes of an event that only states details of the span become the span's attributes.
+    If the event is `gen_ai.client.inference.operation.details`, its attributes are added to the span's, and the event
+    is dropped. If both have an attribute, the value of the span stays.
     """
     span.events = []
     for event in events:

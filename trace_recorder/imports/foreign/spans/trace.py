@@ -270,7 +270,7 @@ def _error(node: Node) -> Members:
 def _kept(node: Node) -> Iterator[Kept]:
     """Yield the parts of a span for which a run has no member.
 
-    For a span that is neither a call nor a tool, these are all its parts.
+    If the span is neither a call nor a tool, yield the whole span.
     """
     span, reading = node.span, node.reading
     remaining = span.unread_parts()

@@ -64,7 +64,7 @@ def _entity(span: ForeignSpan, kind: str) -> SpanReading:
 def _message(element: Payload) -> Members:
     """Return a prompt as a message in OpenAI's form.
 
-    If the prompt's content is a list, the attribute has the list as JSON text.
+    If the content is the JSON text of a list, the text is parsed.
     """
     members = as_dict(element)
     message: Members = {"role": members.get("role") or "user", "content": parsed(members.get("content"))}
