@@ -135,7 +135,7 @@ def current_recorder() -> TrajectoryRecorder | None:
 
 
 def _active(what: str) -> TrajectoryRecorder | None:
-    """Return the recorder that is active here, with its run begun, or None if nothing can be recorded.
+    """Return the recorder that is active here, and begin its run if necessary. Return None if nothing can be recorded.
 
     `what` says in warnings and error texts what was to be recorded, such as "a reward".
     """

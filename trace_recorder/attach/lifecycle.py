@@ -40,9 +40,9 @@ def is_disabled(environment: Mapping[str, str]) -> bool:
 class Lifecycle:
     """Begins and ends the runs of one recorder.
 
-    The first record of the next run has the members `facts` and `metadata`. The caller holds `lock` around several
-    calls that belong together. `lock` is taken before the locks of the run; see "Locks and their order" in
-    docs/architecture.md.
+    When a run begins, `facts` and `metadata` are written to its journal. `TrajectoryRecorder` holds `lock` while it
+    uses several methods of this class that must not be interleaved with another thread. `lock` is taken before the
+    locks of the run; see "Locks and their order" in docs/architecture.md.
     """
 
     def __init__(  # noqa: PLR0913 - a recorder's settings
@@ -317,7 +317,7 @@ class RecorderTarget:
 
 
 def _stop_watching(run: Run) -> None:
-    """Undo what `begin` has changed in the process for an open run."""
+    """Remove a run from the open runs of the process, and stop watching for clients that are not recorded."""
     process.remove_open_run(run.trajectory_id)
     unseen_clients.unwatch(run.trajectory_id)
 

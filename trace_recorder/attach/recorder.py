@@ -239,7 +239,7 @@ class TrajectoryRecorder:
         """Record one step of the agent under the agent's number.
 
         `state` is "thinking", "calling_tool", "reflecting", "completed" or "error", or an Enum of these. The other
-        arguments may be of all kinds that `record_llm_interaction` accepts. Inside the block of a `step()` with this
+        arguments may be of any kind that `record_llm_interaction` accepts. Inside the block of a `step()` with this
         number, the record describes that step, and its values replace the values that were set in the block. If
         `step_number` is not a number, raises TypeError after everything else is on file.
         """

@@ -196,9 +196,9 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
 
 
 def _selected(paths: list[Path], select: Selection) -> list[Path]:
-    """Return the runs that match, in the order in which they began.
+    """Return the runs that `select` selects, in the order in which they began.
 
-    If there is no condition, return all runs without reading them.
+    If `select` has no condition, return all runs without reading them.
     """
     if not select.terms:
         return runs_of(paths)
@@ -308,7 +308,10 @@ SERVICES: dict[str, tuple[str, str]] = {
 
 
 MAX_FAILURES = 3
-"""If nothing of this many consecutive runs arrived, no more runs are sent, because the service is then the cause."""
+"""Sending stops after this many runs in a row of which no span arrived.
+
+The fault is then in the service, and not in the runs.
+"""
 
 
 def send_runs(runs: Sequence[Path], target: SendTarget, *, resume: bool) -> bool:

@@ -85,7 +85,7 @@ def _is_free(name: str, stem: str, own_names: set[str], taken: set[str]) -> bool
 
 
 def _is_extra_file_of(key: str, runs: set[str]) -> bool:
-    """Return whether this is the name of an additional file of one of these runs."""
+    """Return whether `key` is the name of an additional file of one of these runs."""
     match = _EXTRA_FILE.fullmatch(key)
     return match is not None and match["run"] in runs
 

@@ -96,7 +96,7 @@ def _matcher(terms: tuple[Term, ...]) -> Matcher:
 
 
 def _print(rows: Iterator[Row], loop: RunLoop, *, paths_only: bool, as_json: bool) -> int:
-    """Print the runs, and return how many they are.
+    """Print the runs, and return their number.
 
     Paths are printed as they are found. Rows are printed in the order of the start times.
     """

@@ -28,7 +28,7 @@ from trace_recorder.recording.imported_runs import Imported, ReadRun, import_tra
 
 MIN_PAUSE_SECONDS = 1.0
 MIN_PAUSE_SECONDS_OF_SERVICES = 10.0
-"""The shortest pauses before `--watch` searches for changes again, in files and in services."""
+"""The shortest pauses of `--watch` between two searches for changes: in files, and in services."""
 PAUSE_MULTIPLE = 10
 """The pause of `--watch` is this many times as long as the search for changes before it."""
 
@@ -38,7 +38,7 @@ SERVICES = {
     "mlflow": "mlflow:MLflow",
     "phoenix": "phoenix:Phoenix",
 }
-"""The module and the class of each service that runs are fetched from."""
+"""The services from which runs can be fetched, each with its module and its class."""
 
 Sources = Annotated[
     list[Path],
@@ -304,7 +304,8 @@ def interrupt_held() -> Iterator[None]:
 def _files(sources: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
     """Yield the files, each with True if the command line names it, and otherwise with False.
 
-    Files in subdirectories come after the files above them, because files in subdirectories may be of sub-agents.
+    The files of a directory are sorted by depth, so that an agent's file comes before the files of its sub-agents in
+    subdirectories.
     """
     for source in sources:
         if not source.is_dir():

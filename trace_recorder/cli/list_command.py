@@ -70,7 +70,7 @@ Limit = Annotated[
 _LINES_AT_ONCE = 1000
 """This many lines are printed together.
 
-Printing each line separately takes three times as long. All lines of 100,000 runs together take 200 MB.
+Printing each line separately takes three times as long. All lines of 100,000 runs together would take 200 MB of memory.
 """
 
 

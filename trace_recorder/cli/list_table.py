@@ -22,7 +22,7 @@ from trace_recorder.values.messages import Payload
 _DEFAULT_NAME = re.compile(r"trajectory_(\d{8}_\d{6}\w*(?:\.\d+)?)\.jsonl?")
 """The default name of a run's file: its start time, and a number if two runs started at once."""
 _TIME = re.compile(r"(?:^|\W)\d{8}_\d{6}\w*(?:\.\d+)?$")
-"""The start time at the end of a default name that was shortened to its time."""
+"""The start time at the end of a path whose default file name was shortened by `_with_short_name`."""
 _STATUS_STYLES = {"completed": "green", "failed": "red", "interrupted": "yellow", "running": "cyan"}
 _SUCCESS_STYLES = {"yes": "green", "no": "red"}
 _MAX_TASK_WIDTH = 60
@@ -81,7 +81,7 @@ def _drawn(roots: Sequence[Row], forks: dict[str, list[Row]]) -> Iterator[TreeRo
 
 
 def _origin(row: Row) -> str:
-    """Return the name of the run that a fork continues or a replay repeats. The run is in the same directory."""
+    """Return the name of the run in the same directory that a fork continues or a replay repeats."""
     file = (row.forked_from or "").rpartition(" ")[0] or row.replay_of or ""
     return _name(str(PurePath(row.file).with_name(PurePath(file).name))) if PurePath(file).name else ""
 
@@ -221,7 +221,7 @@ def _with_cells(column: _Column, rows: Sequence[TreeRow]) -> _Cells:
 
 
 def _with_short_name(branch: TreeRow) -> TreeRow:
-    """Return a row in which a default file name is shortened to its time."""
+    """Return a row in which a default file name is shortened to the start time."""
     path = PurePath(branch.row.file)
     match = _DEFAULT_NAME.fullmatch(path.name)
     return replace(branch, row=replace(branch.row, file=str(path.with_name(match[1])))) if match else branch

@@ -164,7 +164,7 @@ def _with_codex_options(command: Sequence[str], url: str) -> list[str]:
 
 
 def codex_options(url: str) -> list[str]:
-    """Return the options by which Codex sends its requests to this address of OpenAI's API."""
+    """Return options that make Codex send its requests to `url`, the proxy's address for OpenAI's API."""
     auth = 'env_key="OPENAI_API_KEY"' if os.environ.get("OPENAI_API_KEY") else "requires_openai_auth=true"
     provider = f'{{name="trace-recorder",base_url={json.dumps(url)},wire_api="responses",{auth}}}'
     return ["-c", "model_provider=trace-recorder", "-c", f"model_providers.trace-recorder={provider}"]

@@ -151,7 +151,7 @@ def _exit_by_signal(number: int) -> NoReturn:
 
 
 _MAX_LISTED = 10
-"""The message names at most this many files, and counts the others."""
+"""The summary of a command names at most this many files, and counts the others."""
 _PYTHON = re.compile(r"python[\d.]*w?(\.exe)?", re.IGNORECASE)
 _ISOLATING_OPTIONS = "ISE"
 """Options with which Python ignores PYTHONPATH or `sitecustomize` at its start."""

@@ -223,7 +223,10 @@ def _describe_call(call: LLMInteraction) -> str:
 
 
 def _status_without_answer(response: LLMResponse) -> str:
-    """Return the state of a response that the provider makes in the background, such as "queued", or ""."""
+    """Return the state of a response that the provider makes in the background, such as "queued".
+
+    Return "" for any other response.
+    """
     status = response.extra.get("status")
     return status if isinstance(status, str) and status != "completed" else ""
 
@@ -315,7 +318,7 @@ class ShownPrompts:
         self._newest[agent].append((name, answer))
 
     def _new_messages(self, prompt: ComparedPrompt, messages: Sequence[Message], continued: str = "") -> NewMessages:
-        """Return the messages of a prompt that were not shown before, and a summary about where others were shown."""
+        """Return the messages of a prompt that were not shown before, and a summary of where the others were shown."""
         common, name = prompt.comparison.kept, prompt.base
         answer = self._answers.get(name or "")
         text = None if answer is None else answer_text(answer)
@@ -338,7 +341,7 @@ class ShownPrompts:
 
 
 def _stored_call_continued_by(turn: Turn | None) -> str:
-    """Return the id of the earlier call whose response a request names, or an empty text.
+    """Return the id of the earlier call whose response a request names, or "".
 
     The server has stored that response, so the request does not repeat the conversation.
     """

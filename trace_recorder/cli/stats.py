@@ -188,7 +188,7 @@ def _amount(cost: Mapping[str, Payload]) -> str:
 
 
 def _table(rows: Sequence[Row], width: int | None, *, side_by_side: bool = False) -> Iterator[str]:
-    """Yield an empty line and the aligned rows, or nothing if there are only titles."""
+    """Yield an empty line and the aligned rows, or nothing if the table has only titles."""
     cells = [[in_one_line(cell) for cell in row] for row in rows]
     if len(cells) == 1:
         return

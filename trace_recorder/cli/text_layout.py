@@ -22,9 +22,9 @@ from trace_recorder.values.messages import Payload
 
 MAX_LINES = 12
 MAX_CHARACTERS = 1000
-"""A longer text is shortened, unless the full text is requested."""
+"""A text with more characters than this is shortened, unless the full text is requested."""
 MAX_STRING = 200
-"""The longest string that is shown whole inside a JSON value."""
+"""A string inside a JSON value is cut to this many characters, unless the full text is requested."""
 
 _LINES_AT_ONCE = 100
 """At most this many lines are printed together on a terminal, because each print has a fixed cost."""

@@ -138,7 +138,10 @@ def _listening(port: int | None) -> socket.socket:
 
 
 def _run(app: ASGIApp, listener: socket.socket) -> None:
-    """Serve until Ctrl-C. Runs stay in memory, so frequent garbage collections would cost time and free little."""
+    """Serve until Ctrl-C.
+
+    Collect garbage rarely: the runs stay in memory, so a collection costs time and frees little.
+    """
     import uvicorn  # noqa: PLC0415 - it needs the extra
 
     gc.freeze()

@@ -26,7 +26,7 @@ class MergeRule:
 
 @dataclass(slots=True)
 class MessageGroup:
-    """Elements that were read together: how many they are, and their messages.
+    """Elements that were read together: their number, and their messages.
 
     `first` and `last` are the separate readings of the first and the last element with a message. They are None if no
     element has a message.

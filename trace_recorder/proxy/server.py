@@ -321,7 +321,7 @@ class _Incoming:
 
 
 _GRACE_SECONDS = 2
-"""When the proxy ends, requests that are being answered have this time to end."""
+"""When the proxy ends, requests that are being answered have this many seconds to end."""
 
 
 def listening(host: str = HOST, port: int = 0) -> socket.socket:

@@ -52,7 +52,10 @@ _CODEX_TURN, _CODEX_MAIN = "x-codex-turn-metadata", "/root"
 IDLE_SECONDS = 3600.0
 """A session of a proxy without a program ends after this time without a request."""
 _LONG_PROMPT_BYTES = 256 * 1024
-"""A thread reads longer prompts. The event loop would stop for 5 ms to read a prompt of this length."""
+"""A prompt with more bytes than this is read in a thread.
+
+Reading a prompt of this length would stop the event loop for 5 ms.
+"""
 _MAX_AGENTS = 256
 """A session keeps the contexts of at most this many agents.
 
@@ -291,10 +294,7 @@ class Sessions:
 
 
 class _Conversations:
-    """Finds the conversation that a request continues.
-
-    The request's prompt begins with the last prompt of that conversation.
-    """
+    """Finds the conversation whose last prompt is the beginning of a request's prompt."""
 
     def __init__(self) -> None:
         self._of_prompt: dict[bytes, str] = {}
@@ -350,7 +350,8 @@ def _messages(api: str, body: bytes) -> Sequence[Message]:
 def _file_name(key: SessionKey) -> str:
     """Return the part of a file's name that identifies the session.
 
-    By this part, a later run of the session finds the file.
+    Return "" if no header or path names the session. If the session goes on after its run has ended, `_earlier_run`
+    finds the earlier run's file by this part.
     """
     if key.source not in {"header", "path"}:
         return ""

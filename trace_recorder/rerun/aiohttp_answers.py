@@ -160,7 +160,7 @@ class RecordedConnection(asyncio.Transport):
 
 @cache
 def _connector_class() -> type:
-    """Return a class of connectors of aiohttp. Such a connector opens one connection, which gives one answer."""
+    """Return a connector class for aiohttp. Such a connector opens one connection, which gives one answer."""
 
     class ReplayConnector(import_module("aiohttp").BaseConnector):  # type: ignore[misc]
         def __init__(self, answer: Answer, answers: Answers, pace: Pace) -> None:

@@ -59,7 +59,7 @@ def exception_of(kind: type[Exception], root: type[Exception], message: str, kwa
         try:
             if str(error) == message or candidate is root:
                 return error
-        except ours(AttributeError, TypeError):  # `str` of the exception needs the arguments of the constructor
+        except ours(AttributeError, TypeError):  # `str(error)` needs attributes that only the constructor sets
             continue
     return root(message)
 

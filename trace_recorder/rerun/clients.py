@@ -76,7 +76,10 @@ class RetryPauses:
 
 _ABSENT = object()
 ANSWERING: dict[str, Any] = {"aiohttp": aiohttp_answers, "urllib3": urllib3_answers}
-"""The module that turns answers into responses, for each library in which a method is replaced and not a transport."""
+"""The modules that turn answers into responses, by library.
+
+In these libraries, a replay replaces a method and not a transport.
+"""
 
 
 class ReplayTransports:

@@ -184,7 +184,7 @@ class Fork(Replay):
     def decide(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer | Outgoing:
         """Return the answer to a request, or the request to send.
 
-        Raises ReplayMismatchError for a request before the first live call that was not recorded.
+        Before the first live call, a request that was not recorded raises ReplayMismatchError.
         """
         with self._lock:
             self._redaction.learn(secrets(headers)[0])
@@ -231,7 +231,7 @@ class Fork(Replay):
     def tool_outcome(self, name: str, arguments: Mapping[str, object]) -> Outcome | None:
         """Return the recorded outcome of a tool, or None if the tool is to be run.
 
-        Raises ReplayMismatchError for a tool call before the first live call that was not recorded.
+        Before the first live LLM call, a tool call that was not recorded raises ReplayMismatchError.
         """
         with self._lock:
             outcome = self.tools.find(name, arguments, self.point.is_after_tool)

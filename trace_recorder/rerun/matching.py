@@ -82,7 +82,7 @@ def _block_key(block: Payload) -> str | None:
 
 
 def _key(members: dict[str, Payload]) -> str:
-    """Return the sort key of a result: its ids, and its JSON."""
+    """Return the sort key of a tool result: its ids, and its JSON."""
     ids = (value for name in _ID_NAMES if isinstance(value := members.get(name), str))
     return "\0".join((*ids, json.dumps(members, sort_keys=True)))
 
@@ -247,7 +247,10 @@ class UnusedCalls:
         return self._item_digests[number]
 
     def _digest_of_element(self, value: Payload) -> _Element:
-        """Return the sort key and the digest of a list's element. The key is None if the position matters."""
+        """Return the sort key and the digest of a list's element.
+
+        The key is None if the position of the element matters.
+        """
         if not self._in_any_order:
             return None, _digest(value)
         ordered = blocks_in_one_order(value)
@@ -275,7 +278,7 @@ class UnusedCalls:
 
 
 def _address(endpoint: Endpoint) -> tuple[str, str | None, bool]:
-    """Return the parts of an endpoint that must be equal.
+    """Return the parts of an endpoint that a live request and a recorded request must have in common.
 
     The host is not compared, because a program may call a replay under any host.
     """

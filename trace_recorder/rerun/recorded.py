@@ -34,7 +34,7 @@ class RecordedExchange:
 
     records: CallRecords
     next_url: str | None = None
-    """The address of the next attempt."""
+    """The address of the next attempt of the same interaction."""
 
     @property
     def begin(self) -> Record:
@@ -275,7 +275,7 @@ def _attempt(data: Mapping[str, Payload]) -> tuple[str, int]:
 
 
 def _member(text: str, name: str) -> str:
-    """Return the JSON text of a member of an object."""
+    """Return the JSON text of the member `name` in the JSON object `text`."""
     return next(member.value for member in split_members(text) if member.name == name)
 
 

@@ -175,7 +175,7 @@ class _ReplayHandler(BaseHTTPRequestHandler):
     def _cut_off(self, answer: Answer, pace: Pace) -> None:
         """Close the connection where the recorded response broke off.
 
-        If the recorded call was cancelled by its caller, wait first, so that this caller can cancel the call too.
+        If the recorded call was cancelled, wait before closing, so that the replayed program can cancel its call too.
         """
         if answer.stopped is not None or (answer.error is None and answer.status is None):
             why = f"the rest of the answer is not on file: {answer.stopped or 'no answer came'}"

@@ -115,5 +115,5 @@ def _exception(error: Mapping[str, Payload]) -> Exception:
 
 @cache
 def _replayed_class(name: str) -> type[ReplayedToolError]:
-    """Return a class of this name, so that a recording of the replay has the name of the recorded class."""
+    """Return a class of this name, so that a recording of the replay has the recorded class's name."""
     return type(name, (ReplayedToolError,), {"__module__": __name__})

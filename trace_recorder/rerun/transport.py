@@ -156,7 +156,7 @@ def replaying_class(library: str, *, asynchronous: bool) -> type:
 
 
 def transport_class(name: str, library: str, kind: type) -> type:
-    """Return a class of transports of a library. `kind` is the class that handles the requests."""
+    """Return a transport class for a library. Its methods come from the class `kind`."""
     module = import_module(library)
     base = module.AsyncBaseTransport if hasattr(kind, "handle_async_request") else module.BaseTransport
     return type(name, (kind, base), {"library": library})

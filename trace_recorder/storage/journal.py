@@ -35,7 +35,7 @@ _COPY_BYTES = 1 << 20
 _JOINED_BYTES = 256 * 1024
 """If the lines of one write have at most this many bytes together, their pieces are joined and written by `write`.
 
-Otherwise the pieces are written by `writev`, if it takes so many.
+Otherwise the pieces are written by `writev`, if there are at most `_MOST_PIECES`.
 """
 _MOST_PIECES = 1000
 """One `writev` writes at most this many pieces. Systems accept 1,024."""
@@ -129,7 +129,7 @@ class Journal:
     def _undo_failed_write(self, pending: PendingWrite, written: int) -> None:
         """Remove the bytes of a failed write from the file.
 
-        The size comes from the system, because other code may have cut the file.
+        The old end is computed from the real size of the file, because other code may have cut the file.
         """
         with suppress(OSError):
             before, number = self.size - written, self._open.number
@@ -143,7 +143,7 @@ class Journal:
     def _resolve_pending_write(self) -> None:
         """Find out how many records of the last write are on file, if an error or Ctrl-C has interrupted the write.
 
-        This is computed from the size of the file. Records that are wholly on file keep their numbers.
+        The count is computed from the size of the file. Records that are wholly on file keep their numbers.
         """
         pending = self._pending
         if pending is None:
@@ -183,7 +183,7 @@ class Journal:
         return file.number
 
     def _open_by_name(self, file: Descriptor) -> Descriptor:
-        """Open this file by its name, and lock it. Raises OSError, for example if another file has the name now."""
+        """Open this file by its name, and lock it. Raises OSError, for example if the name belongs to another file."""
         fd = os.open(self.path, os.O_RDWR | os.O_APPEND | BINARY)
         if not file.is_file_of(os.fstat(fd)):
             close_ignoring_errors(fd)
@@ -199,7 +199,7 @@ class Journal:
     def recreate(self) -> None:
         """Create a removed file again, with everything that was written to it.
 
-        Raises FileExistsError if another file has its name, and any other OSError.
+        Raises FileExistsError if another file has the journal's name. May raise any other OSError.
         """
         if self.path.exists():  # before the copy, which may take long
             raise FileExistsError(f"{self.path} was removed, and another file has its name")
@@ -245,7 +245,7 @@ class Journal:
 
 
 def _large_write(pieces: list[bytes]) -> tuple[Callable[[int, Any], int], Any]:
-    """Return the function of `os` that writes large pieces by one call, and the second argument for that function."""
+    """Return the function of `os` that writes these pieces at once, and the second argument for that function."""
     if len(pieces) > _MOST_PIECES or not hasattr(os, "writev"):
         return os.write, b"".join(pieces)
     return os.writev, pieces

@@ -40,7 +40,7 @@ class EncodedData:
 Data = str | EncodedData | Callable[[Sequence[int]], str]
 """A record's data: JSON text on one line, `EncodedData`, or a function.
 
-The function gets the CRCs of the records before it in the same write, and returns the text.
+The function gets the CRCs of the earlier records of the same write, and returns the text.
 """
 
 Records = Sequence[tuple[str, Data]]

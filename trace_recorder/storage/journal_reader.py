@@ -32,7 +32,7 @@ _BOUNDARY = re.compile(rb'\{"seq":\d+,"time":"[^"]*","kind":"|,"crc":"[0-9a-f]{8
 _MAX_STARTS = 8
 """For each possible end of a record in a damaged line, at most this many possible beginnings are tried.
 
-The nearest is wrong only if a record quotes another record.
+The nearest beginning is tried first. It is wrong only if the record quotes another record.
 """
 _MAX_ATTEMPTS = 1000
 """A damaged line is not searched further after this many pairs of a beginning and an end that were not a record."""

@@ -36,20 +36,21 @@ from trace_recorder.storage.journal_reader import LINE_BEGIN, Record, read
 
 DEFAULT_DIRECTORY = "trajectories"
 _JOURNAL_SUFFIX = ".journal.jsonl"
-"""The suffix that is added to some names of documents to get the name of the journal.
+"""The end of a journal's name if the document's name does not end in `.json`, or ends in `.journal.json`.
 
-The other names end in `.json`, and not in `.journal.json`. The journal's name then ends in `.jsonl` instead.
+This suffix is then added to the document's name. For any other document, `.jsonl` replaces `.json`.
 """
 _TEMPORARY_NAME = re.compile(r"\.(?:(?P<pid>\d{1,9})\.(?P<crc>[0-9a-f]{8})|[0-9a-f]{16})\.tmp")
 """The names of temporary files.
 
-A document that a process writes has its process id and a CRC in the name. A journal that is being created has a random
-name.
+The temporary file of a document has the id of the process that writes it, and a CRC of the document's name. The
+temporary file of a new journal has random digits.
 """
 _STALE_SECONDS = 60.0
-"""A temporary file of another document, or of a journal, is removed only if it is older than this.
+"""When a run takes a path, temporary files of processes that no longer exist are removed from its directory.
 
-The process that writes it may run on another host, so that its process id says nothing here.
+The files of other runs' documents, and of journals, are removed only if they are older than this. The process that
+writes them may run on another host.
 """
 
 
@@ -294,7 +295,7 @@ def _crc_of(document: Path) -> str:
 
 
 def _remove_stale_files(document: Path) -> None:
-    """Remove the temporary files of killed processes from a document's directory, once in this process."""
+    """Remove the temporary files of ended processes from a document's directory, if not done before in this process."""
     directory, crc = document.parent, _crc_of(document)
     if directory in _cleaned_directories:
         return
@@ -308,7 +309,7 @@ def _remove_stale_files(document: Path) -> None:
 
 
 def _process_exists(pid: str | None) -> bool:
-    """Return whether a process with this id exists on this host. False for None."""
+    """Return whether a process with this id exists on this host. Return False for None."""
     if pid is None:
         return False
     if os.name == "nt":  # on Windows, os.kill would end the process

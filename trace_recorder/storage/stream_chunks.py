@@ -25,16 +25,22 @@ from itertools import accumulate, groupby, islice, pairwise
 from trace_recorder.values.messages import Payload
 
 TimedBytes = tuple[float, bytes]
-"""The time at which a chunk came, and its bytes. The time is in seconds, on some clock or since the request."""
+"""The time at which a chunk came, and its bytes.
+
+The time is in seconds, counted from the request or from another fixed moment.
+"""
 MAX_EXPANSION = 64
 """Readers refuse a packed text that expands to more than 64 MB, and to more than this many times its size."""
 
 _DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _VALUES = {digit: value for value, digit in enumerate(_DIGITS)}
 _CONTINUATION = 32
-"""Added to each digit of a number except the last."""
+"""This is added to each digit of a number except the last digit."""
 _MAX_WEIGHT = _CONTINUATION**9
-"""The milliseconds that the tenth digit counts, which are about a thousand years. A time may not have more digits."""
+"""The tenth digit of a time counts units of this many milliseconds, about a thousand years.
+
+A time may not have more digits.
+"""
 
 
 def split_at(pieces: Sequence[TimedBytes], end: int) -> tuple[list[TimedBytes], list[TimedBytes], bool]:

@@ -121,7 +121,7 @@ def run_process(command: Sequence[str], environment: Mapping[str, str]) -> tuple
 class _SignalForwarder:
     """A signal handler that forwards signals to a process.
 
-    Signals that arrive before the process has started are forwarded when it has.
+    Signals that arrive before the process has started are forwarded when the process has started.
     """
 
     def __init__(self) -> None:
@@ -165,7 +165,7 @@ def _forwarding_signals() -> Iterator[_SignalForwarder]:
 def _is_in_foreground() -> bool:
     """Return whether our process group, which is also the agent's, is in the foreground of a terminal.
 
-    The group then gets the signals of the keys.
+    Then a key such as Ctrl-C sends its signal to the whole group.
     """
     if os.name == "nt":  # on Windows, Ctrl-C reaches every process of the console
         return True

@@ -86,9 +86,10 @@ class ProcessAnswers(ABC, Generic[Made]):
         return ReplayMismatchError(message)
 
     def watch_connections(self) -> None:
-        """From now on, refuse connections to models that the recording cannot answer, unless they are allowed.
+        """From now on, refuse connections to models by clients that are not answered from the recording.
 
-        After the first live call of a fork, such connections are reported and not refused.
+        If `allow_live` is set, do nothing. After the first live call of a fork, such connections are reported and not
+        refused.
         """
         if not self._reports.allow_live:
             audit_connections(self._connecting)

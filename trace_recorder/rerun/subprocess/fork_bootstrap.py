@@ -1,8 +1,8 @@
 """Fork inside a process of the program: its LLM calls are answered up to a call, and sent from that call on.
 
-All calls are recorded. The processes share the parent run: each recorded call is used by one process. When one process
-has sent a call, all processes send their calls. Each process that makes a call has a file of its own, which names the
-parent run. A process that cannot be forked ends before it calls a model.
+All calls are recorded. The processes share the parent run: each recorded call is used by one process. As soon as one
+process has sent a live call, all processes send their calls. Each process that makes a call has a file of its own,
+which names the parent run. A process that cannot be forked ends before it calls a model.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def begin() -> None:
 class _SharedFork(Fork):
     """A fork that shares its recorded calls with other processes.
 
-    When one process has sent a call, all processes send their calls.
+    As soon as one process has sent a live call, all processes send their calls.
     """
 
     def __init__(self, handoff: ForkHandoff, recorder: TrajectoryRecorder) -> None:
@@ -99,6 +99,6 @@ class _ProcessFork(ProcessAnswers[_SharedFork]):
     def decide(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer | Outgoing:
         """Return the answer to a request, or the request to send.
 
-        Raises ReplayMismatchError for a request before the first live call that was not recorded.
+        Before the first live call, a request that was not recorded raises ReplayMismatchError.
         """
         return self._ask(lambda fork: fork.decide(endpoint, headers, body))

@@ -126,8 +126,8 @@ class ItemEncoder:
     def __init__(self, *, max_known_items: int = MAX_KNOWN_ITEMS, numbers: dict[str, int] | None = None) -> None:
         """Begin without items.
 
-        If another encoder writes into the same journal, `numbers` is the dict that both share. The dict has the next
-        numbers of items.
+        If another encoder writes into the same journal, `numbers` is the dict that both encoders share. It has the
+        number of the next item under "n", and of the next large string under "s".
         """
         self._max_known_items = max_known_items
         self._known: dict[bytes, int] = {}
@@ -198,7 +198,7 @@ class ItemEncoder:
         return self._encoded(items, f"{{{','.join(body)}}}", parts, keep)
 
     def _encoded(self, items: RequestItems, body: str, parts: Parts, keep: Callable[[], None]) -> Encoded:
-        """Return the result for a request that was taken apart. `keep` is called when the request is on file."""
+        """Return the `Encoded` of a request that was taken apart. `keep` is called when the request is on file."""
         described: dict[str, Payload] = {}
         full: dict[str, array[int]] = {}  # the lists that later lists may refer to
         for name, part in parts.items():
@@ -234,9 +234,10 @@ class ItemEncoder:
         return end - start
 
     def _new_span(self, request: bytes) -> tuple[int, int]:
-        """Return the span of a request that is new.
+        """Return the span of the new bytes of a request.
 
-        The span is the shortest that the request adds to a kept prefix, or the whole request.
+        If the request continues kept prefixes, this is the shortest span that it adds to one of them. Otherwise it is
+        the whole request.
         """
         spans = (prefix.added_span(request) for prefix in self._prefixes)
         new = (span for span in spans if span is not None)
@@ -248,7 +249,8 @@ def _continue_prefix(
 ) -> tuple[str, Parts, ConversationPrefix] | None:
     """Take apart a request that continues one of these prefixes.
 
-    Return its body, its parts and the new prefix, or None if it continues no prefix.
+    Return the request's body and parts, and the prefix with this request as its newest. Return None if the request
+    continues none of the prefixes.
     """
     for prefix in prefixes:
         span = prefix.added_span(request)
@@ -263,7 +265,7 @@ def _continue_prefix(
 def _added(request: bytes, span: tuple[int, int], prepared: Prepared | None, items: RequestItems) -> list[str] | None:
     """Return the elements that the part `span` of a request adds to a list.
 
-    Return None if the part has anything else.
+    Return None if that part has anything but whole elements.
     """
     if prepared is None or not prepared.is_of(*span):
         return split_added_elements(request[slice(*span)])
@@ -318,9 +320,10 @@ def _encode_member(text: str, member: JsonMember, items: RequestItems) -> int | 
 
 
 def _continue_list(growing: list[ItemList], elements: Sequence[Element], items: RequestItems) -> ItemList:
-    """Return the list of these elements.
+    """Return a list of these elements.
 
-    If the elements continue lists in `growing`, the longest of these lists is used. Otherwise a new list is made.
+    If the elements begin with the elements of lists in `growing`, the longest of those lists is extended. Otherwise a
+    new list is made.
     """
     known = array("L", [element.item.number for element in takewhile(attrgetter("item"), elements) if element.item])
     continued = ItemList()
@@ -336,7 +339,7 @@ def _continue_list(growing: list[ItemList], elements: Sequence[Element], items: 
 def _new_prefix(
     request: bytes, text: str, members: dict[str, JsonMember], body: str, parts: Parts, items: RequestItems
 ) -> ConversationPrefix | None:
-    """Return the prefix of a request up to the end of its longest list, or None if it has no list of elements.
+    """Return the prefix of a request up to the end of its longest list, or None if it has no such list.
 
     The next request probably begins with this prefix, and has more elements in the list.
     """

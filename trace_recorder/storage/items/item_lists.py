@@ -83,8 +83,9 @@ class Element:
 class ItemList:
     """A list of a request: the numbers of its elements, and the same numbers as ranges.
 
-    `check` is the CRC-32 over the CRCs of the elements whose records are on file. `waiting` has the other elements, at
-    the end of the list. `total` is the last check value of all elements that was returned.
+    `check` is a CRC-32 over the CRCs of elements. It covers the elements that the list's last request on file had.
+    `waiting` has the elements that were added since. `total` is the CRC-32 over the CRCs of all elements, as the last
+    call of `Encoded.check` computed it.
     """
 
     numbers: array[int] = field(default_factory=lambda: array("L"))
@@ -112,7 +113,10 @@ class ItemList:
 
 
 Parts = Mapping[str, int | ItemList]
-"""The members of a request that are stored as items, by name: the number of one item, or a list of items."""
+"""The members of a request that are stored as items.
+
+The name of a member maps to the number of one item, or to a list of items.
+"""
 
 
 class RequestItems:
@@ -207,7 +211,10 @@ def _contains(text: str, placeholder: str) -> bool:
 
 
 MAX_FULL_RANGES = 12
-"""A list with more ranges than this refers to an earlier full list if possible, or becomes a base itself."""
+"""A list with more ranges than this is written relative to an earlier list (`Base`) if that saves enough.
+
+Otherwise it is written in full, and becomes a base itself.
+"""
 
 
 class Base:
@@ -223,7 +230,7 @@ class Base:
 
     @cached_property
     def _positions(self) -> dict[int, int]:
-        """The first position in this base of each number."""
+        """For each number in this base, its first position."""
         return {number: position for position, number in reversed(list(enumerate(self.numbers)))}
 
     def ranges_of(self, numbers: array[int]) -> list[Payload]:
@@ -272,7 +279,7 @@ def ranges_or_base(part: ItemList, base: Base | None) -> Payload:
 
 
 def _common_length(numbers: Sequence[int], begin: int, other: Sequence[int], place: int) -> int:
-    """Return how many numbers are the same in two lists, each from a position on. Many numbers are compared at once."""
+    """Return how many consecutive numbers are the same in `numbers` from `begin` on and in `other` from `place` on."""
     length, step, longest = 0, 1, min(len(numbers) - begin, len(other) - place)
     while step and length < longest:
         end = min(length + step, longest)
@@ -290,14 +297,14 @@ MAX_PREFIX_BYTES = 8 * 1024 * 1024
 MAX_NEWEST_BYTES = 16 * 1024 * 1024
 """The newest prefix is kept only if it has at most this many bytes."""
 MIN_CACHED_BYTES = 2048
-"""A smaller prefix is kept only until the next request.
+"""A prefix with fewer bytes than this is kept only while it is the newest.
 
-Parsing so short a request costs no more than comparing it.
+Parsing such a short request costs no more than comparing it with a prefix.
 """
 PROBE_BYTES = 64
-"""This many bytes at the end of a head are compared first.
+"""`added_span` first compares this many bytes, at the end of the prefix's head.
 
-Requests of other conversations usually differ in these bytes.
+A request of another conversation usually differs there.
 """
 
 

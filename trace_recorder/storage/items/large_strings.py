@@ -22,13 +22,13 @@ from trace_recorder.values.json_text import NotJsonError, refuse_lone_surrogates
 MIN_STRING_CHARACTERS = 8192
 """A string with at least this many characters is large."""
 _MARK = f"@large:{os.urandom(8).hex()}:"
-"""The beginning of each mark. The digits in it are random, so that no text that is sent has a mark by chance."""
+"""The beginning of each mark. The digits in it are random, so that no request has a mark by chance."""
 _MARKED = re.compile(rf'"{_MARK}[0-9a-f]{{30}}"')
 _COLON = re.compile(rb"[ \t\n\r]*:")
 _VALID = re.compile(r'[^"\\\x00-\x1f]*+(?>(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*)')
 """The characters and escapes that are allowed in a string."""
 _STEP = 64
-"""Other threads may run after this many strings."""
+"""`_literals` lets other threads run after this many strings."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,15 +26,15 @@ from trace_recorder.values.messages import Payload
 MAX_MISSING_ITEMS = 100_000
 """At most this many item records may be missing from a journal.
 
-An item with a larger number is invalid, because it would mean that more records are missing.
+An item is invalid if its number would mean that more records are missing.
 """
 _MAX_REPEATS = 4
-"""The ranges of one list may have at most this many times as many numbers as the journal has items.
+"""The ranges of one list may have at most this many numbers for each item of the journal.
 
-More would exhaust the memory.
+More numbers could exhaust the memory.
 """
 MAX_REPEATED_CHARS = 256 * 1024 * 1024
-"""If an item has the same large string several times, its repetitions are counted.
+"""If an item has the same large string several times, the characters of the repetitions are counted.
 
 All items of a journal together may have at most this many repeated characters. An item that exceeds this limit counts
 as missing. For example, a message that has a string of 1 MB 20,000 times has 20 GB when its texts are joined.
@@ -176,7 +176,7 @@ class ItemTable:
 
 
 def _filled_chars(value: Payload, strings: Mapping[str, str]) -> int:
-    """Return how many characters large strings have in a value after they replace their placeholders."""
+    """Return how many characters the large strings have together after they replace their placeholders in a value."""
     if isinstance(value, str):
         return len(strings.get(value, ""))
     if isinstance(value, list | dict):

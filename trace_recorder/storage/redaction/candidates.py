@@ -162,8 +162,8 @@ CLOSE_KEYS, CLOSE_NAMES = 20, 40
 class Density:
     """Tells whether the positions that a search has examined are too close together.
 
-    It counts the examined positions, and subtracts one from the count for each `close` characters between them. Only in
-    hostile texts does the count exceed `MOST_CLOSE`. In 25,723 files (250 MB) of packages and documents, the count is
+    It counts the examined positions, and subtracts one from the count for each `close` characters between them. The
+    count exceeds `MOST_CLOSE` only in hostile texts. In 25,723 files (250 MB) of packages and documents, the count is
     at most four for beginnings of keys, and three for names.
     """
 
@@ -201,7 +201,7 @@ average.
 
 
 def are_close(positions: list[int]) -> bool:
-    """Return whether the last `MANY` of these positions are close together, as `_CLOSE_STRINGS` defines it."""
+    """Return whether the last `MANY` positions are less than `_CLOSE_STRINGS` characters apart on average."""
     return len(positions) >= MANY and positions[-1] - positions[-MANY] < MANY * _CLOSE_STRINGS
 
 

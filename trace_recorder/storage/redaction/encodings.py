@@ -22,7 +22,7 @@ from trace_recorder.storage.redaction.json_strings import BETWEEN, mask_together
 _OF_TEXT = "[CDI-Za-f][ACDEFGHQS-Xgi-nwyz0-3][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0-9+/_-]"
 """Four letters of base64 that encode three characters of ASCII.
 
-One in fifteen groups of four random letters does too.
+Of random groups of four letters, one in fifteen does this too.
 """
 _WORD = re.compile(rf"(?:{_OF_TEXT}){{6}}[A-Za-z0-9+/_-]{{0,{LONGEST_ENCODED}}}+={{0,2}}")
 _ESCAPED = re.compile(rf"(?>(?:[A-Za-z0-9._~+*-]|%[0-9A-Fa-f]{{2}}){{8,{LONGEST_ENCODED}}})")
@@ -30,14 +30,11 @@ _IN_ESCAPED = bytes(
     ord("w") if chr(code) in string.ascii_letters + string.digits + "._~+*-%" else 32 for code in range(256)
 )
 MARK = b"%"
-"""The first character of each escape of a URL."""
+"""The first character of each percent-encoded byte."""
 _ESCAPE = re.compile(r"%[2-7][0-9A-Fa-f]")
 _ESCAPE_OF = tuple(f"%{code:02X}" for code in range(256))
 _TO_QUOTE = re.compile(r"[^A-Za-z0-9_.~:\[\]-]+")
-"""Characters that are written with escapes in a URL.
-
-The characters of masks are not among them, so that masks stay readable.
-"""
+"""Characters that are percent-encoded. The characters of masks are not among them, so that masks stay readable."""
 
 _TOGETHER = 64
 """At most this many words are decoded and searched together."""
@@ -53,7 +50,8 @@ FindSecrets = Callable[[str], list[int] | None]
 def candidate_positions(prepared: PreparedText, find_secrets: FindSecrets) -> list[int]:
     """Return the positions in JSON text of words in which a secret may be encoded.
 
-    Base64, and escapes of URLs, each have at most one position in each string. `find_secrets` searches a decoded text.
+    For each string, at most one position of base64 and at most one position of a percent-encoded word is returned.
+    `find_secrets` searches a decoded text.
     """
     positions: list[int] = []
     done = 0
@@ -67,7 +65,10 @@ def candidate_positions(prepared: PreparedText, find_secrets: FindSecrets) -> li
 
 
 def _escaped(plain: str, letters: bytes, end: int) -> Iterator[tuple[int, str]]:
-    """Yield each word from `end` on that has an escape of a URL, after the position of its first escape."""
+    """Yield each word from `end` on that has a percent-encoded byte.
+
+    The position is that of the first such byte in the word.
+    """
     while (escape := _ESCAPE.search(plain, end)) is not None:
         at = escape.start()
         start = letters.rfind(b" ", end, at)
@@ -105,7 +106,7 @@ def _words_with_secrets(words: list[tuple[int, str]], find_secrets: FindSecrets)
 def _is_text(plain: str, position: int) -> bool:
     """Return whether the word at a position encodes a text.
 
-    If a backslash is before it, the first letter may belong to an escape, so the word may begin one letter later.
+    If a backslash is before the word, the first letter may belong to an escape, so the word may begin one letter later.
     """
     word = _WORD.match(plain, position)
     if word is not None and _text_of(word[0]) is not None:
@@ -124,7 +125,7 @@ def mask_encoded(text: str, runs: list[int], mask: Mask) -> str:
 
 
 def _in_urls(text: str, mask: Mask) -> str:
-    """Mask percent-encoded secrets. A word without an escape is not examined."""
+    """Mask percent-encoded secrets. Words without a percent-encoded byte are not examined."""
     words = [word for word in _words_of_urls(text) if "%" in word[0]]
     decoded = unquote(BETWEEN.join([word[0] for word in words])).split(BETWEEN)
     if len(decoded) != len(words):
@@ -133,7 +134,7 @@ def _in_urls(text: str, mask: Mask) -> str:
 
 
 def _masked(text: str, spans: list[Span], decoded: list[str], mask: Mask, spell: Mask) -> str:
-    """Mask the words at `spans` in a text if their decoded texts have secrets. `spell` encodes a masked text again."""
+    """Mask the words at `spans` in a text if their decoded texts have secrets. `spell` encodes a masked word again."""
     if not decoded:
         return text
     masked = mask_together(decoded, mask)
@@ -147,12 +148,15 @@ def _masked(text: str, spans: list[Span], decoded: list[str], mask: Mask, spell:
 
 
 def _quoted(text: str) -> str:
-    """Return a text with the escapes of URLs. `quote` of urllib takes four times as long for a short text."""
+    """Percent-encode the characters `_TO_QUOTE` of a text.
+
+    For a short text, urllib's `quote` takes four times as long.
+    """
     return _TO_QUOTE.sub(lambda match: "".join(map(_ESCAPE_OF.__getitem__, match[0].encode("utf-8", "replace"))), text)
 
 
 def _words_of_urls(text: str) -> Iterator[re.Match[str]]:
-    """Yield the words around the escapes in a text. The words consist of characters of URLs."""
+    """Yield the words of a text with a percent-encoded byte. A word consists of characters that a URL may have."""
     letters = text.encode("latin-1", "replace").translate(_IN_ESCAPED)
     end, position = 0, text.find("%")
     while position >= 0:

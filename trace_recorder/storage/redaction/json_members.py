@@ -27,7 +27,7 @@ Span = tuple[int, int]
 
 MASK = "[REDACTED:secret-member]"
 ARGUMENTS = frozenset({"arguments", "partial_json"})
-"""Members whose strings are JSON, or a part of JSON, as the APIs define them."""
+"""Members whose strings are JSON, or a part of JSON, according to the providers' APIs."""
 
 _SCHEME = re.compile(rf"{SCHEMES} {{1,3}}", re.IGNORECASE)
 _SPACE = re.compile(r"\s")
@@ -43,7 +43,7 @@ _FEWEST_LABELS = 6
 _MAX_JUDGED = 1000
 """A table is judged by at most this many of its strings."""
 _REFERENCE = re.compile(r"\[%[^\[\]]{0,200}%\]|\{[^{}]{0,200}\}|")
-"""A label that is only a reference to another label, a variable, or empty."""
+"""A label that is empty, a variable, or only a reference to another label."""
 _NO_LABEL = re.compile(r"[0-9@#$^+=~_\\|]")
 _OPENING = "\"'([{<*- \u00ab\u00a1\u00bf\u201c\u201e"
 _FIELD = re.compile(r"\"\s{0,20}+:\s{0,20}+\"")

@@ -30,15 +30,15 @@ _LONG = (
 _REST = r"(?=[A-Za-z0-9_+/=.%-]{12})"
 """The text that must follow a literal with a rare character: twelve characters of a word."""
 _IN_A_WORD = "(?:[A-Za-z][G-Zg-z]|[^\\\\]_)"
-"""Two characters which show, right before a literal, that the literal is inside a word and does not begin a secret.
+"""If these two characters are right before a literal, the literal is inside a word and does not begin a secret.
 
 A letter right before a secret must be the last character of an escape, such as `%2F`. No escape ends with these two
 characters.
 """
 _LESS_RARE = f"{_MARKS}/|"
-"""These characters are frequent.
+"""Frequent characters.
 
-A literal that is found by one of them is searched together with the pattern of the text after it.
+If a literal is found by one of them, the pattern of the text after the literal is searched with it.
 """
 _IN_WORDS = "[A-Za-z0-9+/_.=~:|@%!-]"
 """A literal that consists of these characters is searched in `PreparedText.words`.
@@ -46,7 +46,7 @@ _IN_WORDS = "[A-Za-z0-9+/_.=~:|@%!-]"
 Any other literal is searched in the whole text.
 """
 _HEAD = 8
-"""A literal without a rare character or a mark is searched only near `PreparedText.runs`, within this distance."""
+"""A literal without a rare character or a mark is searched only this near to the positions in `PreparedText.runs`."""
 _PART_OF_WORD = re.compile(f"{_IN_WORDS}*+")
 _LONGEST_BEFORE = 1000
 
@@ -57,7 +57,10 @@ _HEADS = (5, 4, 3, 2)
 A shorter literal is looked up by all of its characters.
 """
 Candidate = tuple[int, SecretForm]
-"""A form whose pattern must be tried, and the offset in its literal of the character by which the literal is found."""
+"""An offset and a form whose pattern must be tried.
+
+In the form's literal, the character at the offset is the character by which the literal is found.
+"""
 
 
 class KeySpan(NamedTuple):
@@ -91,7 +94,7 @@ class _Finder:
         by_head: list[Candidate] = []
         """The forms whose literal is found by the last mark in it.
 
-        Each comes with the offset of this mark in the literal.
+        Each form comes with the offset of this mark in the literal.
         """
         # the marks come first, because most literals are found by a mark
         options: dict[str, list[str]] = defaultdict(list, {mark: [] for mark in _MARKS})
@@ -219,7 +222,7 @@ def _table(letters_of: dict[Candidate, str], has: Callable[[str, str], bool]) ->
 
 
 def _dense_part(prepared: PreparedText, masked: int, position: int, text_position: int) -> KeySpan:
-    """Return the span of a part with too many literals. The part starts where the word at this position begins."""
+    """Return the span of a part with too many literals. The part starts where the word at `position` begins."""
     so_far = _PART_OF_WORD.match(prepared.words[max(masked, position - _LONGEST_BEFORE) : position][::-1])
     return KeySpan(text_position - (so_far.end() if so_far else 0), dense_end(prepared.text, text_position), DENSE)
 

@@ -8,18 +8,18 @@ most one possessive repeat at the end. The last column names the source that des
 no source is known.
 """
 
-# ruff: noqa: E501 - one row a form: a pattern is read in one piece
+# ruff: noqa: E501 - one row for each form: a pattern is easier to read on one line
 from __future__ import annotations
 
 END = r"(?![A-Za-z0-9_-])"
 DIGIT = r"(?=[A-Za-z_-]{0,60}[0-9])"
 MIXED = r"(?=[a-z0-9_+/-]{0,60}[A-Z])(?=[A-Z0-9_+/-]{0,60}[a-z])"
-"""A pattern that tests whether capitals and small letters follow.
+"""A pattern that matches where both capitals and small letters follow.
 
-A key has both. A name with the same beginning has one of them.
+A key has both. A name with the same beginning has only capitals or only small letters.
 """
 _SLUG = rf"(?:[a-z0-9]{{1,15}}+[-_]{{1,3}}+){{0,12}}[a-z0-9]{{1,15}}{END}"
-"""Words with hyphens between them, such as the name of a CSS class. Such words are not a key."""
+"""Words with hyphens or underscores between them, such as the name of a CSS class. Such words are not a key."""
 _D = r"\\{0,8}\${1,2}"
 """The dollar sign between the parts of a password's hash. Shells escape it, and Docker Compose doubles it."""
 _C = r"[./A-Za-z0-9]"
@@ -38,7 +38,7 @@ _HASH_PARTS = "|".join(
     )
 )
 _SALTED = r"[A-Za-z0-9+/]{1,64}={0,2}\$(?:(?:[0-9a-f]{64}){1,2}|[A-Za-z0-9+/]{43}=)"
-"""The salt and the hash of a password. The name of the method and its parameters are before them."""
+"""The salt and the hash of a password. They follow the name of the hash method and its parameters."""
 _UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
 WITH_BEGINNING: tuple[tuple[str, str, str, str], ...] = (

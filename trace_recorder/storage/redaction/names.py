@@ -1,7 +1,7 @@
 r"""Finds secrets by a name before them, as in `password: …`, `--token …` and `"clientSecret": "…"`.
 
 A name is found by the first three letters of its stem, such as `tok` in `api_token` (`Beginnings`). One pattern then
-reads the rest of the name and the separator, and tests whether a value follows that is long enough to be a secret.
+reads the rest of the name and the separator. It also tests whether the following value is long enough to be a secret.
 Python code runs only where this pattern matches. This code judges the name and the value (`name_kinds.py`), and how the
 value is written (`_notation`). Invariants: each position costs a bounded number of steps. Names inside a secret are not
 examined. Within a value that is not secret, at most `MAX_NESTED` names are examined. So each character is read only a
@@ -77,7 +77,7 @@ In JSON within JSON, the quotes have backslashes.
 _BEHIND_NAME = r"(?=[\\\"'`\]\s=:?>,+|]|-[-\s\\+>|v\"'`]|value)"
 """The characters that may follow a name.
 
-The check is quick, and rules out most words with a stem, because no separator follows them.
+The check is quick, and rules out most words that contain a stem, because no such character follows them.
 """
 _COMMAND = r"(curl|mysql|sshpass|login\b|cookies|(?<=redi)s-cli)"
 _COOKIE = rf"cookie()(?:{_QUOTE})?[ \t]{{0,20}}+(?:=>|:=|\?=|=|:)[ \t]{{0,20}}+(?:{_QUOTE})?(?=[\w.-]{{1,60}}=)"
@@ -286,7 +286,8 @@ def _is_assigned_alone(text: str, match: re.Match[str], name: str, end: int) -> 
 def _read_value(text: str, sample: re.Match[str], *, is_json: bool, is_open: bool) -> str:
     """Return the value after a name.
 
-    Return "" if it is a part of a sentence, a number in JSON, or the name of a function.
+    Return "" for text that begins with punctuation, a masked text, a word of a quoted sentence, text before `(`, `[` or
+    `{`, and a number, true, false or null in JSON.
     """
     value, end = sample[0], sample.end()
     if value[0] in ":,]}" or "[REDACTED" in value:

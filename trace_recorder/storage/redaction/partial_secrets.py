@@ -52,7 +52,7 @@ _KEYS = (
 )
 """The formats of private keys.
 
-Each has a text that its first line contains, the pattern of the first line, and the pattern of the last line.
+Each format has a text that the first line contains, the pattern of the first line, and the pattern of the last line.
 """
 _BEARER = re.compile(rf"[Bb]earer {{1,3}}[A-Za-z0-9._~+/%=-]{{0,{LONGEST_WORD}}}\Z")
 _HASH = re.compile(r"\$(?:argon2|pbkdf2|scrypt|bcrypt)[!#-~]{0,400}\Z")
@@ -68,7 +68,7 @@ _PATTERNS = ((_STEMS, _NAMED), (_STEMS, _ALONE), (_LINE_WORDS, _LINE), (("bearer
 The pattern is tried only if the end of the text has one of the words, because a search that fails is slow.
 """
 _SEARCHED_CHARS = 600
-"""The patterns are searched from this many characters before the last word on."""
+"""The search by `_PATTERNS` begins this many characters before the last word of the text."""
 
 
 def unfinished(text: str) -> int:

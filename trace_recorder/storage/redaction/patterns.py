@@ -22,7 +22,7 @@ _LINE_BEGINS = (r"\A[+-]", r"[\s>\"][+-]", r"\\n[+-]")
 _BREAK = r"(?:\\{1,7}[nr]|[\r\n])"
 _PEM_LINE = rf"(?>(?:\\{{1,7}}[nrt]|[\r\n\t +>|]){{0,12}})(?:[A-Za-z0-9+/=]{{12,}}+|[A-Za-z-]{{3,12}}: [A-Za-z0-9,-]{{1,60}}+|[A-Za-z0-9+/=]{{1,11}}+(?=\s{{0,3}}(?:{_BREAK}|\Z)))"  # noqa: E501 - a pattern is read in one piece
 PEM_LONGEST = 20_000
-"""The END of a private key is searched in this many characters after its BEGIN."""
+"""The END of a private key is looked for in at most this many characters after its BEGIN."""
 _PEM = (
     r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
     rf"(?:(?>(?:[^\"<-]|-(?!----)){{1,{PEM_LONGEST}}})-----END [A-Z0-9 ]{{0,30}}PRIVATE KEY(?: BLOCK)?-----"

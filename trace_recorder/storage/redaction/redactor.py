@@ -66,7 +66,7 @@ Such a value, as in `"type": "message"`, tells a program what kind of object it 
 _SEALED = frozenset({"signature", "encrypted_content", "thoughtSignature", "thought_signature"})
 """Members with values that a provider has signed or encrypted. The agent must send these values back unchanged."""
 _SEAL = 40
-"""A value of such a member counts as signed or encrypted only if it has at least this many characters."""
+"""The value of a member in `_SEALED` counts as signed or encrypted only if it has at least this many characters."""
 _SHORT, _TOGETHER = 256, 400
 """Strings of at most `_SHORT` characters are searched together, up to `_TOGETHER` at a time."""
 
@@ -102,7 +102,7 @@ class Redaction:
         self._has_user_redactors = any(redactor is not default_redactor for redactor in self._redactors)
         self._known = KnownSecrets(secrets_of_environment(environment) if self._redactors else ())
         self._harmless: tuple[list[str], object, object] = [], None, None
-        """The last text of the newest request without a possible secret, and the values that were known then."""
+        """The last text of the newest request without a possible secret, and the secret values that were known then."""
 
     def learn(self, keys: Iterable[str], cookies: Iterable[str] = ()) -> list[str]:
         """Mask these values from now on.
@@ -239,7 +239,7 @@ class Redaction:
     def _search(self, strings: list[_String]) -> None:
         """Mask the strings in which secrets may be.
 
-        Short strings in which secrets of the same kinds may be are searched by one call.
+        Short strings in which secrets of the same kinds may be are searched together.
         """
         together: dict[int, list[_String]] = defaultdict(list)
         for string in strings:
@@ -325,8 +325,8 @@ class Redaction:
     def _mask_lines(self, text: str, masked_lines: frozenset[int] | None) -> tuple[str, int]:
         """Mask each line of a text: the strings of the JSON in the line, or the whole line if it has no JSON.
 
-        Return the text, and how many secrets were masked. `masked_lines` are the numbers of the lines whose model's
-        text was searched already. None means all lines.
+        Return the text, and how many secrets were masked. `masked_lines` has the numbers of the lines in which the
+        model's text was searched already. None means all lines.
         """
         if not self.must_be_searched(text):
             return text, 0

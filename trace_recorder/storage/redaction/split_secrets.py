@@ -153,7 +153,7 @@ class Part:
     def _read_long_lines(self) -> None:
         """Find the pieces of the long lines too.
 
-        Parsing a long line takes long. So long lines are parsed only if the part must be masked or shortened.
+        Parsing a long line takes long. Therefore these lines are parsed only if the part must be masked or shortened.
         """
         for number in self._long_lines:
             if _has_piece(self._lines[number]):

@@ -241,7 +241,7 @@ def mask_text(text: str, short: Collection[str] = frozenset(), kinds: int = EVER
 
 
 def _mask(text: str, short: Collection[str], kinds: int, prepared: PreparedText, shortened: Shortened | None) -> str:
-    """Mask secrets of these kinds in a text, except for secrets in base64 or with the escapes of a URL."""
+    """Mask secrets of these kinds in a text, except for secrets in base64 or in percent-encoded words."""
     if kinds & NAME:
         without_users = _mask_spans(text, urls.secrets_in_urls(text), "[REDACTED:url-password]")
         if without_users != text:
@@ -258,10 +258,7 @@ def _mask(text: str, short: Collection[str], kinds: int, prepared: PreparedText,
 
 
 def _mask_beside_masks(text: str) -> str:
-    """Mask secrets that were not found before, because another secret was right beside them.
-
-    The other secret is a mask now.
-    """
+    """Mask secrets that were not found because another secret, which is a mask now, was right beside them."""
     parts: list[str] = []
     done = 0
     for start, near, end in _beside_masks(text):

@@ -26,7 +26,7 @@ _NO_PASSWORD = re.compile(
 )
 _SIGN = re.compile(r"[^\s\"'<>@]{1,602}+@", re.ASCII)
 _LONGEST = 602
-"""The last `MARK` of a URL is searched in this many characters after its slashes."""
+"""The last `MARK` of a URL is looked for in at most this many characters after the slashes of the URL."""
 MARK = "@"
 """The character that follows each user, password and token in a URL."""
 
@@ -49,7 +49,7 @@ def secrets_in_urls(text: str) -> Iterator[Span]:
 
 
 def _with_mark(text: str) -> Iterator[Span]:
-    """Yield the position after the slashes of each URL with a mark, and the position of its last mark."""
+    """For each URL with a `MARK`, yield the position after its slashes, and the position of its last `MARK`."""
     for slashes in _SLASHES if MARK in text else ():
         mark = text.find(MARK) if slashes in text else -1
         while mark >= 0:

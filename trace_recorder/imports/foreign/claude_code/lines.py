@@ -268,9 +268,9 @@ class SessionRequests:
         return None
 
     def _messages_of(self, identity: str) -> tuple[_RequestMessages, int] | None:
-        """Return the messages of a request, and how many they are. Later requests may add messages to the same object.
+        """Return an object with the messages of a request, and their number.
 
-        Return None if some messages are unknown.
+        Later requests may add messages to the object. Return None if some messages are unknown.
         """
         chain: list[str] = []
         request_id: str | None = identity
