@@ -148,7 +148,7 @@ IMPORT_FORMATS: Records[Any] = Records(
         "hierarchy": "hierarchy",
         "harbor-traces": "training_rows:HARBOR",
         "anthropic-history": "plain_conversations:ANTHROPIC_HISTORY",
-        "chat-messages": "plain_conversations:CHAT_MESSAGES",  # after the formats that contain such lists
+        "chat-messages": "plain_conversations:CHAT_MESSAGES",  # tried after the formats whose files contain such lists
         "atif": "documents:ATIF",
         "trae-agent": "documents:TRAE_AGENT",
         "document": "documents:DOCUMENT",

@@ -49,9 +49,9 @@ class suppress(AbstractContextManager[None, bool]):  # noqa: N801 - it is used a
 def raised_by_signal_handler(error: BaseException) -> bool:
     """Whether a signal handler of the agent raised this exception.
 
-    A handler is recognised in the traceback: one of its arguments is the frame that it interrupted, which is its
-    caller. If the handler has rebound that argument, its code is compared with the code of the handlers that are
-    installed now.
+    A handler is recognised in the traceback: one of the handler's arguments is the interrupted frame, which is also the
+    caller of the handler. If the handler has rebound that argument, its code is compared with the code of the handlers
+    that are installed now.
     """
     passed: set[CodeType | None] = set()
     entry = error.__traceback__

@@ -123,7 +123,10 @@ class Client(Generic[Sdk, AsyncSdk]):
     # ── recorder and SDK ─────────────────────────────────────────────────────────────────────────────────────────
 
     def set_trajectory_recorder(self, recorder: TrajectoryRecorder | None) -> None:
-        """Record later calls by this recorder. If `recorder` is None, each call is recorded by the current recorder."""
+        """Let this recorder record later calls.
+
+        If `recorder` is None, the recorder that is current at a call records that call.
+        """
         self._recorder = recorder
         for sdk in self._made.values():
             self._bound(unwrap(sdk))

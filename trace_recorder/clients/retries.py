@@ -93,7 +93,10 @@ class Retrier:
 
 
 def is_retried(error: BaseException) -> bool:
-    """Return whether a call is retried after an error: by the table, and by the wait that the server requests."""
+    """Return whether a call is retried after an error.
+
+    The table decides, and the wait that the server requests must not be too long.
+    """
     if not isinstance(error, Exception) or (server_wait_seconds(error) or 0.0) > MAX_SERVER_WAIT_SECONDS:
         return False
     return next((RETRY_RULES[sign][0] for sign in _signs(error) if sign in RETRY_RULES), False)

@@ -157,9 +157,9 @@ def asks_for_stream(endpoint: Endpoint, request: bytes) -> bool:
 
 
 def with_model(path: str, model: str) -> str:
-    """Return the path with this model, or at Azure this deployment, instead of its own.
+    """Return the path with its model replaced by `model`.
 
-    A path without one is unchanged.
+    In a path of Azure, the model is a deployment. A path without a model is unchanged.
     """
     match = _MODEL_IN_PATH.search(path)
     if match is None:
@@ -192,7 +192,8 @@ def is_model_server(host: str, port: int | None, environment: Mapping[str, str])
 def may_be_call(host: str, port: int | None, path: str, environment: Mapping[str, str]) -> bool:
     """Whether a POST that matches no dialect may still be an LLM call.
 
-    It may be one if the host serves models, and the path is not in `_OTHER_OPERATIONS`, such as an upload of a file.
+    It may be an LLM call if the host serves models, and the path is not one of `_OTHER_OPERATIONS`, such as an upload
+    of a file.
     """
     return is_model_server(host, port, environment) and _OTHER_OPERATIONS.search(host + path) is None
 

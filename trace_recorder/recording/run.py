@@ -113,11 +113,11 @@ class Run:
     ) -> None:
         """Write one record, then the document.
 
-        `members` has the recorder's own members: ids, times, counts, and as `redacted` how many secrets in them are
-        masked already. `text` has the members with content that the recorder did not make, as JSON text without braces.
-        Secrets in `text` are masked. `written` is called when the record is on file, even if Ctrl-C interrupts this
-        method right after the write. If `at_once` is False, or the record belongs to a captured call, the document
-        thread writes the document later.
+        `members` has the recorder's own members: ids, times and counts. Its member `redacted` is the number of secrets
+        that were masked in these members. `text` has the members with content that the recorder did not make, as JSON
+        text without braces. Secrets in `text` are masked. `written` is called when the record is on file, even if
+        Ctrl-C interrupts this method right after the write. If `at_once` is False, or the record belongs to a captured
+        call, the document thread writes the document later.
         """
         if self.abandoned:
             return  # checked before the lock is taken: a thread of the parent may have held it at the fork
@@ -169,7 +169,7 @@ class Run:
             if sum(map(len, texts)) <= MAX_UNINTERRUPTED_CHARS:
                 masked = self.redaction.mask_all(texts)
                 self._append_encoded(kind, members, encoded, masked[-1], item_records(encoded.new, masked))
-        if masked is None:  # this takes long, and is done without the lock
+        if masked is None:  # masking a long text takes long, so the lock is not held
             masked = self.redaction.mask_all(texts)
             items = [(of, encode_data(data)) for of, data in item_records(encoded.new, masked)]
             with self._lock:
@@ -373,9 +373,8 @@ class Run:
     def _end(self, ending: FinalStatus, final_result: object = None) -> None:
         with self.guard.protect("record the end of the run"):
             self.guard.note_recovery()
-            is_interrupted = (
-                ending.status == "interrupted"
-            )  # if so, a directory that the agent removed is not made again
+            # after an interruption, a directory that the agent removed is not made again
+            is_interrupted = ending.status == "interrupted"
             self._recreate_after = math.inf if is_interrupted else 0.0
             self._prepare()
             seconds = round(time.perf_counter() - self.began, 6)

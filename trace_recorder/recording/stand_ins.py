@@ -60,7 +60,7 @@ def let_tool_run(_: str, __: Mapping[str, object]) -> None:
 
 @contextmanager
 def stand_in_for_tools(give: StandIn, origin: ReplayOf | None = None) -> Iterator[None]:
-    """Make every tool call `give` before it runs, in this context and in each context without a block of its own.
+    """Call `give` before each tool runs, in this context and in each context without a block of its own.
 
     While several blocks are open, a tool in a context without a block raises ReplayMismatchError, because each of the
     blocks could give its result. If `origin` is given, a run that begins in the block is recorded as a replay of

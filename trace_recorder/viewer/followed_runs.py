@@ -235,7 +235,10 @@ class FollowedRuns:
             self.version += 1
 
     def known_to_index(self, what: Kept, terms: Sequence[Term] = ()) -> dict[str, tuple[State, str | None]]:
-        """Return the runs of the index by their names, each with its state, and its kept text if it matches `terms`."""
+        """Return the runs of the index by their names.
+
+        Each has its state, and its kept text if the run matches `terms`.
+        """
         known = known_runs(self._files.directory, terms, self._index, what)
         return {os.fsdecode(name).replace(os.sep, "/"): kept for name, kept in known.items()}
 

@@ -115,7 +115,7 @@ def _words_near_changes(words: Words, *, first: bool, last: bool) -> str:
 
 
 def shortened(text: str) -> str:
-    """Return a text. The middle of a long text is left out."""
+    """Return a text. If the text is long, leave out its middle."""
     half = MAX_SHOWN_CHARACTERS // 2
     return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:half]} … {text[-half:]}"
 

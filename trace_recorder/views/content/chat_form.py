@@ -112,14 +112,14 @@ def is_function(tool: Tool) -> bool:
 
 
 def arguments_of(call: ToolCall) -> dict[str, Payload]:
-    """Return a call's arguments as an object. Arguments of any other type become its member `input`."""
+    """Return a call's arguments as an object. Arguments of any other type become the member `input` of an object."""
     return call.arguments if isinstance(call.arguments, dict) else {"input": call.arguments}
 
 
 def call_of(call: ToolCall, arguments: Payload) -> dict[str, Payload]:
     """Return a call in the form of OpenAI's chat API.
 
-    `arguments` are its arguments as the export format requires them.
+    `arguments` are the arguments of the call as the export format requires them.
     """
     return {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
 

@@ -83,7 +83,8 @@ class AgentMessages:
     def find_answers(self, prompt: NormalizedPrompt) -> tuple[RepeatedAnswers, int]:
         """Find the recorded answers in a prompt.
 
-        Return the answers, and how many of the last answers follow each other in the prompt as they do in their chain.
+        Return the answers. Also return how many of them, counted from the end of the prompt, follow each other in their
+        chain without a missing answer.
         """
         answers: dict[int, AnswerRef] = {}
         turn: Turn | None = None

@@ -379,8 +379,8 @@ def _referred_by_hand(call: LLMInteraction, messages: Sequence[Message], history
     """Return the turn that a call continues, if the call was recorded by hand and has only the agent's new messages.
 
     A call has only new messages if its first message is the result of a tool call. A call also has only new messages if
-    the last turn made no tool call, the agent had instructions before, and no message of the call is an instruction. If
-    an answer of the model is among the messages, they are not only new messages.
+    the last turn made no tool call, the agent had instructions before, and no message of the call is an instruction. A
+    call with an answer of the model among its messages does not have only new messages.
     """
     if call.api is not None or not messages or any(message.role == "assistant" for message in messages):
         return None

@@ -26,8 +26,8 @@ class Turn:
     normalized messages in the whole prompt and the answer.
 
     `appended` are the messages after the continued answer. `new_messages` are the messages that no earlier prompt of
-    its agent had. The new messages at the positions `new_before_answer` come before the continued answer in the prompt.
-    Tool results have the call ids of the recorded answer. `instructions_changed` is True if the model got other
+    the turn's agent had. The new messages at the positions `new_before_answer` come before the continued answer in the
+    prompt. Tool results have the call ids of the recorded answer. `instructions_changed` is True if the model got other
     instructions than before.
     """
 

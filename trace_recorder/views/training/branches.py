@@ -146,7 +146,10 @@ def tools_of(branch: Branch, left_out: LeftOut) -> list[dict[str, Payload]] | No
 def count_unlearned(
     trajectory: Trajectory, turns: Sequence[Turn], branches: Sequence[Branch], left_out: LeftOut
 ) -> None:
-    """Count the answers that no row trains on: calls by the fault of their answer, and further choices."""
+    """Count the answers that no row trains on, by their faults.
+
+    Further choices of a call that a row trains on are counted too.
+    """
     trained = frozenset[Turn]().union(*(branch.new for branch in branches))
     of_program = side_calls(trajectory, turns)
     for turn in turns:
