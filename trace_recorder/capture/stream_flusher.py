@@ -71,7 +71,7 @@ class StreamFlusher:
             self.watched.difference_update(streams)
             if not streams:
                 with self._lock:
-                    # `_thread` is None before the set is read, so a thread that adds a stream later starts a new flusher
+                    # `_thread` is None before the set is read: a thread that adds a stream later starts a new flusher
                     self._thread = None
                     if not self.watched:
                         return
