@@ -1,4 +1,6 @@
-"""Unmodified agents as programs in a directory: started by `trace-recorder run`, with the files that they leave."""
+"""Unmodified agents, which are programs in a directory: the tests start them with `trace-recorder run`, and read their
+files.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,7 @@ class Place:
         }
 
     def program(self, *arguments: object, python: str = sys.executable) -> list[str]:
-        """Return the command line that runs something."""
+        """Return the command line of `run` with these arguments."""
         code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from trace_recorder.cli import main; main()"
         return [python, "-c", code, "run", *map(str, arguments)]
 
@@ -81,8 +83,9 @@ class Place:
         return Done(result.exit_code, out, errors + result.stderr)
 
     def record(self, *arguments: object) -> None:
-        """Write run.json and its journal of a recorded agent. The agent runs once for all tests with the same
-        answers.
+        """Record an agent, and return its two files as run.json and its journal.
+
+        The agent runs once for all tests with the same answers.
         """
         key = repr((arguments, (self.path / "agent.py").read_text(), self._server.answers))
         if key in _RECORDED:

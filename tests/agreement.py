@@ -22,7 +22,7 @@ def agrees(recorder: TrajectoryRecorder) -> bool:
 
 
 def agrees_when_saved(recorder: TrajectoryRecorder) -> bool:
-    """Return whether the document, written now, agrees with the whole journal."""
+    """Return whether the document agrees with the whole journal after it was saved."""
     recorder.save_trajectory()
     return agrees(recorder)
 

@@ -25,7 +25,7 @@ def is_ours(frame: FrameType) -> bool:
 
 
 def watch(act: Callable[[], object], look: Callable[[FrameType], object]) -> None:
-    """Run an act, and call a function at the beginning of each call of the package's functions."""
+    """Run a function, and call `look` at the beginning of each call of the package's functions."""
 
     def profile(frame: FrameType, event: str, _: object) -> None:
         if event == "call" and is_ours(frame):
@@ -40,7 +40,7 @@ def watch(act: Callable[[], object], look: Callable[[FrameType], object]) -> Non
 
 
 def calls(act: Callable[[], object]) -> int:
-    """Return how many calls of the package's functions an act takes."""
+    """Return how many calls of the package's functions a function makes."""
     counted = 0
 
     def count(_: FrameType) -> None:
@@ -52,7 +52,7 @@ def calls(act: Callable[[], object]) -> int:
 
 
 def lines(act: Callable[[], object]) -> int:
-    """Return how many lines of the package's code an act runs."""
+    """Return how many lines of the package's code a function runs."""
     counted = 0
 
     def trace(frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
@@ -85,7 +85,7 @@ class Kept:
 
 
 def kept_by(root: object) -> Kept:
-    """Count the objects that an object keeps alive, directly or indirectly, without modules and classes."""
+    """Return how much an object keeps alive, directly or indirectly, without modules and classes."""
     seen = {id(root)}
     waiting: list[object] = [root]
     characters = 0

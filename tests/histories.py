@@ -1,4 +1,4 @@
-"""How agents' histories grow: six patterns of 300 calls, each a list of messages with 3 KB of new content.
+"""Six ways in which agents' histories grow: each is 300 calls, with 3 KB of new content a call.
 
 A pattern yields the messages of one call after another. Repeated messages are the same objects.
 """

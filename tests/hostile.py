@@ -1,7 +1,7 @@
-"""Values that try to do damage: they raise wherever they are touched, refer to themselves, or have no end.
+"""Values that try to do damage: they raise at every access, refer to themselves, or have no end.
 
-`HOSTILE` makes one of each. `HOLDERS` are the places in which it may be. `values` is a strategy for all of them, nested
-in each other.
+`HOSTILE` makes one of each. `HOLDERS` are the places in which such a value can be. `values` is a strategy for all of
+them, nested in each other.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class NotGiven:
 
 
 class Raising:
-    """An object that raises wherever it is touched."""
+    """An object that raises at every access."""
 
     def __getattr__(self, name: str) -> object:
         raise RuntimeError(name)
@@ -212,7 +212,7 @@ HOLDERS: dict[str, Callable[[object], object]] = {
 def _hashable(value: object) -> object:
     try:
         hash(value)
-    except Exception:  # noqa: BLE001 - whatever a hostile value raises
+    except Exception:  # noqa: BLE001 - a hostile value may raise any exception
         return repr(type(value))
     return value
 

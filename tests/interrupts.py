@@ -11,7 +11,7 @@ from tests.processes import ROOT
 
 
 class Stop(BaseException):
-    """The exception of Ctrl-C, which may be raised at any moment."""
+    """The exception that Ctrl-C raises, which may come at any moment."""
 
 
 Profile = Callable[[FrameType, str, object], None]

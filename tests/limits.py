@@ -11,7 +11,7 @@ AT_ONCE = DocumentLimits(cost_multiple=0, min_pause_seconds=0)
 
 
 def limited(**limits: float | DocumentLimits) -> type[TrajectoryRecorder]:
-    """Return a recorder class with these limits, and the default for all others."""
+    """Return a recorder class with these limits, and the defaults for all other limits."""
 
     class Limited(TrajectoryRecorder):
         _limits = Limits(**limits)  # type: ignore[arg-type]

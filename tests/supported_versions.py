@@ -1,4 +1,4 @@
-"""The versions that are called supported, wherever the project says so."""
+"""Reads the supported versions from the project's files."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ def rows(name: str, heading: str) -> list[list[str]]:
 
 
 def results_of(name: str) -> list[list[str]]:
-    """Return the results in a document, a row for each Python. A row of the document may name several Pythons."""
+    """Return the results in a document, a row for each Python."""
     return [[row, python, *cells] for row, pythons, *cells in rows(name, "Results") for python in pythons.split(", ")]

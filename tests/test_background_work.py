@@ -11,7 +11,7 @@ from trace_recorder.background_work import YIELD_SECONDS, run_yielding, yield_to
 
 @pytest.mark.parametrize("is_waited_for", [False, True])
 def test_awaited_work_does_not_yield(*, is_waited_for: bool) -> None:
-    """Background work sleeps at intervals, but not while a second thread waits for it."""
+    """Background work pauses at intervals, but not while another thread waits for its result."""
     slept: list[float] = []
 
     def work() -> None:

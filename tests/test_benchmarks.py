@@ -40,9 +40,7 @@ def test_each_http_library_has_its_figures() -> None:
 
 
 def test_laps_are_compared_within_their_round() -> None:
-    """A ratio is computed for each lap. The median lap represents a round, and the median round represents all
-    rounds.
-    """
+    """Ratios are computed within each lap; the median lap stands for its round, and the median round for all rounds."""
     results = Results(
         rounds=[
             {"unrecorded": laps(1, 2, 4), "ours": laps(2, 2, 8)},
@@ -60,7 +58,7 @@ def test_laps_are_compared_within_their_round() -> None:
 
 
 def test_only_goals_of_measured_workloads_are_printed() -> None:
-    """If only ten turns were measured, only the goals of ten turns are printed, met or not."""
+    """If only the workload of ten turns was measured, only its goals are printed."""
     results = Results(rounds=[{"unrecorded": laps(1.0), "control": laps(1.01), "ours": laps(1.04)}] * 2)
 
     told = list(goals({"turns-10": (WORKLOADS["turns-10"], results)}))
@@ -72,7 +70,7 @@ def test_only_goals_of_measured_workloads_are_printed() -> None:
 
 
 def test_the_end_of_a_run_by_hand_has_a_row_for_each_history() -> None:
-    """The cost of `finalize` is a ratio, for calls and steps. Both files together grow with the new content."""
+    """The table of `finalize` has a ratio for each history, and both files together grow with the new content."""
     command = [sys.executable, "-m", "benchmarks.by_hand", "--turns", "20", "--tries", "1"]
     printed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=300).stdout
     rows = [line.strip("| ").split(" | ") for line in printed.splitlines()[2:]]
@@ -83,7 +81,7 @@ def test_the_end_of_a_run_by_hand_has_a_row_for_each_history() -> None:
 
 
 def test_reading_has_a_row_for_each_run_and_each_command() -> None:
-    """The benchmark of reading prints tables of ratios: in Python, of commands on one run, and on many."""
+    """The benchmark of reading has ratios for Python, for commands on one run, and for commands on many runs."""
     command = [sys.executable, "-m", "benchmarks.reading", "--tries", "1", "--calls", "20", "--turns", "10"]
     command += ["--growth", "5", "--runs", "2", "--processes", "1"]
     command += ["--commands", "show --json", "export -f trae", "--pages", "40"]

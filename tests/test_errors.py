@@ -1,4 +1,4 @@
-"""The tree of exceptions, as its header draws it."""
+"""The tree of exceptions, as the head of its module draws it."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from trace_recorder import errors
     ],
 )
 def test_each_exception_has_a_base_of_the_package_and_of_python(name: str, bases: tuple[type, ...]) -> None:
-    """A caller may catch our exceptions by TraceRecorderError, or by the fitting built-in class."""
+    """Each exception of the package is a TraceRecorderError, and an exception of the fitting built-in class."""
     assert getattr(errors, name).__bases__ == bases
 
 
 def test_the_header_draws_every_exception() -> None:
-    """The drawing has every exception, and no other."""
+    """The drawing at the head of the module has exactly the package's exceptions."""
     drawn = {word for word in (errors.__doc__ or "").split() if word.endswith("Error")}
 
     assert drawn == {name for name, one in vars(errors).items() if getattr(one, "__module__", "") == errors.__name__}

@@ -1,4 +1,4 @@
-"""The guard: failures of recording do not pass it. They are counted, logged once, and kept for the file."""
+"""The guard catches failures of recording, counts them, logs each kind once, and keeps them for the file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def guarded(guard: Guard, error: BaseException, what: str = "record a request") 
     ids=repr,
 )
 def test_a_failure_does_not_reach_the_agent(error: Exception) -> None:
-    """The code after the guarded block runs, whatever fails in recording."""
+    """After a failure of any kind in a guarded block, the code after the block runs."""
     assert guarded(Guard(), error) == "the agent goes on"
 
 
@@ -40,7 +40,7 @@ def test_a_failure_does_not_reach_the_agent(error: Exception) -> None:
     "error", [KeyboardInterrupt(), SystemExit(3), GeneratorExit(), asyncio.CancelledError()], ids=repr
 )
 def test_an_exit_is_not_a_failure(error: BaseException) -> None:
-    """Ctrl-C, cancellation and other exits pass the guard, and are not counted."""
+    """Ctrl-C, cancellation and other exits leave the guard unchanged and uncounted."""
     guard = Guard()
 
     with pytest.raises(type(error)):
@@ -73,7 +73,7 @@ def test_a_failure_is_kept_with_its_work_and_reason() -> None:
 
 
 def test_each_kind_of_failure_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    """A thousand failures of one kind are counted as a thousand and logged once. A second kind is logged too."""
+    """A thousand failures of one kind are counted, and logged once; a failure of a second kind is logged too."""
     guard = Guard()
 
     for number in range(1000):
@@ -90,7 +90,7 @@ def test_each_kind_of_failure_is_logged_once(caplog: pytest.LogCaptureFixture) -
 
 
 def test_failures_do_not_fill_the_memory() -> None:
-    """The newest thousand failures that cannot be written are kept. The log of kinds is bounded too."""
+    """The newest thousand of the failures that cannot be written are kept, and the logged kinds are limited too."""
     guard = Guard()
 
     for number in range(1500):
@@ -100,8 +100,8 @@ def test_failures_do_not_fill_the_memory() -> None:
 
 
 def test_failures_that_lose_no_record_are_counted_together() -> None:
-    """The first failure is recorded when possible. The number of repetitions is recorded at the end, or before a
-    failure of a second kind.
+    """The first of several equal failures is recorded as soon as possible, and the number of the others at the end or
+    before a failure of another kind.
     """
     guard = Guard()
 
@@ -139,7 +139,7 @@ def test_failures_that_lose_no_record_are_counted_together() -> None:
 
 @pytest.fixture
 def broken_log() -> Iterator[None]:
-    """A log handler of the user's that raises for every record, as some that pass records on do."""
+    """Install a log handler that raises for every record."""
 
     class Broken(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
@@ -153,14 +153,14 @@ def broken_log() -> Iterator[None]:
 
 @pytest.mark.usefixtures("broken_log")
 def test_a_broken_log_does_not_reach_the_agent() -> None:
-    """If even the logging fails, the agent goes on, and the failure is kept."""
+    """If even the log handler fails, the agent goes on, and the failure is kept."""
     guard = Guard()
 
     assert (guarded(guard, ValueError("x")), guard.count, len(guard.failures)) == ("the agent goes on", 1, 1)
 
 
 def test_attempt_returns_the_result_or_the_alternative() -> None:
-    """Code that is not ours may raise anything but an exit."""
+    """`attempt` returns the result of a function, or the alternative if the function raises anything but an exit."""
 
     def fails() -> str:
         raise UnspeakableError
@@ -171,7 +171,7 @@ def test_attempt_returns_the_result_or_the_alternative() -> None:
 
 
 def test_a_failure_is_recorded_as_soon_as_possible(tmp_path: Path) -> None:
-    """A failure becomes a gap of the next record, and of the document."""
+    """A failure is a gap in the journal before the next record, and in the document."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", metadata={"a": 1})
     recorder.start()
     recorder._lifecycle.guard.queue_failure("record a thought", "it was too long")

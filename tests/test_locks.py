@@ -1,4 +1,4 @@
-"""The locks of recording, which tell the garbage collector whether the thread holds one."""
+"""The locks of recording, which tell a destructor whether its thread holds a lock."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ELSEWHERE = {"all_clients.py", "method_seams.py"}
 
 
 def test_a_thread_holds_a_lock_until_it_releases_it() -> None:
-    """A thread may hold the lock twice. No other thread holds it then."""
+    """A thread that acquires a lock twice holds it until the second release, and no other thread holds it meanwhile."""
     lock, of_others = new_lock(), list[bool]()
     before = holds_lock()
     with lock:
@@ -33,9 +33,9 @@ def test_a_thread_holds_a_lock_until_it_releases_it() -> None:
     assert (before, inside, still, of_others, holds_lock()) == (False, True, True, [False], False)
 
 
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # a process with several threads, since Python 3.12
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # Python 3.12 and later warn of a fork beside threads
 def test_a_forked_child_holds_no_lock_of_a_parent_s_thread() -> None:
-    """A new thread of the child may have the id of a thread of the parent that held a lock."""
+    """A thread of a forked child holds no lock, even if it has the id of a parent's thread that held one."""
     lock, is_held, may_end = new_lock(), threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -61,7 +61,7 @@ def test_a_forked_child_holds_no_lock_of_a_parent_s_thread() -> None:
 
 
 def test_a_record_is_masked_and_written_under_a_lock(tmp_path: Path) -> None:
-    """If the garbage collector runs there, the record of an object that it closes is deferred."""
+    """A record is masked and written under a lock, so that records of objects that are collected meanwhile wait."""
     of_records: list[bool] = []
 
     def redact(text: str) -> str:
@@ -78,7 +78,7 @@ def test_a_record_is_masked_and_written_under_a_lock(tmp_path: Path) -> None:
 
 
 def test_every_lock_of_recording_is_a_known_lock() -> None:
-    """The rooms that record create their locks only by `new_lock`."""
+    """The rooms that record create locks only by `new_lock`."""
     package = Path(trace_recorder.__file__).parent
     rooms = ("attach", "capture", "derive", "recording", "storage")
     texts = {path: path.read_text() for room in rooms for path in (package / room).rglob("*.py")}

@@ -1,4 +1,4 @@
-"""Rules for names: those of variables say what the values are, and those of classes occur once."""
+"""Rules for names: a variable's name says what its value is, and a class name occurs once."""
 
 from __future__ import annotations
 
@@ -100,14 +100,12 @@ PLACES = {
 
 @pytest.mark.parametrize("place", PLACES)
 def test_a_long_lived_variable_has_a_telling_name(place: str) -> None:
-    """A variable or parameter that lives longer than five lines is a noun for its value, and not a pronoun or
-    participle.
-    """
+    """A variable or parameter that is used over more than five lines has no pronoun or participle as its name."""
     assert in_files(*PLACES[place]) == []
 
 
 def test_every_class_name_occurs_once() -> None:
-    """A reader who meets a class name knows the class. Private classes are included."""
+    """Each class name, even of a private class, occurs once in the package."""
     files = defaultdict(list)
     for path in sorted((ROOT / "trace_recorder").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

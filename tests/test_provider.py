@@ -13,7 +13,7 @@ from tests.provider import CHAT, plain, serving, whole
 
 
 def test_a_client_that_leaves_an_answer_unread_causes_no_output(capfd: pytest.CaptureFixture[str]) -> None:
-    """The client's connection is reset while the server waits for the next request. Nothing is printed on stderr."""
+    """A client that disconnects without reading its answer causes no output on stderr."""
     with serving(plain(CHAT)) as server:
         with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2]))) as client:
             client.sendall(b"POST / HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}")
@@ -24,6 +24,6 @@ def test_a_client_that_leaves_an_answer_unread_causes_no_output(capfd: pytest.Ca
 
 
 def test_the_answer_to_head_has_no_body() -> None:
-    """A body would stay on the connection, and be taken for the beginning of the next answer."""
+    """The answer to HEAD has no body, which the client would take for the next answer."""
     with serving(whole(b"{}")) as server, httpx.Client() as client:
         assert [client.head(server.url).status_code, client.get(server.url).json()] == [200, {}]

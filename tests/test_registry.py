@@ -1,4 +1,4 @@
-"""Registered records by name: those of the package, and those that a program registers, in every command."""
+"""Records that are registered by name, by the package or a program, work in every command."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def place(tmp_path: Path, server: Server, capfd: pytest.CaptureFixture[str]) -> Iterator[Place]:
-    """A directory with run.json, of an agent of two calls, and with notes.jsonl."""
+    """Return a directory with notes.jsonl, and with run.json, the run of an agent with two calls."""
     place = Place(tmp_path, server, capfd)
     (tmp_path / "agent.py").write_text(textwrap.dedent(AGENT))
     note = {"asked": "Hi", "heard": "Hello", "tokens": {"input_tokens": 3, "cache_read_input_tokens": 2}}
@@ -71,7 +71,7 @@ def agent() -> list[str]:
 
 
 def test_a_recorded_call_is_read_by_its_dialect(place: Place) -> None:
-    """`run` records the call. Its messages, texts and tokens are read by the functions of the registered dialect."""
+    """A call in a registered dialect is recorded by `run`, and its messages, texts and tokens are read."""
     first, second = load(place.path / "run.json").llm_interactions
 
     assert (first.api, first.provider, first.model, first.response.content) == ("echo-chat", "echo", "e1", "Hello")
@@ -120,14 +120,14 @@ def test_a_command_works_with_registered_records(
 
 
 def test_a_fork_sends_a_changed_system_prompt(place: Place, server: Server) -> None:
-    """The registered dialect knows the place of the system prompt."""
+    """A fork replaces the system prompt where the registered dialect has it."""
     place.command("fork", "run.json", "--at", "2", "--system", "Be brief.", *agent())
 
     assert json.loads(server.requests[-1][2])["system"] == "Be brief."
 
 
 def test_other_views_use_the_registered_dialect(place: Place) -> None:
-    """OTLP names the operation, and has the instructions separately."""
+    """OTLP spans of a registered dialect name its operation, and have the instructions apart from the messages."""
     place.command("export", "run.json", "-f", "otlp", "-o", "spans")
     spans = (place.path / "spans" / "run.jsonl").read_text()
 
@@ -136,7 +136,7 @@ def test_other_views_use_the_registered_dialect(place: Place) -> None:
 
 
 def test_an_imported_run_is_counted_by_its_format(place: Place) -> None:
-    """Cached tokens are not part of the stated input."""
+    """The tokens of a run in a registered import format are counted by the format's rule for cached tokens."""
     place.command("import", "notes.jsonl", "-o", "imported")
     (path,) = (place.path / "imported").glob("*.json")
 
@@ -144,7 +144,7 @@ def test_an_imported_run_is_counted_by_its_format(place: Place) -> None:
 
 
 def test_a_server_answers_in_the_dialect(place: Place) -> None:
-    """`serve` gives the recorded answer, and the dialect's own error for any other request."""
+    """`serve` gives a recorded answer, and for any other request an error in the registered dialect's form."""
     code = "from tests.outside_records import register; register(); from trace_recorder.cli import main; main()"
     command = [sys.executable, "-c", code, "serve", "run.json"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -165,7 +165,7 @@ def test_a_server_answers_in_the_dialect(place: Place) -> None:
 
 
 def test_a_name_can_be_registered_only_once() -> None:
-    """A second record with a name is refused, and so is a name of the package."""
+    """A second record of the same name is refused, also if the first is the package's."""
     with registered(), pytest.raises(ValueError, match="'echo-chat' is registered already"):
         DIALECTS.register(ECHO)
     with pytest.raises(ValueError, match="'openai-chat' is registered already"):
@@ -173,7 +173,7 @@ def test_a_name_can_be_registered_only_once() -> None:
 
 
 def test_cached_answers_are_forgotten_at_a_registration() -> None:
-    """A URL, a dialect and a way of counting that were unknown before are known then, and unknown again afterwards."""
+    """A registered URL, dialect and rule for tokens are known at once, and unknown after the registration ends."""
 
     def known() -> list[object]:
         return [endpoint_of("POST", "localhost", "/v1/echo"), dialect_of("echo-chat"), counting_of("echo-notes")]
@@ -188,7 +188,7 @@ def test_cached_answers_are_forgotten_at_a_registration() -> None:
 
 
 def test_a_record_must_have_every_member() -> None:
-    """No member of a dialect or of an import format has a default."""
+    """A dialect or import format without one of its members is refused."""
     given = {field.name: getattr(ECHO, field.name) for field in dataclasses.fields(Dialect)}
     for name in given:
         with pytest.raises(TypeError, match=name):

@@ -106,14 +106,14 @@ def own(modules: frozenset[str]) -> set[str]:
 
 
 def test_the_table_of_rooms_has_every_folder() -> None:
-    """Every module and folder of the root has a row, and every row exists."""
+    """The table of rooms has exactly the modules and folders of the package's root."""
     there = {room(module) for module in imports() if "." in module}
 
     assert sorted(ROOMS) == sorted(there)
 
 
 def test_no_room_imports_one_below_it() -> None:
-    """A room imports only rooms above it."""
+    """A room imports only rooms that are above it in the table."""
     wrong = [
         (module, imported)
         for module, modules in imports().items()
@@ -134,17 +134,17 @@ def test_folders_within_a_room_are_ordered_too() -> None:
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
-    """Each module can be read before the modules that import it."""
+    """No modules of the package import each other in a circle."""
     assert in_circles({module: own(modules) for module, modules in imports().items()}) == {}
 
 
 def test_no_module_imports_the_top() -> None:
-    """The package's own top is only for users."""
+    """No module of the package imports the package's own top, which is for users."""
     assert [module for module, modules in imports().items() if "trace_recorder" in modules] == []
 
 
 def test_rooms_import_no_sdk() -> None:
-    """Recording, reading and exporting need no SDK. Only the command line needs rich."""
+    """Only the clients, the viewer, the proxy and the command line may import an SDK, an HTTP library or rich."""
     allowed = {
         "trace_recorder.cli": {"rich", "typer"},
         "trace_recorder.proxy": {"httpx"},
@@ -165,7 +165,7 @@ def test_rooms_import_no_sdk() -> None:
 
 
 def test_all_imports_are_absolute() -> None:
-    """No import says `from .`, so that a module's imports can be searched for."""
+    """Every import is absolute, so that the imports of a module can be searched for."""
     relative = [
         module_of(path)
         for path in PACKAGE.rglob("*.py")
@@ -189,7 +189,7 @@ def test_all_lists_every_export() -> None:
 
 
 def test_every_export_has_a_docstring() -> None:
-    """`help()` of a public name has a text."""
+    """Each public name has a docstring, which `help()` shows."""
     exported = {name: getattr(trace_recorder, name) for name in trace_recorder.__all__}
     aliases = {name for name, value in exported.items() if isinstance(value, GenericAlias)}  # without docstrings
 
@@ -198,14 +198,14 @@ def test_every_export_has_a_docstring() -> None:
 
 
 def test_every_error_is_exported() -> None:
-    """A user can catch every exception of the package by a name of its top."""
+    """The package's top exports every exception, so that a user can catch it."""
     raised = {name for name, value in vars(errors).items() if getattr(value, "__module__", "") == errors.__name__}
 
     assert raised <= set(trace_recorder.__all__)
 
 
 def test_a_recorder_has_only_public_attributes_for_users() -> None:
-    """A recorder and a step have no public attribute that only capture, forks or the exit need."""
+    """A recorder and a step have no public attribute that only the package itself needs."""
     recorder = {name for name in dir(trace_recorder.TrajectoryRecorder) if not name.startswith("_")}
     step = {name for name in dir(trace_recorder.Step) if not name.startswith("_")}
 
@@ -234,7 +234,7 @@ def _locks_in(path: Path) -> Iterator[str]:
 
 
 def test_every_lock_is_on_the_page_of_the_architecture() -> None:
-    """The section on locks names each lock of the package, and no other lock."""
+    """The section on locks in docs/architecture.md names exactly the locks of the package."""
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     section = page.partition("## Locks and their order")[2].partition("\n## ")[0]
 
@@ -262,7 +262,7 @@ print(json.dumps([sorted(sys.modules), written, threading.active_count()]))
 
 
 def test_importing_is_silent() -> None:
-    """Importing what most programs need prints, writes and starts nothing, and imports no SDK, httpx or pydantic."""
+    """Importing the usual modules prints, writes and starts nothing, and imports no SDK, httpx or pydantic."""
     ended = python(LISTEN)
 
     modules, written, threads = json.loads(ended.stdout)
@@ -271,7 +271,7 @@ def test_importing_is_silent() -> None:
 
 
 def test_what_importing_costs() -> None:
-    """Importing the package adds a bounded number of modules. The number and the time are printed."""
+    """Importing the package loads at most a stated number of modules. The number and the time are printed."""
     program = "from trace_recorder import TrajectoryRecorder, current_recorder, load, validate"
     ended = python(f"import subprocess, sys; subprocess.run([sys.executable, '-X', 'importtime', '-c', {program!r}])")
 
@@ -305,7 +305,7 @@ def _named_by_clauses(path: Path) -> Iterator[str]:
 
 
 def test_no_clause_catches_a_handler_s_exception() -> None:
-    """In the agent's threads, an `except` clause wraps Python's exceptions in `ours`."""
+    """In the rooms that run in the agent's threads, an `except` clause names Python's exceptions only within `ours`."""
     paths = [
         *{*PACKAGE.glob("*.py")} - {PACKAGE / "signal_handlers.py", PACKAGE / "guard.py"},
         *(path for name in IN_THE_AGENT for path in (PACKAGE / name).rglob("*.py")),
@@ -318,7 +318,7 @@ LONGEST_FILE = 400
 
 
 def test_no_file_is_too_long() -> None:
-    """Every file of the package and of the tests has at most 400 lines."""
+    """Every file of the package and the tests has at most 400 lines."""
     paths = [*PACKAGE.rglob("*.py"), *(ROOT / "tests").rglob("*.py")]
     lengths = {path: path.read_text(encoding="utf-8").count("\n") for path in paths}
 
@@ -332,7 +332,7 @@ MEASURING = ROOT / "tests" / "imports" / "foreign" / "memory.py"
 
 
 def test_no_test_measures_the_machine() -> None:
-    """A test of cost asserts counts, and no seconds of CPU or sizes of a process."""
+    """No test asserts a time or the size of a process, because tests of cost assert counts."""
     tests = [path for path in (ROOT / "tests").rglob("*.py") if path not in {Path(__file__), MEASURING}]
 
     assert [path.name for path in tests if any(word in path.read_text(encoding="utf-8") for word in MEASURES)] == []
@@ -372,7 +372,7 @@ def _patched(path: Path) -> Iterator[str]:
 
 
 def test_no_test_patches_our_modules() -> None:
-    """Tests pass limits and functions as arguments, or cause real faults."""
+    """No test replaces a function of the package: tests pass limits and functions, or cause real faults."""
     paths = [path for path in (ROOT / "tests").rglob("*.py") if str(path.relative_to(ROOT)) not in PATCHED]
 
     assert [place for path in paths for place in _patched(path)] == []

@@ -1,4 +1,4 @@
-"""The supported versions are the same in pyproject, noxfile, README and docs/versions.md."""
+"""pyproject.toml, noxfile.py, README and docs/versions.md state the same supported versions."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def supported() -> dict[str, str]:
 
 
 def test_the_oldest_supported_version_is_tested() -> None:
-    """The lower bounds of the extras are the first rows of the matrix."""
+    """The lower bounds of the extras are the first rows of the test matrix."""
     run = {requirements[0] for requirements in matrix()["OLDEST"].values()}
 
     assert run == {f"{name}=={version}" for name, version in supported().items()}
 
 
 def test_every_supported_python_is_tested() -> None:
-    """The classifiers and requires-python name the Pythons of the matrix."""
+    """The classifiers and requires-python name the Pythons of the test matrix."""
     found = (re.fullmatch(r".*:: (3\.\d+)", classifier) for classifier in PROJECT["classifiers"])
     named = tuple(match[1] for match in found if match)
 
@@ -30,7 +30,7 @@ def test_every_supported_python_is_tested() -> None:
 
 
 def test_the_documented_results_are_those_of_the_matrix() -> None:
-    """docs/versions.md has a row for each session, without failed tests."""
+    """docs/versions.md has a row without failed tests for each session of the matrix."""
     tables = matrix()
     names = [name for table in ("OLDEST", "BETWEEN", "NEWEST") for name in tables[table]]
     said = [(row, python, failed) for row, python, _, _, failed, _ in results_of("docs/versions.md")]
@@ -39,7 +39,7 @@ def test_the_documented_results_are_those_of_the_matrix() -> None:
 
 
 def test_the_readme_names_the_tested_versions() -> None:
-    """The README's range goes from the lower bounds to the newest versions among the results."""
+    """The README's ranges go from the lower bounds to the newest versions in the results."""
     installed = ", ".join(row[2] for row in rows("docs/versions.md", "Results"))
     newest = {
         name: max(

@@ -1,4 +1,4 @@
-"""Types for a user's type checker: the docs' code, and the results of calls."""
+"""The types that a user's type checker finds in the docs' code and in the results of calls."""
 
 from __future__ import annotations
 
@@ -59,9 +59,8 @@ def first_block(page: str) -> str:
 
 
 def test_a_user_s_files_have_their_types(tmp_path: Path) -> None:
-    """Under `mypy --strict`, the first blocks of two pages and the results of calls have the right types.
-
-    A mistake is found.
+    """Under `mypy --strict`, the first blocks of two pages and the results of calls have the right types, and a mistake
+    is found.
     """
     (tmp_path / "readme.py").write_text(first_block("README.md"))
     (tmp_path / "clients.py").write_text(first_block("docs/clients.md"))

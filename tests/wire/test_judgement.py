@@ -1,4 +1,4 @@
-"""Tests of the wire tests' tools, on our own exchanges: the server, the two runs, and the comparison."""
+"""The tools of the wire tests, on exchanges of the project's own: the server, the two runs, and the comparison."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ FAILED = READ | dict.fromkeys(("content", "reasoning", "tool_calls", "finish_rea
 
 @pytest.mark.parametrize("mode", [Mode(), Mode(asynchronous=True), Mode(seed=1), Mode(seed=1, compress=True)])
 def test_a_correct_record_passes_in_every_mode(mode, tmp_path):
-    """An answer, a stream and an error that are recorded correctly get no negative verdict."""
+    """A correctly recorded answer, stream or error gets no negative verdict."""
     plain, recorded = unwrapped(MADE, mode), wrapped(MADE, mode, tmp_path / "run.json")
 
     assert [judge(made, plain, recorded) for made in MADE] == [READ, READ, FAILED]
 
 
 def test_a_record_of_a_different_exchange_is_noticed(tmp_path):
-    """Records under each other's numbers fail in every aspect that distinguishes the exchanges."""
+    """If the records of two exchanges are swapped, every aspect in which the exchanges differ fails."""
     plain, recorded = unwrapped(MADE, Mode()), wrapped(MADE, Mode(), tmp_path / "run.json")
     recorded.interactions = {0: recorded.interactions[1], 1: recorded.interactions[2], 2: recorded.interactions[0]}
 
@@ -73,7 +73,7 @@ def test_a_record_of_a_different_exchange_is_noticed(tmp_path):
 
 
 def test_a_lost_record_is_noticed(tmp_path):
-    """An exchange with no record at all fails as not recorded."""
+    """An exchange without a record fails as not recorded."""
     plain, recorded = unwrapped(MADE, Mode()), wrapped(MADE, Mode(), tmp_path / "run.json")
     del recorded.interactions[0]
 
@@ -81,7 +81,7 @@ def test_a_lost_record_is_noticed(tmp_path):
 
 
 def test_pieces_give_the_whole_body():
-    """The pieces of a body join to it, and some begin within a code point."""
+    """The joined pieces of a body are the body, and some pieces begin within a code point."""
     body = "data: ünïcödé ✓\n\n".encode() * 3
 
     parts = pieces(body, random.Random(1))

@@ -23,7 +23,7 @@ EXCHANGES = tuple(exchange for exchange in load() if random.Random(exchange.numb
 @pytest.mark.skipif(not EXCHANGES, reason=f"no wire corpus in {DIRECTORY} (set TRACE_RECORDER_WIRE)")
 @pytest.mark.parametrize("title", MODES)
 def test_a_replayed_call_gives_the_same_as_the_recorded_call(title: str) -> None:
-    """Objects, exceptions, status, headers, body and chunks of every exchange are the same."""
+    """A replay gives the same objects, exceptions, status, headers, body and chunks for every exchange."""
     streams_alone, mode, again = MODES[title]
     exchanges = tuple(exchange for exchange in EXCHANGES if exchange.stream or not streams_alone)
 
@@ -40,7 +40,7 @@ def test_a_replayed_call_gives_the_same_as_the_recorded_call(title: str) -> None
 
 @pytest.mark.skipif(not EXCHANGES, reason=f"no wire corpus in {DIRECTORY} (set TRACE_RECORDER_WIRE)")
 def test_an_answer_of_a_different_exchange_is_noticed(tmp_path: Path) -> None:
-    """The comparison notices if an exchange gets the answer of a different exchange."""
+    """If an exchange gets the answer of a different one, the comparison fails."""
     chosen = [exchange for exchange in EXCHANGES if exchange.dialect == "openai-chat" and exchange.stream][:2]
     first = recorded(chosen, Mode(), tmp_path / "run.json")
     [one, other] = (exchange.number for exchange in chosen)

@@ -63,7 +63,7 @@ def test_the_record_differs_only_in_named_ways(exchanges, mode):
 
 @with_corpus
 def test_the_sdks_send_the_recorded_requests():
-    """The sent request differs from the recorded one only in the named ways."""
+    """The request that an SDK sends differs from the recorded one only in the named ways."""
     received = unwrapped(EXCHANGES, Mode()).received
 
     departures = [changes(exchange, json.loads(received[exchange.number][0].body)) for exchange in EXCHANGES]
