@@ -265,7 +265,7 @@ def test_two_recorders_of_one_call_both_have_the_answer(tmp_path: Path) -> None:
 
 
 def test_keys_of_a_polling_client_are_masked(tmp_path: Path) -> None:
-    """The key of a client that polls is masked in answers, even if the key has no provider's form."""
+    """The key of a client that polls is masked in answers, even if it does not look like a key."""
     path = tmp_path / "run.json"
     key = "correct-horse-42-battery"
     with recorded_client(path, QUEUED, answer(response("completed", said(f"You sent {key}.")))) as (client, _):

@@ -107,7 +107,7 @@ def about_equal(value: Payload) -> Any:
 
 
 def test_only_changed_runs_are_read_for_an_answer(directory: Path, loop: Loop) -> None:
-    """An answer reads the runs that changed since the last update, and after an update none."""
+    """An answer reads the runs that changed since the last update, and no run right after an update."""
     path = loop.paths[RARE_WORD][0]
     assert path is not None
     path.write_bytes(path.read_bytes())

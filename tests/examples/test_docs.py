@@ -54,7 +54,7 @@ def quoted(page: Path) -> frozenset[str]:
 
 @cache
 def files() -> frozenset[str]:
-    """Return every file and folder of the project by its path and by the ends of its path."""
+    """Return the paths of all files and folders of the project, and each trailing part of these paths."""
     endings = set()
     for top in ("trace_recorder", "tests", "docs", "examples", "benchmarks", "scripts"):
         for path in (ROOT / top).rglob("*"):

@@ -29,7 +29,7 @@ SAID = (
 
 
 def test_the_page_s_agent_is_recorded(runs: Runs) -> None:
-    """The block of the page records the agent and its tool, without changing what it does."""
+    """The code block of the docs page records the agent and its tool, and does not change what it does."""
     assert runs.recorded(PAGE[0], SAID) == [ASKED, ANSWERED, ANSWERED]
 
 

@@ -22,7 +22,7 @@ IMPORTS = "from google.adk.agents.run_config import RunConfig, StreamingMode\n"
 
 
 def test_the_page_s_agent_is_recorded(runs: Runs) -> None:
-    """The block of the page records the agent, without changing what it does."""
+    """The code block of the docs page records the agent, and does not change what it does."""
     assert runs.recorded(PAGE[0]) == STEPS
 
 

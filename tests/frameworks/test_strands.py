@@ -18,7 +18,7 @@ SENT = [(*ASKED[:2], [OUTPUT]), ANSWERED]
 
 
 def test_the_page_s_agent_is_recorded(runs: Runs) -> None:
-    """The block of the page records the streaming agent."""
+    """The code block of the docs page records the streaming agent."""
     assert runs.once(PAGE[0]) == (SAID, SENT)
 
 

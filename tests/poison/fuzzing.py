@@ -201,7 +201,7 @@ def example(target: str, random: Random) -> bytes:
 def search(target: str, enough: Callable[[int], bool], seed: int, *, slow: float = inf) -> tuple[int, Counter[str]]:
     """Try until the number of tries is reached.
 
-    Return their number, and the findings by kind. A try of more than `slow` seconds is a finding too.
+    Return the number of tries, and the findings by kind. A try of more than `slow` seconds is a finding too.
     """
     counts: Counter[str] = Counter()
     tries = 0

@@ -80,7 +80,7 @@ def test_a_stream_that_is_closed_late_has_asked_before_its_tool(recorder: Trajec
 
 
 def test_an_unrequested_result_waits_once_for_each_open_stream(recorder: TrajectoryRecorder) -> None:
-    """A result that no open stream asked for takes its size in memory once for each open stream."""
+    """A result that no open stream asked for is kept in memory once for each open stream."""
     events = b'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\ndata: [DONE]\n\n'
     transport = Wire(Answer(events, media="text/event-stream", size=len(events)))
     with recorder.wrap(httpx.Client(transport=transport, trust_env=False)) as client, ExitStack() as streams:

@@ -66,7 +66,7 @@ class Driver(Protocol):
 
 
 def make(driver: Driver, exchange: Exchange, url: str) -> Outcome:
-    """Send an exchange's request through the SDK, or raw, and return the result."""
+    """Send an exchange's request by the SDK's method, or by its HTTP client, and return the result."""
     outcome, client, call = Outcome(), driver.client(exchange, url), driver.call(exchange, url)
     try:
         if isinstance(call, Raw):
@@ -88,7 +88,7 @@ def make(driver: Driver, exchange: Exchange, url: str) -> Outcome:
 
 
 async def make_async(driver: Driver, exchange: Exchange, url: str) -> Outcome:
-    """Send an exchange's request through an async SDK, or raw, and return the result."""
+    """Send an exchange's request by an async SDK's method, or by its HTTP client, and return the result."""
     outcome, client, call = Outcome(), driver.client(exchange, url), driver.call(exchange, url)
     try:
         if isinstance(call, Raw):

@@ -30,7 +30,7 @@ class Received:
 
 @dataclass
 class ReplayServer:
-    """The server of some exchanges. `received` has the received requests by the number of the exchange."""
+    """A server that answers with the responses of some exchanges. `received` has the received requests by the number of the exchange."""
 
     exchanges: dict[int, Exchange]
     seed: int | None = None

@@ -1,4 +1,4 @@
-"""The table of the wire corpus: `python -m tests.wire.table [seed]`, one for each mode, and every difference below it.
+"""The table of the wire corpus: `python -m tests.wire.table [seed]`, with the differences below it, for each mode.
 
 Each number says for how many exchanges an aspect is as it should be, of those to which it applies (n/m if not all).
 """
