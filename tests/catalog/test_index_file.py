@@ -279,7 +279,10 @@ def test_a_directory_with_a_name_that_is_not_unicode_can_have_an_index(tmp_path:
 
 
 def test_an_index_moves_with_its_directory(tmp_path: Path) -> None:
-    """An index is still valid after its directory was moved. An index outside of its directory is valid for this directory only."""
+    """An index is still valid after its directory was moved.
+
+    An index outside of its directory is valid for this directory only.
+    """
     make_runs(tmp_path / "old", 3)
     open_index(tmp_path / "old").update()
     open_index(tmp_path / "old", tmp_path / "index").update()

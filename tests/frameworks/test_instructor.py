@@ -35,7 +35,7 @@ def saying(*arguments: dict[str, object]) -> list[Action]:
 
 @pytest.mark.parametrize("number", range(2))
 def test_the_page_s_call_is_recorded(runs: Runs, number: int) -> None:
-    """The code blocks of the docs page record the call, and does not change what it does."""
+    """The code blocks of the docs page record the call, and do not change what it does."""
     assert runs.recorded(PAGE[number], saying(WHOLE)) == [GIVEN]
 
 

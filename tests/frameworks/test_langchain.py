@@ -37,7 +37,7 @@ print(agent.invoke(question)["messages"][-1].text)
 
 @pytest.mark.parametrize("number", range(3))
 def test_the_page_s_agent_is_recorded(runs: Runs, number: int) -> None:
-    """The code blocks of the docs page record the agent, and does not change what it does."""
+    """The code blocks of the docs page record the agent, and do not change what it does."""
     assert runs.recorded(PAGE[number]) == STEPS
 
 

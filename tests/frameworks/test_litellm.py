@@ -31,7 +31,7 @@ AWAITED_STREAM = (
 
 @pytest.mark.parametrize(("number", "steps"), [(0, STEPS), (1, [ANSWERED] * 2)])
 def test_the_page_s_agent_is_recorded(runs: Runs, number: int, steps: object) -> None:
-    """The code blocks of the docs page record the agent, and does not change what it does."""
+    """The code blocks of the docs page record the agent, and do not change what it does."""
     assert runs.recorded(PAGE[number], SCRIPT if number == 0 else SCRIPT[1:]) == steps
 
 

@@ -23,7 +23,7 @@ asyncio.run(main())
 
 @pytest.mark.parametrize("number", range(2))
 def test_the_page_s_agent_is_recorded(runs: Runs, number: int) -> None:
-    """The code blocks of the docs page record the streaming agent, and does not change what it does."""
+    """The code blocks of the docs page record the streaming agent, and do not change what it does."""
     assert runs.recorded(PAGE[number]) == STEPS
 
 

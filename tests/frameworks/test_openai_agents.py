@@ -33,7 +33,7 @@ print(Runner.run_sync(lead, "What is the weather in Tokyo?").final_output)
 
 @pytest.mark.parametrize("number", range(2))
 def test_the_page_s_agent_is_recorded(runs: Runs, number: int) -> None:
-    """The code blocks of the docs page record the agent, and does not change what it does."""
+    """The code blocks of the docs page record the agent, and do not change what it does."""
     assert runs.recorded(PAGE[number]) == STEPS
 
 

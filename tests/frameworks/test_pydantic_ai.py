@@ -50,7 +50,7 @@ EACH = [step for model in MODELS for step in (FOR_GOOGLE if model.startswith("go
 
 @pytest.mark.parametrize("number", range(2))
 def test_the_page_s_agent_is_recorded(runs: Runs, number: int) -> None:
-    """The code blocks of the docs page record the agent, and does not change what it does."""
+    """The code blocks of the docs page record the agent, and do not change what it does."""
     assert runs.recorded(PAGE[number]) == STEPS
 
 

@@ -41,7 +41,7 @@ def each(kind: str) -> str:
 
 @pytest.mark.parametrize("number", range(2))
 def test_the_page_s_agent_is_recorded(runs: Runs, number: int) -> None:
-    """The code blocks of the docs page record the agent and its tool, and does not change what it does."""
+    """The code blocks of the docs page record the agent and its tool, and do not change what it does."""
     assert runs.recorded(PAGE[number], CALLING) == [ASKED, FINAL]
 
 

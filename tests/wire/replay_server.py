@@ -30,7 +30,10 @@ class Received:
 
 @dataclass
 class ReplayServer:
-    """A server that answers with the responses of some exchanges. `received` has the received requests by the number of the exchange."""
+    """A server with the responses of some exchanges.
+
+    `received` has the received requests by the number of the exchange.
+    """
 
     exchanges: dict[int, Exchange]
     seed: int | None = None
