@@ -53,7 +53,7 @@ class Kind:
 
 KINDS = (
     Kind(
-        "a null or an empty list is omitted or added, which means the same",
+        "a null or an empty list is omitted or added, which makes no difference to the provider",
         lambda d: ABSENT in (d.recorded, d.built) and (d.recorded in (None, [])) | (d.built in (None, [])),
     ),
     Kind(
@@ -159,9 +159,9 @@ def count() -> tuple[Counter[str], Counter[str], Counter[str]]:
 def markdown() -> str:
     """Return both tables as the docs have them."""
     asked, same, differing = count()
-    lines = ["| dialect | requests | the same |", "| --- | --- | --- |"]
+    lines = ["| dialect | requests | requests that were built again without a difference |", "| --- | --- | --- |"]
     lines += [f"| {api} | {asked[api]} | {same[api]} |" for api in DIALECTS]
-    lines += ["", "| what differs | requests |", "| --- | --- |"]
+    lines += ["", "| difference | requests |", "| --- | --- |"]
     lines += [f"| {name} | {number} |" for name, number in differing.most_common()]
     return "\n".join(lines)
 

@@ -59,7 +59,7 @@ def _calls(message: dict[str, Any], identity: str | None) -> bool:
 
 
 reader = Reader("invariant-ai: Input", "traces of a dataset", "invariant-ai")
-policy = Reader("invariant-ai: LocalPolicy", "runs, by rules over calls, flows and outputs", "invariant-ai")
+policy = Reader("invariant-ai: LocalPolicy", "runs, checked by rules over calls, flows and outputs", "invariant-ai")
 metadata, *traces = rows("invariant.jsonl")
 assert metadata.keys() == {"metadata"}
 assert [trace["index"] for trace in traces] == sorted({trace["index"] for trace in traces})

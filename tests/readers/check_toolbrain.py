@@ -95,7 +95,7 @@ def rank(trajectories: list[Trajectory]) -> None:
     assert score_batch(trajectories, judge, query="q", judge_model="none") == [0.5] * len(trajectories)
 
 
-reader = Reader("ToolBrain: six rewards", "runs, by three parsers", "toolbrain")
+reader = Reader("ToolBrain: six rewards", "runs, read with three parsers", "toolbrain")
 exported = Reader("ToolBrain: six rewards", "exported traces", "toolbrain")
 batches = Reader("ToolBrain: batch reward", "batches of 10 runs", "toolbrain")
 every = dict(runs())
