@@ -7,8 +7,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.imports.foreign.files import PRODUCED, loaded, results_in, said_in
+from tests.imports.foreign.files import PRODUCED, loaded, results_in, runs_of, said_in
 from trace_recorder import load, load_all
+from trace_recorder.imports.foreign.run import Kept
 
 _INBOX = ("get_inbox", {"n": 10})
 
@@ -70,3 +71,23 @@ def test_members_of_a_trace_that_no_run_has_are_kept(tmp_path: Path) -> None:
     rest = {name: value for name, value in members.items() if name != "task"}
     assert run.metadata["row"] == {**rest, "metadata": {"row": {"a": 1}}}
     assert run.llm_interactions[0].response.tool_calls[0].extra == {"metadata": {"seconds": 3}}
+
+
+def test_metadata_of_a_message_that_no_call_has_is_kept(tmp_path: Path) -> None:
+    """The id of a message without a result is in its `extra`. A result may state the id of its call only as `id`."""
+    calls = [{"id": name, "type": "function", "function": {"name": "ls", "arguments": {}}} for name in ("1", "2")]
+    messages = [
+        {"role": "user", "content": "q", "id": "m", "metadata": {"timestamp": "2026-01-01T10:00:00Z", "page": 3}},
+        {"role": "assistant", "content": "", "tool_calls": calls},
+        {"role": "tool", "content": "b", "id": "2"},
+        {"role": "tool", "content": "a", "id": "1"},
+        {"role": "assistant", "content": "done"},
+    ]
+    path = tmp_path / "dataset.jsonl"
+    path.write_text(json.dumps({"messages": messages, "annotations": [], "metadata": {}}))
+
+    [run] = runs_of(path)
+    kept = [(event.what, event.value) for event in run.events if isinstance(event, Kept)]
+    assert kept == [("metadata of message 1", {"page": 3})]
+    assert load(path).llm_interactions[0].input_messages[0].extra == {"id": "m"}
+    assert results_in(load(path)) == [("1", "ls", None, "a"), ("2", "ls", None, "b")]

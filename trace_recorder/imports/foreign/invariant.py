@@ -40,6 +40,12 @@ from trace_recorder.values.trajectory import Status
 _ROW = {"messages", "annotations", "metadata"}
 _OURS = {"interaction_id", "asked_by_model", "shown_to_model"}
 """Members of a message's metadata that only our view writes."""
+_OF_MESSAGE = _OURS | {
+    *("agent", "agent_id", "parent_agent_id", "timestamp", "step_number", "provider", "api", "model", "finish_reason"),
+    *("usage", "replayed_from", "duration_seconds", "complete", "result"),
+    *("original_role", "parts", "name", "reasoning", "is_error", "extra"),
+}
+"""Members of a message's metadata that are read, or derived again. All others are kept."""
 
 
 def recognizes(source: Source) -> bool:
@@ -122,6 +128,8 @@ class _TraceReader:
             agent = ForeignAgent(**{key: as_text(metadata.get(name)) for key, name in _AGENT.items()})
             key = agent.agent_id or agent.name
             history = self.histories.setdefault(key, AgentHistory(self.run.events, agent))
+            if rest := _without(metadata, *_OF_MESSAGE):
+                self.run.events.append(Kept(what=f"metadata of message {number}", value=rest))
             for message in read_message(_restored(members, metadata)):
                 time = stated_time(metadata.get("timestamp")) if metadata.get("asked_by_model") is False else ""
                 calls = self._restored_calls(message.tool_calls, as_list(members.get("tool_calls")), time)
@@ -221,7 +229,9 @@ def _restored(members: dict[str, Payload], metadata: dict[str, Payload]) -> dict
     if isinstance(content, list):
         content = [*_with_parts(content, deque(as_list(metadata.get("parts"))))]
     calls = [_without(as_dict(call), "metadata") for call in as_list(members.get("tool_calls"))]
-    return _without(members, "metadata", "id") | without_none(
+    is_result = members["role"] == "tool"
+    return _without(members, "metadata", *(["id"] if is_result else [])) | without_none(
+        tool_call_id=(members.get("tool_call_id") or members.get("id")) if is_result else None,
         role=as_text(metadata.get("original_role")) or members["role"],
         content=content,
         tool_calls=calls or None,
