@@ -11,9 +11,16 @@ import pytest
 from tests.chat_calls import asked, call, rich_run, said, streamed
 from tests.viewer.recorded import SYSTEM, TASK, gave, growing, record, used
 from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.dialects import anthropic_messages, google_generate, google_interactions, openai_responses
+from trace_recorder.dialects.dialect import ReadResponse
 from trace_recorder.values.messages import Payload
 from trace_recorder.viewer.interface import RunAnswers
-from trace_recorder.viewer.parts import WHOLE, TextLimits, first_argument
+from trace_recorder.viewer.parts import WHOLE, TextLimits, first_argument, response_json
+
+SEARCH: Payload = {"type": "google_search_call", "id": "s"}
+CODE: Payload = {"executableCode": {"language": "PYTHON", "code": "1"}}
+USE: Payload = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
+IMAGE: Payload = {"type": "image_generation_call", "id": "i", "result": "aQ=="}
 
 
 def answers_of(tmp_path: Path, prompts: list[list[Payload]]) -> RunAnswers:
@@ -282,3 +289,20 @@ def test_a_prompt_that_refers_to_a_response_repeats_nothing(tmp_path: Path) -> N
     [_, second] = prompts_of(RunAnswers(load(tmp_path / "run.json")))
 
     assert (second["base"], second["relation"], second["changes"]) == (1, "refers", [[0, 0, [[1, 1]]]])
+
+
+@pytest.mark.parametrize(
+    ("read_response", "body", "block"),
+    [
+        (anthropic_messages.read_response, {"content": [USE]}, USE),
+        (google_generate.read_response, {"candidates": [{"content": {"parts": [CODE]}}]}, CODE),
+        (google_interactions.read_response, {"steps": [SEARCH]}, SEARCH),
+        (google_interactions.read_response, {"outputs": [SEARCH]}, SEARCH),
+        (openai_responses.read_response, {"output": [IMAGE]}, IMAGE),
+    ],
+)
+def test_a_block_of_another_type_is_shown_as_the_provider_sent_it(
+    read_response: ReadResponse, body: Payload, block: Payload
+) -> None:
+    """A block that is not text, reasoning or a call is a part with its JSON, in every dialect."""
+    assert response_json(read_response(body), WHOLE)["parts"] == [{"type": "json", "kind": None, "value": block}]

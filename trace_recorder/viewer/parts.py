@@ -122,7 +122,7 @@ def answer_parts(answer: LLMResponse | Choice, limits: TextLimits) -> list[Json]
 
 def _other_block(answer: LLMResponse | Choice, position: int | None) -> Payload:
     """Return the block or item at `position` in the provider's list, which the answer's `extra` has."""
-    lists = (answer.extra.get(name) for name in ("content", "parts", "output", "outputs"))
+    lists = (answer.extra.get(name) for name in ("content", "parts", "output", "steps", "outputs"))
     blocks = next((value for value in lists if isinstance(value, list)), [])
     return blocks[position] if position is not None and position < len(blocks) else None
 
