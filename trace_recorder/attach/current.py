@@ -64,8 +64,8 @@ following = FollowingTarget()
 def wrap(client: Client, provider: str | None = None) -> Client:
     """Record every LLM call of a client to the recorder that is active where the call is made.
 
-    Return the client. Raises UnsupportedClientError if the client cannot be recorded, and BoundClientError if it is
-    bound to another recorder.
+    Return the client. Raises UnsupportedClientError if the client cannot be recorded, and BoundClientError if the
+    client is bound to another recorder.
     """
     return clients.wrap(client, following, provider)
 

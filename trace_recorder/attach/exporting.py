@@ -40,7 +40,7 @@ class Exporter(Protocol):
 
     @property
     def flush_seconds(self) -> float:
-        """How long the end of a run may wait for the export: half of it in `flush`, and half of it in `close`."""
+        """How many seconds the end of a run may wait for the export: one half in `flush`, the other half in `close`."""
 
     def start(self, journal: Path) -> RunExport:
         """Begin to send the run of a journal."""
@@ -71,7 +71,7 @@ class Exporting:
         """Send the records that are on file, before the run ends.
 
         If spans are missing after that, an annotation of the run says how many. The exports are flushed one after
-        another. If a run ends only with its process, this is not called, and the run has no such annotation.
+        another. If a run ends only with its process, `flush` is not called, and the run has no such annotation.
         """
         missing = {}
         for exporter, export in self._exports:

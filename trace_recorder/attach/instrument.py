@@ -50,8 +50,9 @@ def instrument(*, recorder: TrajectoryRecorder | None = None) -> None:
 
     A call is recorded by the recorder that is active where the call is made. If no recorder is active, `recorder`
     records the call, and its run begins with the first such call. If `recorder` is None, the only running recorder
-    records the call. A call of a wrapped client is recorded once, by its own recorder. A second call of this function
-    only changes `recorder`. Raises UnsupportedClientError, with nothing changed, if a library has an unknown structure.
+    records the call. A call of a wrapped client is recorded once, by its own recorder. If `instrument` is called again,
+    it only changes `recorder`. Raises UnsupportedClientError, with nothing changed, if a library has an unknown
+    structure.
     """
     check_recorder(recorder)
     client_patch.install(DefaultTarget(lambda: recorder) if recorder is not None else following)

@@ -67,7 +67,7 @@ class TrajectoryRecorder:
 
     _limits: ClassVar[Limits] = Limits()
 
-    def __init__(  # noqa: PLR0913 - the seed's signature, and one keyword a setting
+    def __init__(  # noqa: PLR0913 - the seed's signature, and one keyword for each setting
         self,
         trajectory_path: str | os.PathLike[str] | None = None,
         *,

@@ -22,7 +22,7 @@ from trace_recorder.views.comparison.value_changes import ValueChange, marked_pa
 
 NAMES: tuple[Ignored, ...] = get_args(Ignored)
 MAX_CHANGES = 20
-"""At most this many changes are printed for each kind of difference of a step."""
+"""At most this many changes are printed for each kind of difference between two steps."""
 _STYLES = {"same": "", "removed": "red", "added": "green"}
 Line = tuple[str | Text, str]
 """A line and its style."""
@@ -49,7 +49,7 @@ Strict = Annotated[bool, typer.Option("--strict", help="Compare ids and times to
 Every = Annotated[bool, typer.Option("--all", help="Show every step that differs, not only the first.")]
 
 
-def diff(  # noqa: PLR0913, PLR0917 - one argument an option
+def diff(  # noqa: PLR0913, PLR0917 - one argument for each option
     a: RunA = None,
     b: RunB = None,
     ignore: Ignore = None,

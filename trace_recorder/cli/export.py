@@ -124,7 +124,7 @@ Header = Annotated[
 Force = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
 
 
-def export(  # noqa: PLR0913, PLR0917 - one argument an option
+def export(  # noqa: PLR0913, PLR0917 - one argument for each option
     name: Name,
     paths: DefaultRuns = None,
     out: Out = None,
@@ -220,7 +220,7 @@ def _check_unsent(name: str, *, has_span_options: bool, has_headers: bool) -> No
 def _local_output(out: str | None, *, force: bool, resume: bool) -> Iterator[str | None]:
     """Yield the path to write to.
 
-    If `out` is an address of fsspec, this is a temporary path, whose files are copied to the address at the end of the
+    If `out` is an address of fsspec, yield a temporary path. Its files are copied to the address at the end of the
     block.
     """
     if out is None or (url := url_of(out)) is None:
@@ -250,7 +250,7 @@ def _failing() -> Iterator[None]:
         fail(f"{error.filename}: {error.strerror}" if error.strerror else str(error))
 
 
-def _send_spans(  # noqa: PLR0913, PLR0917 - one argument an option
+def _send_spans(  # noqa: PLR0913, PLR0917 - one argument for each option
     paths: list[Path],
     name: str,
     endpoint: str | None,

@@ -46,7 +46,7 @@ from trace_recorder.views.stats import accuracy_of
 _EXTRA_FILE = re.compile(r"(?P<run>.+)\.(?:cont|conversation)-\d+", re.DOTALL)
 """The names of a run's additional files, without their suffix. Each begins with the name of the run."""
 _MAX_NAME_BYTES = 200
-"""A longer file name is cut to this size. File systems allow 255 bytes, and a suffix follows the name."""
+"""A file name with more bytes than this is cut. File systems allow 255 bytes, and a suffix follows the name."""
 
 
 def unique_names(runs: Sequence[Path], reserved: Iterable[str] = ()) -> list[str]:

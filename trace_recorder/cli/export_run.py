@@ -32,8 +32,8 @@ _NOTHING = "it contains nothing that this format can hold"
 class Conversion:
     """An export format in one of its forms, and the options of an export.
 
-    `force` replaces files that exist. `resume` continues a partial export: it keeps tables that are complete and files
-    that already have the right content. `options` are arguments of the view, by name.
+    If `force` is True, existing files are replaced. If `resume` is True, a partial export is continued: complete
+    tables, and files that already have the right content, are kept. `options` are arguments of the view, by name.
     """
 
     name: str

@@ -40,7 +40,7 @@ Query = Annotated[
 PathsOnly = Annotated[bool, typer.Option("--paths", help="Print only the paths.")]
 
 
-def find(  # noqa: PLR0913, PLR0917 - one argument an option
+def find(  # noqa: PLR0913, PLR0917 - one argument for each option
     query: Query,
     paths: DefaultRuns = None,
     paths_only: PathsOnly = False,

@@ -66,7 +66,7 @@ class MatchingLine:
         return {"file": self.file, "step": self.step, "where": self.where, "line": self.line}
 
 
-def grep(  # noqa: PLR0913, PLR0917 - one argument an option
+def grep(  # noqa: PLR0913, PLR0917 - one argument for each option
     pattern: Pattern,
     paths: DefaultRuns = None,
     ignore_case: IgnoreCase = False,

@@ -60,7 +60,7 @@ Watch = Annotated[
 ]
 
 
-def import_(  # noqa: PLR0913, PLR0917 - one argument an option
+def import_(  # noqa: PLR0913, PLR0917 - one argument for each option
     sources: Sources,
     output: Output = None,
     project: Project = None,
@@ -148,7 +148,7 @@ class Importing:
         self._last_messages: dict[str, str] = {}
 
     def import_files(self, sources: Iterable[Path], engine: Engine = LOCAL) -> None:
-        """Import the files that are new or have changed since the last call.
+        """Import the files that are new or have changed since they were last imported.
 
         Other processes only read files. This process decides which runs are imported, and writes them. Therefore the
         imported runs do not depend on the engine.

@@ -74,7 +74,7 @@ Printing each line separately takes three times as long. All lines of 100,000 ru
 """
 
 
-def list_(  # noqa: PLR0913, PLR0917 - one argument an option
+def list_(  # noqa: PLR0913, PLR0917 - one argument for each option
     runs: DefaultRuns = None,
     statuses: Statuses = None,
     model: Model = None,
@@ -131,9 +131,10 @@ def list_(  # noqa: PLR0913, PLR0917 - one argument an option
 
 
 def _print_list(runs: Listing, named_files: set[str], select: Selection) -> None:
-    """Print the rows, and the files in directories that are not runs.
+    """Print the rows.
 
-    `list_` reports such files if they are named on the command line.
+    Also print the files that are not runs, if they were found in directories. If the command line names such a file,
+    `list_` reports the file.
     """
     out = console()
     rows = (as_tree if select.sort == "time" else as_list)(runs.trajectories)

@@ -226,21 +226,21 @@ class Selection:
 
     statuses: Sequence[str] = ()
     model: str | None = None
-    """A part of `provider/model`. Case is ignored, as in `task`."""
+    """Select only runs whose `provider/model` contains this text. Case is ignored, as in `task`."""
     task: str | None = None
     since: datetime | None = None
     """`since` and `until` are times with a time zone."""
     until: datetime | None = None
     failed: bool = False
-    """Only runs that failed, or whose task did not succeed."""
+    """Select only runs that failed, or whose task did not succeed."""
     errors: bool = False
-    """Only runs with an error, a failed call or a failed tool."""
+    """Select only runs with an error, a failed call or a failed tool."""
     tool: str | None = None
-    """Only runs in which a model called this tool."""
+    """Select only runs in which a model called this tool."""
     reward: str | None = None
-    """Only runs with this reward."""
+    """Select only runs with this reward."""
     metadata: Mapping[str, str] = field(default_factory=dict)
-    """Only runs whose metadata has these values, as texts."""
+    """Select only runs whose metadata has these values, as texts."""
     sort: str = "time"
     """One of `SORTS`."""
     reverse: bool = False

@@ -152,9 +152,9 @@ class _JsonWriter:
 
 
 SECONDS_WITHOUT = 1.0
-"""Work that takes less time than this has no progress bar."""
+"""Work that takes fewer seconds than this has no progress bar."""
 _SECONDS_BETWEEN = 0.1
-"""The shortest time between two updates of the progress bar."""
+"""The shortest time between two updates of the progress bar, in seconds."""
 
 
 class Progress:

@@ -77,7 +77,7 @@ Join = Annotated[
 ]
 
 
-def proxy(  # noqa: PLR0913, PLR0917 - one argument an option
+def proxy(  # noqa: PLR0913, PLR0917 - one argument for each option
     command: Command = None,
     port: Port = 0,
     host: Host = HOST,

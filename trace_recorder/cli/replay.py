@@ -94,7 +94,7 @@ AllowLive = Annotated[
 Loose = Annotated[bool, typer.Option("--loose", help="Report differences, but exit as the program did.")]
 
 
-def replay(  # noqa: PLR0913, PLR0917 - one argument an option
+def replay(  # noqa: PLR0913, PLR0917 - one argument for each option
     run: Recorded = None,
     command: Command = None,
     tools: ToolsOption = Tools.recorded,
@@ -202,7 +202,7 @@ Directory = Annotated[
 ]
 
 
-def fork(  # noqa: PLR0913, PLR0917 - one argument an option
+def fork(  # noqa: PLR0913, PLR0917 - one argument for each option
     at: At,
     run: Recorded = None,
     command: Command = None,
@@ -280,7 +280,7 @@ Port = Annotated[
 ]
 
 
-def serve(  # noqa: PLR0913, PLR0917 - one argument an option
+def serve(  # noqa: PLR0913, PLR0917 - one argument for each option
     run: Recorded = None,
     port: Port = 0,
     speed: Speed = None,

@@ -70,7 +70,7 @@ Again = Annotated[bool, typer.Option("--again", help="Also score runs that have 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the rewards, and write nothing.")]
 
 
-def score(  # noqa: PLR0913, PLR0917 - one argument an option
+def score(  # noqa: PLR0913, PLR0917 - one argument for each option
     reward: Reward,
     paths: DefaultRuns = None,
     name: Name = None,
@@ -181,7 +181,7 @@ class _Scoring:
             return sum(not _report(path, partial(self._take, path, result), progress) for path, result in results)
 
     def batch(self, paths: Sequence[Path]) -> int:
-        """Score all runs by one call of the function, except runs that are still written or have the reward already."""
+        """Score all runs at once, except runs that are still written or have the reward already."""
         runs: dict[Path, Trajectory] = {}
         with Progress(len(paths)) as progress:
             failed = sum(

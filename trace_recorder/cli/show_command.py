@@ -58,7 +58,7 @@ Raw = Annotated[
 ]
 
 
-def show(  # noqa: PLR0913, PLR0917 - one argument an option
+def show(  # noqa: PLR0913, PLR0917 - one argument for each option
     files: Files = None,
     full: Full = False,
     step: Step = None,

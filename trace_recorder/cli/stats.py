@@ -56,7 +56,7 @@ def stats(
 
 
 LABEL_WIDTH = 8
-"""The width of the label of a line in the summary. The rest of the line is wrapped next to it."""
+"""The width of the label of a line in the summary. The rest of the line is wrapped next to the label."""
 MIN_NAME = 12
 """If a table is too wide, names of tools and rewards are cut, but keep at least this many characters."""
 _GAP = 2

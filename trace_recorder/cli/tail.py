@@ -238,7 +238,7 @@ class _FollowedRun:
         return self.trajectory.status in {"running", "unknown"}
 
     def show_more(self) -> None:
-        """Print the steps that were settled since the last call of this method."""
+        """Print the steps that were settled since the steps were last printed."""
         if self.may_continue:
             self.trajectory = self._follower.read()
             self._print([*self._shown.settled(self.trajectory)])
@@ -285,7 +285,7 @@ class ShownSteps:
         self._shown: set[Hashable] = set()
 
     def settled(self, trajectory: Trajectory) -> Iterator[list[Entry]]:
-        """Yield the entries of each step that was settled since the last call of this method."""
+        """Yield the entries of each step that is settled and was not yielded before."""
         self._show.update(trajectory)
         parts = steps_and_calls(trajectory)
         has_ended = trajectory.status not in {"running", "unknown"}

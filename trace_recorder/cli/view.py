@@ -51,7 +51,7 @@ NoBrowser = Annotated[bool, typer.Option("--no-browser", help="Print the address
 ReadOnly = Annotated[bool, typer.Option("--read-only", help="Do not let the browser add anything to a run.")]
 
 
-def view(  # noqa: PLR0913, PLR0917 - one argument an option
+def view(  # noqa: PLR0913, PLR0917 - one argument for each option
     places: Places = None,
     output: Output = None,
     force: Force = False,

@@ -44,7 +44,7 @@ _SLACK_SECONDS = 10.0
 
 
 def join(recorder: TrajectoryRecorder, session: str | None) -> None:
-    """Add the contents of a session file to its run, which is still open.
+    """Add the contents of a session file to the recorder's run, which is still open.
 
     `session` is the id of the session, or None if the program does not state the id. If no session fits, only a gap is
     added. The same happens if several sessions fit and the program does not state the id.

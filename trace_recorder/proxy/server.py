@@ -73,7 +73,7 @@ class Route:
 class Proxy:
     """Forwards the requests of programs. Its HTTP client records their LLM calls.
 
-    `port` is the port that the server listens on. If `token` is not None, every client has to send the token.
+    The server listens on `port`. If `token` is not None, every client has to send the token.
     """
 
     def __init__(

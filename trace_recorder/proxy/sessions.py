@@ -50,7 +50,7 @@ _CLAUDE_AGENT, _CLAUDE_PARENT = "x-claude-code-agent-id", "x-claude-code-parent-
 _CODEX_TURN, _CODEX_MAIN = "x-codex-turn-metadata", "/root"
 """A header of Codex: a JSON object. Its `agent_name` is a path: `/root` is the main agent, `/root/a` its sub-agent."""
 IDLE_SECONDS = 3600.0
-"""A session of a proxy without a program ends after this time without a request."""
+"""If the proxy runs no program, a session ends after this many seconds without a request."""
 _LONG_PROMPT_BYTES = 256 * 1024
 """A prompt with more bytes than this is read in a thread.
 
@@ -80,7 +80,10 @@ class SessionKey:
 
 @dataclass(frozen=True, slots=True)
 class SubAgent:
-    """The sub-agent that sends a request. `parent` is the sub-agent that started it; None if the main agent did."""
+    """The sub-agent that sends a request.
+
+    `parent` is the sub-agent that started this sub-agent, or None if the main agent started it.
+    """
 
     identity: str
     parent: str | None = None
@@ -144,7 +147,7 @@ class SessionRequest:
     api: str
     body: bytes
     plain_body: Callable[[], bytes]
-    """Returns the body, decoded if it has a content encoding."""
+    """A function that returns the body. If the body has a content encoding, the function returns it decoded."""
 
     def sub_agent(self) -> SubAgent | None:
         """Return the sub-agent that sends the request, if the headers name it; None for the main agent."""
@@ -172,8 +175,8 @@ class Sessions:
     `command` is the program that the proxy runs, if any. `header` is the name of one more header that has the id of a
     session. A session ends after `idle_seconds` without a request. The default is an hour, or no limit if there is a
     program, because the exit of the program ends its sessions. If `join` is True, the contents of the programs' session
-    files are added to their runs. If `max_open` runs are open, a new run ends the run that was idle for longest. The
-    default of `max_open` is as many runs as the limit for open files allows.
+    files are added to their runs. If `max_open` runs are open and a new run begins, the run that was idle for longest
+    is ended. The default of `max_open` is as many runs as the limit for open files allows.
     """
 
     def __init__(
@@ -200,7 +203,10 @@ class Sessions:
         """The document of each run, in the order in which the runs began."""
 
     async def of(self, request: SessionRequest) -> tuple[Session, Context] | None:
-        """Return the session of a request, and the context in which to send it; None if recording failed."""
+        """Return the session of a request, and the context in which to send the request.
+
+        Return None if recording failed.
+        """
         with _guard.protect("find the session of a request"):
             key = await self._key(request)
             session = self._open.get((key.source, key.identity)) or self._begin(key)

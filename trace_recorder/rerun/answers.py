@@ -71,7 +71,10 @@ FRAMING_HEADERS = ("content-length", "transfer-encoding", "connection", "keep-al
 """The headers that say where a body ends. A replay writes its own values, because the recorded body is decoded."""
 _ENDS_PROCESS = ("KeyboardInterrupt", "SystemExit", "GeneratorExit")
 CANCELLATION_GRACE_SECONDS = 1.0
-"""A replay of a cancelled call waits this long, after the recorded time, for the program to cancel the call again."""
+"""A replay of a cancelled call waits this many seconds longer than the recorded call.
+
+In this time, the program can cancel the call again.
+"""
 
 
 @dataclass(frozen=True, slots=True)

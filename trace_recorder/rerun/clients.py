@@ -159,7 +159,7 @@ class ReplayTransports:
 
         If `transport` is a recording transport, return a recording transport around the replaying transport.
         """
-        self._pauses.skip()  # an SDK may have been imported since the last call
+        self._pauses.skip()  # an SDK may have been imported after the last `skip`
         if isinstance(transport, (SyncReplaying, AsyncReplaying)) and transport.answers is self._answers:
             return transport
         if isinstance(transport, RecordingTransport):

@@ -101,7 +101,7 @@ class RecordOrReplay:
             self._keep()
 
     def _recording(self, transport: Any, library: str, *, asynchronous: bool) -> Any:
-        """Return a recording transport around this transport, which may be a replay, the network, or a recorder."""
+        """Return a recording transport around `transport`, which may be a replay, the network, or a recorder."""
         return recording_class(library, asynchronous=asynchronous)(transport, self._binding)
 
     def _keep(self) -> None:

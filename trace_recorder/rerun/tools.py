@@ -28,7 +28,7 @@ class ReplayedToolError(Exception):
 
 
 class RecordedTools:
-    """The recorded executions of tools. Each is used once, and then `used` has it.
+    """The recorded executions of tools. Each execution is used once, and is in `used` after that.
 
     An execution that `claim` refuses, because another process has used it, is in neither `used` nor `unused`. `name` is
     the name of the recording in messages.

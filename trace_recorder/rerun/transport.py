@@ -113,7 +113,8 @@ def httpx_errors(library: Any, request: Any) -> Errors:
 def _response(library: Any, request: Any, answer: Answer, chunks: Any) -> Any:
     """Return a response of the library.
 
-    Its headers are the recorded headers. The recorded call is in its extensions, where a recording transport finds it.
+    Its headers are the recorded headers. The recorded call is in the response's extensions, where a recording transport
+    finds it.
     """
     extensions = {} if answer.origin is None else {ORIGIN_EXTENSION: answer.origin}
     stream = stream_class(library.__name__)(chunks)

@@ -156,7 +156,8 @@ class Journal:
             remaining -= sizes[whole]
             whole += 1
         torn = remaining != 0 or (self._torn and whole == 0)
-        # Otherwise a handler has done this. No call follows the comparison, so no handler can run before the end.
+        # Otherwise a handler has done this. No function is called after the comparison, so no handler can run before
+        # the end.
         if self._pending is pending:
             self._torn, self.end = torn, end
             self.next_seq = seq + whole  # numbers have no gaps: the number of a torn record is used again
@@ -226,7 +227,7 @@ class Journal:
                 self.close()
 
     def close(self) -> None:
-        """Close the file, which releases its lock. A second call does nothing.
+        """Close the file, which releases its lock. Do nothing if the file is closed already.
 
         Raises OSError if the system reports only now that it could not write everything, as on NFS.
         """
@@ -238,7 +239,7 @@ class Journal:
     def reopen(self) -> None:
         """Open the file again after `close`, to append more.
 
-        Raises OSError, for example if another file has its name.
+        Raises OSError, for example if the name belongs to another file.
         """
         if self._file is None and self._closed is not None:
             self._file = self._open_by_name(self._closed)

@@ -24,8 +24,8 @@ NO_FILE: FileState = (0, 0)
 class RunFiles(NamedTuple):
     """The files of a run in a directory.
 
-    `name` is the name of the document, or of the journal if there is no document. `entry` is its entry in the
-    directory. For a subdirectory that cannot be read, there is one value, with an empty name and without entries.
+    `name` is the name of the document, or of the journal if there is no document. `entry` is the directory entry of
+    that file. For a subdirectory that cannot be read, there is one value, with an empty name and without entries.
     Whoever reads the `path` of this value gets the error.
     """
 

@@ -209,7 +209,8 @@ def first_pieces(pieces: list[TimedBytes], size: int) -> list[TimedBytes]:
 def packed(data: bytes, level: int) -> str:
     """Return a part's text, compressed by zlib and encoded in base64.
 
-    If it is so short when compressed that readers would refuse it, it is stored in zlib's form without compression.
+    If the compressed text is so short that readers would refuse it, the text is stored in zlib's form without
+    compression.
     """
     packed = zlib.compress(data, level)
     return base64.b64encode(packed if len(data) <= MAX_EXPANSION * len(packed) else zlib.compress(data, 0)).decode()

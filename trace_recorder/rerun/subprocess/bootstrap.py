@@ -81,7 +81,7 @@ class ProcessAnswers(ABC, Generic[Made]):
         self._stand_in.__enter__()
 
     def refused(self, message: str) -> ReplayMismatchError:
-        """Report a mismatch to the supervisor, and return it to be raised."""
+        """Report a mismatch to the supervisor, and return the exception to raise."""
         self._reports.report_mismatch(message)
         return ReplayMismatchError(message)
 

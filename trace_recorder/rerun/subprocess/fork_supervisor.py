@@ -38,7 +38,7 @@ class ForkResult:
     problem: str | None
 
 
-def fork_program(  # noqa: PLR0913 - one argument an option of the command
+def fork_program(  # noqa: PLR0913 - one argument for each option of the command
     command: Sequence[str],
     path: Path,
     at: str | int,

@@ -47,7 +47,7 @@ def replay_program(
     allow_live: bool = False,
     results_in_any_order: bool = False,
 ) -> ReplayResult:
-    """Run a command, answer its Python processes from a journal, and return how it ended.
+    """Run a command, answer its Python processes from a journal, and return how the command ended.
 
     Raises CommandError if the command cannot be started, TrajectoryFormatError if the journal cannot be replayed, and
     ValueError for an invalid path in `ignore`.

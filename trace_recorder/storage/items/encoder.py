@@ -103,8 +103,8 @@ class Encoded:
     def check(self, crcs: Sequence[int]) -> str:
         """Return the member `check` of the request's record as JSON text.
 
-        `crcs` are the CRCs of the records of the new items. The caller may call `check` again, if the write of the
-        records must be repeated.
+        `crcs` has the CRC of each new item's record. If the write of the records must be repeated, the caller may call
+        `check` again.
         """
         for new, crc in zip(self.new, crcs, strict=True):
             new.item.crc = crc
@@ -139,8 +139,8 @@ class ItemEncoder:
     def prepare(self, request: bytes) -> Prepared | None:
         """Take the large strings out of the new part of a request, and split this part.
 
-        Return None if the new part is short. This can be called from any thread, without the lock. If another request
-        is encoded between this call and `encode`, `encode` may ignore the result.
+        Return None if the new part is short. Any thread may call `prepare`, without the lock. If another request is
+        encoded between `prepare` and `encode`, `encode` may ignore the result.
         """
         if len(request) <= MIN_PREPARED_BYTES:
             return None
@@ -228,7 +228,7 @@ class ItemEncoder:
     def new_bytes(self, request: bytes) -> int:
         """Return how many bytes of a request are probably not in an earlier request.
 
-        This can be called from any thread.
+        Any thread may call this method.
         """
         start, end = self._new_span(request)
         return end - start
@@ -339,7 +339,7 @@ def _continue_list(growing: list[ItemList], elements: Sequence[Element], items: 
 def _new_prefix(
     request: bytes, text: str, members: dict[str, JsonMember], body: str, parts: Parts, items: RequestItems
 ) -> ConversationPrefix | None:
-    """Return the prefix of a request up to the end of its longest list, or None if it has no such list.
+    """Return the prefix of a request up to the end of its longest list, or None if the request has no such list.
 
     The next request probably begins with this prefix, and has more elements in the list.
     """

@@ -5,8 +5,8 @@ are the same item if their JSON texts have the same bytes. `encoder.py` describe
 
 A list of many ranges may be written relative to a base: an earlier list of the same name that is written in full. A
 part of the base is found even if elements before it were inserted, removed or replaced. All lists that refer to one
-base may have at most about as many ranges as one full list. After that, the next list is written in full, and becomes
-the base. So n calls whose lists have n ranges each take about n^1.5 ranges instead of n^2.
+base may together have at most about as many ranges as one full list. After that, the next list is written in full, and
+becomes the base. So n requests whose lists have n ranges each take about n^1.5 ranges instead of n^2.
 
 A `ConversationPrefix` is the newest request of a conversation, cut in two: the head, up to the end of its longest list,
 and the tail. If a later request begins with this head and ends with this tail, only the bytes between them are parsed
@@ -122,9 +122,9 @@ The name of a member maps to the number of one item, or to a list of items.
 class RequestItems:
     """The items of one request.
 
-    `known` maps the keys of items that were written before to integers. An integer has the number of an item, and the
-    CRC of its record in the lowest 32 bits. This halves the memory of tens of thousands of items. `new` maps the keys
-    of all other items to their records.
+    `known` maps the keys of items that were written before to integers. Such an integer has the number of an item, and
+    the CRC of the item's record in the lowest 32 bits. This halves the memory of tens of thousands of items. `new` maps
+    the keys of all other items to their records.
     """
 
     def __init__(self, known: Mapping[bytes, int], next_numbers: dict[str, int]) -> None:
@@ -139,7 +139,7 @@ class RequestItems:
         """A function that returns how many characters a JSON text and its large strings have."""
 
     def take_reduced(self, strings: Mapping[str, LargeString]) -> None:
-        """Take the large strings of the request, by their marks.
+        """Take the large strings of the request, each with its mark.
 
         From now on, the texts of elements have marks in place of these strings.
         """
@@ -148,7 +148,7 @@ class RequestItems:
         self.restored, self.size_of = self._restored, self._size_of
 
     def item_of(self, text: str) -> Item:
-        """Return the item of an element, from its JSON text. If it was not written before, add it to `new`."""
+        """Return the item of an element, from its JSON text. If the item was not written before, add it to `new`."""
         if len(text) > MIN_STRING_CHARACTERS and not self._is_reduced:
             text = self._reduce(text)
         known = self._find(key := digest("n", text.encode("utf-8", "surrogatepass")))
@@ -220,7 +220,7 @@ Otherwise it is written in full, and becomes a base itself.
 class Base:
     """A list that is written in full in the record `seq`.
 
-    `written` is how many ranges the lists relative to it have together.
+    `written` is how many ranges the lists that refer to this base have together.
     """
 
     def __init__(self, seq: int, numbers: array[int]) -> None:
@@ -236,8 +236,8 @@ class Base:
     def ranges_of(self, numbers: array[int]) -> list[Payload]:
         """Return the ranges of a list of numbers.
 
-        Several numbers that are also in this base become a range of positions in the base. Other numbers become ranges
-        of numbers.
+        Two or more numbers in a row that this base has in the same order become a range of positions in the base. All
+        other numbers become ranges of numbers.
         """
         ranges: list[Payload] = []
         others = ItemList()
@@ -330,7 +330,7 @@ class ConversationPrefix:
     def take(self, request: bytes) -> Self:
         """Make a request the newest of the conversation.
 
-        The request ends with `tail`. All elements of its longest list must be in `growing` already.
+        The request ends with `tail`. All elements of the request's longest list must be in `growing` already.
         """
         self.request, self.head = request, len(request) - len(self.tail)
         self.size = len(request) + len(self.tail)

@@ -58,7 +58,7 @@ def digest(name: str, data: bytes | memoryview) -> bytes:
 def reduce_json(data: bytes, start: int = 0, end: int | None = None) -> Reduced | None:
     """Take the large strings out of a part of JSON text.
 
-    The part begins outside of strings. Return None if it has a mark already.
+    The part begins outside of strings. Return None if the part has a mark already.
     """
     end = len(data) if end is None else end
     if data.find(_MARK.encode(), start, end) >= 0:

@@ -5,7 +5,7 @@ expanded. If an item is missing, because its line is damaged, the calls that use
 calls can. `ItemTable.check` tests whether the items of a record are the items that were written for it.
 
 An `ItemTable` keeps all items in memory. A `DiskBackedItems` caches only the newest items, keeps 16 bytes for each
-other item, and reads its value from an open `JournalFile` again.
+older item, and reads the older item's value from an open `JournalFile` again.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class ItemTable:
     def add_base(self, seq: int, items: Mapping[str, Payload]) -> None:
         """Keep the lists that the record `seq` has in full, because later lists may refer to them.
 
-        `items` is the member of the record that has them.
+        `items` is the record's member with these lists.
         """
         full = {}
         for name, part in items.items():
@@ -132,7 +132,7 @@ class ItemTable:
     def expand(self, data: Mapping[str, Payload]) -> dict[str, Payload]:
         """Return the JSON that was sent, from a record's data with `body` and `items`.
 
-        The caller must not change it, because other requests share its elements.
+        The caller must not change the result, because the results for other requests share its elements.
         """
         body: dict[str, Payload] = dict(data["body"])
         for name, part in data["items"].items():
@@ -250,7 +250,7 @@ class DiskBackedItems(ItemTable):
     def add_record(self, record: Record) -> None:
         """Add an item from its record.
 
-        Raises KeyError if its number shows that too many item records before it are missing.
+        Raises KeyError if the item's number shows that too many item records before this record are missing.
         """
         kind = "s" if "s" in record.data else "n"
         number = record.data[kind]

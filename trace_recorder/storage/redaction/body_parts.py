@@ -21,7 +21,7 @@ LARGEST = 32 * 1024
 _BETWEEN = r"[\s\[\]{}:,0-9.+\-eEtrufalsnNIiy]*+"
 """The text that may be between the strings of JSON."""
 _WHOLE = re.compile(rf'(?>(?:{_BETWEEN}("[^"\\]*+(?:\\.[^"\\]*+)*+"))*)', re.DOTALL)
-"""The text up to the end of the last closed string. The group is that string."""
+"""The text up to the end of the last closed string. The group is the last closed string."""
 _TAIL = re.compile(_BETWEEN)
 _REST = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 """The rest of a string, up to its closing quote or the end of the text."""
@@ -43,7 +43,7 @@ class Masks(Protocol):
         """Mask a text that is not JSON."""
 
     def unfinished(self, text: str) -> int:
-        """Return how many characters at the end may be the beginning of a secret."""
+        """Return how many characters at the end of a text may be the beginning of a secret."""
 
 
 @dataclass(frozen=True, slots=True)

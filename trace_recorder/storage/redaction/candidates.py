@@ -261,7 +261,7 @@ class Beginnings:
         self._tables = tuple(map(bytes, tables))
 
     def positions(self, data: bytes) -> list[int]:
-        """Return the positions in the bytes of a text at which the first three letters of such a word are, in order."""
+        """Return, in order, the positions in the bytes of a text at which one of the words may begin."""
         first, second, third = self._tables
         from_bytes = int.from_bytes
         positions: list[int] = []
@@ -283,7 +283,7 @@ _MARKED = re.compile(b"\1")
 # ── long runs of base64 ──────────────────────────────────────────────────────────────────────────────────────────────
 
 LONGEST_ENCODED = 8192
-"""Words in base64 with more characters are not decoded, because they are images, audio or files."""
+"""Words in base64 with more characters than this are not decoded, because they are images, audio or files."""
 KEPT = 1200
 """At least this many characters at each end of a long run of base64 are searched for secrets."""
 STEP = 1024

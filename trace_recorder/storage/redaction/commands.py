@@ -107,7 +107,7 @@ def secrets_in_commands(text: str) -> Iterator[Span]:
 def candidate_positions(prepared: PreparedText) -> Iterator[int]:
     """Yield the positions in JSON text of passwords that commands take by their own flags.
 
-    For each command, at most one is yielded in each string.
+    For each command, at most one position is yielded in each string.
     """
     for command in _COMMANDS:
         if command.word in prepared.plain:

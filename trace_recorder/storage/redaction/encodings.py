@@ -1,4 +1,4 @@
-"""Masks secrets that are encoded in a text: in base64, or with the escapes of a URL.
+"""Masks secrets that are encoded in a text: in base64, or percent-encoded as in a URL.
 
 A word that encodes a text is decoded, and searched like a text. All words of a text are searched together, because
 beginning a search costs as much as searching hundreds of characters. Invariants: an encoding of anything else, such as
@@ -22,7 +22,7 @@ from trace_recorder.storage.redaction.json_strings import BETWEEN, mask_together
 _OF_TEXT = "[CDI-Za-f][ACDEFGHQS-Xgi-nwyz0-3][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0-9+/_-]"
 """Four letters of base64 that encode three characters of ASCII.
 
-Of random groups of four letters, one in fifteen does this too.
+Of random groups of four letters, one in fifteen looks like this too.
 """
 _WORD = re.compile(rf"(?:{_OF_TEXT}){{6}}[A-Za-z0-9+/_-]{{0,{LONGEST_ENCODED}}}+={{0,2}}")
 _ESCAPED = re.compile(rf"(?>(?:[A-Za-z0-9._~+*-]|%[0-9A-Fa-f]{{2}}){{8,{LONGEST_ENCODED}}})")
@@ -65,10 +65,7 @@ def candidate_positions(prepared: PreparedText, find_secrets: FindSecrets) -> li
 
 
 def _escaped(plain: str, letters: bytes, end: int) -> Iterator[tuple[int, str]]:
-    """Yield each word from `end` on that has a percent-encoded byte.
-
-    The position is that of the first such byte in the word.
-    """
+    """Yield the words from `end` on that have a percent-encoded byte, each with the position of its first such byte."""
     while (escape := _ESCAPE.search(plain, end)) is not None:
         at = escape.start()
         start = letters.rfind(b" ", end, at)

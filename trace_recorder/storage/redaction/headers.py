@@ -28,7 +28,7 @@ _KEPT = re.compile(
 _SECRET = re.compile(rb"auth|key|token|secret|password|credential", re.IGNORECASE)
 _OF_ONE_REQUEST = re.compile(rb"signature|nonce|csrf|xsrf|digest|-date$|^sec-|cookie", re.IGNORECASE)
 _SIGNED = re.compile(r"\w[\w-]*\s.*\b(?:signature|response|oauth_nonce)=", re.IGNORECASE)
-"""The value of an Authorization header that contains a signature of this request, and not a key."""
+"""The value of an Authorization header that contains a signature of the request, and not a key."""
 _SCHEME = re.compile(r"(?:Bearer|Basic|Token|ApiKey|Key)\s+", re.IGNORECASE)
 _PUBLIC = frozenset({b"idempotency-key", b"x-stainless-retry-count", b"www-authenticate"})
 

@@ -46,7 +46,7 @@ _IN_WORDS = "[A-Za-z0-9+/_.=~:|@%!-]"
 Any other literal is searched in the whole text.
 """
 _HEAD = 8
-"""A literal without a rare character or a mark is searched only this near to the positions in `PreparedText.runs`."""
+"""A literal without a rare character or a mark is searched only within this distance of `PreparedText.runs`."""
 _PART_OF_WORD = re.compile(f"{_IN_WORDS}*+")
 _LONGEST_BEFORE = 1000
 
@@ -210,7 +210,7 @@ class _Finder:
 
 
 def _table(letters_of: dict[Candidate, str], has: Callable[[str, str], bool]) -> dict[str, list[Candidate]]:
-    """Return a table of the forms to try where a text has certain letters.
+    """Return a table that maps letters to the forms to try where a text has these letters.
 
     `letters_of` has the letters of each form. `has(letters, own)` returns whether the letters of the text contain a
     form's own letters.

@@ -69,10 +69,10 @@ class _Secret:
 
     @cached_property
     def base64(self) -> tuple[str, ...]:
-        """The part of the value's base64 that does not depend on the text around the value.
+        """The parts of the value's base64 that do not depend on the text around the value.
 
-        There is one for each of the three alignments of a text in base64, and one for the alphabet of URLs if that
-        differs.
+        There is one part for each of the three alignments of a text in base64. If a part differs in the alphabet of
+        URLs, that form of the part is added.
         """
         data = self.value.encode("utf-8", "surrogatepass")
         if len(data) < 12:

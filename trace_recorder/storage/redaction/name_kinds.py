@@ -67,7 +67,7 @@ _NO_SECRET_ALONE = re.compile(
     r"turkey|hockey|jockey|donkey|whiskey|keyword|surpass|encompass|author|sha\d+", re.IGNORECASE
 )
 _UPPER = ("_KEY", "_TOKEN", "_SECRET", "_SECRETS", "_AUTH", "_CREDENTIAL", "_CREDENTIALS")
-"""The ends of names in capitals, such as names of environment variables, whose values are secrets."""
+"""The ends of names in capitals whose values are secrets. Environment variables have such names."""
 _COMPOUND = re.compile(r"(?:x_)?(?:[a-z]+_){0,3}api_key|(?:x_)?(?:[a-z]+_){1,3}token")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _SEPARATORS = str.maketrans("", "", "_-")
@@ -93,7 +93,7 @@ _CLASSES = (
 _STEPS = (b"aA", b"a0", b"0a", b"0A", b"A0", b"AAa", b"aAA")
 """The changes between small letters, capitals and digits, except for a capital that begins a word.
 
-Counting them in a text of `_CLASSES` costs a twentieth of a search by a pattern.
+Counting them in a text that was translated by `_CLASSES` costs a twentieth of a search by a pattern.
 """
 
 _FOLLOWING = (
@@ -113,7 +113,7 @@ _RARE = frozenset(map("".join, product(ascii_lowercase, repeat=2))) - _COMMON
 
 @lru_cache(maxsize=4096)
 def kind_of(name: str) -> Kind | None:
-    """Return the kind of a name, or None if its value is not a secret.
+    """Return the kind of a name, or None if the name is not used for secrets.
 
     A "strong" name is always the name of a secret. A "weak" name is used for secrets and for other values. A "cookie"
     is a header with cookies.
@@ -202,7 +202,7 @@ _DESCRIBES_SECRET = re.compile(
 Such a word is not a secret.
 """
 _EXPRESSION = re.compile(
-    r"[A-Za-z_$][A-Za-z_$0-9]*(?:(?:\.|->|::)[A-Za-z_$][A-Za-z_$0-9]*+)+|[A-Za-z_$][A-Za-z_$]*\d{0,2}|.*[=!<>]=.*|.*[+*] ?[a-z_]+"  # noqa: E501 - a pattern is read in one piece
+    r"[A-Za-z_$][A-Za-z_$0-9]*(?:(?:\.|->|::)[A-Za-z_$][A-Za-z_$0-9]*+)+|[A-Za-z_$][A-Za-z_$]*\d{0,2}|.*[=!<>]=.*|.*[+*] ?[a-z_]+"  # noqa: E501 - a pattern is easier to read on one line
 )
 _HASH = re.compile(
     r"(?:sha\d+[:-])?(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64})|[0-9a-f]{8}-[0-9a-f]{4}-.*", re.IGNORECASE
@@ -226,7 +226,7 @@ def is_credential(scheme: str, value: str, *, is_alone: bool) -> bool:
     return is_alone and scheme == "bearer" and value.isalpha() and _MENTIONS_SECRET.search(value.lower()) is None
 
 
-def is_secret_value(kind: Kind, name: str, value: str, notation: Notation, *, is_alone: bool = False) -> bool:  # noqa: PLR0911 - one rule a line
+def is_secret_value(kind: Kind, name: str, value: str, notation: Notation, *, is_alone: bool = False) -> bool:  # noqa: PLR0911 - one rule on each line
     """Return whether the text after the name of a secret is a secret.
 
     `notation` is how the value is written. If `is_alone` is True, nothing else follows the value in its line or in its

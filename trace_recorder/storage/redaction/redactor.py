@@ -303,8 +303,8 @@ class Redaction:
         """Mask the next bytes of a stream.
 
         Return the masked bytes, how many secrets were masked, and how many bytes of `data` were masked. If `last` is
-        False, events at the end of `data` in which a secret may begin are not masked yet. The caller passes them again
-        with the bytes that follow.
+        False, events at the end of `data` in which a secret may begin are not masked yet. The caller passes these
+        events again with the bytes that follow.
         """
         if not self._redactors:
             return data, 0, len(data)
@@ -393,5 +393,5 @@ _FIELD = re.compile(r"(?:event|id|retry|:|\s*$)")
 
 
 def masks_in(text: str, masked: str) -> int:
-    """Return how many secrets were masked in a text. Changes that add none of our masks count as one secret."""
+    """Return how many secrets were masked in a text. A change that adds no mask of ours counts as one secret."""
     return 0 if masked == text else max(1, masked.count("[REDACTED:") - text.count("[REDACTED:"))

@@ -236,7 +236,7 @@ class _JoinedText:
         `end` is the first line that is known to wait. Return `end` if no line before it must wait.
         """
         examined = bisect_left(self._lines, end)
-        if examined in (0, self._examined):  # no pieces to examine, or the same pieces as in the last call
+        if examined in (0, self._examined):  # no pieces to examine, or the same pieces as before
             return end
         self._examined = examined
         last = self._ends[examined - 1]
