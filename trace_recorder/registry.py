@@ -1,6 +1,6 @@
 """The dialects, the import formats and the export formats by name.
 
-Each of them is one record in a module, which is imported when the record is first used. To add a record to the package,
+Each is one record in a module. The module is imported when the record is first used. To add a record to the package,
 add its module and a row here. If a module has several records, the row names the record after a colon. A program adds
 its own record by one call: `DIALECTS.register(record)`.
 """

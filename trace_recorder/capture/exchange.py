@@ -3,8 +3,8 @@
 The seams call `Exchange` and do not know the journal. This module does not know the HTTP libraries. The request is on
 file before it is sent. The response is on file before the caller gets its last byte. `received_response.py` keeps the
 bytes of the response and writes them in parts. `attempt_records.py` writes the records of the request and of the end of
-the response. For a poll, `background_responses.py` writes them. The run's guard protects every method: no failure here
-changes the call.
+the response. For a poll, `background_responses.py` writes the records. The run's guard protects every method: no
+failure here changes the call.
 
 The response's lock is held while the end is written. The garbage collector may call `closed` in a thread that holds any
 lock. Then the end is recorded later.
@@ -280,4 +280,4 @@ class Exchange:
                 finally:
                     # to free memory, because a caller or a reference cycle may keep `response` alive
                     response.buffer, response.written = [], []
-                    self.run.unfinished.release(self)  # this is last: a run that ends waits for it
+                    self.run.unfinished.release(self)  # last, because a run that ends waits for this

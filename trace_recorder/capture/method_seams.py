@@ -27,7 +27,7 @@ from trace_recorder.capture.seam import Binding, guard
 Middleware = Callable[[str, Any], Any]
 """A function that takes a library's name and the library's method that sends requests.
 
-It returns a method to call instead, which may answer the request itself.
+The function returns a method to call instead. This method may answer the request itself.
 """
 
 

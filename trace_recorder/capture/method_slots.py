@@ -188,7 +188,7 @@ def _bound_method(client: object, method: str, interception: Interception, origi
             )  # inside the `try`, because a signal handler may raise right after it
             return await call(*arguments, **keywords)
         finally:
-            current_interception.set(before)  # `reset` fails if a coroutine is closed in another context
+            current_interception.set(before)  # `reset` fails if a coroutine is closed in a context other than its own
 
     replaced = getattr(client, method) if original is None else original
     bound: Any = update_wrapper(send_async if iscoroutinefunction(getattr(type(client), method)) else send, replaced)

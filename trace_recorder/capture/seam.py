@@ -155,7 +155,7 @@ def sending(request: LibraryRequest, exchange: Exchange | None) -> Iterator[None
             exchange.failed(error)
         raise
     finally:
-        request_in_progress.set(before)  # `reset` fails if a coroutine is closed in another context
+        request_in_progress.set(before)  # `reset` fails if a coroutine is closed in a context other than its own
         hosts_in_use.pop(id(request), None)
 
 

@@ -210,7 +210,7 @@ class SyncRecordingTransport(RecordingTransport):
             exchange.failed(error)
             raise
         finally:
-            request_in_progress.set(before)  # `reset` fails if a coroutine is closed in another context
+            request_in_progress.set(before)  # `reset` fails if a coroutine is closed in a context other than its own
             hosts_in_use.pop(id(request), None)
         record_response(response, exchange, self.body)
         return response
@@ -249,7 +249,7 @@ class AsyncRecordingTransport(RecordingTransport):
             exchange.failed(error)
             raise
         finally:
-            request_in_progress.set(before)  # `reset` fails if a coroutine is closed in another context
+            request_in_progress.set(before)  # `reset` fails if a coroutine is closed in a context other than its own
             hosts_in_use.pop(id(request), None)
         record_response(response, exchange, self.body)
         return response

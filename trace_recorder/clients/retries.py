@@ -1,4 +1,4 @@
-"""Retries of failed calls: after which errors a call is retried, and after which wait.
+"""Retries of failed calls: after which errors a call is retried, and how long a client waits before each attempt.
 
 Only the table `RETRY_RULES` says which errors are retried. An error has several signs: a header, a code, a status, a
 class. The signs are looked up in the table from the most specific to the least specific, and the first sign in the

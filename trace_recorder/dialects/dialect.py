@@ -70,7 +70,7 @@ class Dialect:
     name: str
     """The name of the dialect on file, `api`."""
     addresses: Mapping[str, str]
-    """Patterns for the ends of paths. Each comes with the provider that is assumed if the host is unknown."""
+    """Patterns for the ends of paths. Each pattern comes with the provider that is assumed if the host is unknown."""
     sdks: tuple[str, ...]
     """The SDKs that use the dialect. For a call, the SDK of its provider is chosen, or else the first one."""
     headers: Mapping[str, str]

@@ -6,10 +6,10 @@ ten concurrent sub-agents has a step context of its own. A step context belongs 
 records of another recorder. Each record of a step has the step's id, by which the fold collects these records. So a
 process that is killed during a step loses nothing.
 
-A block may be left in another context than the one in which it was entered, as in an async generator that another task
-closes. The context in which it was entered cannot be changed from the other context. So the block is marked, and the
-task or the thread that entered the block ignores it from then on. A block may also be left before a block that was
-entered later, as in generators that take turns.
+A block may be left in a different context than it was entered in, as in an async generator that another task closes.
+The context in which the block was entered cannot be changed from the context in which it is left. So the block is
+marked, and the task or the thread that entered the block ignores it from then on. A block may also be left before a
+block that was entered later, as in generators that take turns.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class Outcome:
 StandIn = Callable[[str, Mapping[str, object]], Outcome | None]
 """A function that takes the name and the arguments of a tool.
 
-It returns the recorded outcome, or None if the tool must run.
+The function returns the recorded outcome, or None if the tool must run.
 """
 
 
@@ -73,7 +73,7 @@ def stand_in_for_tools(give: StandIn, origin: ReplayOf | None = None) -> Iterato
         yield
     finally:
         _in_process.remove(block)
-        with suppress(ValueError):  # a block in an async generator may be left in another context
+        with suppress(ValueError):  # a block in an async generator may be left in a context other than its own
             _in_context.reset(token)
 
 

@@ -130,7 +130,7 @@ class FollowedRuns:
         self.rechecks: dict[str, State] = {}
         """Runs with the status "running" whose files did not change.
 
-        They are read again, because their writers may be gone. The run that was read longest ago is last.
+        These runs are read again, because their writers may be gone. The run that was read longest ago is last.
         """
         self.names: list[str] = []
         """The names of all runs at the last look, in the order of `load_all`."""

@@ -9,8 +9,8 @@ code takes to read the call. So `PriceTable` keeps the rates of a model if they 
 The price is then a sum over the kinds of tokens, each at a fixed rate. Otherwise the package computes the price of each
 call.
 
-`run_costs` sums the costs of a whole run for lists of runs. If the run has ended, the function decodes only the members
-of the document that affect the price. Decoding these members is much faster than loading the run.
+`run_costs` sums the costs of a whole run. Lists of runs show this sum. If the run has ended, the function decodes only
+the members of the document that affect the price. Decoding these members is much faster than loading the run.
 """
 
 from __future__ import annotations

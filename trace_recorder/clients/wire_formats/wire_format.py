@@ -86,7 +86,7 @@ class WireFormat:
 
 
 TURN = "turn"
-"""This member of `extra` has the turn as the provider sent it, with the names of the dialect and the provider."""
+"""The member of `extra` that has the turn as the provider sent it, and the names of the dialect and the provider."""
 _REASONING = ("reasoning", "reasoning_details", "content", "parts")
 """The members of a message's `extra` in which readers keep structured reasoning."""
 _ARGUMENTS = ("input", "args", "arguments")

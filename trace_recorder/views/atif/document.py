@@ -3,7 +3,7 @@
 If the main agent rewrote its history, the run has several conversations of the main agent. `to_atif` writes them into
 one document, one after another. A message that is in an earlier conversation too is marked as copied context.
 `to_atif_files` yields a document for each of these conversations, because tools that make training data expect this
-form. Each document names the next one in `continued_trajectory_ref`. All other conversations, such as those of
+form. Each document names the next document in `continued_trajectory_ref`. All other conversations, such as those of
 sub-agents, are `subagent_trajectories`. The documents have costs that providers stated, but no estimates. If a run was
 imported from ATIF documents, the export has all members of these documents again (`imports/atif/members.py`).
 """

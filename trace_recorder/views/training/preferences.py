@@ -29,7 +29,7 @@ Score = Callable[[Trajectory], float | None]
 
 @dataclass(frozen=True, slots=True)
 class _ScoredRun:
-    """A run as the answer to its first prompt, with its score."""
+    """A run with its score. The whole run counts as the answer to its first prompt."""
 
     score: float
     answer: list[Row]
