@@ -149,7 +149,10 @@ class FactTables:
         return number
 
     def _delete_unused(self, texts: Iterable[int]) -> bool:
-        """Delete each of these texts if no run has it any more. Return whether a text was deleted."""
+        """Delete each text whose id is in `texts` if no run has the text any more.
+
+        Return whether a text was deleted.
+        """
         execute, deleted = self.connection.execute, False
         for number in texts:
             if execute("SELECT 1 FROM uses WHERE text = ? LIMIT 1", (number,)).fetchone() is None:

@@ -50,11 +50,10 @@ def load_all(path: str | Path, *, where: str | None = None, strict: bool = True)
 
     The runs of each directory come in the order of their names, before the runs of its subdirectories. If a file has
     several runs, such as a log or a database of another tool, all of them are returned (docs/import.md). A file that
-    cannot be read does not stop the iteration. At the end, UnreadableRunsError names all such files. With
-    `strict=False`, no such error is raised, and the iterator's `failures` has the files. `where` is a query
-    (docs/many-runs.md): only matching runs are returned. If the directory has an index, only runs that match, or that
-    changed after they were indexed, are read. Raises OSError if the directory cannot be read, and QueryError if the
-    query is wrong.
+    cannot be read does not stop the iteration. At the end, UnreadableRunsError names all such files. If `strict` is
+    False, no such error is raised, and the iterator's `failures` has the files. `where` is a query (docs/many-runs.md):
+    only matching runs are returned. If the directory has an index, only runs that match, or that changed after they
+    were indexed, are read. Raises OSError if the directory cannot be read, and QueryError if the query is wrong.
     """
     path = Path(path)
     paths = iter([path]) if path.is_file() else runs_in_directory(path)

@@ -228,7 +228,7 @@ def condition_of(terms: Iterable[Term]) -> Condition:
 
 
 def condition_of_texts(is_wanted: Callable[[str], bool], places: Collection[Place]) -> Condition:
-    """Return the condition that the run has a text in one of these places for which `is_wanted` returns True."""
+    """Return the condition that the run has a text in one of `places` for which `is_wanted` returns True."""
     listed = ", ".join("?" * len(places))
     return Condition(
         _WITH_WANTED_TEXT.format(listed), tuple(places), needs_texts=True, needs_calls=True, is_wanted=is_wanted

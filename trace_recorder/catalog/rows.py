@@ -66,7 +66,7 @@ class Row:
 
 
 def row_of(file: str, path: Path, run: Trajectory, metrics: Mapping[str, Payload]) -> Row:
-    """Return the row of a run with these metrics. `file` is the name of the run in the list."""
+    """Return the row of a run with `metrics`. `file` is the name of the run in the list."""
     origin = run_origin_of(run.metadata)
     return Row(
         file=file,

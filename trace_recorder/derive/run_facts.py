@@ -124,9 +124,9 @@ class RunFacts:
         self.end = self._with_declared_types(record, _TYPES_OF_END)
 
     def _with_declared_types(self, record: Record, types: Mapping[str, tuple[type, ...]]) -> Record:
-        """Return the record with correct types, as `types` gives them.
+        """Return the record with members of the types that `types` allows.
 
-        Convert a member that should be a text. Remove any other member with a wrong type, and add a gap.
+        Convert a member of another type to a text if `types` allows a text. Otherwise remove the member, and add a gap.
         """
         data = record.data
         wrong = [name for name, kinds in types.items() if type(data.get(name)) not in (*kinds, NoneType)]

@@ -107,7 +107,7 @@ def _error_text(error: Mapping[str, Payload]) -> str:
 def tool_calls_and_results(
     interactions: Iterable[LLMInteraction], answers: Mapping[str, Answers], executions: Iterable[ToolExecution]
 ) -> tuple[tuple[ToolCall, ...], tuple[ToolResult, ...]]:
-    """Return the tool calls of these interactions and executions, each call once, and the known results."""
+    """Return the tool calls of `interactions` and `executions`, each call once, and the known results of the calls."""
     calls: dict[tuple[str, str], tuple[ToolCall, ToolResult | None]] = {}
     for interaction in interactions:
         for number, call in enumerate(interaction.response.tool_calls):

@@ -353,7 +353,7 @@ class _Edit(NamedTuple):
 
 
 def _edits(before: TablePrompt, elements: Numbers, *, merges: bool) -> list[_Edit]:
-    """Return the edits that turn the elements of an earlier prompt into these elements.
+    """Return the edits that turn the elements of the earlier prompt `before` into `elements`.
 
     If `merges` is True, elements may merge into one message. Then an edit is widened by the message before it and the
     message after it.

@@ -59,7 +59,7 @@ def to_arrow(runs: Runs, of: Of = "calls") -> pyarrow.Table:
 
 
 def combine_batches(batches: Sequence[pyarrow.RecordBatch]) -> pyarrow.Table:
-    """Return a table with the rows of these batches. At least one batch is needed."""
+    """Return a table with the rows of `batches`. At least one batch is needed."""
     table: pyarrow.Table = load_pyarrow().Table.from_batches(batches).combine_chunks()
     return table
 

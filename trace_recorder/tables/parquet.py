@@ -64,7 +64,7 @@ FORMAT = ExportFormat(name="parquet", kind="tables", view=to_tables, forms={form
 
 
 def batches_of(run: Trajectory, tables: Iterable[TableName]) -> Batches:
-    """Return the rows of a run for these tables."""
+    """Return the rows of a run for each of `tables`."""
     return {table: batch_of(run, table) for table in tables}
 
 

@@ -45,8 +45,8 @@ def read_runs(paths: str | Path | Iterable[str | Path], of: Of = "runs", *, stri
     `paths` are files, directories with runs in or below them, or addresses of fsspec, such as `s3://bucket/runs`. This
     function lists the runs, and processes of Ray read them when the dataset is used. docs/tables.md describes the
     columns. The column `file` has the path from which `load` reads the run. If a file cannot be read, the dataset
-    raises an error. With `strict=False`, the file is skipped, and the process that tried to read it logs the error. Ray
-    is started if it is not running. Raises MissingExtraError if Ray is not installed, OSError if a path cannot be
+    raises an error. If `strict` is False, the file is skipped, and the process that tried to read it logs the error.
+    Ray is started if it is not running. Raises MissingExtraError if Ray is not installed, OSError if a path cannot be
     listed, and ValueError if there is no table `of`.
     """
     check_table((), of, "read_runs")

@@ -114,7 +114,7 @@ def number_or_text(value: Payload) -> Payload:
 
 
 def texts_of_members(data: Mapping[str, Payload], names: Sequence[str]) -> dict[str, Payload]:
-    """Return the members of a record or a document that have these names, each as a text or None."""
+    """Return the members `names` of a record or a document, each as a text or None."""
     values = [*map(data.get, names)]
     if not _TEXTS.issuperset(map(type, values)):
         values = [*map(text_of_member, values)]

@@ -92,11 +92,11 @@ _SURROGATE = re.compile(rf"\\u[dD][89abAB]{_HEX}{{2}}\\u[dD][c-fC-F]{_HEX}{{2}}|
 def make_json_writer(
     between: str, behind_name: str, *, allow_nan: bool = True, yields: bool = False
 ) -> Callable[[Payload], str]:
-    """Return a function that encodes values as `json.dumps(value, ensure_ascii=False)` does, with these separators.
+    """Return a function that encodes values as `json.dumps(value, ensure_ascii=False)` does.
 
-    The function does not check for cycles. The function keeps its encoder. `json.dumps` creates an encoder for each
-    call, which takes longer than encoding a small value. If `yields` is True, a background thread lets other threads
-    run during a long value.
+    `between` separates members and elements, and `behind_name` separates a name from its value. The function does not
+    check for cycles. It keeps its encoder, because `json.dumps` creates an encoder for each call, which takes longer
+    than encoding a small value. If `yields` is True, a background thread lets other threads run during a long value.
     """
     encode = make_json_encoder(between, behind_name, json.encoder.encode_basestring, allow_nan=allow_nan)
     encode_and_yield = make_json_encoder(between, behind_name, encode_string, allow_nan=allow_nan)

@@ -101,9 +101,9 @@ def describe_error(error: BaseException) -> dict[str, Payload]:
 
 
 def to_jsonable_of_type(value: object, *kinds: type) -> Payload:
-    """Copy a value that must be None or of one of these classes. Any other value becomes a description.
+    """Copy a value that must be None or of one of the classes `kinds`. Any other value becomes a description.
 
-    If str is one of the classes, a number becomes its digits.
+    If str is one of `kinds`, a number becomes its digits.
     """
     copied = to_jsonable(value)
     if type(copied) in {int, float} and str in kinds:

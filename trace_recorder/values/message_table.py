@@ -77,7 +77,7 @@ class SharedSequence(ImmutableSequence[Element]):
 
     @classmethod
     def of(cls, elements: Sequence[Element]) -> ImmutableSequence[Element]:
-        """Return an immutable sequence of these elements. The elements are not copied."""
+        """Return `elements` as an immutable sequence. The elements are not copied."""
         return elements if isinstance(elements, ImmutableSequence) else cls(elements)
 
     def extended(self, others: Iterable[Element]) -> SharedSequence[Element]:
@@ -306,7 +306,7 @@ class MadeOnce(Generic[Made]):
         return cls(lambda table, number: make(table.messages[number]))
 
     def of(self, messages: Sequence[Message]) -> list[Made]:
-        """Return the values of these messages, in their order."""
+        """Return the value that was made from each of `messages`, in their order."""
         numbered = self.numbered(messages)
         numbers, table = numbered.numbers, numbered.table
         made = self._made.setdefault(table, {})

@@ -294,8 +294,8 @@ class Trajectory(_ReadOnDemand):
     def to_document(self, history: History = "inline") -> dict[str, Payload]:
         """Return the whole document.
 
-        With `history="inline"`, each list of messages is complete. With `history="delta"`, a list has only the
-        difference to an earlier list.
+        If `history` is "inline", each list of messages is complete. If it is "delta", a list has only the difference to
+        an earlier list.
         """
         from trace_recorder.values.history_deltas import MessageDeltas  # noqa: PLC0415 - a recorder needs no deltas
 

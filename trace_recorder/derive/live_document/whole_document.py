@@ -94,7 +94,10 @@ class EncodedTexts:
             self._keep(number, text)
 
     def size_of(self, numbers: Iterable[int]) -> int:
-        """Return the size of the messages with these numbers in bytes. `measure_new` must have measured them."""
+        """Return the size in bytes of the messages with the numbers `numbers`.
+
+        `measure_new` must have measured them.
+        """
         return sum(map(self._sizes.__getitem__, numbers))
 
     def texts_of(self, messages: Sequence[Message]) -> Iterable[bytes]:
@@ -225,10 +228,10 @@ class PoorerDocumentError(OSError):
 class WholeDocument:
     """Writes the document of one journal, as the journal's file is now.
 
-    The argument `history` is "inline", "delta" or "auto". With "auto", the document has deltas if all prompts together
-    are larger than `inline_bytes`. The attribute `history` is the chosen form. `records` is how many records the
-    document covers. `look` is called between two calls of the run. If `look` raises an exception, the write ends, and
-    the old document stays.
+    The argument `history` is "inline", "delta" or "auto". If it is "auto", the document has deltas if all prompts
+    together are larger than `inline_bytes`. The attribute `history` is the chosen form. `records` is how many records
+    the document covers. `look` is called between two calls of the run. If `look` raises an exception, the write ends,
+    and the old document stays.
     """
 
     def __init__(

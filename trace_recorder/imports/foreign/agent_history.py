@@ -127,7 +127,7 @@ class AgentHistory:
         return call
 
     def restart(self, kept: Iterable[Members] = ()) -> None:
-        """Continue with a new conversation that begins with these messages, as after a compaction."""
+        """Continue with a new conversation that begins with the messages `kept`, as after a compaction."""
         self._add_unseen()
         self.conversation = ForeignConversation()
         for message in kept:

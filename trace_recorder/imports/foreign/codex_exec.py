@@ -54,7 +54,6 @@ class _CodexStreamReader:
         self._turns = 0
 
     def read_line(self, line: Members) -> None:
-        """Read one event."""
         kind = as_text(line.get("type")) or "line"
         if kind in {"item.started", "item.updated"}:
             item = as_dict(line.get("item"))

@@ -68,7 +68,6 @@ class _ContinueSessionReader:
         self._thoughts: list[str] = []
 
     def read_all(self, items: list[Members]) -> None:
-        """Read all items of a session."""
         for number, item in enumerate(items, start=1):
             message = as_dict(item.get("message"))
             role = as_text(message.get("role"))

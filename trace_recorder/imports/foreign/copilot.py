@@ -62,7 +62,6 @@ class _CopilotSessionReader:
         self._thought: str | None = None
 
     def read_event(self, line: Members, kind: str, time: str) -> None:
-        """Read one event."""
         data = as_dict(line.get("data"))
         history = self._history(as_text(data.get("parentToolCallId")), time)
         if kind == "assistant.message":

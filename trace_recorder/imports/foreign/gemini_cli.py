@@ -171,7 +171,6 @@ class _GeminiSessionReader:
         self._answered: set[str | None] = set()
 
     def read(self, session: GeminiSession) -> None:
-        """Read all messages."""
         for message in session.messages:
             self._read_message(message, stated_time(message.get("timestamp")))
         self.history.finish()

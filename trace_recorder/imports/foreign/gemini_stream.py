@@ -45,7 +45,6 @@ class _GeminiStreamReader:
         self._answer = AnswerParts(AgentHistory(run.events))
 
     def read_line(self, line: Members, time: str) -> None:
-        """Read one event."""
         kind = as_text(line.get("type"))
         is_prompt = kind == "message" and line.get("role") != "assistant"
         if kind not in _PARTS:

@@ -166,7 +166,6 @@ class _GooseSessionReader:
         self._after_hidden = False
 
     def read_message(self, message: Members, number: int) -> None:
-        """Read one message."""
         blocks, others = in_blocks(message.get("content"))
         time, role = stated_time(message.get("created")), as_text(message.get("role"))
         self.run.events += [

@@ -142,7 +142,6 @@ class _UpdateReader:
         self._turns = 0
 
     def read_line(self, line: Members) -> None:
-        """Read one update."""
         params = as_dict(line.get("params"))
         update, meta = as_dict(params.get("update")), as_dict(params.get("_meta"))
         time = stated_time(meta.get("agentTimestampMs")) or stated_time(line.get("timestamp"))

@@ -54,7 +54,6 @@ class _IflowSessionReader:
         self._seen: set[str] = set()
 
     def read_line(self, line: Members) -> None:
-        """Read one line."""
         time = stated_time(line.get("timestamp"))
         message = as_dict(line.get("message"))
         self.run.source |= {name: line[name] for name in _SOURCE_MEMBERS if line.get(name)}

@@ -79,7 +79,6 @@ class _KimiSessionReader:
         self._summary_request: Members | None = None
 
     def read_line(self, line: Members, time: str) -> None:
-        """Read one event."""
         kind = as_text(line.get("type"))
         if kind == "context.append_loop_event":
             self._read_loop_event(as_dict(line.get("event")), time)

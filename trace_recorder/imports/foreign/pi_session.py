@@ -113,7 +113,6 @@ class _PiSessionReader:
         self._tools: list[Payload] = []
 
     def read_line(self, line: Members, time: str, number: int = 0) -> None:
-        """Read one line."""
         kind, identity, parent = (as_text(line.get(name)) for name in ("type", "id", "parentId"))
         self._may_copy += _MAX_COPIES
         if kind == "session":

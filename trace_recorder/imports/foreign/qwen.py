@@ -55,7 +55,6 @@ class _QwenSessionReader:
         self._parts: list[Payload] = []
 
     def read_line(self, line: Members) -> None:
-        """Read one line."""
         time = stated_time(line.get("timestamp"))
         kind, uuid, parent = (as_text(line.get(name)) for name in ("type", "uuid", "parentUuid"))
         parts = as_list(as_dict(line.get("message")).get("parts"))

@@ -316,10 +316,10 @@ class NumberedHistories:
     _known: EarlierLists[ForeignConversation] = field(default_factory=lambda: EarlierLists(_MAX_OPEN))
 
     def add(self, numbers: Numbers) -> tuple[ForeignConversation, int]:
-        """Return a conversation that begins with these messages, and how many messages were added to it.
+        """Return a conversation that begins with the messages `numbers`, and how many messages were added to it.
 
-        The conversation is the one with which the messages share the longest beginning. If that conversation continues
-        differently, a fork of it is returned.
+        It is the known conversation that shares the longest beginning with `numbers`, or a fork if that conversation
+        continues differently.
         """
         conversation, shared = self._known.longest_beginning(numbers)
         if conversation is None:
@@ -346,12 +346,12 @@ class Histories:
         self._histories = NumberedHistories(self._messages.__getitem__)
 
     def add(self, messages: Sequence[Members]) -> tuple[ForeignConversation, int]:
-        """Return a conversation that begins with these messages, and the length of `messages`."""
+        """Return a conversation that begins with `messages`, and the length of `messages`."""
         conversation, _ = self.add_counted(messages)
         return conversation, len(messages)
 
     def add_counted(self, messages: Sequence[Members]) -> tuple[ForeignConversation, int]:
-        """Return a conversation that begins with these messages, and how many messages were added to it."""
+        """Return a conversation that begins with `messages`, and how many messages were added to it."""
         return self._histories.add(array("q", map(self._number, messages)))
 
     def _number(self, message: Members) -> int:

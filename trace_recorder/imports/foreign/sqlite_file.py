@@ -64,7 +64,7 @@ class Database:
             yield dict(row) if blobs else {name: _text_of(value) for name, value in dict(row).items()}
 
     def has(self, table: str, *columns: str) -> bool:
-        """Return whether there is a table with these columns."""
+        """Return whether there is a table `table` with the columns `columns`."""
         return set(columns) <= {*self.columns.get(table, ())}
 
 

@@ -144,7 +144,6 @@ class _SimulationReader:
         self._calls_of_user: dict[str, tuple[ToolCall, str]] = {}
 
     def read_all(self, messages: list[Payload]) -> None:
-        """Read all messages."""
         for number, message in enumerate(map(as_dict, messages), start=1):
             time, role = stated_time(message.get("timestamp")), as_text(message.get("role"))
             if role == "assistant":

@@ -96,23 +96,23 @@ class ForeignSpan:
     read_events: set[int] = field(default_factory=set)
 
     def take(self, *names: str) -> Payload:
-        """Return the first of these attributes that the span has, or None. Mark all of these attributes as read."""
+        """Return the first of the attributes `names` that the span has, or None. Mark all of `names` as read."""
         self.read.update(names)
         return next((self.attributes[name] for name in names if self.attributes.get(name) is not None), None)
 
     def take_text(self, *names: str) -> str | None:
-        """Return the first of these attributes that the span has, if it is a text, and otherwise None."""
+        """Return the first of the attributes `names` that the span has, or None if it is not a text."""
         return as_text(self.take(*names))
 
     def take_json(self, *names: str) -> Payload:
-        """Return the first of these attributes that the span has.
+        """Return the first of the attributes `names` that the span has.
 
         Parse it if it is the text of a JSON object or array.
         """
         return parsed(self.take(*names))
 
     def take_number(self, *names: str) -> float | None:
-        """Return the first of these attributes that the span has, if it is a number or a number's text.
+        """Return the first of the attributes `names` that the span has, if it is a number or a number's text.
 
         Otherwise return None.
         """
@@ -125,7 +125,7 @@ class ForeignSpan:
         return as_number(value)
 
     def mark_read(self, *prefixes: str) -> None:
-        """Mark all attributes with these prefixes as read, because they repeat facts that were read elsewhere."""
+        """Mark all attributes whose names begin with a prefix as read, because they repeat facts read elsewhere."""
         self.read.update(name for name in self.attributes if name.startswith(prefixes))
 
     def take_event(self, position: int) -> ForeignSpanEvent:
@@ -222,7 +222,7 @@ def merged(readings: Iterable[SpanReading]) -> SpanReading:
 
 
 def _add_usage(whole: SpanReading, more: SpanReading) -> None:
-    """Add missing counts from another reading of the same span, if both readings count by the same dialect."""
+    """Add the counts that `whole` lacks from `more`, a reading of the same span, if both count by the same dialect."""
     if whole.usage is None:
         whole.usage, whole.api = more.usage, more.api
     elif more.usage is not None and whole.api == more.api:

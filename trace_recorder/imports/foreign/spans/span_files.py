@@ -107,7 +107,7 @@ def is_otlp(value: Payload) -> bool:
 
 
 def _listed(members: Members, *names: str) -> Iterator[Members]:
-    """Yield the objects in the first of these members that is a list."""
+    """Yield the objects in the first of the members `names` that is a list."""
     elements: list[Payload] = next((members[name] for name in names if isinstance(members.get(name), list)), [])
     return (element for element in elements if isinstance(element, dict))
 
