@@ -66,7 +66,7 @@ def first_difference(document: Mapping[str, Payload], trajectory: Trajectory) ->
 
 
 def _has_time_of_newest_attempt(document: Mapping[str, Payload]) -> bool:
-    """Return whether a retried call has only the duration of its newest attempt, as in documents of earlier versions."""
+    """Return whether a retried call states the duration of its newest attempt, as in documents of earlier versions."""
     attempts: Sequence[Payload] = document.get("attempts") or ()
     duration = document.get("duration_seconds")
     return len(attempts) > 1 and duration is not None and duration == attempts[-1].get("duration_seconds")

@@ -345,7 +345,7 @@ class Fold:
         for call in self.calls.values():
             if (
                 isinstance(call, CallRecords) and call.ending is None
-            ):  # if an open call cannot be read, its tools must be in `tools.steps` before these are listed
+            ):  # if an open call cannot be read, its tools must be in `tools.steps` before the steps are listed
                 self._shown_interaction(call)
         recorded: list[RecordedStep | ToolStep] = [*self.steps, *self.tools.steps.steps]
         place, numbers = attrgetter("first_seq"), count(1)

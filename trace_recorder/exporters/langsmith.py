@@ -149,7 +149,7 @@ class LangSmithTarget:
         return LangSmithSender.to(self.endpoint, self.key, self.project)
 
     def delivered(self, run: Path) -> Delivered:
-        """Return the `Delivered` of a run and this project, whose ids are not read yet."""
+        """Return a `Delivered` for a run and this project. Its ids are not read yet."""
         return Delivered(run, f"langsmith {self.name} {'content' if self.content else 'no content'}")
 
     def send_run(

@@ -75,7 +75,7 @@ if TYPE_CHECKING:
             """Return a sender."""
 
         def delivered(self, run: Path) -> Delivered:
-            """Return the `Delivered` of a run and this target, whose ids are not read yet."""
+            """Return a `Delivered` for a run and this target. Its ids are not read yet."""
 
 
 class LiveExport:

@@ -57,7 +57,7 @@ class OtlpTarget:
         )
 
     def delivered(self, run: Path) -> Delivered:
-        """Return the `Delivered` of a run and this target, whose ids are not read yet.
+        """Return a `Delivered` for a run and this target. Its ids are not read yet.
 
         Targets whose settings make different spans have separate ids.
         """

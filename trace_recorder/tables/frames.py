@@ -143,7 +143,7 @@ _TYPES: dict[CellType, tuple[str, str]] = {
     "boolean": ("Boolean", "boolean"),
     "time": ("Datetime", "datetime64[us, UTC]"),
 }
-"""The type of polars and the type of pandas for each cell type. Columns of all other cell types are texts."""
+"""The types of polars and of pandas for columns of these cell types. All other columns are texts."""
 
 
 @overload

@@ -240,8 +240,8 @@ class WrittenRuns:
 
     A file has the paths of its runs as the user gave them, and a digest of the working directory from which relative
     paths start. So a run is recognised if the export is resumed in another working directory. A path that begins with
-    `..` is not recognised there. If a file has such a path and another working directory, the constructor raises
-    FileExistsError.
+    `..` is not recognised in another working directory. If a file has such a path, and was written from another working
+    directory, the constructor raises FileExistsError.
     """
 
     def __init__(self, directory: Path, table: TableName) -> None:

@@ -62,9 +62,9 @@ Unchecked = Annotated[Value, Mark.UNCHECKED]
 NotInDocument = Annotated[Value, Mark.NOT_IN_DOCUMENT]
 Given = Annotated[dict[str, Any] | None, Mark.NOT_IN_DOCUMENT, Mark.GIVEN]
 Described = Annotated[Value, Mark.DESCRIBED]
-"""The type that the agent's value should have.
+"""The type that a value from the agent should have.
 
-If the agent gave a value that JSON cannot express, the document has a description.
+If JSON cannot express the value, the document has a description in its place.
 """
 
 Text = Described[str]

@@ -123,7 +123,7 @@ class InteractionSource(Protocol):
 
 
 class WithoutRawData:
-    """The base class of sources without a journal. They do not have the raw JSON."""
+    """The base class of sources without a journal. Such sources do not have the raw JSON."""
 
     __slots__ = ()
 

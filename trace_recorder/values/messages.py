@@ -210,9 +210,9 @@ class LLMResponse(Struct, frozen=True, gc=False):
     `content`, `reasoning`, `tool_calls` and `finish_reason` are those of the first choice, and `choices` has all
     choices.
 
-    `blocks` are the parts of the answer in their order. `interleaved` is empty if that order is reasoning, content,
-    tool calls, and has the blocks otherwise. `finish_reason` is the provider's own word. A response without usage has a
-    `Usage` without any counts. `extra` holds every member of the answer that has no field here (`system_fingerprint`,
+    `blocks` are the parts of the answer in their order. `interleaved` has the blocks only if their order is not
+    reasoning, content, tool calls. `finish_reason` is the provider's own word. A response without usage has a `Usage`
+    without any counts. `extra` holds every member of the answer that has no field here (`system_fingerprint`,
     `service_tier`, …).
     """
 

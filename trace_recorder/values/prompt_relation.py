@@ -109,7 +109,7 @@ If two sums are equal, the change with the smaller difference between removed an
 def _aligned_changes(old: Numbers, at_old: int, new: Numbers, at_new: int) -> Iterator[Change]:
     """Yield the changes from two positions on.
 
-    The numbers between the changes are the common subsequence of `_common_positions`.
+    The numbers that no change touches are the common subsequence that `_common_positions` finds.
     """
     next_old, next_new = at_old, at_new
     for kept_old, kept_new in [*_common_positions(old, at_old, new, at_new), (len(old), len(new))]:

@@ -65,7 +65,8 @@ def _encode_described(value: Payload) -> bytes:
 class EncodedTexts:
     """Encodes the messages of a run.
 
-    It keeps their sizes, and at most about `max_kept_bytes` of their texts. So most messages are encoded only once.
+    It keeps the sizes of all messages, and at most about `max_kept_bytes` of their texts. So most messages are encoded
+    only once.
 
     `has_long_strings` is True if a string in the document may be so long that other threads must run during its
     encoding.

@@ -23,7 +23,7 @@ class GivenResponse(Shape):
 class KeptMessages(Shape):
     """The messages that a delta repeats from the complete list of `since`, an earlier interaction or step.
 
-    `kept` is how many messages at the start are repeated, or inclusive ranges of positions.
+    `kept` is how many messages at the start are repeated, or the inclusive ranges of the repeated messages' positions.
     """
 
     since: str | None
@@ -34,7 +34,7 @@ class Delta(KeptMessages):
     """A list of messages as a difference to the complete list of an earlier interaction.
 
     The list has the messages that `kept` selects from the earlier interaction `since`, followed by `messages`. `kept`
-    is how many messages at the start are repeated, or inclusive ranges of positions.
+    is how many messages at the start are repeated, or the inclusive ranges of the repeated messages' positions.
     """
 
     messages: list[Message]

@@ -194,7 +194,7 @@ class ToolCallData(StepData):
     """A tool, recorded before it runs. `call_id` is present if the agent stated for which tool call the tool runs.
 
     If the tool comes from a session file that was joined to the run, `began` is when the tool began, and
-    `interaction_id` is the interaction that asked for it.
+    `interaction_id` is the interaction that asked for the tool.
     """
 
     execution_id: str
@@ -240,7 +240,7 @@ class RedactionData(RecordData):
     In the copy, a value that became known as a secret later is masked.
 
     If `of` is the start record, the copy has the task and the metadata. If `of` is an annotation, the copy has the
-    value.
+    annotation's value.
     """
 
     exactly_one_of = ("task", "value")

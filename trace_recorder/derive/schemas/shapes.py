@@ -69,7 +69,7 @@ class BasePositions(Shape):
 class DeltaList(Shape):
     """A list of item numbers as a difference to the list of the same name in the record `base`.
 
-    `ranges` are ranges of numbers, and ranges of positions in that list.
+    An element of `ranges` is a range of item numbers, or a range of positions in the list of the record `base`.
     """
 
     base: Positive

@@ -1,9 +1,9 @@
 """Invariant's datasets, and traces that our own view wrote.
 
 A trace has each message once, in OpenAI's form, in the order of the conversation. Source: `invariant-ai` 0.3.5.
-Invariant's datasets have a trace in each line, after a line with metadata. Our own `views/invariant.py` writes facts
-for which the form has no member into the `metadata` of messages, tool calls and lines. The prompt of a call is all
-earlier messages of its agent. If the agent changed its history, the real prompt was different.
+Invariant's datasets have a trace in each line, after a line with metadata. If the form has no member for a fact, our
+own `views/invariant.py` writes the fact into the `metadata` of a message, a tool call or a line. The prompt of a call
+is all earlier messages of its agent. If the agent changed its history, the real prompt was different.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class StoredSession(NamedTuple):
 
     members: Members
     messages: Callable[[list[Missing]], list[StoredMessage]]
-    """Returns the messages in the order of time. Appends a gap to the list for each message that cannot be read."""
+    """Returns the messages in the order of time. Appends a gap to its argument for each message that cannot be read."""
     sub_sessions: Callable[[], list[StoredSession]] = list
 
 
