@@ -24,8 +24,8 @@ from trace_recorder.values.structs import replace
 class RequestReader:
     """Reads the requests of one run into a table of messages. Each distinct message of the run is read once.
 
-    Requests share equal messages, also across two readers with the same `readings`. For each dialect, the messages of
-    at most `max_readings` elements are kept in memory.
+    Equal messages of several requests are one object, even if two readers with the same `readings` read the requests.
+    For each dialect, the messages of at most `max_readings` elements are kept in memory.
     """
 
     def __init__(

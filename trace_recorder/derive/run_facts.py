@@ -87,7 +87,7 @@ class RunFacts:
             self.last_seq, self.damaged_since = record.seq, 0
 
     def _report_missing(self, record: Record) -> None:
-        """Add a gap if more records are missing before this record than there were damaged lines before it."""
+        """Add a gap if more records are missing before `record` than damaged lines are in their place."""
         last, damaged = self.last_seq, self.damaged_since
         missing = record.seq - last - 1
         if missing > damaged:

@@ -45,7 +45,7 @@ class ToolExecution:
       call; None if no model asked
     - `attached_to`: the interaction in whose step the tool is: `requested_by`, or else the agent's last interaction
       before the tool
-    - `tool_step`: the step for the tool if no other step has it; None if the tool ran in the `with` block of a step
+    - `tool_step`: the step that has the tool if no other step does; None if the tool ran in the `with` block of a step
     - `has_sub_agent`: whether an agent was started in the tool
     """
 
@@ -340,7 +340,7 @@ class ToolSteps:
     def place(self, execution: ToolExecution, *, elsewhere: bool) -> None:
         """Put a tool into its tool step.
 
-        If `elsewhere` is True, or if a recorded step names the tool, remove it from its tool step.
+        If `elsewhere` is True, or if a recorded step names the tool, remove the tool from its tool step.
         """
         step = execution.tool_step
         if step is None:
@@ -357,13 +357,13 @@ class ToolSteps:
                 del self.steps[step]
 
     def contains(self, execution: ToolExecution) -> bool:
-        """Return whether a tool is in its tool step."""
+        """Return whether a tool is in the tool step that was reserved for it."""
         return execution.tool_step is not None and execution.identity in execution.tool_step.executions
 
     def claim(self, calls: Iterable[ToolCall]) -> None:
         """Take the tool calls that a step without a `with` block names.
 
-        Remove their tools from the tool steps, because they are in that step.
+        Remove the tools of these calls from the tool steps, because these tools belong to that step.
         """
         for call in calls:
             execution = next(

@@ -46,9 +46,10 @@ def deliver(
 ) -> Delivery:
     """Send the spans that were not delivered yet, until a batch is refused.
 
-    The next call sends the rest. Then send the `additions` that were not delivered yet. An addition may have been
-    delivered as its own span, or inside another span (that span's `addition_ids`). Spans are made batch by batch, so
-    that few spans are in memory. Raises OSError if the ids of the delivered spans cannot be written to their file.
+    After the last planned span, send the `additions` that were not delivered yet. If a batch is refused, the next call
+    sends the rest. An addition may have been delivered as its own span, or inside another span, whose `addition_ids`
+    name the addition. Spans are made batch by batch, so that few spans are in memory. Raises OSError if the ids of the
+    delivered spans cannot be written to their file.
     """
     names = {span.span_id: span.addition_ids for span in planned if span.addition_ids}
     sent = 0

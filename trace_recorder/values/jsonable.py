@@ -341,7 +341,8 @@ def _escape_surrogates(text: str) -> str:
 class _BoundedRepr(reprlib.Repr):
     """Makes a repr of bounded length.
 
-    Containers are shown to a depth of six levels. If the repr of a part raises an exception, that repr is replaced.
+    Containers are shown to a depth of six levels. If the repr of a part raises an exception, the name of the part's
+    class takes its place.
     """
 
     def __init__(self) -> None:

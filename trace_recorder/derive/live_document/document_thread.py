@@ -29,15 +29,15 @@ from trace_recorder.signal_handlers import suppress
 class DocumentLimits:
     """The limits for the document of one run. Sizes are in bytes.
 
-    - `at_once_bytes`: while the journal has at most this size, a record by hand is in the document when the call
-      returns
+    - `at_once_bytes`: while the journal has at most this size, a record that the agent makes by hand is in the document
+      when the agent's call returns
     - `cost_multiple`: the pause between two writes is this many times the processor time that the second will probably
       take
     - `min_pause_seconds`: the shortest pause before a write
     - `inline_bytes`: with history="auto", the document has deltas if the prompts of all calls and steps together are
       larger
-    - `kept_bytes`: during a write, records of ended calls up to this total size stay in memory; the others are read
-      twice
+    - `kept_bytes`: during a write, records of ended calls up to this total size stay in memory; other records are
+      read twice
     """
 
     at_once_bytes: int = 64 * 1024

@@ -150,7 +150,7 @@ class DocumentWriter:
                         self._caller_waits = False
                     self._write(self._give_way if gives_way else lambda: None)
                 except BaseException:
-                    self._requested = True  # a caller that waits for the lock may have requested it, and then writes
+                    self._requested = True  # a caller that waits for the lock may have set this, and then it writes
                     raise
 
     def _write(self, look: Callable[[], None]) -> None:

@@ -115,7 +115,7 @@ class AgentHistory:
         return call
 
     def failed_call(self, time: str, error: Members | None) -> Call:
-        """Add a call whose answer is not in the file, with its error if the file states one."""
+        """Add a call whose answer is not in the file, with the call's `error` if the file states the error."""
         self._unseen.clear()
         call = self._add_call(time)
         call.error = error

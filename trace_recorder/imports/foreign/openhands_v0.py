@@ -77,7 +77,7 @@ _COUNTS = {
 
 @dataclass(slots=True)
 class EventView:
-    """The messages in a list of events that a model sees, each with the id of its event."""
+    """The messages that a model sees of a list of events, each with the id of its event."""
 
     conversation: ForeignConversation = field(default_factory=ForeignConversation)
     _messages: list[tuple[object, Members]] = field(default_factory=list)

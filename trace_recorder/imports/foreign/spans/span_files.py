@@ -69,7 +69,7 @@ class Telemetry:
     def joined(self) -> list[ForeignSpan]:
         """Return the spans with their log records.
 
-        If the files lack the span of log records, return a span with only these records.
+        If the files lack the span of some log records, also return a span that has only these records.
         """
         known = {(span.trace_id, span.span_id) for span in self.spans}
         missing_spans = [_span_of_logs(key, events) for key, events in self.logs.items() if key not in known]
