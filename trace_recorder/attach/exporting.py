@@ -20,7 +20,10 @@ from trace_recorder.recording.run import Run
 from trace_recorder.views.otlp.span import PARENT_CONTEXT
 
 UNDELIVERED = "undelivered_spans"
-"""The annotation of a run that ended before all of its spans had arrived: how many are missing, by endpoint."""
+"""The key of the annotation of a run that ended before all of its spans had arrived.
+
+The annotation says how many spans are missing, by endpoint.
+"""
 
 
 class RunExport(Protocol):

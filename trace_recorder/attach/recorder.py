@@ -270,8 +270,8 @@ class TrajectoryRecorder:
     ) -> None:
         """Record a reward of the run or of one of its steps.
 
-        `value` and `weight` are numbers of any class. A bool is 0 or 1. If one of them is not a number, raises
-        TypeError after the reward is on file.
+        `value` and `weight` are numbers of any class. A bool is 0 or 1. If either is not a number, raises TypeError
+        after the reward is on file.
         """
         numbers = ArgumentReader("reward()")
         counts = {"value": numbers.number("value", value), "weight": numbers.number("weight", weight)}

@@ -304,7 +304,7 @@ SERVICES: dict[str, tuple[str, str]] = {
     "langfuse": ("trace_recorder.exporters.langfuse", "langfuse"),
     "langsmith": ("trace_recorder.exporters.langsmith", "langsmith"),
 }
-"""For each service, by the value of `--format`: a module, and its function that makes the target."""
+"""Maps a value of `--format` to a module, and to the function of this module that makes the target."""
 
 
 MAX_FAILURES = 3

@@ -184,7 +184,7 @@ class Importing:
     def fetch(self, service: TraceService) -> bool:
         """Import the traces of a service that are new or have changed.
 
-        Return False if the service fails before all of them are fetched.
+        Return False if the service fails before all of these traces are fetched.
         """
         seen = self._versions.setdefault(service.address, {})
         runs = _readable(import_traces(service, self._directory, seen), Path(service.address))

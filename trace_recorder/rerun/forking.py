@@ -102,8 +102,8 @@ class Fork(Replay):
     `at="llm_7"` names the first live call. `at_step=3` stands for the first call of step 3. `model`, `system` and
     `edit` change live calls. `model` replaces the model of the first live call, also in later calls that ask for the
     same model. `system` replaces the system prompt. `edit` is a function that takes the JSON body and returns the body
-    to send. `answer` is the answer to the first live call, which is then not sent: the JSON of a response, or the text
-    of a stream if the call streams. Tools that ended before the first live call give their recorded results. Later
+    to send. `answer` is the answer to the first live call, which is then not sent. It is the JSON of a response, or the
+    text of a stream if the call streams. Tools that ended before the first live call give their recorded results. Later
     tools run.
 
     `recorder` is a recorder that has not been started. Without a recorder, the new file is next to the file of the

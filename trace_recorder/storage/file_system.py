@@ -4,9 +4,9 @@ Some file systems do not support advisory locks or `fsync`. Each lack is logged 
 continues without the lock or the `fsync`. A `Descriptor` notices if the agent has closed the number of its file, and
 the system has given this number to another file.
 
-The writer of a journal takes an exclusive advisory lock (`flock`) on its file before the file has its name, and holds
-the lock until it closes the file. The system releases the lock when the process dies. So if the lock of a journal on
-this host is free, no process writes it.
+The writer of a journal takes an exclusive advisory lock (`flock`) on its file before the file has its name. The writer
+holds the lock until it closes the file. The system releases the lock when the process dies. So if the lock of a journal
+on this host is free, no process writes it.
 """
 
 from __future__ import annotations

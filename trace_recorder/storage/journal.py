@@ -85,8 +85,8 @@ class Journal:
         """Write records, each a kind and its data, by one `write`. Return the (seq, crc) of the last record.
 
         On return the records survive `kill -9`. If `sync` is True, they also survive a power loss. Raises OSError if
-        the system refuses. The file then ends where it ended before. If that is not possible, the next append begins
-        with a newline, so that only the torn line is damaged.
+        the system refuses. The file then ends where it ended before the failed write. If that is not possible, the next
+        append begins with a newline, so that only the torn line is damaged.
         """
         while True:
             file = self._file

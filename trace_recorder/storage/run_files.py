@@ -25,8 +25,8 @@ class RunFiles(NamedTuple):
     """The files of a run in a directory.
 
     `name` is the name of the document, or of the journal if there is no document. `entry` is the directory entry of
-    that file. For a subdirectory that cannot be read, there is one value, with an empty name and without entries.
-    Whoever reads the `path` of this value gets the error.
+    that file. For a subdirectory that cannot be read, there is one `RunFiles` with an empty name and without entries.
+    Reading the file at its `path` raises the error.
     """
 
     place: Path

@@ -35,7 +35,7 @@ MAX_EXPANSION = 64
 _DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _VALUES = {digit: value for value, digit in enumerate(_DIGITS)}
 _CONTINUATION = 32
-"""This is added to each digit of a number except the last digit."""
+"""This value is added to each digit of a number, except to the last digit."""
 _MAX_WEIGHT = _CONTINUATION**9
 """The tenth digit of a time counts units of this many milliseconds, about a thousand years.
 

@@ -31,7 +31,7 @@ from trace_recorder.values.final_status import status_from_exit_code
 SITE = Path(__file__).parent / "site"
 FORWARDED_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
 KEYBOARD_SIGNALS = ("SIGINT", "SIGQUIT")
-"""The signals that a key of the terminal sends to all processes in its foreground."""
+"""The signals that a key such as Ctrl-C sends to all processes in the foreground of the terminal."""
 _guard = Guard()
 
 

@@ -1,13 +1,13 @@
 """Encodes requests as items: a part that is sent repeatedly is stored once.
 
 Each LLM request of a conversation repeats the messages before it. `ItemEncoder` takes a request's JSON apart. Each
-element of a list of objects (messages, contents, tools, …) becomes an item. So does each large member, and each large
-string inside an element. An item is written once, in an `item` record, and has a number. The record of the request
-refers to items by their numbers. `table.py` expands such a record to the JSON that was sent. Two values are the same
-item if their JSON texts are the same. The rules are the same for every provider, because this module does not know the
-meaning of members.
+element of a list of objects (messages, contents, tools, …) becomes an item. Each large member, and each large string
+inside an element, becomes an item too. An item is written once, in an `item` record, and has a number. The record of
+the request refers to items by their numbers. `table.py` expands such a record to the JSON that was sent. Two values are
+the same item if their JSON texts are the same. The rules are the same for every provider, because this module does not
+know the meaning of members.
 
-item         {"n": 7, "value": …}                                     an element or a large member
+    item         {"n": 7, "value": …}                                     an element or a large member
                  {"n": 8, "value": {… "@string:3" …}, "strings": {"@string:3": 3}}
                  {"s": 3, "value": "…"}                                   a large string inside an element
     in a record  "body": the request with null in place of what is in `items`
@@ -55,7 +55,7 @@ from trace_recorder.values.messages import Payload
 MIN_MEMBER_CHARACTERS = 256
 """A member of a request that is not a list of objects becomes an item if it has at least this many characters."""
 MIN_PREPARED_BYTES = 32 * 1024
-"""If more bytes than this are new in a request, `prepare` takes out its large strings."""
+"""`prepare` takes out large strings only if a request has more new bytes than this."""
 MAX_KNOWN_ITEMS = 16_384
 """An encoder remembers at most this many items, and forgets the oldest first.
 

@@ -230,7 +230,7 @@ class Base:
 
     @cached_property
     def _positions(self) -> dict[int, int]:
-        """For each number in this base, its first position."""
+        """Maps each number in this base to its first position."""
         return {number: position for position, number in reversed(list(enumerate(self.numbers)))}
 
     def ranges_of(self, numbers: array[int]) -> list[Payload]:

@@ -136,7 +136,7 @@ def _within(masks: Masks, text: str, name: str, *, last: bool) -> BodyPart:
 
 
 def _finished(masks: Masks, text: str) -> str:
-    """Return the beginning of an unfinished string that can be masked now."""
+    """Return as much of the beginning of an unfinished string as can be masked now."""
     finished = text[: len(text) - masks.unfinished(text)] or text
     escape = _ESCAPE.search(finished, max(0, len(finished) - 6))
     if escape is not None:

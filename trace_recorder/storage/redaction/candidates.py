@@ -31,7 +31,7 @@ These characters decide whether a key may begin where the word begins.
 _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
 _IN_RUNS = bytes((code in _LETTERS) for code in range(256))
 _IS_CAPITAL = bytes((chr(code) in string.ascii_uppercase + string.digits) for code in range(256))
-"""Capitals and digits, at least one of which is in each run.
+"""Capitals and digits. Each run has at least one of these characters.
 
 Small letters alone, as in the name of a member, are neither a key nor base64.
 """

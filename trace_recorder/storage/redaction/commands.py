@@ -50,7 +50,10 @@ class _Command:
     several_lines: bool = False
 
     def find(self, text: str, *, once: bool = False) -> Iterator[Span]:
-        """Yield the spans of the command's secrets. If `once` is True, yield at most one in each string of JSON."""
+        """Yield the spans of the command's secrets.
+
+        If `once` is True, yield at most one span in each string of JSON.
+        """
         begin = last = position = 0
         density = Density(CLOSE_NAMES)
         while (match := self.flag.search(text, position)) is not None:

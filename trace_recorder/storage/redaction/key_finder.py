@@ -142,8 +142,8 @@ class _Finder:
     def find(self, prepared: PreparedText, until: int, *, once: bool = False) -> Iterator[KeySpan]:
         """Yield the secrets in a text.
 
-        The search of its words ends at the position `until`. If `once` is True, at most one secret is found in each
-        string of JSON.
+        The search of the text's words ends at the position `until`. If `once` is True, at most one secret is found in
+        each string of JSON.
         """
         forms = [form for form in self._of_several_words if form.literal in prepared.plain]
         if prepared.runs:

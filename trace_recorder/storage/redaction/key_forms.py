@@ -38,7 +38,7 @@ _HASH_PARTS = "|".join(
     )
 )
 _SALTED = r"[A-Za-z0-9+/]{1,64}={0,2}\$(?:(?:[0-9a-f]{64}){1,2}|[A-Za-z0-9+/]{43}=)"
-"""The salt and the hash of a password. They follow the name of the hash method and its parameters."""
+"""The salt and the hash of a password, which follow the name and the parameters of the hash method."""
 _UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
 WITH_BEGINNING: tuple[tuple[str, str, str, str], ...] = (

@@ -21,10 +21,10 @@ from trace_recorder.storage.redaction.candidates import PreparedText
 KEPT = 32
 """A run keeps at most this many keys that its requests have sent.
 
-Then it forgets the keys that were sent longest ago.
+If there are more, the run forgets the keys that were sent longest ago.
 """
 COOKIES = 8
-"""A run keeps at most this many cookies. Then it forgets the cookies that were sent longest ago."""
+"""A run keeps at most this many cookies. If there are more, the run forgets the cookies that were sent longest ago."""
 FROM_THE_ENVIRONMENT = 256
 SHORTEST = 8
 """A value of at least this many characters is masked wherever it occurs, unless it is a word."""

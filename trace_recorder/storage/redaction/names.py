@@ -286,8 +286,8 @@ def _is_assigned_alone(text: str, match: re.Match[str], name: str, end: int) -> 
 def _read_value(text: str, sample: re.Match[str], *, is_json: bool, is_open: bool) -> str:
     """Return the value after a name.
 
-    Return "" for text that begins with punctuation, a masked text, a word of a quoted sentence, text before `(`, `[` or
-    `{`, and a number, true, false or null in JSON.
+    Return "" for text that begins with punctuation, a masked text, a word of a quoted sentence, and text before `(`,
+    `[` or `{`. Also return "" for a number, true, false or null in JSON.
     """
     value, end = sample[0], sample.end()
     if value[0] in ":,]}" or "[REDACTED" in value:

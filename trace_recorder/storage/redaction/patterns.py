@@ -42,9 +42,9 @@ PPK_BEGIN = "Private-Lines: "
 class SecretForm:
     """The form of one kind of secret.
 
-    `what` is the name in its mask. `literal` is a text that each such secret contains, or that is right before it.
-    `regex` matches the secret. If `grouped` is True, the secret is only the first group of `regex`. If the literal is
-    in the middle of the secret, `up_to_literal` matches the secret up to the end of the literal, and `from_literal`
+    `what` is the name in the form's mask. `literal` is a text that each such secret contains, or that is right before
+    it. `regex` matches the secret. If `grouped` is True, the secret is only the first group of `regex`. If the literal
+    is in the middle of the secret, `up_to_literal` matches the secret up to the end of the literal, and `from_literal`
     matches it from the literal on.
     """
 

@@ -61,8 +61,8 @@ A path has names of members, positions in lists, and pairs of a member in `TELLI
 class _Piece(Struct, frozen=True, gc=False):
     """A piece of the model's text.
 
-    `line` is the number of its line in the part, `start` and `end` are its span in this line with its quotes, and
-    `text` is its decoded text.
+    `line` is the number of its line in the part. `start` and `end` are its span in this line, with its quotes. `text`
+    is its decoded text.
     """
 
     line: int
@@ -166,7 +166,7 @@ class Part:
     def searched_texts(self) -> Iterator[str]:
         """Yield the texts in which secrets must be searched.
 
-        First come the joined pieces of each path. The last text has every other string of the part.
+        The first texts are the joined pieces, one text for each path. The last text has every other string of the part.
         """
         for pieces in self._pieces_at.values():
             yield "".join([piece.text for piece in pieces])

@@ -26,7 +26,7 @@ BOOTSTRAPS = {
     REPLAY: "trace_recorder.rerun.subprocess.bootstrap",
     FORK: "trace_recorder.rerun.subprocess.fork_bootstrap",
 }
-"""For each environment variable, the module whose `begin` does what the variable requests."""
+"""Maps each environment variable to the module whose `begin` does what the variable requests."""
 started = set()  # type: ignore[var-annotated] # noqa: RUF100 - it runs in any Python
 
 
