@@ -99,7 +99,7 @@ class ToolExecution:
 
 
 def _error_text(error: Mapping[str, Payload]) -> str:
-    """Return an error of a tool as text. The error of an imported run may have an empty type."""
+    """Return an error of a tool as text. Leave out an empty type, which the error of an imported run may have."""
     kind, message = error.get("type"), error.get("message")
     return str(message) if kind == "" else f"{kind}: {message}"
 

@@ -314,9 +314,9 @@ class TablePrompts:
     def _read_edited(self, key: str, elements: Numbers, readings: ElementReadings) -> TablePrompt | None:
         """Make a prompt of `elements`: copy ranges of an earlier prompt, and read only the other elements.
 
-        The earlier prompt is the newest prompt with the same `key` that contains the middle element of `elements`. It
-        is then no longer remembered. Return None if there is no such prompt, if the earlier or the new prompt has
-        made-up ids, or if `elements` are fewer than `MIN_ELEMENTS`.
+        The earlier prompt is the newest prompt with the same `key` that contains the middle element of `elements`. If a
+        prompt is returned, the earlier prompt is no longer remembered. Return None if there is no such prompt, if the
+        earlier or the new prompt has made-up ids, or if `elements` are fewer than `MIN_ELEMENTS`.
         """
         if len(elements) < MIN_ELEMENTS:
             return None

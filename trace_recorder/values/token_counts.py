@@ -98,7 +98,7 @@ def prompt_tokens(interaction: LLMInteraction) -> int | None:
 def _counting(interaction: LLMInteraction) -> Counting:
     """Return the rule by which the provider counted the tokens of a call.
 
-    A call that the agent recorded by hand has no dialect. Its counts come from the provider's SDK.
+    A call that the agent recorded by hand has no dialect. For such a call, return the rule of the provider's own SDK.
     """
     if interaction.api is None:
         return CACHE_APART if interaction.provider == "anthropic" else WHOLE

@@ -90,7 +90,7 @@ def _add_answer(run: ForeignRun, history: AgentHistory, message: Members, times:
 
 
 def _block(block: Payload) -> Payload:
-    """Return a block in Anthropic's form. Amp has its own form of tool results."""
+    """Return a block in Anthropic's form. Only Amp's tool results have another form."""
     members = as_dict(block)
     if members.get("type") != "tool_result" or "toolUseID" not in members:
         return block

@@ -89,7 +89,7 @@ def _headers(message: Members) -> list[tuple[bytes, bytes]]:
 def _response_body(content: Members) -> bytes | None:
     """Return the body of a response, or None if it is not in the file.
 
-    For an empty body, browsers write only its size.
+    If there is no text and the size is 0, return b"", because browsers write only the size of an empty body.
     """
     return b"" if "text" not in content and as_int(content.get("size")) == 0 else _body(content)
 

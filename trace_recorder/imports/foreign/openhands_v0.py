@@ -135,7 +135,7 @@ def _is_event(value: Payload) -> bool:
 
 
 def _events(history: Payload) -> list[Payload]:
-    """Return the events of a history. In the oldest files, an element is a pair of an action and its observation."""
+    """Return the events of a history. Split the pairs of an action and its observation that the oldest files have."""
     events: list[Payload] = []
     for element in as_list(history):
         events += element if isinstance(element, list) else [element]

@@ -174,9 +174,9 @@ def _is_response(item: Members) -> bool:
 def _matched(history: list[Members], steps: list[Members]) -> dict[int, int]:
     """Return a mapping from the position of a response in the history to the position of its step.
 
-    Read the steps in order. A step belongs to the first response with the same text that follows the response of the
-    pair before. Between two such pairs, responses and steps are paired in their order if there are as many responses as
-    steps. Replayed files may have a text in one list and the corrected text in the other.
+    Read the steps in order, and pair each step with the first response that has the same text and follows the response
+    of the last pair. Between two such pairs, responses and steps are paired in their order if there are as many
+    responses as steps. Replayed files may have a text in one list and the corrected text in the other.
     """
     responses = [position for position, item in enumerate(history) if _is_response(item)]
     by_text: dict[str, deque[int]] = {}

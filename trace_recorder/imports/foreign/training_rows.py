@@ -140,8 +140,8 @@ def _run_of_trial(trial: str, rows: list[tuple[str, Line]]) -> ForeignRun:
 def _read_row(run: ForeignRun, histories: Histories, answered: Counter[bytes], row: Members) -> None:
     """Add the calls of a row that are not in earlier rows.
 
-    `answered` counts the answers in earlier rows. A row after a compaction may repeat earlier answers. Only the row's
-    last answer is certain to be a new call.
+    `answered` counts the answers in earlier rows. A row after a compaction may repeat earlier answers. Such answers are
+    left out, but the row's last answer is always a new call.
     """
     sent = [_chat_message(as_dict(message)) for message in messages_of(row)]
     numbered = [*number_messages(message for element in sent for message in read_message(element))]

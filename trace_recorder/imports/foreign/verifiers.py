@@ -233,7 +233,7 @@ class _GraphReader:
 
 
 def _read_message(members: Members) -> list[Message]:
-    """Read a message in OpenAI's chat form. The message's tool calls have `name` and `arguments` beside the id."""
+    """Read a message in OpenAI's chat form. The tool calls must have `name` and `arguments` beside the id."""
     calls = tuple(map(manual.read_tool_call, as_list(members.get("tool_calls"))))
     rest = {name: value for name, value in members.items() if name != "tool_calls" and value is not None}
     return [replace(message, tool_calls=calls) if calls else message for message in read_message(rest)]
@@ -307,7 +307,7 @@ def _run_of_row(name: str, line: Line) -> ForeignRun:
 
 
 def _messages(value: Payload, role: str) -> list[Payload]:
-    """Return the messages of a prompt or a completion. The tool calls of a message may be JSON texts."""
+    """Return the messages of a prompt or a completion. Tool calls that are JSON texts are parsed."""
     if isinstance(value, str):
         return [{"role": role, "content": value}]
     return [_with_calls(message) for message in as_list(value)]

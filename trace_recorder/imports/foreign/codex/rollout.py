@@ -84,7 +84,7 @@ class RolloutReader:
     def read_lines(self, lines: list[Line], facts: Members, base: list[Line | Missing]) -> None:
         """Read the lines of the rollout, after the lines that it inherits (`base`).
 
-        Later prompts contain the inherited messages, but the inherited calls are left out, because they belong to other
+        Later prompts contain the inherited messages. The inherited calls are left out, because they belong to other
         sessions. If no line is an item, events are read as items.
         """
         inherited_lines = [line for line in base if isinstance(line, Line)]

@@ -21,7 +21,7 @@ _READ = {"role", "content", "tool_calls", "tool_call_id", "function", "error", "
 def message_of(value: Payload) -> Members:
     """Return a log's message in our form.
 
-    A log has thoughts among the parts of the content; the thoughts become the message's reasoning.
+    The thoughts among the parts of the content become the message's reasoning.
     """
     message = as_dict(value)
     parts = message.get("content")

@@ -80,7 +80,7 @@ def blocks_of(parts: Iterable[Members], calls: Iterable[ToolCall]) -> tuple[Bloc
 def joined_outputs(outputs: Iterable[Members]) -> Members:
     """Join outputs that are the items or the chunks of one answer into one message.
 
-    An output without a finish reason is a chunk.
+    An output without a finish reason is a chunk, and the next output may continue its last part.
     """
     whole: Members = {}
     parts: list[Members] = []

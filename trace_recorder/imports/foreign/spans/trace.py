@@ -230,7 +230,8 @@ def _response(node: Node) -> Members | None:
 def _stated_ids(tree: Tree) -> set[str] | None:
     """Return the ids that the source states for tool calls, or None if every tool call has such an id.
 
-    A framework may give its tools made-up ids that no tool call has. Such tools are matched to tool calls by name.
+    A framework may give its tools made-up ids that no tool call has. If a tool call has no id, a tool whose id is not
+    in the returned set is matched to a tool call by name.
     """
     calls = [call for node in tree.nodes if node.reading.response for call in node.reading.response.tool_calls]
     call_ids = {call.call_id for call in calls if call.call_id and not call.call_id_made_up}

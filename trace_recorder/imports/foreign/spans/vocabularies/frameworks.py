@@ -52,7 +52,10 @@ def read_openllmetry(span: ForeignSpan) -> SpanReading | None:
 
 
 def _entity(span: ForeignSpan, kind: str) -> SpanReading:
-    """Read the span of a workflow, a task, an agent or a tool. The input may be the arguments of a Python function."""
+    """Read the span of a workflow, a task, an agent or a tool.
+
+    If the input has a member `inputs` or `kwargs`, as for a Python function, return that member as the input.
+    """
     if kind in _KINDS:
         span.take("traceloop.span.kind")
     value = span.take_json(_ENTITY + "input")

@@ -253,7 +253,8 @@ def _body(event: ForeignSpanEvent) -> Members:
 def _event_message(name: str, body: Members) -> Members:
     """Return the body of an event as a message in OpenAI's form.
 
-    The body lacks the role, and `id` is the tool call's id.
+    If the body has no role, add the role that the event's name implies. In a tool's result, `id` becomes
+    `tool_call_id`.
     """
     message = {member: value for member, value in body.items() if not member.startswith(_NOT_MESSAGE)}
     message["role"] = as_text(message.get("role")) or _ROLES_OF_EVENTS[name]

@@ -119,7 +119,10 @@ def read_langsmith(span: ForeignSpan) -> SpanReading | None:
 
 
 def _function_result(output: Payload) -> Payload:
-    """Return the result of a function. LangSmith puts any result that is not an object into `{"output": …}`."""
+    """Return the result of a function.
+
+    Take a result out of `{"output": …}`, into which LangSmith puts any result that is not an object.
+    """
     return output["output"] if isinstance(output, dict) and output.keys() == {"output"} else output
 
 
