@@ -150,7 +150,7 @@ class SessionRequest:
     """A function that returns the body. If the body has a content encoding, the function returns it decoded."""
 
     def sub_agent(self) -> SubAgent | None:
-        """Return the sub-agent that sends the request, if the headers name it; None for the main agent."""
+        """Return the sub-agent that sends the request, or None if the headers name no sub-agent."""
         if identity := self.header(_CLAUDE_AGENT):
             return SubAgent(identity, self.header(_CLAUDE_PARENT))
         try:

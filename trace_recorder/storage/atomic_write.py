@@ -161,9 +161,9 @@ class SpooledBytes:
     """Bytes that will be written to a file later.
 
     If they are more than 256 KB, they are kept in a temporary file in `directory`, and not in memory. The name of the
-    temporary file is removed as soon as it is open, so a process that is killed leaves no file. The user of this object
-    calls `close`. A destructor does not close the file, because Python drops an exception that a signal handler raises
-    in a destructor.
+    temporary file is removed as soon as the file is open, so a process that is killed leaves no file. The user of this
+    object calls `close`. A destructor does not close the file, because Python drops an exception that a signal handler
+    raises in a destructor.
     """
 
     def __init__(self, directory: Path) -> None:

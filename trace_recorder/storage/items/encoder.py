@@ -53,7 +53,7 @@ from trace_recorder.values.json_text import (
 from trace_recorder.values.messages import Payload
 
 MIN_MEMBER_CHARACTERS = 256
-"""A member of a request that is not a list of objects becomes an item if it has at least this many characters."""
+"""A request's member that is not a list of objects becomes an item if it has at least this many characters."""
 MIN_PREPARED_BYTES = 32 * 1024
 """`prepare` takes out large strings only if a request has more new bytes than this."""
 MAX_KNOWN_ITEMS = 16_384

@@ -186,7 +186,11 @@ def _is_table_of_labels(value: Payload) -> bool:
 
 
 def _is_label(text: str) -> bool:
-    """Return whether a text is a label for people: it begins with a capital or has several words, and has no digits."""
+    """Return whether a text is a label for people.
+
+    A label begins with a capital or has several words, and has neither digits nor symbols such as `_`. A `_REFERENCE`
+    is a label too.
+    """
     if _REFERENCE.fullmatch(text):
         return True
     first = text.lstrip(_OPENING)[:1]

@@ -105,7 +105,7 @@ _FOLLOWING = (
 """Each letter with the letters that usually follow it in words.
 
 In words that occur in three or more files of packages of PyPI and npm, these 315 pairs are 96 % of all pairs of
-letters. Of the pairs in random letters, they are about half.
+letters. In random letters, about half of all pairs are among these 315.
 """
 _COMMON = frozenset(row[0] + letter for row in _FOLLOWING.split() for letter in row[1:])
 _RARE = frozenset(map("".join, product(ascii_lowercase, repeat=2))) - _COMMON
