@@ -39,7 +39,10 @@ def try_call(
 
 
 _MAX_BLOCKS = 100
-"""A guard keeps at most this many context managers in a cache, one for each guarded action. They have no state."""
+"""A guard keeps at most this many context managers, one for each guarded action.
+
+The least recently used are dropped.
+"""
 
 
 @dataclass(slots=True)

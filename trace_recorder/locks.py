@@ -21,7 +21,7 @@ _locks: dict[int, ref[Any]] = {}
 def new_lock() -> threading.RLock:
     """Return a re-entrant lock of recording."""
     lock = threading.RLock()
-    # `ref` passes the dead reference to `pop`, which takes the reference as its default
+    # `pop` gets the dead reference as its default
     _locks[id(lock)] = ref(lock, partial(_locks.pop, id(lock)))
     return lock
 

@@ -114,7 +114,7 @@ class WeakRegistry(Generic[Kept]):
     def add(self, value: Kept) -> None:
         """Add an object. It is removed when it is freed."""
         key = id(value)
-        self._refs[key] = ref(value, partial(self._refs.pop, key))  # the dead reference is the default of `pop`
+        self._refs[key] = ref(value, partial(self._refs.pop, key))  # `pop` gets the dead reference as its default
 
     def discard(self, value: Kept) -> None:
         """Remove an object."""

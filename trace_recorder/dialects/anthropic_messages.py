@@ -126,7 +126,7 @@ def join_stream(text: str) -> JoinedStream:
 
 
 def _can_join(event: Payload) -> bool:
-    """Whether events that differ from `event` only in its piece of text can be joined to one event."""
+    """Whether events like `event`, each with its own piece of text, can be joined to one event."""
     members = as_dict(event)
     delta = as_dict(members.get("delta"))
     texts = [value for name, value in delta.items() if name in _PIECEWISE]

@@ -163,15 +163,15 @@ def join_chunks(text: str, adapt: Callable[[dict[str, Payload]], Payload] | None
 
 
 def _can_join(chunk: Payload) -> bool:
-    """Whether chunks that differ from `chunk` only in its piece of text can be joined to one chunk."""
+    """Whether chunks like `chunk`, each with its own piece of text, can be joined to one chunk."""
     choices = as_list(as_dict(chunk).get("choices"))
     return len(choices) == 1 and _repeats(choices[0], "", _DEPTH)
 
 
 def _repeats(value: Payload, name: str, depth: int) -> bool:
-    """Whether merging this value a second time changes only the text that is read in pieces.
+    """Whether a second merge of this value only lengthens the text that comes in pieces.
 
-    A function's name may begin a new call, so a value with a name is not safe to merge twice.
+    A value with a function's name must not be merged twice, because the name may begin a new call.
     """
     if isinstance(value, dict):
         return depth > 0 and all(_repeats(member, key, depth - 1) for key, member in value.items())
@@ -213,7 +213,7 @@ class _JoinedChunks:
             if index not in self._choices:
                 self._choices[index] = _Choice()
             self._choices[index].add(choice)
-        if chunk.items() <= self._members.items():  # most chunks only repeat these members
+        if chunk.items() <= self._members.items():  # most chunks only repeat known members
             return
         for key, value in chunk.items():
             seen = self._members.get(key)

@@ -131,7 +131,7 @@ def _is_container(element: Payload) -> bool:
 
 
 def _beside(element: Payload) -> dict[str, Payload]:
-    """Return the members of an output, an input or a turn other than its contents, such as the error that ended it."""
+    """Return the members that an output, an input or a turn has beside its contents, such as an error."""
     members = Members(element if _is_container(element) else {})
     for name in ("type", "role", "content"):
         members.take(name)

@@ -244,7 +244,7 @@ def join_stream(text: str) -> JoinedStream:
 
 
 def _can_join(event: Payload) -> bool:
-    """Whether events that differ from `event` only in its piece of text can be joined to one event."""
+    """Whether events like `event`, each with its own piece of text, can be joined to one event."""
     members = as_dict(event)
     return members.get("delta") == PIECE and not members.get("annotation") and not members.get("logprobs")
 

@@ -43,7 +43,7 @@ _MAX_FRAME_BYTES = 32 * 1024 * 1024
 _MAX_CACHED_BYTES = 1024
 _STRING = 7
 _FIXED_BYTES = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
-"""The number of bytes of each type of header value. Strings (7) and byte arrays (6) state their length."""
+"""Maps each type of header value to its number of bytes. Strings (7) and byte arrays (6) state their length."""
 _SEPARATORS = (",", ":")
 _DECODER = json.JSONDecoder()
 

@@ -126,7 +126,7 @@ def _code_of(function: RewardFunction) -> CodeType | None:
 
 
 def rewards_of(trajectory: Trajectory) -> dict[str, float]:
-    """Return the rewards of a whole run that are numbers, by name. The last reward of each name counts."""
+    """Return the numeric rewards of a whole run, by name. The last reward of each name counts."""
     whole = (reward for reward in trajectory.rewards if reward.step_number is None)
     return {reward.name: reward.value for reward in whole if isinstance(reward.value, int | float)}
 

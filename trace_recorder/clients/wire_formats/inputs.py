@@ -222,7 +222,7 @@ def media_type_of(image: dict[str, Payload]) -> str:
 
 
 def rest_of(part: dict[str, Payload], *taken: str) -> dict[str, Payload]:
-    """Return the members of a part except those in `taken`, such as `cache_control`, `detail` or a signature."""
+    """Return the members of a part that are not in `taken`. Examples are `cache_control`, `detail` and a signature."""
     return {name: value for name, value in part.items() if name not in taken}
 
 
@@ -262,7 +262,7 @@ def is_function(tool: Tool) -> bool:
 
 
 def other_members(tool: Tool) -> dict[str, Payload]:
-    """Return the members of a declaration other than name, description and parameters, such as `strict`."""
+    """Return the further members of a declaration, such as `strict`. Name, description and parameters are left out."""
     raw = as_dict(tool.raw)
     members = raw | as_dict(raw.get("function"))
     return {name: value for name, value in members.items() if name not in _TAKEN}

@@ -293,9 +293,9 @@ def _timestamp_of(line: ConversationLine) -> str | None:
 
 
 def _add_result(step: dict[str, Payload], result: ToolResult, *, derived: bool) -> None:
-    """Add the recorded members of a result to its observation.
+    """Add the recorded members of a tool result to the observation of that result.
 
-    If the step has no observation of the result, append one.
+    If the step has no such observation, append one.
     """
     text = result_text(result)
     observed = next((each for each in _existing_results(step) if _is_result(each, result, text)), None)

@@ -33,7 +33,7 @@ _WORDS: dict[Ending, tuple[str, ...]] = {
         *("missing_thought_signature", "no_image", "image_other", "other", "unload"),
     ),
 }
-"""The words of OpenAI, Anthropic, Google, Ollama, Mistral, DeepSeek, vLLM and others for each ending, in lower case."""
+"""Maps each ending to the words of providers and servers for it (OpenAI, Anthropic, Ollama, vLLM, …), in lower case."""
 _ENDINGS: dict[str, Ending] = {word: ending for ending, words in _WORDS.items() for word in words}
 _WHOLE = frozenset[Ending | None]({"stop", "tools", None})
 

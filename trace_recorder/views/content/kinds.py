@@ -73,7 +73,7 @@ _USUAL_ORDER: dict[BlockType, int] = {"reasoning": 0, "text": 1, "tool_call": 2}
 
 
 def _contents_of_calls(calls: Iterable[ToolCall]) -> Iterator[Content]:
-    """Yield the members of tool calls other than names and arguments, such as a signature."""
+    """Yield the further members of tool calls, such as a signature. Names and arguments are left out."""
     return (content for call in calls for content in _contents_of_members(call.extra))
 
 
