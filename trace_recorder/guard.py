@@ -93,7 +93,7 @@ class Guard:
     def record_failure(self, what: str, error: BaseException, *, costs_record: bool = True) -> None:
         """Count a failure, and queue it for the journal.
 
-        Log it if it is the first with this action and this class of error.
+        Log the failure if it is the first with this action and this class of error.
         """
         why = try_call(lambda: f"{type(error).__name__}: {error}", lambda _: type(error).__name__)
         why = why.encode("utf-8", "backslashreplace").decode()

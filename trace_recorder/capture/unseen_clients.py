@@ -64,7 +64,7 @@ def unseen_connection(host: object, port: object) -> UnseenConnection | None:
 def _library(frame: FrameType | None) -> str:
     """Return the outermost of the HTTP libraries that make a connection.
 
-    An event loop looks names up in threads, whose stacks do not show the library.
+    An event loop looks names up in threads, and the stacks of these threads do not show the library.
     """
     library = ""
     while frame is not None:

@@ -235,7 +235,7 @@ class Client(Generic[Sdk, AsyncSdk]):
         return body
 
     def _bound(self, sdk: Any) -> Any:
-        """Return an SDK's client whose calls are recorded."""
+        """Let the recorder record the calls of an SDK's client, and return that client."""
         return wrap(sdk, self.provider) if self._recorder is None else self._recorder.wrap(sdk, self.provider)
 
     def _annotate_left_out(self, left_out: int) -> None:

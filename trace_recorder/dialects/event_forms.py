@@ -189,10 +189,11 @@ class EventForm:
 class MergedRuns:
     """Merges neighbouring events that only add to a text. `merged` is how many events have been merged into others.
 
-    `can_join` gets the JSON of an event, with `PIECE` as its piece. It returns whether joining many such events has the
-    same result as joining one event with all their pieces. The first and the last event of a run are never merged, so
-    the merged events are known to be whole. A merged event has the last filler that is not empty, and the first and the
-    last event of the run keep their own. So every other member has the same last value as without merging.
+    `can_join` gets the JSON of an event, with `PIECE` as its piece. `can_join` returns whether joining many such events
+    has the same result as joining one event with all their pieces. The first and the last event of a run are never
+    merged, so the merged events are known to be whole. A merged event has the last filler that is not empty, and the
+    first and the last event of the run keep their own. So every other member has the same last value as without
+    merging.
     """
 
     def __init__(self, can_join: Callable[[Payload], bool]) -> None:

@@ -31,7 +31,7 @@ _MAX_PATH_STEPS = 32
 
 
 def camel(value: Payload) -> dict[str, Payload]:
-    """Return an object in which the member names that the reader knows are in camelCase."""
+    """Return an object with its member names in camelCase. Names that the reader does not know are unchanged."""
     return {CAMEL_OF_SNAKE.get(name, name): member for name, member in as_dict(value).items()}
 
 
@@ -95,7 +95,7 @@ class _Candidate:
                 self._members[name] = value
 
     def _add_part(self, part: Payload) -> None:
-        """Add a part. If it continues the text or the call before it, the two are joined."""
+        """Add a part. If the part continues the text or the call before it, both are joined."""
         text = as_text(as_dict(part).get("text"))
         kind = {name: value for name, value in as_dict(part).items() if name != "text"}
         before, pieces = self._parts[-1] if self._parts else (None, [])

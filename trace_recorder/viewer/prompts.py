@@ -73,7 +73,7 @@ class Prompts:
         return self._compared.messages.messages
 
     def begin_again(self) -> Prompts:
-        """Return new `Prompts` without prompts, in which messages keep their numbers."""
+        """Return new `Prompts` without prompts. Messages keep their numbers."""
         return Prompts(self._compared.begin_again())
 
     def numbers_of(self, number: int) -> Numbers:

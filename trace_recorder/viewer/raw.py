@@ -137,12 +137,12 @@ _VARIABLES = {
     "qwen": "DASHSCOPE_API_KEY",
     "vercel": "AI_GATEWAY_API_KEY",
 }
-"""Maps providers to the environment variables that have their keys.
+"""Maps a provider to the environment variable that has the provider's key.
 
 For any other provider, the variable is the provider's name and `_API_KEY`.
 """
 _HEADERS = {"anthropic": "x-api-key", "azure": "api-key", "google": "x-goog-api-key"}
-"""Maps providers to the headers that carry their keys in their own dialects.
+"""Maps a provider to the header for the key in the provider's own dialect.
 
 All other keys are sent as `Authorization: Bearer`.
 """

@@ -57,7 +57,7 @@ def interaction_documents(trajectory: Trajectory, messages: SharedMessages) -> I
 
 
 def shared_document(trajectory: Trajectory) -> dict[str, Payload]:
-    """Return the document of a run, with complete lists of messages, whose elements are shared."""
+    """Return the document of a run, with complete lists of messages. Equal messages are one object in all lists."""
     return {
         **trajectory.head(),
         "llm_interactions": [*interaction_documents(trajectory, SharedMessages())],

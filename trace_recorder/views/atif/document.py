@@ -287,9 +287,10 @@ def _selected_member(members: Mapping[str, Payload], name: str) -> dict[str, Pay
 def _with_subagents(
     document: dict[str, Payload], subs: Sequence[dict[str, Payload]], imported: Mapping[str, Payload]
 ) -> dict[str, Payload]:
-    """Add the trajectories of sub-agents to a document. A sound in one of them makes the document's version 1.8.
+    """Add the trajectories of sub-agents to a document.
 
-    Their costs are added to the document's costs, unless the import kept its own `final_metrics`.
+    If a trajectory of a sub-agent has a sound, the version of the document is 1.8. The costs of the sub-agents are
+    added to the document's costs, unless the import kept its own `final_metrics`.
     """
     silent = imported.get("subagent_trajectories", ())
     metrics = imported.get("final_metrics") or with_costs(document["final_metrics"], subs)

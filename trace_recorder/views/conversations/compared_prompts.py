@@ -55,7 +55,7 @@ class ComparedPrompts:
         self._earlier: dict[str | None, EarlierPrompts[str]] = defaultdict(EarlierPrompts)
 
     def begin_again(self) -> ComparedPrompts:
-        """Return new `ComparedPrompts` without earlier prompts, in which messages keep their numbers."""
+        """Return new `ComparedPrompts` without earlier prompts. Messages keep their numbers."""
         return ComparedPrompts(self.messages)
 
     def add_call(self, call: LLMInteraction, turn: Turn | None) -> ComparedPrompt:
