@@ -40,7 +40,7 @@ from trace_recorder.views.conversations.steps_and_calls import StepOrCall, steps
 from trace_recorder.views.conversations.turn import Turn
 
 MAX_TEXT_LINES = 8
-"""At most this many of the last lines of a text are shown."""
+"""Only the last lines of a text are shown, at most this many."""
 
 
 def waiting_for(part: StepOrCall, now: str) -> Iterator[Text]:

@@ -264,7 +264,7 @@ async def _send_body(response: httpx.Response, send: Send) -> None:
 
 
 async def _send_error(send: Send, status: int, message: str) -> None:
-    """Answer with an error of the proxy."""
+    """Answer with an error that the proxy itself reports."""
     body = json.dumps({"error": {"type": "trace_recorder_proxy", "message": message}}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
     headers.append((b"x-trace-recorder", __version__.encode()))

@@ -6,9 +6,9 @@ Providers send whole events, so the member is short. `chunk_ends` has the ends i
 newlines, so it changes only the ends of chunks that end inside a line. A chunk that ended inside a secret ends after
 the mask.
 
-`chunk_times` has the time of each chunk in milliseconds. The first is the time since the request, and each other is the
-time since the chunk before it. The numbers are written as unsigned base64 VLQ: digits of five bits, the lowest first,
-and 32 is added to all digits but the last.
+`chunk_times` has the time of each chunk in milliseconds. The first time is counted from the request, and each following
+time is counted from the chunk before. The numbers are written as unsigned base64 VLQ: digits of five bits, the lowest
+first, and 32 is added to all digits but the last.
 
 The chunks of a part cover its text completely. If a part ends inside a chunk, the next part begins with the rest of
 that chunk, and has the member `continues`.

@@ -8,10 +8,10 @@ part of the base is found even if elements before it were inserted, removed or r
 base may together have at most about as many ranges as one full list. After that, the next list is written in full, and
 becomes the base. So n requests whose lists have n ranges each take about n^1.5 ranges instead of n^2.
 
-A `ConversationPrefix` is the newest request of a conversation, cut in two: the head, up to the end of its longest list,
-and the tail. If a later request begins with this head and ends with this tail, only the bytes between them are parsed
-and hashed. These bytes are the elements that the request adds to the list. `encoder.py` chooses the prefix of a
-request, and takes requests apart. `large_strings.py` replaces large strings by marks.
+A `ConversationPrefix` is the newest request of a conversation, cut in two. The head ends where the request's longest
+list ends, and the tail has the rest. If a later request begins with this head and ends with this tail, only the bytes
+between them are parsed and hashed. These bytes are the elements that the request adds to the list. `encoder.py` chooses
+the prefix of a request, and takes requests apart. `large_strings.py` replaces large strings by marks.
 """
 
 from __future__ import annotations
@@ -293,7 +293,7 @@ def _common_length(numbers: Sequence[int], begin: int, other: Sequence[int], pla
 MAX_PREFIXES = 64
 """Only the newest prefixes are kept, at most this many."""
 MAX_PREFIX_BYTES = 8 * 1024 * 1024
-"""The kept prefixes except the newest have at most this many bytes together. The oldest are dropped first."""
+"""All kept prefixes except the newest have at most this many bytes together. The oldest prefixes are dropped first."""
 MAX_NEWEST_BYTES = 16 * 1024 * 1024
 """The newest prefix is kept only if it has at most this many bytes."""
 MIN_CACHED_BYTES = 2048

@@ -24,7 +24,7 @@ SHORTEST = 12
 ENCODED = 24
 """A word in base64 is decoded only if its run has at least this many characters."""
 _BEFORE = 8
-"""This many characters before a word are copied too.
+"""With each word, this many characters before the word are copied too.
 
 These characters decide whether a key may begin where the word begins.
 """
@@ -186,8 +186,8 @@ class Density:
     def continue_after_mask(self, end: int) -> None:
         """Continue at the end of a secret that will be masked.
 
-        Count only the last `close` characters of the secret as distance, about the length of a mask. So examined
-        positions are no closer together in the masked text than they were counted here.
+        Only the last `close` characters of the secret count as distance, about the length of a mask. Therefore the
+        masked text is not denser than this count says.
         """
         self._at = max(self._at, end - self._close)
 

@@ -301,7 +301,7 @@ def _in_steps(elements: Iterable[T]) -> Iterator[T]:
 def _strings(value: Payload, path: StringPath) -> Iterator[tuple[StringPath, str]]:
     """Yield every string of an event with its path, in the order of the JSON text.
 
-    The path of a member's name is empty.
+    For the name of a member, the path is empty.
     """
     if isinstance(value, str):
         yield path, value
