@@ -300,7 +300,7 @@ class Fold:
         if isinstance(call, PutAwayCall):
             call = call.read_again(self.items)
         interaction = try_call(interaction_of, partial(self._note_unreadable, call), call)
-        if interaction is not None and self.calls.get(identity) is call:  # not a copy with fewer records from `as_of`
+        if interaction is not None and self.calls.get(identity) is call:  # `as_of` makes copies with fewer records
             self._interactions[identity] = interaction
         return interaction
 

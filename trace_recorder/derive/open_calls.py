@@ -163,9 +163,9 @@ class OpenCalls:
             yield response.interaction_id, replace(result, call_id=call.call_id, name=call.name)
 
     def _match_id_of_agent(self, agent: Hashable, result: ToolResult) -> tuple[_Response, ToolCall] | None:
-        """Find the call with a made-up id to which the agent gave its own id, the id of this result. Remember that id.
+        """Find the open call with a made-up id that a result with an unknown id answers.
 
-        Return the call with its response, or None.
+        Remember the result's id as the agent's own id of the call. Return the call with its response, or None.
         """
         newest_first = reversed(self._without_id.get(agent, {}).values()) if result.call_id else ()
         same_name = (

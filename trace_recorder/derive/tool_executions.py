@@ -94,7 +94,7 @@ class ToolExecutions:
             for execution in during.executions.values():
                 self._find_late(execution, identity)
             for agent, result in during.results:
-                self._assign_results(agent, [result])  # each other open stream has the result in its `DuringStream`
+                self._assign_results(agent, [result])  # every other open stream keeps it in its own `DuringStream`
 
     def read_record(self, record: Record, step: RecordedStep | None) -> None:
         """Read one record of a tool execution, and find the tool call that the execution runs for."""

@@ -232,7 +232,7 @@ class _Copier:
 
 
 class _GuardedCopier(_Copier):
-    """A copier that replaces each part whose own code raises by a description of that part."""
+    """A copier that replaces a part by its description if the code of the part's class raises an exception."""
 
     __slots__ = ()
 

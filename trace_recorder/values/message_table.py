@@ -35,7 +35,7 @@ class ImmutableSequence(Sequence[Element]):
     """
 
     __slots__ = ()
-    __hash__ = None  # type: ignore[assignment]  # as of a list
+    __hash__ = None  # type: ignore[assignment]  # like a list, which has no hash
 
     @overload
     def __getitem__(self, index: int) -> Element: ...
@@ -119,7 +119,7 @@ class SharedSequence(ImmutableSequence[Element]):
             return (other._start == self._start and other._stop == self._stop) or super().__eq__(other)
         return super().__eq__(other)
 
-    __hash__ = None  # as of a list
+    __hash__ = None  # like a list, which has no hash
 
 
 Made = TypeVar("Made")
@@ -285,7 +285,7 @@ class NumberedMessages(ImmutableSequence[Message]):
             return True
         return super().__eq__(other)
 
-    __hash__ = None  # as of a list
+    __hash__ = None  # like a list, which has no hash
 
 
 class MadeOnce(Generic[Made]):

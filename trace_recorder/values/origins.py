@@ -71,7 +71,7 @@ class ReplayedFrom(Struct, frozen=True, gc=False):
         return {REPLAYED_FROM_HEADER: json.dumps(self.to_document())}
 
     def mark(self, error: BaseException) -> None:
-        """Attach the origin to an exception that is raised because no response was recorded."""
+        """Attach the origin to the exception that a replay raises if the recorded call failed or is incomplete."""
         setattr(error, _ATTRIBUTE, self)
 
 

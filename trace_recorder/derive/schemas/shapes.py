@@ -61,7 +61,7 @@ class RecordData(Shape):
 
 
 class BasePositions(Shape):
-    """The elements from one position to another, inclusive, of the list that a `DeltaList` refers to."""
+    """A range of the list to which a `DeltaList` refers. `base` has the first and the last position of the range."""
 
     base: Pair
 
