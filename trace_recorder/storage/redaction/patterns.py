@@ -62,7 +62,7 @@ class SecretForm:
 
     @cached_property
     def literal_pattern(self) -> re.Pattern[str]:
-        """The pattern that begins with the literal."""
+        """The compiled `from_literal` if the literal is in the middle of the secret, and otherwise `pattern`."""
         return re.compile(self.from_literal) if self.from_literal else self.pattern
 
     @cached_property

@@ -35,7 +35,7 @@ _MOST_FORMS = 8
 A stream may alternate between several texts.
 """
 _STEP = 64
-"""Other threads may run after this many lines, or after this many strings of one line."""
+"""A search lets other threads run after this many lines, or after this many strings of one line."""
 _MAX_ROUNDS = 32
 """`hold_back` moves the end of the part to an earlier line at most this many times.
 
