@@ -27,7 +27,7 @@ from trace_recorder.signal_handlers import ours
 YIELD_SECONDS = 0.0001
 """A background thread sleeps this long to let other threads run."""
 WORK_SECONDS = 0.0005
-"""A background thread works at least this long between two sleeps. Each sleep costs up to a tenth of that time."""
+"""A background thread works at least this long between two sleeps. Each sleep costs up to a tenth of `WORK_SECONDS`."""
 MAX_UNINTERRUPTED_CHARS = 32 * 1024
 """At most this many characters are searched in one call. No other thread runs during such a call."""
 

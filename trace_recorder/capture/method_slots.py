@@ -173,9 +173,8 @@ def _bound_method(client: object, method: str, interception: Interception, origi
     def send(*arguments: Any, **keywords: Any) -> Any:
         before = current_interception.get()
         try:
-            current_interception.set(
-                interception
-            )  # inside the `try`, because a signal handler may raise right after it
+            # set inside the `try`, because a signal handler may raise right after the statement
+            current_interception.set(interception)
             return call(*arguments, **keywords)
         finally:
             current_interception.set(before)
@@ -183,9 +182,8 @@ def _bound_method(client: object, method: str, interception: Interception, origi
     async def send_async(*arguments: Any, **keywords: Any) -> Any:
         before = current_interception.get()
         try:
-            current_interception.set(
-                interception
-            )  # inside the `try`, because a signal handler may raise right after it
+            # set inside the `try`, because a signal handler may raise right after the statement
+            current_interception.set(interception)
             return await call(*arguments, **keywords)
         finally:
             current_interception.set(before)  # `reset` fails if a coroutine is closed in a context other than its own

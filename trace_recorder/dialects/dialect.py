@@ -27,7 +27,7 @@ from trace_recorder.values.structs import Struct, replace
 from trace_recorder.values.token_counts import Counting
 
 MANUAL = "manual"
-"""The dialect of calls that the agent records by hand. On file it has no name: `api` is null."""
+"""The dialect of calls that the agent records by hand. This dialect has no name on file: `api` is null."""
 
 Operation = Literal["chat", "text_completion", "generate_content", "embeddings"]
 """The purpose of a call, in the terms of OpenTelemetry's conventions."""

@@ -142,7 +142,10 @@ def _unwrapped(wrapped: str) -> str:
 
 
 def encode_line(line: str) -> bytes:
-    """Return the frame of a line. It equals the received frame, unless a secret in the frame was masked."""
+    """Return the frame of a line.
+
+    The returned frame equals the received frame, unless a secret in the frame was masked.
+    """
     value = as_dict(json_value(line))
     headers = b"".join(_header(name, text) for name, text in as_dict(value.get("headers")).items())
     _, end = _DECODER.raw_decode(line, len(LINE_BEGINS) - 1)

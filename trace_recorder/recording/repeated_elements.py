@@ -33,7 +33,7 @@ _DESCRIPTION = '{"__type__":'
 
 
 class RepeatedElements:
-    """Finds the elements of lists that are on file, by their content.
+    """Finds by content which elements of a list are already on file.
 
     The known elements are in two generations, each of which is a dict. An element that is found in the older generation
     moves to the younger one. When the younger generation is full, it becomes the older one, and the elements of the

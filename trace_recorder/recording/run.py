@@ -216,7 +216,7 @@ class Run:
         """Write the run's first record and its failures, if they are not on file yet. Raises AlreadyFinalizedError."""
         if self.closed:
             raise AlreadyFinalizedError("this record belongs to a run that has been finalized")
-        if self._begin is not None:  # no other record may be before the first one
+        if self._begin is not None:  # the first record must come before all others
             self._append_required("start", *self._begin, _EMPTY_START)
             self._begin = None
         if self.guard.failures:

@@ -198,7 +198,7 @@ def make_tool(open_run: OpenRun, function: object, name: str | None) -> Any:
         raise TypeError(f"tool() was given {function!r}, and takes a function. Its name is given as tool(name=…).")
     name = name or json_key(getattr(function, "__name__", None) or type(function).__name__)
     wrapper: Any = _wrapped(_ToolFunction(open_run, function, name), function)
-    for defaults in ("__defaults__", "__kwdefaults__"):  # frameworks read them; `wraps` does not copy them
+    for defaults in ("__defaults__", "__kwdefaults__"):  # frameworks read these, and `wraps` does not copy them
         values = getattr(function, defaults, None)
         if isinstance(values, tuple | dict):
             setattr(wrapper, defaults, values)

@@ -47,7 +47,10 @@ def encodable(text: str) -> str:
 
 
 MAX_KEPT_CHARACTERS = 16 * 1024 * 1024
-"""Encoded messages are kept for later calls. When they have more characters than this, all of them are forgotten."""
+"""Encoded messages are kept for later calls.
+
+When the kept messages have more characters than this, all of them are forgotten.
+"""
 
 
 class MessageTexts:

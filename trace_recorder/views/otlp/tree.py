@@ -109,7 +109,7 @@ class ToolNode:
 
 
 def tool_runs(trajectory: Trajectory) -> Iterator[ToolNode]:
-    """Yield the tool executions of a run that have a result, step by step."""
+    """Yield, step by step, the tool executions with a result."""
     for step in trajectory.agent_steps:
         calls: dict[str, list[ToolCall]] = {}
         for call in step.tool_calls:

@@ -79,8 +79,8 @@ def _json(value: Payload) -> str:
 class Rendering:
     """Renders the prompt and the answer of one turn.
 
-    `parameters` are the parameters of the request. Some of them are for the template. `interaction` has the arguments
-    of tool calls as they were sent. `variables` are passed to the template unchanged.
+    `parameters` are the parameters of the request. Some of the parameters are for the template. `interaction` has the
+    arguments of tool calls as they were sent. `variables` are passed to the template unchanged.
     """
 
     renderer: Renderer | PlainText
