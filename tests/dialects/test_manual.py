@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from trace_recorder.dialects.manual import read_usage
+from trace_recorder.dialects.dialect import DIALECTS
+from trace_recorder.dialects.manual import read_tool, read_usage
 from trace_recorder.values.messages import Payload, Usage
 
 
@@ -22,3 +23,32 @@ from trace_recorder.values.messages import Payload, Usage
 def test_a_zero_is_a_count_and_a_missing_number_is_unknown(given: dict[str, Payload], expected: Usage) -> None:
     """A stated 0 is 0 under each of its names. A count that is not stated is None."""
     assert read_usage(given) == expected
+
+
+SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}}
+FUNCTION = {"name": "read", "description": "Read a file."}
+DECLARED: dict[str, list[Payload]] = {
+    "openai-chat": [{"type": "function", "function": {**FUNCTION, "parameters": SCHEMA}}],
+    "openai-responses": [{"type": "function", **FUNCTION, "parameters": SCHEMA}, {"type": "web_search"}],
+    "anthropic-messages": [{**FUNCTION, "input_schema": SCHEMA}, {"type": "web_search_20250305", "name": "web_search"}],
+    "google-generate": [
+        {"functionDeclarations": [{**FUNCTION, "parametersJsonSchema": SCHEMA}]},
+        {"google_search": {}},
+    ],
+    "ollama-chat": [{"type": "function", "function": {**FUNCTION, "parameters": SCHEMA}}],
+    "bedrock-converse": [
+        {"toolSpec": {**FUNCTION, "inputSchema": {"json": SCHEMA}}},
+        {"systemTool": {"name": "nova_grounding"}},
+        {"cachePoint": {"type": "default"}},
+    ],
+}
+
+
+@pytest.mark.parametrize("api", DECLARED)
+def test_a_document_has_the_tools_of_its_requests(api: str) -> None:
+    """A tool that is read from its declaration alone, as from a document, equals the tool of the request."""
+    body = {"toolConfig": {"tools": DECLARED[api]}} if api == "bedrock-converse" else {"tools": DECLARED[api]}
+    tools = DIALECTS[api].read_request(body).tools
+
+    assert (tools[0].name, tools[0].parameters) == ("read", SCHEMA)
+    assert [read_tool(tool.raw) for tool in tools] == tools

@@ -63,6 +63,13 @@ def test_the_facts_of_tool_calls_come_back_from_invariant(runs: dict[str, Trajec
     assert any(extra for *_, extra in _tool_calls(run))
 
 
+def test_metadata_does_not_grow_from_invariant(runs: dict[str, Trajectory], tmp_path: Path) -> None:
+    """Facts that are derived again, such as the metrics, do not come back as metadata."""
+    [read] = exported_and_read("invariant", runs["tools"], tmp_path)
+
+    assert read.metadata.keys() - {"imported_from"} == runs["tools"].metadata.keys()
+
+
 def _tool_calls(run: Trajectory) -> list[tuple[str, bool, Any]]:
     calls = (call for interaction in run.llm_interactions for call in interaction.response.tool_calls)
     return [(call.call_id, call.call_id_made_up, call.extra) for call in calls]

@@ -50,7 +50,7 @@ def read_request(body: Payload) -> RequestReading:
     for element in members.array("messages"):
         messages += read_message(element)
     config = members.nested("toolConfig")
-    tools = [_tool(declaration) for declaration in config.array("tools")]
+    tools = [read_tool(declaration) for declaration in config.array("tools")]
     return RequestReading(number_messages(messages), tools, members.all(), None)
 
 
@@ -176,7 +176,8 @@ def _tool_message(result: Payload) -> Message:
     return Message("tool", gathered.content(parts), call_id=call_id, extra=members.rest())
 
 
-def _tool(declaration: Payload) -> Tool:
+def read_tool(declaration: Payload) -> Tool:
+    """Read the declaration of a tool, which is a `toolSpec`, a `systemTool` or a cache point."""
     members = as_dict(declaration)
     spec = as_dict(members.get("toolSpec") or members.get("systemTool"))
     schema = as_dict(spec.get("inputSchema")).get("json")

@@ -9,7 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from trace_recorder.dialects import anthropic_messages, google_generate, ollama_chat, openai_chat, openai_responses
+from trace_recorder.dialects import (
+    anthropic_messages,
+    bedrock_converse,
+    google_generate,
+    ollama_chat,
+    openai_chat,
+    openai_responses,
+)
 from trace_recorder.dialects.blocks import read_blocks
 from trace_recorder.dialects.chat_chunks import function_key
 from trace_recorder.dialects.dialect import MANUAL, Dialect, History
@@ -94,12 +101,19 @@ _PLAIN = frozenset({"role", "content"})
 
 
 def read_tool(value: Payload) -> Tool:
-    """Read one tool: an OpenAI or Anthropic schema, an object with a name, or only the name."""
+    """Read one tool: the declaration of any dialect, an object with a name, or only the name.
+
+    Google's built-in tools are objects with one member, whose name is the name of the tool.
+    """
     if isinstance(value, str):
         return Tool(value, raw=value)
     members = as_dict(value)
+    if "toolSpec" in members or "systemTool" in members:
+        return bedrock_converse.read_tool(value)
     inner = as_dict(members.get(function_key(members))) or members
-    name = as_text(inner.get("name")) or as_text(members.get("type")) or "unnamed"
+    name = as_text(inner.get("name")) or as_text(members.get("type"))
+    if not name:
+        name = next(iter(members)) if len(members) == 1 else "unnamed"
     parameters = next((inner[key] for key in _SCHEMAS if key in inner), None)
     return Tool(name, as_text(inner.get("description")), parameters, value)
 

@@ -38,6 +38,8 @@ from trace_recorder.values.token_counts import WHOLE
 from trace_recorder.values.trajectory import Status
 
 _ROW = {"messages", "annotations", "metadata"}
+_DERIVED = ("metrics", "execution_time", "journal_records")
+"""Members of a run's metadata that our view writes, and that are derived again from the imported run."""
 _OURS = {"interaction_id", "asked_by_model", "shown_to_model"}
 """Members of a message's metadata that only our view writes."""
 _OF_MESSAGE = _OURS | {
@@ -92,11 +94,15 @@ def _run(name: str, line: Line) -> ForeignRun:
     )
     if metadata.get("status") == run.status:
         del metadata["status"]
+    is_ours = _is_ours(line.value)
+    if is_ours:
+        for derived in _DERIVED:
+            metadata.pop(derived, None)
     rest = {key: value for key, value in row.items() if key not in {*_ROW, "index", "name"}} | metadata.rest()
     if rest:
         earlier = {"metadata": {"row": run.metadata["row"]}} if "row" in run.metadata else {}
         run.metadata = run.metadata | {"row": rest | earlier}
-    _TraceReader(run, is_ours=_is_ours(line.value)).read(messages_of(line.value))
+    _TraceReader(run, is_ours=is_ours).read(messages_of(line.value))
     for annotation in as_list(row.get("annotations")):
         _read_annotation(run, as_dict(annotation))
     if line.why is not None or not _has_messages(line.value):
