@@ -338,7 +338,7 @@ def _beginning(lines: Sequence[Record | BadLine], count: int) -> Trajectory:
 
 
 MAX_LISTS = 8
-"""The newest lists of each name are remembered with their check values, at most this many.
+"""For each name, at most this many lists are remembered with their check values, the newest ones.
 
 If a list begins with a remembered list, its check value is computed from the check value of the remembered list.
 """
