@@ -27,7 +27,7 @@ _BUNDLE, _RECORD, _BLOB = "__claude_tap_compact_trace__", "__claude_tap_compact_
 _MAX_LEVELS = 4
 """A record is searched for references to blobs at most this many levels deep.
 
-The deepest level is an element of a list in a body.
+The elements of a list in a body are at the deepest of these levels.
 """
 
 

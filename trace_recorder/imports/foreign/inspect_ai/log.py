@@ -48,7 +48,7 @@ from trace_recorder.values.token_counts import CACHE_APART
 _MAX_READINGS = 2
 """Reading the members may together take at most this many times the bytes of the zip file.
 
-Members share no data, but a header may be read twice.
+More than one reading is allowed, because a header may be read twice. Members share no data.
 """
 _ZSTD = 93
 _READ = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, _ZSTD}

@@ -32,7 +32,7 @@ _NUMBERS = {"intValue": int, "int_value": int, "doubleValue": float, "double_val
 
 @dataclass(slots=True)
 class Telemetry:
-    """The content of OTLP files: spans, log records by their spans, other log records, and resources by traces."""
+    """The content of OTLP files: spans, the log records of each span, other log records, and resources of traces."""
 
     spans: list[ForeignSpan] = field(default_factory=list)
     logs: dict[tuple[str, str], list[ForeignSpanEvent]] = field(default_factory=dict)
