@@ -149,7 +149,7 @@ All other keys are sent as `Authorization: Bearer`.
 
 
 def sending_of(url: str | None, api: str | None) -> Json:
-    """Return the headers of a request, and the header and the environment variable for its key.
+    """Return the headers of a request, and the header and the environment variable for the provider's key.
 
     For a host that is not a known provider's, the key is None.
     """

@@ -278,7 +278,7 @@ class _AnswerInDocument(Struct):
 
 
 class _CallInDocument(Struct):
-    """The members of a call in a document that affect its price. All other members are skipped."""
+    """A call in a document, with only the members that affect its price. All other members are skipped."""
 
     timestamp: str
     provider: str | None = None

@@ -6,7 +6,7 @@ that step. If the history keeps all answers, the conversation continues, even if
 answers. A changed message stays as it was first sent, but instructions are as they were last sent. There are two ways
 to cut:
 
-- `turn`: before each message of a user that follows an action of the agent. A step is one exchange.
+- `turn`: before each user message that follows an action of the agent. A step is one exchange.
 - `message`: after the first user message, after each tool message, and after each answer without tool calls, as
   `trajectory_sdk.build.steps` does. A system message after the first user message replaces the earlier system messages.
 
