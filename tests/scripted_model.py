@@ -75,7 +75,10 @@ class Model:
     sent: list[Sent] = field(default_factory=list)
 
     def __call__(self, request: Request) -> Answer:
-        """Answer a request, and keep both. A request without a body, such as one for a list of models, gets a 404."""
+        """Return the answer to a request, and keep the request and the answer in `sent`.
+
+        A request without a body, such as a request for the list of models, gets a 404.
+        """
         if not request.body:
             return whole(b"{}", 404)
         path, body = request.path.partition("?")[0], json.loads(request.body)

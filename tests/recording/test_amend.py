@@ -158,16 +158,6 @@ def test_a_document_with_deltas_keeps_its_form(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "run.json").read_bytes())["history"] == "delta"
 
 
-def test_a_document_with_a_different_suffix_is_found_by_its_journal(tmp_path: Path) -> None:
-    """A reward that is appended to the journal `run.journal.jsonl` is in the document `run`."""
-    with TrajectoryRecorder(tmp_path / "run") as recorder:
-        recorder.annotate("k", 1)
-
-    append_rewards(tmp_path / "run.journal.jsonl", [GOOD])
-
-    assert [reward["name"] for reward in json.loads((tmp_path / "run").read_bytes())["rewards"]] == ["judge"]
-
-
 def test_the_exit_of_the_process_is_appended(tmp_path: Path) -> None:
     """An exit code is appended as an annotation.
 
@@ -207,7 +197,7 @@ def test_an_appended_end_has_the_seconds_since_the_start(tmp_path: Path) -> None
 
 
 def test_a_run_without_a_suffix_is_found_by_its_journal(tmp_path: Path) -> None:
-    """A reward for `run.journal.jsonl` writes no second document beside `run`."""
+    """A reward that is appended to `run.journal.jsonl` is in the document `run`, and no second document is written."""
     with TrajectoryRecorder(tmp_path / "run") as recorder:
         recorder.annotate("a", 1)
 

@@ -1,7 +1,7 @@
 """Schedules: the acts of several concurrent agents in sequence, and the recorder that records them.
 
-A schedule is a pure function of a seed: a list of acts, each with an actor, which has its own context, and a number
-from which its details are made. Any part of a schedule is a schedule too, so that a failing schedule can be shortened.
+A schedule is a list of acts, which follows from a seed alone. Each act names an actor, which has its own context, and a
+seed for the details of the act. Any subset of the acts is a schedule too, so a failing schedule can be shortened.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The commands by name. A command's module is imported only when the command is called, so that commands start quickly.
 
-The exit code is 0 for success, 2 for misuse, and 1 for any other failure (2 for the commands in `_FAILURE_CODES`). One
+The exit code is 0 for success, 2 for misuse, and 1 for any other failure (2 for the commands in `FAILURE_CODES`). One
 sentence on stderr, or a finding of `validate`, describes the failure. Commands that run a program exit as the program
 did.
 
