@@ -143,7 +143,7 @@ CASES = {
     "plain-64k": Case("an answer of 60 KB", "prose", 60_000),
     "plain-1m": Case("an answer of 1 MB", "prose", MB),
     "image-2m": Case("an image of 2 MB in an answer", "image", 2 * MB),
-    "embeddings": Case("5 MB of embeddings", "embeddings", 5 * MB),
+    "embeddings": Case("an answer with 5 MB of embeddings", "embeddings", 5 * MB),
     "plain-100m": Case("an answer of 100 MB", "prose", 100 * MB),
     "asked-1m": Case("an image of 1 MB in the request", "prose", 1_000, MB),
     "asked-5m": Case("an image of 5 MB in the request", "prose", 1_000, 5 * MB),
