@@ -64,7 +64,9 @@ def raised_by_signal_handler(error: BaseException) -> bool:
                     return True
                 passed.add(code)
         return bool(passed) and not passed.isdisjoint(_installed_handlers())
-    except RecursionError:  # the stack is full, and the error is most likely a RecursionError too
+    except RecursionError:
+        # The stack is too full to examine the traceback. `error` is then most likely a RecursionError itself, which no
+        # handler raised.
         return False
 
 

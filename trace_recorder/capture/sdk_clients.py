@@ -114,7 +114,10 @@ the first request.
 
 @dataclass(frozen=True, slots=True)
 class MakerSlot:
-    """An attribute with a function that makes HTTP clients. While the function is bound, new clients record."""
+    """An attribute with a function that makes HTTP clients.
+
+    While the function is bound to a recorder, the calls of the clients that it makes are recorded.
+    """
 
     owner: Any
     name: str

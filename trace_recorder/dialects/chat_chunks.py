@@ -7,7 +7,7 @@ no other module uses them.
 `merge` merges every delta by one rule, including unknown members. Strings are concatenated if the dialect streams them
 in pieces. Lists grow, objects are merged, the first id is kept, and null and the empty string change nothing. For any
 other member, the last value is kept. A part of a list is merged into the part before it if both have the same type. The
-reason is that `reasoning_details` and Mistral's thinking come in pieces, under one index or without an index.
+reason is that `reasoning_details` and Mistral's thinking come in such pieces, which have the same index or no index.
 
 Neighbouring chunks that add a piece to the same text, and change nothing else, are joined as one chunk
 (`event_forms.py`). `stream_framing.py` splits the stream into events. `openai_chat.py` and `openai_completions.py` read

@@ -180,7 +180,10 @@ NOT_FINAL = ("in_progress", "queued")
 
 
 def background_id(body: Payload) -> str | None:
-    """Return the id by which a response is polled, or None if the body is a final response or no response."""
+    """Return the id by which a response is polled.
+
+    Return None if the response is final, or if the body is not a response with an id.
+    """
     if not isinstance(body, dict) or body.get("status") not in NOT_FINAL:
         return None
     identity = body.get("id")

@@ -1,10 +1,10 @@
-"""Finds runs of neighbouring events that differ only in one text, and reads a run without parsing each event.
+"""Finds runs of neighbouring events that have the same form, and reads a run without parsing each event.
 
-Most events of a stream have the form of the event before them: the same characters before and after one string, which
-is a piece of the model's text. Only a counter before the piece, and a filler in the last string after the piece, may
-differ. `EventForm.read_run` reads all neighbouring events of a form together. Masking looks for secrets in the text
-that the pieces of a run make together (`storage/redaction/split_secrets.py`). A dialect joins most events of a run to
-one event (`MergedRuns`).
+Two neighbouring events often have the same characters, except for a piece of the model's text in one string. Such
+events have the same form. Two other values may differ: a counter before the piece, such as `sequence_number`, and the
+filler. The filler is the last string of the event after the piece, such as OpenAI's `obfuscation`. `EventForm.read_run`
+reads a run. `storage/redaction/split_secrets.py` joins the pieces of a run and masks the secrets in the joined text.
+`MergedRuns` replaces most events of a run by one event, so that a dialect reads fewer events.
 """
 
 from __future__ import annotations
@@ -23,36 +23,45 @@ PIECES = (
     *("content", "text", "arguments", "partial_json", "thinking", "delta", "reasoning", "reasoning_content"),
     *("refusal", "response", "transcript", "signature_text", "input", "outputText", "generation"),
 )
-"""The members that contain the model's text, piece by piece."""
+"""The names of the members that contain the pieces of the model's text."""
 TELLING = ("index", "output_index", "content_index", "summary_index", "item_id", "contentBlockIndex")
-"""Several texts of a stream may have the same member name. The values of these members tell the texts apart."""
+"""The names of the members whose values distinguish the texts of a stream.
+
+Several texts may be in members of the same name.
+"""
 PIECE = "@piece"
-"""`MergedRuns` replaces the piece of an event by this text before it passes the event to `can_join`."""
+"""`MergedRuns` passes an event to `can_join` with this text instead of the event's piece."""
 _PIECE_BEGIN = re.compile(rf'"(?:{"|".join(PIECES)})": ?(?="[^"])')
 _COUNTER = re.compile(r'"(?:sequence_number": ?|created_at": ?"?)(?=\d)')
 _COUNTED = re.compile(r"\d[0-9A-Za-z:.+-]{0,40}")
-"""A number or a time, which differs in each event."""
+"""The value of a counter: a number or a time."""
 _FILLER = re.compile(r'"(\w{1,40})": ?"\Z')
 _NOT_PLAIN = re.compile(r'[\x00-\x1f"\\]')
 _INSIDE_STRING = re.compile(r'(?:[^\x00-\x1f"\\]|\\(?:["\\/bfnrt]|u(?![dD][89a-fA-F])[0-9a-fA-F]{4}))*')
-"""The characters inside a string in JSON, without halves of surrogate pairs."""
+"""Matches the characters between the quotes of a JSON string that has no surrogates."""
 _NAME_OF_EVENT = re.compile(r"event: ?[\w.]+")
 _DATA = "data: "
 _MOST_LINES = 3
-"""An event takes at most this many lines: its name, its data, and a blank line."""
+"""An event has at most this many lines: its name, its data, and a blank line."""
 _FEW_EVENTS, _MOST_EVENTS = 16, 128
-"""At most this many events are read together: few at first, because a run may be short, and then more."""
+"""`read_run` reads few events at first, because a run may be short.
+
+Then `read_run` reads up to `_MOST_EVENTS` events together.
+"""
 _MIN_EVENTS = 4
-"""Fewer events than this are read one by one."""
+"""`EventForm` reads fewer events than this one by one."""
 _MOST_MISSES = 63
-"""After events that began no long run, at most this many events are skipped before the next attempt."""
+"""`MergedRuns` skips at most this many events after an event that does not begin a run of `_FEW_EVENTS` events."""
 
 Segment = tuple[str, str, str]
-"""The parts in which events of one form differ: the counter, the piece and the filler, as they are in the JSON."""
+"""The three values in which events of one form differ: the counter, the piece and the filler.
+
+The values are escaped as in the JSON.
+"""
 
 
 class EventRun(Struct, frozen=True, gc=False):
-    """Neighbouring events of one form: their segments, and the lines between two events."""
+    """Neighbouring events of one form."""
 
     segments: list[Segment]
     between: list[str]
@@ -64,7 +73,7 @@ class EventRun(Struct, frozen=True, gc=False):
 
 
 class EventForm:
-    """The form of an event with one piece of text, made from a line. The piece with its quotes is `line[start:end]`."""
+    """The form of the event in a line. The piece of the event, with its quotes, is `line[start:end]`."""
 
     __slots__ = ("_after_counter", "_head", "_middle", "_tail")
 
@@ -81,17 +90,20 @@ class EventForm:
         self._middle, self._tail = (rest[:opening], rest[closing:]) if has_filler else ("", rest)
 
     def line(self, segment: Segment) -> str:
-        """Return the line of an event of this form."""
+        """Return the line of the event that has this form and the values of `segment`."""
         counter, piece, filler = segment
         return "".join((self._head, counter, self._after_counter, piece, self._middle, filler, self._tail))
 
     @property
     def piece_start(self) -> int:
-        """The position of the piece, after its opening quote, in a line of this form with an empty counter."""
+        """The index of the first character after the piece's opening quote.
+
+        The index is valid for the line that `line` returns if the counter is the empty string.
+        """
         return len(self._head) + len(self._after_counter)
 
     def read_run(self, lines: list[str], number: int) -> EventRun | None:
-        """Read the event in this line, and the events of this form after it.
+        """Read the event in the line with this number, and the events of this form after that event.
 
         Return None if the line has a different form.
         """
@@ -166,7 +178,7 @@ class EventForm:
         return None if _NOT_PLAIN.search(piece) and not _INSIDE_STRING.fullmatch(piece) else (counter, piece, filler)
 
     def _parts(self, varying: Sequence[str]) -> list[Segment] | None:
-        """Return the segments of many lines, as `_segment` does of one. Return None if a line has a different form.
+        """Return the segments of many lines, or None if a line has a different form.
 
         `varying` has the text of each line between the head and the tail of this form.
         """
@@ -187,13 +199,12 @@ class EventForm:
 
 
 class MergedRuns:
-    """Merges neighbouring events that only add to a text. `merged` is how many events have been merged into others.
+    """Merges neighbouring events that only add to a text.
 
-    `can_join` gets the JSON of an event, with `PIECE` as its piece. `can_join` returns whether joining many such events
-    has the same result as joining one event with all their pieces. The first and the last event of a run are never
-    merged, so the merged events are known to be whole. A merged event has the last filler that is not empty, and the
-    first and the last event of the run keep their own. So every other member has the same last value as without
-    merging.
+    `can_join` returns whether joining many such events has the same result as joining one event with all their pieces.
+    The first and the last event of a run are never merged, because another line of the stream may belong to them. The
+    merged event has the last filler that is not empty. The first and the last event keep their own fillers. So every
+    other member has the same last value as without merging.
     """
 
     def __init__(self, can_join: Callable[[Payload], bool]) -> None:
@@ -202,7 +213,7 @@ class MergedRuns:
         self._passed = self._misses = 0
 
     def __call__(self, lines: list[str]) -> list[str]:
-        """Return the lines of a stream, or of a block of it, with fewer events."""
+        """Return lines of a stream, with the events of each run merged."""
         parts: list[str] = []
         done = number = 0
         while number < len(lines):
@@ -222,7 +233,7 @@ class MergedRuns:
         return [*parts, *lines[done:]]
 
     def _read(self, lines: list[str], number: int) -> tuple[EventForm | None, str, EventRun | None]:
-        """Return the form of the event in a line, its JSON, and its run.
+        """Return the form of the event in a line, the event's JSON with `PIECE` as its piece, and the event's run.
 
         Return None, "" and None if the line is skipped.
         """

@@ -96,8 +96,8 @@ class Members(dict[str, Payload]):
     """The members of a JSON object, to be taken out one by one.
 
     Each method takes one member. If the value has the right type, the method removes and returns it. Otherwise it
-    returns None, [] or {} and leaves the member to `rest`. A value that is not an object has no members. The object
-    itself is never changed.
+    returns None, [] or {} and leaves the member to `rest`. A value that is not an object has no members. The methods
+    remove members from this copy. The object that was passed is never changed.
     """
 
     _opened: Mapping[str, Members] = {}
@@ -233,9 +233,10 @@ def role_of(value: Payload, default: str = "user") -> str:
 
 
 def arguments_of(raw: Payload) -> Payload:
-    """Read a tool call's arguments: return the parsed object, {} if there are no arguments, else the value unchanged.
+    """Return a tool call's arguments: the object in the text, or {} if there are no arguments.
 
-    A lone surrogate becomes U+FFFD. Any other text that is not strict JSON stays a text.
+    In the object, a lone surrogate becomes U+FFFD. Any other value is returned unchanged, even a text that is not
+    strict JSON.
     """
     if raw is None or (isinstance(raw, str) and not raw.strip()):
         return {}

@@ -242,7 +242,7 @@ def unstreamed(text: str) -> JoinedStream:
 def _line_blocks(text: str) -> Iterator[list[str]]:
     """Split at LF, CR and CRLF only. `str.splitlines` also splits at U+2028, which JSON strings may contain.
 
-    The lines are yielded in blocks, so that no call of `str.split` is long: no other thread can run during the call.
+    The lines are yielded in blocks. Other threads cannot run during a call of `str.split`, so each call must be short.
     """
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")

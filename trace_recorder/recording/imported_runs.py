@@ -44,7 +44,7 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 _MAX_NAME_CHARS = 100
 _TAIL_BYTES = 64 * 1024
 MAX_FAILURES = 3
-"""If this many traces of a service in a row cannot be read, the import ends: the fault is not in a single trace."""
+"""`import_traces` ends after this many unreadable traces in a row, because the fault is then not in a single trace."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,9 +47,9 @@ class ProcessObserver(Protocol):
 
 observers: WeakRegistry[ProcessObserver] = WeakRegistry()
 run_listeners: list[Callable[[Path], None]] = []
-"""Functions that are called when a run begins in this process or in a fork of it, with the path of the run's document.
+"""Functions that are called when a run begins in this process, or in a fork of this process.
 
-These functions must not raise exceptions.
+Their argument is the path of the run's document. These functions must not raise exceptions.
 """
 _lock = new_lock()
 _open: dict[str, None] = {}

@@ -154,7 +154,8 @@ class FollowedRuns:
     def is_look_due(self, max_pause: float | None = None) -> bool:
         """Return whether to look again.
 
-        The pause between looks depends on how long the last look took, up to `max_pause` seconds.
+        The longer the last look took, the longer is the pause before the next look. The pause is at most `max_pause`
+        seconds.
         """
         if self.is_looking:
             return True

@@ -20,12 +20,12 @@ from trace_recorder.values.trajectory import AgentStep
 from trace_recorder.views.content.kinds import kind_of_part
 
 EXCERPT_CHARACTERS = 200
-"""An excerpt has at most this many characters."""
+"""`excerpt` returns at most this many characters."""
 
 ARGUMENT_CHARACTERS = 120
-"""An argument beside the name of its tool has at most this many characters."""
+"""`first_argument` returns at most this many characters."""
 WORD_CHARACTERS = 20
-"""A word of at most this many characters may be the name of a tool's action, such as "view"."""
+"""`first_argument` assumes that a word of at most this many characters names an action, such as "view"."""
 
 Json = dict[str, Payload]
 
@@ -233,7 +233,7 @@ def _attempt(attempt: Attempt, before: Attempt | None) -> Json:
 
 
 def response_json(response: LLMResponse, limits: TextLimits) -> Json:
-    """Return the answer of a model. The member `given` is a response that the agent recorded in a form of its own."""
+    """Return the answer of a model. The member `given` is the response as the agent passed it to the recorder."""
     several = len(response.choices) > 1
     return without_none(given=json_part(response.given, limits) if response.given else None) | {
         "id": response.id,

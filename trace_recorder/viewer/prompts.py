@@ -1,7 +1,7 @@
 """The prompt of each interaction as its difference from an earlier prompt, so that no history is sent twice.
 
-`views/conversations/compared_prompts.py` finds the earlier prompt, and the relation: the new prompt extends the earlier
-prompt, edits or rewrites its history, or refers to it.
+`views/conversations/compared_prompts.py` finds the earlier prompt and the relation: the new prompt extends, edits,
+rewrites or refers to the earlier prompt (`call_chains.py`).
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ def sessions(all_sessions: Iterable[Payload], place: OutputPlace) -> Iterator[Pi
 
 
 def rows(all_rows: Iterable[Payload], _: OutputPlace) -> Iterator[Piece]:
-    """Yield each row of a run, with an empty name."""
+    """Yield each row of a run as a piece. The name of the piece is empty."""
     for row in all_rows:
         yield "", row
 

@@ -164,7 +164,10 @@ class _AtifDocumentWriter:
             )
 
     def document(self, mains: Sequence[Conversation], number: int) -> dict[str, Payload]:
-        """Write a document with the conversations `mains`, and with the conversations that began during `mains`."""
+        """Write a document with the conversations `mains`, and with the conversations whose parent turn is in `mains`.
+
+        The document with the number 0 also has the conversations without a parent turn.
+        """
         imported = self._kept if number == 0 else {}
         steps = self._steps(mains)
         subs = self._subagents(mains, steps, orphans=number == 0)
@@ -199,7 +202,11 @@ class _AtifDocumentWriter:
     def _subagents(
         self, group: Sequence[Conversation], steps: AtifStepWriter, *, orphans: bool = False
     ) -> list[dict[str, Payload]]:
-        """Return the trajectories of the conversations that began during `group`. Add references to them to `steps`."""
+        """Return the sub-agent trajectories of the conversations whose parent turn is in a conversation of `group`.
+
+        If `orphans` is True, conversations without a parent turn are included. Add references to the trajectories to
+        `steps`.
+        """
         turns = {turn for conversation in group for turn in conversation.turns}
         subs = []
         for conversation, parent in self._parents.items():

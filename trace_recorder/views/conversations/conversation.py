@@ -65,8 +65,8 @@ class Conversation:
     def is_continued_by(self, turn: Turn) -> bool:
         """Whether a turn continues the newest answer of the conversation.
 
-        If the conversation has no answer yet, a turn that continues no turn counts too, such as a second attempt. A
-        turn with an unknown prompt always counts.
+        A conversation without an answer is continued by any turn whose `previous` is None, such as the second attempt
+        of its call. A turn with an unknown prompt continues every conversation.
         """
         return (self._newest is turn.previous and (turn.exact or turn.previous is None)) or not turn.prompt_length
 

@@ -33,8 +33,8 @@ class AnsweredCall:
     """The tool call that a tool result answers.
 
     `content` is the content of the calling message, and `call_index` is the index of the call in that message.
-    `message_index` is the index of the calling message among the normalized messages of the prompt with the result. It
-    is None if the calling message is in an earlier prompt.
+    `message_index` is the position of that message among the normalized messages of the prompt that has the result.
+    `message_index` is None if the calling message is in an earlier prompt.
     """
 
     content: NormalizedContent

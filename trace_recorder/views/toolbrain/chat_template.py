@@ -75,7 +75,10 @@ class ChatTemplate:
 
 
 def _with_reasoning(message: ChatMessage) -> ChatMessage:
-    """Return a message with its thinking under every name that templates read, as transformers does."""
+    """Return a message.
+
+    If it has thinking, add the thinking under each name that templates read, as in transformers.
+    """
     thinking = next((message[name] for name in _REASONING if message.get(name) is not None), None)
     return message if thinking is None else {"thinking": thinking, **message, "reasoning_content": thinking}
 
