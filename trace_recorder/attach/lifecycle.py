@@ -278,8 +278,8 @@ def not_ended(recorder: Recorder | None) -> Recorder | None:
 
     Otherwise return the nearest outer recorder whose run has not ended, or None.
 
-    The recorder of a context may have ended elsewhere: if another task closes an async generator, the generator's
-    context still has the recorder.
+    A context may still name a recorder whose run ended in another context. An example is an async generator that
+    another task closed: the generator's own context still names the recorder.
     """
     passed: list[Recorder] = []
     while recorder is not None and recorder._lifecycle.ended and recorder not in passed:

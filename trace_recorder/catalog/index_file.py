@@ -221,7 +221,7 @@ def _is_expected(values: dict[str, str], path: Path, directory: Path) -> bool:
 
 
 def _expected(path: Path, directory: Path) -> dict[str, str]:
-    """Return the values that an index must have in its table `about` to be used.
+    """Return values for the table `about`. An index is used only if its table has these values.
 
     The facts in an index depend on the versions of this package and of its prices, and on the directory. If the index
     is inside its directory, both may be moved together.

@@ -57,8 +57,9 @@ FIELDS = (*TEXTS, *CHOICES, *NAMES, *TIMES, *NUMBERS)
 class Term:
     """One term of a query. `value` is a word, a phrase, a text, a name, or a time in seconds since 1970.
 
-    `relation` is the comparison with `number`, such as ">". If the name is of a member of the metadata or an
-    annotation, `relation` is "=", and the comparison is with `text`.
+    `relation` compares the value of the field or of the name with `number`. An example is ">". If `field` is "meta" or
+    "annotation", the only `relation` is "=", and the value is compared with `text`. A term without a comparison has no
+    `relation`.
     """
 
     field: str

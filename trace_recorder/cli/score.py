@@ -108,9 +108,9 @@ def score(  # noqa: PLR0913, PLR0917 - one argument for each option
 
 @dataclass(frozen=True, slots=True)
 class Scorer:
-    """Computes the reward of one run when it is called.
+    """A callable that computes the reward of the run at a path.
 
-    If `function` is None, it imports the function that `reward` names.
+    If `function` is None, each process imports the function that `reward` names.
     """
 
     reward: str

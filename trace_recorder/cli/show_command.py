@@ -167,7 +167,7 @@ def _print_run(trajectory: Trajectory, file: Path, *, full: bool, step: int | No
 
 
 def _parts_of_step(parts: Sequence[StepOrCall], step: int | None, file: Path) -> list[StepOrCall]:
-    """Return the step of this number and its calls. Raises UnreadableError if there is no such step."""
+    """Return the step with the number `step`, and its calls. Raises UnreadableError if there is no such step."""
     numbers = dict.fromkeys(str(part.step_number) for part in parts if part.step_number is not None)
     if str(step) not in numbers:
         raise UnreadableError(f"{file} has no step {step}" + (f"; it has {', '.join(numbers)}" if numbers else ""))

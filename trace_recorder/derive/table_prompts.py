@@ -104,10 +104,10 @@ class IncrementalReading(Struct, frozen=True, gc=False):
 
 
 class ElementReadings:
-    """Reads the messages in the elements of a dialect's histories. An element is given by its item number.
+    """Reads the messages of single elements of message histories, for requests of one dialect.
 
-    The messages of the newest `max_kept` elements stay in memory. The messages of older elements are read again when
-    needed.
+    An element is given by its item number. The messages of the newest `max_kept` elements stay in memory. The messages
+    of older elements are read again when needed.
     """
 
     def __init__(

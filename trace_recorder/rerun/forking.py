@@ -100,11 +100,11 @@ class Fork(Replay):
     """A fork: repeats a run up to a call, sends that call and all later calls, and records all calls in `recorder`.
 
     `at="llm_7"` names the first live call. `at_step=3` stands for the first call of step 3. `model`, `system` and
-    `edit` change live calls. `model` replaces the model of the first live call, also in later calls that ask for the
-    same model. `system` replaces the system prompt. `edit` is a function that takes the JSON body and returns the body
-    to send. `answer` is the answer to the first live call, which is then not sent. It is the JSON of a response, or the
-    text of a stream if the call streams. Tools that ended before the first live call give their recorded results. Later
-    tools run.
+    `edit` change live calls. `model` replaces the model that the first live call asks for. Later calls that ask for
+    that model get `model` too. `system` replaces the system prompt. `edit` is a function that takes the JSON body and
+    returns the body to send. `answer` is the answer to the first live call, which is then not sent. It is the JSON of a
+    response, or the text of a stream if the call streams. Tools that ended before the first live call give their
+    recorded results. Later tools run.
 
     `recorder` is a recorder that has not been started. Without a recorder, the new file is next to the file of the
     parent run. `ignore`, `match`, `speed`, `instrument` and `redact` have the same meaning as for `replay`. Before the

@@ -39,7 +39,7 @@ def check_table(runs: Runs, of: str, function: str) -> None:
 # ── tables of Arrow ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 MAX_BATCHES = 256
-"""This many batches in memory are joined into one, because each batch costs some kilobytes besides its values."""
+"""When this many batches are in memory, they become one. Each batch costs some kilobytes besides its values."""
 
 
 def to_arrow(runs: Runs, of: Of = "calls") -> pyarrow.Table:

@@ -137,7 +137,7 @@ def renderer_of(
     without: str = "",
     inserts_after: tuple[str, ...] = (),
 ) -> Callable[..., dict[str, Any]]:
-    """Return a function that makes the JSON object of a value, or only its members from number `first` to before `end`.
+    """Return a function that makes the JSON object of a value, or only of the members `first` to `end` - 1.
 
     The function leaves out the member `without`. For each name in `inserts_after`, it takes one more argument: a dict
     of members to insert after the member of that name.

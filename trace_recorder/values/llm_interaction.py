@@ -289,9 +289,8 @@ class LLMInteraction(Struct, frozen=True, gc=False, kw_only=True):
     ) -> dict[str, Payload]:
         """Render for the document.
 
-        `messages` has the members to write in place of `input_messages`. Then the messages of the interaction are not
-        read. `reading` is the request, if the caller has read it. `response` is the rendered response, if the caller
-        has rendered it.
+        If `messages` is given, its members replace `input_messages`, and the messages are not read. `reading` is the
+        request, if the caller has read it. `response` is the rendered response, if the caller has rendered it.
         """
         if reading is None:
             reading = self.source.request() if messages is None else self.source.request_without_messages()

@@ -205,7 +205,7 @@ class MessageTable:
 class _Messages(list[Message]):
     """A list of messages.
 
-    An element may be a `_PutAway`: then each access reads the message again, and does not keep it.
+    An element may be a `_PutAway`. Each access to it reads the message again and does not store it.
     """
 
     def __getitem__(self, number: Any) -> Any:

@@ -167,7 +167,7 @@ def apply_changes(numbers: Numbers, changes: Iterable[Change]) -> Numbers:
 def ranges_of(numbers: Sequence[int]) -> Ranges:
     """Return numbers as inclusive ranges, in their order: 3, 4, 5, 9 become [[3, 5], [9, 9]].
 
-    Python code runs once for each range, and not for each number.
+    The Python loop runs once for each range, not for each number, because lists are long.
     """
     steps = map(sub, numbers[1:], numbers)
     begins = [*compress(count(1), map(ne, steps, repeat(1)))]

@@ -84,17 +84,17 @@ def test_the_stated_values_of_a_call_are_read_back(tmp_path: Path) -> None:
     assert (interaction.response.usage.input_tokens, interaction.response.usage.output_tokens) == (3, 0)
 
 
-def test_forks_share_their_messages(tmp_path: Path) -> None:
-    """A rewritten history, and a fork of a fork, have their stated messages, and no message is stored twice."""
+def test_branches_share_their_messages(tmp_path: Path) -> None:
+    """A rewritten history, and a branch of a branch, have their stated messages, and no message is stored twice."""
     trunk = ForeignConversation()
     trunk.add(_user("a"))
     first = _call(trunk, "b")
     trunk.add(_user("c"))
     second = _call(trunk, "d")
-    branch = trunk.fork(2)
+    branch = trunk.branch(2)
     branch.add(_user("e"))
     third = _call(branch, "f")
-    twig = branch.fork(1)
+    twig = branch.branch(1)
     twig.add(_user("g"))
     fourth = _call(twig, "h")
     run = _read(tmp_path, first, second, third, fourth)

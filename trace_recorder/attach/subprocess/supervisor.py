@@ -1,8 +1,8 @@
 """Runs an agent in a child process: starts it, forwards signals, waits for it, and records its exit code.
 
-The agent inherits the standard streams, other open files, the working directory and the process group. This process,
-such as that of `trace-recorder run`, records no calls. The processes of the agent record their own calls
-(`bootstrap.py`).
+The agent inherits the standard streams, other open files, the working directory and the process group. The parent
+process, such as the process of `trace-recorder run`, records no calls. The processes of the agent record their own
+calls (`bootstrap.py`).
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ No data is kept in memory for the next write.
 Calls and steps are written one after another into the file, and each item is read from its position in the journal. So
 the memory of a write does not grow with the texts of messages and responses. The JSON text of a message is kept for
 calls that repeat the message, up to a limit for all texts. The document covers all complete records that the journal
-has at that moment, and states how many.
+had when the write read it, and states how many.
 """
 
 from __future__ import annotations
@@ -214,9 +214,9 @@ def _numbers_of(messages: Sequence[Message]) -> Numbers | None:
 
 
 _PARTS_BETWEEN_PAUSES = 4
-"""Other threads may run each time after this many calls and steps, and after each long call or step."""
+"""The writer lets other threads run after each group of this many calls and steps, and after each long one."""
 _PROMPTS_BETWEEN_PAUSES = 256
-"""Other threads may run each time after the lengths of this many prompts were added up."""
+"""The writer lets other threads run each time after it added up the lengths of this many prompts."""
 
 
 class PoorerDocumentError(OSError):

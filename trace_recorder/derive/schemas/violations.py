@@ -59,10 +59,10 @@ _TYPES: Mapping[str, tuple[str, Callable[[Payload], bool]]] = {
 
 
 def _own_violations(violations: Sequence[Violation], place: str) -> int:
-    """Count the violations of an object's own members, and not those inside the members.
+    """Count the violations in an object's own members. Violations deeper inside do not count.
 
     The schema with the fewest such violations is probably the right one. For example, `api` tells captured interactions
-    from those by hand.
+    from interactions that were recorded by hand.
     """
     inside = (violation.place[len(place) + 1 :] for violation in violations)
     return sum("." not in member and "[" not in member for member in inside)

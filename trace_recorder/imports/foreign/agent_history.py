@@ -3,7 +3,7 @@
 An answer of the model is a call that saw the messages before it. A tool's result is a message. If no later call saw the
 result, the run gets an execution of the tool with the result. Messages of the user after the last call are an
 annotation of the run. Any other message that no call saw is kept unchanged. A session that goes back to an earlier
-message continues a fork of the conversation. A session that was compacted continues with a new conversation.
+message continues on a new branch of the conversation. A session that was compacted continues with a new conversation.
 
 `AnswerParts` joins the parts of an answer that come as a stream of events. `add_message` and `add_answer` read messages
 that are made of Anthropic's blocks.
@@ -37,8 +37,8 @@ from trace_recorder.imports.foreign.stated_values import text_of
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall
 from trace_recorder.values.structs import replace
 
-MAX_FORKS = 500
-"""A session may go back at most this many times, because each fork copies the numbers of its items.
+MAX_BRANCHES = 500
+"""A session may go back at most this many times, because each branch copies the numbers of its items.
 
 After that, the run gets a gap.
 """
@@ -69,7 +69,7 @@ class AgentHistory:
         self._results: dict[str, tuple[Members, str]] = {}
         """The results of tools by the ids of their calls, each with its time."""
         self._unseen: list[tuple[Members, str]] = []
-        self._forks = 0
+        self._branches = 0
 
     @property
     def made_up_ids(self) -> int:
@@ -137,21 +137,22 @@ class AgentHistory:
     def return_to(self, position: Position) -> None:
         """Continue from an earlier position.
 
-        If the session goes back more than `MAX_FORKS` times, add a gap instead.
+        If the session goes back more than `MAX_BRANCHES` times, add a gap instead.
         """
         if position is self.position:
             return
         self._add_unseen()
-        self._forks += 1
-        if self._forks > MAX_FORKS:
-            if self._forks == MAX_FORKS + 1:
+        self._branches += 1
+        if self._branches > MAX_BRANCHES:
+            if self._branches == MAX_BRANCHES + 1:
                 self.events.append(
                     Missing(
-                        what="the branches of a session that goes back", why=f"it goes back more than {MAX_FORKS} times"
+                        what="the branches of a session that goes back",
+                        why=f"it goes back more than {MAX_BRANCHES} times",
                     )
                 )
             return
-        self.conversation = position.conversation.fork(position.length)
+        self.conversation = position.conversation.branch(position.length)
         self.position = Position(self.conversation, len(self.conversation))
 
     def finish(self) -> None:

@@ -1,9 +1,9 @@
 """NeMo Relay's ATOF 0.1: each line is an event. Events of kind `scope` begin and end agents, calls and tools.
 
 Source: nemo-relay 0.10 (`AtofExporter`). The `start` event of a scope has the scope's input, and its `end` event has
-the output, both in the provider's own form. Scopes become spans, whose attributes `read_atof` of
-`spans/vocabularies/services.py` reads. A `mark` becomes an event of the span around it. `propagation_root_uuid` is the
-id of the trace.
+the output, both in the provider's own form. Each scope becomes a span. `read_atof` (`spans/vocabularies/services.py`)
+reads the attributes of these spans. A `mark` becomes an event of the span around it. `propagation_root_uuid` is the id
+of the trace.
 """
 
 from __future__ import annotations

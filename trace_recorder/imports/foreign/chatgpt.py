@@ -1,7 +1,7 @@
 """ChatGPT's export, `conversations.json`: a list of conversations, each a tree of messages. Each conversation is a run.
 
 `mapping` has the nodes by their ids, with `parent`, `children` and `message`. If the user regenerated an answer or
-edited a message, a node has several children. Each child after the first continues a fork of the conversation.
+edited a message, a node has several children. Each child after the first continues a new branch of the conversation.
 Consecutive messages of the assistant are one answer. A `recipient` other than "all" is the name of the tool that the
 message calls.
 """

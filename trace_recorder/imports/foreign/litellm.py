@@ -101,7 +101,7 @@ def _seconds(began: float | None, ended: Payload) -> float | None:
 
 
 def _response(payload: Members) -> Members | None:
-    """Return the answer. If the response lacks a count, the count is taken from the payload."""
+    """Return the answer. A token count that the response lacks is taken from the payload."""
     output = read_output(payload.get("response"))
     if output is None:
         return None

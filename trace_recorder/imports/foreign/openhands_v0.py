@@ -90,7 +90,8 @@ class EventView:
     def condense(self, forgotten: Container[object], summary: Members | None, offset: int | None) -> None:
         """Remove the messages of events, and insert a summary at a position, as OpenHands' condenser does.
 
-        The conversation continues as a fork.
+        Afterwards, `conversation` is a new conversation, which shares the messages before the first change with the old
+        conversation.
         """
         remaining = [(event_id, message) for event_id, message in self._messages if event_id not in forgotten]
         if summary is not None and offset is not None:
@@ -98,7 +99,7 @@ class EventView:
         pairs = zip(self._messages, remaining, strict=False)
         shorter = min(len(self._messages), len(remaining))
         shared = next((position for position, (old, new) in enumerate(pairs) if old is not new), shorter)
-        self.conversation, self._messages = self.conversation.fork(shared), remaining[:shared]
+        self.conversation, self._messages = self.conversation.branch(shared), remaining[:shared]
         for event_id, message in remaining[shared:]:
             self.add(event_id, message)
 

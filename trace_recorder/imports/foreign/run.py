@@ -35,9 +35,9 @@ Members = dict[str, Payload]
 class ForeignConversation:
     """A history that grows during a run.
 
-    A call refers to the first messages of a conversation, the messages that the model saw. `fork` begins another
-    conversation with the same first messages, for a rewritten history or a branch. Conversations share these messages,
-    and each message is stored once.
+    A call refers to the first messages of a conversation, the messages that the model saw. `branch` begins another
+    conversation with the same first messages, such as for a rewritten history. Conversations share these messages, and
+    each message is stored once.
     """
 
     def __init__(self, base: ForeignConversation | None = None, length: int = 0) -> None:
@@ -58,7 +58,7 @@ class ForeignConversation:
         self.add({"role": "assistant", "content": response.get("content")} | without_none(**members))
 
     def messages(self) -> list[Members]:
-        """Return all messages, beginning with those of the conversation from which this one was forked."""
+        """Return all messages, first the messages that are shared with `base`."""
         parts: list[Sequence[Members]] = []
         conversation, length = self, len(self)
         while True:
@@ -67,7 +67,7 @@ class ForeignConversation:
                 return [message for part in reversed(parts) for message in part]
             conversation, length = conversation.base, conversation.base_length
 
-    def fork(self, length: int | None = None) -> ForeignConversation:
+    def branch(self, length: int | None = None) -> ForeignConversation:
         """Return a new conversation that begins with the first `length` messages of this conversation.
 
         The default of `length` is all messages.
@@ -318,14 +318,14 @@ class NumberedHistories:
     def add(self, numbers: Numbers) -> tuple[ForeignConversation, int]:
         """Return a conversation that begins with the messages `numbers`, and how many messages were added to it.
 
-        It is the known conversation that shares the longest beginning with `numbers`, or a fork if that conversation
-        continues differently.
+        It is the known conversation that shares the longest beginning with `numbers`. If that conversation continues
+        differently, it is a new branch of it.
         """
         conversation, shared = self._known.longest_beginning(numbers)
         if conversation is None:
             conversation = ForeignConversation()
         elif shared < min(len(conversation), len(numbers)):
-            conversation = conversation.fork(shared)
+            conversation = conversation.branch(shared)
         new = numbers[len(conversation) :]
         for number in new:
             conversation.add(self.read(number))

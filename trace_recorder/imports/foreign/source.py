@@ -31,9 +31,9 @@ MAX_RATIO = 100
 FREE_BYTES = 64 * 1024 * 1024
 """Every file may decompress to this many bytes, however small the file is."""
 ZSTD_MODULES = ("compression.zstd", "backports.zstd", "zstandard")
-"""The modules that read zstd:
+"""The modules that read zstd. One of them is enough.
 
-Python's own from 3.14 on, its backport, and a package. One of these modules is enough.
+The first module is in Python from 3.14 on, the second is its backport, the third is a package.
 """
 _MAGIC = b"\x28\xb5\x2f\xfd"
 

@@ -24,7 +24,7 @@ _FREE_BYTES = 16 * 1024 * 1024
 _MAX_READINGS = 50
 """All rows that are read may together have at most this many times the bytes of the file, and `_FREE_BYTES` more.
 
-Tables are read more than once, and attachments are read at each reference.
+Tables are read more than once. In the database of `llm`, an attachment is read each time a message refers to it.
 """
 _OPERATIONS = 1_000
 _MAX_ROUNDS = 10_000_000

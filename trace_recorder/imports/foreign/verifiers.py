@@ -1,4 +1,4 @@
-"""verifiers' traces from version 1 on (`traces.jsonl`), and verifiers' rows before version 1 (`results.jsonl`).
+"""The files of the library `verifiers`: traces (version 1 and later) and rows (before version 1).
 
 A line of `traces.jsonl` is an episode. Each trace of an episode is a run, and has calls and a graph of messages. A node
 of the graph is a message, and names the node before it. A call names the node of its answer. The call saw this node's
@@ -18,7 +18,7 @@ from trace_recorder.dialects.call_ids import CallNumbering
 from trace_recorder.dialects.json_access import Members as Remaining
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text, json_value
 from trace_recorder.dialects.openai_chat import read_message
-from trace_recorder.imports.foreign.agent_history import MAX_FORKS, first_text
+from trace_recorder.imports.foreign.agent_history import MAX_BRANCHES, first_text
 from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.plain_conversations import events_of
 from trace_recorder.imports.foreign.run import (
@@ -104,7 +104,10 @@ def _run(name: str, trace: Members, episode: Members) -> ForeignRun:
 
 
 class _GraphReader:
-    """Reads the graph of one trace. `_ends` has, for each node, the conversation and its length up to this node."""
+    """Reads the graph of one trace.
+
+    `_ends[n]` has the conversation of node n, and how many messages it has up to this node.
+    """
 
     def __init__(self, run: ForeignRun, trace: Members) -> None:
         self.run = run
@@ -115,7 +118,7 @@ class _GraphReader:
         self._messages: list[list[Members]] = []
         """The messages of each node."""
         self._numbering = CallNumbering()
-        self._forks = 0
+        self._branches = 0
 
     def read_all(self) -> None:
         """Read the nodes, then the calls."""
@@ -165,7 +168,7 @@ class _GraphReader:
         else:
             conversation, length = self._ends[parent]
             if length < len(conversation):
-                conversation = self._forked(conversation, length)
+                conversation = self._branch_of(conversation, length)
         unnumbered = _read_message(as_dict(node.get("message")))
         messages = [self._numbering.number(message).to_document() for message in unnumbered]
         for message in messages:
@@ -173,12 +176,12 @@ class _GraphReader:
         self._ends.append((conversation, len(conversation)))
         self._messages.append(messages)
 
-    def _forked(self, conversation: ForeignConversation, length: int) -> ForeignConversation:
-        self._forks += 1
-        if self._forks <= MAX_FORKS:
-            return conversation.fork(length)
-        if self._forks == MAX_FORKS + 1:
-            why = f"there are more than {MAX_FORKS} of them"
+    def _branch_of(self, conversation: ForeignConversation, length: int) -> ForeignConversation:
+        self._branches += 1
+        if self._branches <= MAX_BRANCHES:
+            return conversation.branch(length)
+        if self._branches == MAX_BRANCHES + 1:
+            why = f"there are more than {MAX_BRANCHES} of them"
             self.run.events.append(Missing(what="the prompts of later branches", why=why))
         return ForeignConversation()
 

@@ -59,7 +59,7 @@ class ProcessAnswers(ABC, Generic[Made]):
         """Answer the HTTP clients and the tools of this process from now on."""
 
     def _ask(self, ask: Callable[[Made], Result]) -> Result:
-        """Return what `ask` returns for the replay or the fork.
+        """Call `ask` with the replay or the fork, and return the result.
 
         If there is no answer, report the mismatch to the supervisor, and raise ReplayMismatchError.
         """

@@ -175,7 +175,8 @@ class ItemEncoder:
     def encode_lists(self, lists: Mapping[str, str | Sequence[Element]]) -> Encoded:
         """Take apart a request that is given as lists of elements, and as the JSON of its other members.
 
-        If an element has an `item`, the number of this item is written. Otherwise the element gets an `item`.
+        If an element has an `item`, the number of this item is written. If an element has no `item` yet, it gets the
+        known item with the same text, or a new one.
         """
         growing, self._growing = self._growing, []  # empty until all is on file, as the prefixes in `encode`
         items = RequestItems(self._known, self._next)

@@ -255,9 +255,9 @@ class Base:
         return [*ranges, *others.ranges]
 
     def _place_of(self, number: int, expected: int) -> int:
-        """Return the position of a number in the base: `expected` if the number is there, or else its first position.
+        """Return `expected` if the base has the number at that position.
 
-        If the base does not have the number, return `expected`.
+        Otherwise return the number's first position in the base, or `expected` if there is none.
         """
         if expected < len(self.numbers) and self.numbers[expected] == number:
             return expected

@@ -50,12 +50,17 @@ _FIELD = re.compile(r"\"\s{0,20}+:\s{0,20}+\"")
 _INSIDE = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 _LONGEST_NAME = 80
 _LONGEST_OPEN = 4096
-"""A stream waits for the rest of a field's value while the value has at most this many characters."""
+"""If a stream's text so far ends inside a field's value, the masking waits for the rest.
+
+It waits for at most this many characters.
+"""
 _TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[{}]', re.DOTALL)
 
 
 def is_secret_member(name: str, value: str, short: Collection[str]) -> bool:
-    """Return whether a string of JSON is a secret, judged by the string and by the name of its member or option.
+    """Return whether a string in JSON is a secret.
+
+    Its value and the name of its member, or of the command option before it, decide.
 
     `short` has the known values that are masked only after the name of a secret.
     """
@@ -93,7 +98,7 @@ def mask_json(text: str) -> str:
 
 
 def is_json(text: str) -> bool:
-    """Return whether a text is wholly JSON."""
+    """Return whether the whole text is JSON."""
     try:
         parse_leniently(text)
     except ours(ValueError, RecursionError):

@@ -2,8 +2,9 @@
 
 `kind_of` judges a name by its end, in any spelling: `clientSecret` and `CLIENT_SECRET` count as the same name.
 `is_secret_value` judges the value. A secret is not a type, a version, an expression, a word or a placeholder. After a
-name with other uses (`token`, `key`, `auth`), a secret must look like a key (`is_strange`). Invariant: a judgement
-takes a few string operations on a bounded text, because hostile texts are made of names and values.
+name with other uses (`token`, `key`, `auth`), a secret must look like a key (`is_strange`). Invariant: judging one
+value takes a few operations on a bounded text. Otherwise a hostile text with very many names and values would take too
+long.
 """
 
 from __future__ import annotations
@@ -197,9 +198,11 @@ _DESCRIBES_SECRET = re.compile(
     r"|(?:^|-)(?:pass(?:word|wd)?|secret|token|key|auth|fake|example|your|read|write)(?:-|\Z)"
     r"|^(?:missing|invalid|valid|hidden|unset|(?:un)?changed|unknown|wrong|incorrect|expired|(?:dis|en)abled|provided|removed)\Z"
 )
-"""A word after the name of a secret that describes the state of a secret, or is a permission, as in `id-token: write`.
+"""Matches a word that may follow a secret's name but is not a secret.
 
-Such a word is not a secret.
+The word mentions secrets or describes their state, as in `password: expired`, or is a permission, as in
+`id-token: write`. The word may also be a placeholder, as in `secret: any-example`, or refer to a secret, as in
+`secret: vault-ref`.
 """
 _EXPRESSION = re.compile(
     r"[A-Za-z_$][A-Za-z_$0-9]*(?:(?:\.|->|::)[A-Za-z_$][A-Za-z_$0-9]*+)+|[A-Za-z_$][A-Za-z_$]*\d{0,2}|.*[=!<>]=.*|.*[+*] ?[a-z_]+"  # noqa: E501 - a pattern is easier to read on one line
@@ -215,7 +218,7 @@ _CONSONANTS = re.compile(r"[A-Z]{2}|[b-df-hj-np-tv-z]{4}")
 
 
 def is_credential(scheme: str, value: str, *, is_alone: bool) -> bool:
-    """Return whether the text after a scheme of authorization is a credential.
+    """Return whether the text after an authorization scheme, such as `Bearer`, is a credential.
 
     If `is_alone` is True, nothing follows the text.
     """

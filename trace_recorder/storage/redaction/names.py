@@ -104,7 +104,10 @@ _BARE_VALUE = re.compile(r"[^\s\"'`\\<>,;&|(){}\[\]\0-\x1f\u3000-\u303f\uff01-\u
 _BARE_SAMPLE = re.compile(rf"[^\s\"'`\\<>,;&|(){{}}\[\]\0-\x1f\u3000-\u303f\uff01-\uff65]{{1,{LONGEST_JUDGED}}}+")
 _LONG_VALUE = re.compile(rf"[^\s\"'`<>]{{{SHORTEST_WEAK}}}")
 _ALONE = re.compile(r"[ \t]{0,20}+(?:[\r\n\f]|\\{1,7}[nr]|\Z)|</|[\"'`]")
-"""The text that follows a value that is alone in its line, its XML element or its quotes."""
+"""Matches the end of a line, a closing XML tag or a quotation mark.
+
+If one of these follows a value, nothing else is in the value's line, element or quotes.
+"""
 _QUOTES = ('"', "'", "`")
 _REST_OF_LINE = re.compile(r"[^\"'`\\\r\n\f<>]{8,}+")
 _COOKIES = re.compile(r"(?:[\w.-]{1,60}+=[^\s;]{0,60}+; ?){0,8}[\w.-]{1,60}+=(?=[^\s;\d]{0,60}\d)[^\s;=]{8}")

@@ -233,7 +233,7 @@ class _JoinedText:
     def waiting_line(self, end: int, unfinished_length: UnfinishedLength) -> int:
         """Return the number of the first line that must wait for the next part.
 
-        `end` is the first line that is known to wait. Return `end` if no line before it must wait.
+        `end` is the first line that must wait for another reason. Return `end` if no line before it must wait.
         """
         examined = bisect_left(self._lines, end)
         if examined in (0, self._examined):  # no pieces to examine, or the same pieces as before

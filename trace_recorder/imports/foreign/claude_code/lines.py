@@ -317,7 +317,7 @@ class SessionRequests:
     def _copy(self, base: _RequestMessages, keep: int, shape: str | None) -> _RequestMessages:
         """Return a copy of the first `keep` messages of a request, after the system blocks of a shape."""
         if base.shape == shape:
-            return _RequestMessages(shape, base.conversation.fork(base.ends[keep - 1]), base.ends[:keep], base.begin)
+            return _RequestMessages(shape, base.conversation.branch(base.ends[keep - 1]), base.ends[:keep], base.begin)
         request, messages, first = self._without_messages(shape), base.conversation.messages(), base.begin
         for end in base.ends[:keep]:
             request.add(messages[first:end])

@@ -1,14 +1,15 @@
 """Finds the agent of each line, the line's position in the tree of messages, and the files beside a session.
 
 Each line names the line before it (`parentUuid`). If the named line is not the agent's last line, the session has gone
-back, and continues a fork of the conversation. Parts of an answer and results of its tools begin no fork, because
-parallel tool calls make branches, too. A line without a parent begins a new conversation.
+back, and continues on a new branch of the conversation. Parts of an answer and results of its tools begin no branch of
+the conversation, although parallel tool calls make branches of the tree. A line without a parent begins a new
+conversation.
 
 Older versions write the lines of sub-agents into the session's file (`isSidechain`). The first line of a sub-agent has
 no parent, and repeats the prompt of the tool call that started it. Newer versions write a file for each sub-agent
 (`agentId`). The SDK's lines name the tool call (`parent_tool_use_id`). Files beside a session:
 
-    <session>/subagents/agent-<id>.jsonl, agent-<id>.meta.json
+<session>/subagents/agent-<id>.jsonl, agent-<id>.meta.json
     <session>/subagents/workflows/<id>/agent-<id>.jsonl
     <session>/tool-results/<name>.txt           a result that was too large for the session
 """

@@ -4,8 +4,8 @@ Depending on Codex's version, the tokens of a call come before its items, after 
 Tokens belong to the last answer of the turn if that answer has no tokens yet, and otherwise to the next answer. If no
 answer follows, the tokens belong to a call whose answer is not in the file, such as the call of a compaction.
 
-A `compacted` line begins a new conversation with the history that it states. After a rollback, the session continues a
-fork of the conversation. If a rollout has no items, the events that show its messages are read as items.
+A `compacted` line begins a new conversation with the history that it states. After a rollback, the session continues on
+a new branch of the conversation. If a rollout has no items, the events that show its messages are read as items.
 """
 
 from __future__ import annotations

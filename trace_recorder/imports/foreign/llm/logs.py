@@ -158,7 +158,7 @@ class _ThreadReader:
             message = self.store.parents[message]
         conversation, length = self.ends[message] if message is not None else (ForeignConversation(), 0)
         if length < len(conversation):
-            conversation = conversation.fork(length)
+            conversation = conversation.branch(length)
         for identity in reversed(missing):
             self._add(conversation, identity)
         return conversation

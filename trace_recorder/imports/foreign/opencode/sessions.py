@@ -71,7 +71,7 @@ class SessionReader:
     model: str | None = None
     started: dict[str, StartedSession] = field(default_factory=dict)
     executions: list[ToolRun] = field(default_factory=list)
-    """The executions of commands, with the exit code in their results."""
+    """Tool runs that ended with an exit code; their results have the code."""
     _system: list[Members] = field(default_factory=list)
     _conversation: ForeignConversation = field(default_factory=ForeignConversation)
     _positions: dict[str, int] = field(default_factory=dict)
@@ -187,7 +187,7 @@ def _is_seen_after_abort(error: Members, step: list[Members]) -> bool:
 def _is_unseen(part: Members) -> bool:
     """Return whether a part of a user's message is not sent.
 
-    Such a part is marked as ignored, or is a file whose text is another part.
+    Such a part is marked as ignored, or is a text file or a directory, whose text is also in another part.
     """
     is_text_file = part.get("type") == "file" and part.get("mime") in ("text/plain", "application/x-directory")
     return is_text_file or part.get("ignored") is True
@@ -286,7 +286,7 @@ def _usage(finish: Members) -> Members:
 
 
 def _content_part(part: Members) -> Members:
-    """Return a part of a user's message. Images get OpenAI's form."""
+    """Convert a part of a user's message or a tool's result. An image becomes an image part in OpenAI's form."""
     url = as_text(part.get("url"))
     if part.get("type") == "file" and url is not None and (as_text(part.get("mime")) or "").startswith("image/"):
         return {"type": "image_url", "image_url": {"url": url}}
