@@ -29,7 +29,7 @@ YIELD_SECONDS = 0.0001
 WORK_SECONDS = 0.0005
 """A background thread works at least this long between two sleeps. Each sleep costs up to a tenth of `WORK_SECONDS`."""
 MAX_UNINTERRUPTED_CHARS = 32 * 1024
-"""At most this many characters are searched in one call. No other thread runs during such a call."""
+"""Work on a long text passes at most this many characters to one call, because other threads wait during the call."""
 
 current_yield: ContextVar[Callable[[], None] | None] = ContextVar("trace_recorder_yield", default=None)
 """The function that lets other threads run, or None if the current thread is not a background thread."""

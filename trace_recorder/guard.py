@@ -39,10 +39,7 @@ def try_call(
 
 
 _MAX_BLOCKS = 100
-"""A guard keeps at most this many context managers, one for each guarded action.
-
-The least recently used are dropped.
-"""
+"""A guard keeps at most this many context managers, one for each action. The guard drops the least recently used."""
 
 
 @dataclass(slots=True)

@@ -24,7 +24,7 @@ from trace_recorder.capture.unseen_clients import unseen_clients
 from trace_recorder.errors import UnsupportedClientError
 
 TRANSPORT_METHOD = "_transport_for_url"
-"""The method of a client that chooses the transport of a request."""
+"""The name of the method by which a client chooses the transport of a request."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,7 @@ class AttemptRecords:
         attempts.remember_failure(self.run, self._id, self._attempt, self.sent)
 
     def write_error(self, error: BaseException) -> None:
-        """Write the error that came in place of a response."""
+        """Write the error of a request that got no response."""
         self._remember_failure()
         if (origin := ReplayedFrom.of_error(error)) is not None:
             self.note_origin(origin)

@@ -30,7 +30,7 @@ from trace_recorder.values.messages import Payload
 from trace_recorder.values.origins import ReplayedFrom
 
 MAX_REMEMBERED_RESPONSES = 1000
-"""At most this many responses are remembered. If there are more, the oldest are forgotten."""
+"""`remember` keeps at most this many responses. If there are more, `remember` forgets the oldest."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,10 @@ from trace_recorder.values.jsonable import dump_members
 from trace_recorder.values.messages import Payload, without_none
 
 MAX_PARTS = 64
-"""The text of a stream in the buffer is cut into at most this many parts. The parts of a long text are longer."""
+"""`_flush_part` cuts the text of a stream in the buffer into at most this many parts.
+
+The parts of a long text are longer.
+"""
 LARGE_BODY_BYTES = 48 * 1024
 """A plain body of more bytes than this is written in parts, and a request of more bytes is written in a thread."""
 SHORT_BYTES = 8 * 1024
@@ -251,7 +254,7 @@ class ReceivedResponse:
         self._append(members, remove_written)
 
     def _flush_stream(self, size: int, *, last: bool) -> None:
-        """Write a part of a stream, up to the end of a line. Write as much as possible of a very long line."""
+        """Write whole lines of a stream as a part. Write as much as possible of a very long line."""
         before = self._buffered
         if before > size:
             parts = first_pieces(self.buffer, size)

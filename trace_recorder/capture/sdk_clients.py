@@ -269,7 +269,7 @@ def _unknown_client_error(client: object) -> UnsupportedClientError:
 
 
 def _candidates(client: object) -> Iterator[Any]:
-    """Yield the candidates for an HTTP client: the object itself, and attributes in which the SDKs keep one."""
+    """Yield the objects that may be HTTP clients: the client, and the attributes in which SDKs keep an HTTP client."""
     yield client
     inside = _attribute(client, "_client")  # openai, anthropic, ollama
     yield inside

@@ -36,7 +36,7 @@ _LISTS = ("results", "outputs", "generations", "completions")
 Titan calls it `results`, Mistral `outputs`, Cohere `generations`, and AI21 `completions`.
 """
 _TEXTS = ("generation", "outputText", "completion", "text")
-"""One of these members has the text of a completion, in the body or in an element of the list of completions."""
+"""The members that may have the text of a completion, in the body or in an element of the list of completions."""
 _REASONS = ("stop_reason", "completionReason", "finish_reason")
 _METRICS = "amazon-bedrock-invocationMetrics"
 """The member that Bedrock adds to the last event of a stream."""

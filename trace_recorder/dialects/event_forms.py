@@ -199,12 +199,13 @@ class EventForm:
 
 
 class MergedRuns:
-    """Merges neighbouring events that only add to a text.
+    """Merges neighbouring events that only add to a text. `merged` is the number of events that merging removed.
 
-    `can_join` returns whether joining many such events has the same result as joining one event with all their pieces.
-    The first and the last event of a run are never merged, because another line of the stream may belong to them. The
-    merged event has the last filler that is not empty. The first and the last event keep their own fillers. So every
-    other member has the same last value as without merging.
+    `can_join` gets the JSON of an event, with `PIECE` as its piece. `can_join` returns whether joining many such events
+    has the same result as joining one event with all their pieces. The first and the last event of a run are never
+    merged, because another line of the stream may belong to them. The merged event has the last filler that is not
+    empty. The first and the last event keep their own fillers. So every other member has the same last value as without
+    merging.
     """
 
     def __init__(self, can_join: Callable[[Payload], bool]) -> None:

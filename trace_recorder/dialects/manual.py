@@ -54,7 +54,7 @@ _RESPONSE_READERS: tuple[tuple[str, Callable[[Payload, int], LLMResponse]], ...]
     ("done", ollama_chat.read_response),
     ("stop_reason", anthropic_messages.read_response),
 )
-"""The readers of SDK responses. Each comes with a member that only responses of its dialect have."""
+"""The readers of SDK responses. The name before each reader is a member that only responses of its dialect have."""
 
 _SCHEMAS = ("parameters", "input_schema", "parametersJsonSchema", "parameters_json_schema")
 """The members in which providers have the schema of a tool's arguments."""
@@ -97,7 +97,7 @@ def message_of(value: Payload) -> Message:
 
 
 _PLAIN = frozenset({"role", "content"})
-"""The members of most messages. A message with only these is read in one step."""
+"""The members of most messages. `message_of` reads a message with only these members in one step."""
 
 
 def read_tool(value: Payload) -> Tool:

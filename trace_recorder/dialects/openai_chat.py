@@ -48,7 +48,10 @@ _DETAILS = (
     ("cached_tokens", ("prompt_tokens_details", "input_tokens_details")),
     ("reasoning_tokens", ("completion_tokens_details", "output_tokens_details")),
 )
-"""Two counts, tokens read from a cache and reasoning tokens. Each comes with the objects that may have the count."""
+"""The names of two counts: tokens read from a cache, and reasoning tokens.
+
+After each name are the objects that may have the count.
+"""
 _COUNTS = (
     ("prompt_tokens", "input_tokens"),
     ("completion_tokens", "output_tokens"),

@@ -193,7 +193,7 @@ def frame_events(text: str) -> Iterator[tuple[str | None, str]]:
 
 
 SPLIT_AT_ONCE = 64 * 1024
-"""About this many characters are split into lines at once."""
+"""`_line_blocks` splits about this many characters in one call of `str.split`."""
 
 
 def events(

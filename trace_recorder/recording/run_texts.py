@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 MAX_REMEMBERED_CHARS = 256 * 1024
-"""At most this many characters of these texts are kept. A text for which there is no room is not masked again."""
+"""`RunTexts` keeps at most this many characters. A text for which there is no room is not masked again."""
 
 
 @dataclass(slots=True)

@@ -28,7 +28,7 @@ OpenRun = Callable[[], Run | None]
 """A function that returns the run of a tool call that begins now, or None if the call is not recorded."""
 
 MAX_ITEMS = 1000
-"""At most this many items of a generator are recorded. The member `yielded` of the record counts all items."""
+"""The record of a generator has at most this many items. The member `yielded` of the record counts all items."""
 
 
 class Execution:

@@ -74,7 +74,7 @@ class StepNumbers:
 
 MAX_RUNS = 10
 MAX_CHARACTERS = 300
-"""A cell of the table has at most this many characters of an answer."""
+"""`_cell` returns at most this many characters of an answer."""
 
 Cell = Json | None
 

@@ -102,9 +102,9 @@ class ServedFiles:
 
 
 SHARE = 20
-"""Between two looks at the files, the viewer waits this many times as long as the last look took.
+"""The viewer waits before the next look at the files.
 
-So looks take at most a twentieth of a core.
+The pause is this many times the duration of the last look. So looks take at most a twentieth of a core.
 """
 SHORT_SECONDS = 0.05
 """If the last look took less time than this, each request looks at the files again."""

@@ -74,7 +74,7 @@ def run_data(trajectory: Trajectory, name: str) -> Json:
 MARK = "\u0001"
 """A name that stands for a long text begins with this character."""
 LONG_CHARACTERS = 128
-"""Texts of at least this length are in `texts`."""
+"""`texts` has all texts of at least this length."""
 _LEVEL = 3
 """The level of zlib. Level 6 makes files 6 % smaller, and takes two and a half times as long."""
 

@@ -27,13 +27,13 @@ from trace_recorder.viewer.run_rows import Numbers
 from trace_recorder.views.cost import table_name
 
 WORK_SECONDS = 0.3
-"""Runs are read for at most this long while a client waits for an answer."""
+"""`RunList` reads runs for at most this long while a client waits for an answer."""
 ASIDE_SECONDS = 0.1
-"""Calls are read for at most this long before an answer, if no client waits for the costs of these calls."""
+"""`_read_costs` reads calls for at most this long before an answer, if no client waits for the costs of these calls."""
 POLL_SECONDS = 2.0
-"""An answer tells the client to wait at least this long before the next request, if nothing is to be read."""
+"""If nothing is to be read, an answer tells the client to wait at least this long before the next request."""
 AGAIN_SECONDS = 0.05
-"""An answer tells the client to wait only this long, if runs are still to be read and no other thread reads them."""
+"""If runs are still to be read and no other thread reads them, an answer tells the client to wait only this long."""
 MAX_COSTS_AT_ONCE = 2000
 """If more runs than this have unknown costs, the costs of runs that are not on a client's screen are read slowly."""
 MAX_UNREADABLE = 100

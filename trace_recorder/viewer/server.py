@@ -45,7 +45,7 @@ from trace_recorder.viewer.security import Access, AccessControl, refusal
 MAX_POSTED_BYTES = 1024 * 1024
 MAX_WAIT_SECONDS = 25.0
 POLL_SECONDS = 0.25
-"""The pause between two looks at a file while a request waits for changes."""
+"""While a request waits for changes, the server looks at the file again after this pause."""
 
 Handler = Callable[[Request], Awaitable[Response]]
 Result = TypeVar("Result")

@@ -88,7 +88,7 @@ def _numbers(value: Payload) -> list[int] | None:
 # ── calls that were not made, because a recording gave their answers ─────────────────────────────────────────────────
 
 REPLAYED_FROM = "replayed_from"
-"""In exports, a replayed answer has a member with this name.
+"""The name of the member that exports add to a replayed answer.
 
 The member names the run and the call from which the answer comes.
 """

@@ -35,7 +35,10 @@ from trace_recorder.values.token_counts import Counts, counts_of
 from trace_recorder.views.call_facts import made_calls
 
 MAX_MODELS = 1024
-"""At most this many models, and at most this many rates, are kept. If there are more, all are forgotten."""
+"""A `PriceTable` keeps at most this many models, and at most this many rates.
+
+If there are more, the table forgets all of them.
+"""
 MAX_TOKENS = 10**12
 """If a call has more tokens of one kind than this, genai-prices computes the price. Our own sum would not be exact."""
 _PROVIDER_IDS = {"xai": "x-ai", "moonshot": "moonshotai", "voyage": "voyageai", "bedrock": "aws"}

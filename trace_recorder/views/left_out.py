@@ -55,7 +55,7 @@ class ContentSupport:
 
 
 MAX_STRING = 2000
-"""In a part that is neither text nor image, strings with more characters than this are cut."""
+"""`other_part_as_text` cuts a string that has more characters than this."""
 FormatSupport = Mapping[Side, ContentSupport]
 """The supported contents, by the kind of message (`Side`).
 

@@ -33,7 +33,7 @@ SYSTEM = ("system", "developer")
 ROLES = ("system", "developer", "user", "assistant", "tool")
 _RESULT = {"result", "success", "error"}
 _MADE_UP = re.compile(r"call_\d{1,5}")
-"""The form of the ids that `dialects/call_ids.py` makes up. A caller's dicts may lack the mark `call_id_made_up`."""
+"""The pattern of the ids that `dialects/call_ids.py` makes up. A caller's dicts may lack the mark `call_id_made_up`."""
 
 
 def to_messages(messages: MessagesInput) -> list[Message]:

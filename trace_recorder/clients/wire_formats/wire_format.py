@@ -68,10 +68,10 @@ JsonObject = dict[str, Payload]
 class WireFormat:
     """The functions of one wire dialect.
 
-    `build_request` gives the arguments of the SDK's method. `assistant` encodes an assistant message for a request.
+    `build_request` returns the arguments for the SDK's method. `assistant` encodes an assistant message for a request.
     `turn_of` returns the assistant's turn in a response body. `body_of` returns the smallest response body that has a
     turn. `deltas` returns the deltas of one event of a stream. Its second argument says how many tool calls have begun.
-    `frame` is the text of an event in a stream, with `%s` in place of the event's JSON. `reasoning_fields` names the
+    `frame` is the text of an event in a stream, where `%s` stands for the event's JSON. `reasoning_fields` names the
     members of a message's `extra` whose reasoning is sent back.
     """
 

@@ -82,7 +82,7 @@ def _calls_by_execution(steps: Mapping[Turn, Sequence[AgentStep]]) -> dict[str, 
 def _parent(
     conversation: Conversation, main: AbstractSet[Turn], before: Sequence[Turn], started: Mapping[str, tuple[Turn, str]]
 ) -> Parent:
-    """Find the parent of a conversation among the turns in `before`, which came before the conversation.
+    """Find the parent of a conversation among the earlier turns, `before`.
 
     Later turns are not searched, so a conversation cannot be its own parent, not even indirectly.
     """
@@ -110,7 +110,7 @@ _SUPPORTED: FormatSupport = {
 
 Other parts are written as text.
 
-Other contents of an answer are written into `extra`. They count as left out, because no reader uses `extra`.
+Other contents of an answer are written into `extra`. Such contents count as left out, because no reader uses `extra`.
 """
 
 

@@ -40,7 +40,7 @@ _OTHER_NAMES = {
 """Maps names that providers and programs use for media types to the registered names."""
 
 _GOOGLE = ("inlineData", "inline_data", "fileData", "file_data")
-"""A part of Google's API has media in one of these members."""
+"""The members in which a part of Google's API may have media."""
 
 
 @dataclass(frozen=True, slots=True)

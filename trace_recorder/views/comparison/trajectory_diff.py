@@ -67,7 +67,10 @@ def figures_of(calls: Iterable[LLMInteraction]) -> Figures:
 DifferenceKind = Literal[PartKind, "model", "missing"]
 Model = str | None
 _MAY_BE_UNKNOWN = {"success", "name"}
-"""Some ways of recording leave these members out of a tool's result."""
+"""The members of a tool's result that some ways of recording leave out.
+
+`_known_to_both` ignores such a member if only one result has it.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ from typing import Literal
 from trace_recorder.values.messages import Payload
 
 MAX_PAIRS = 1_000_000
-"""Two ranges are searched for common parts only if the product of their lengths is at most this.
+"""`changed_ranges` searches two ranges for common parts only if the product of their lengths is at most this.
 
-Otherwise the whole ranges count as changed.
+Otherwise the whole ranges are one change.
 """
 
 
@@ -45,7 +45,7 @@ def _common_length(first: Sequence[Hashable], second: Sequence[Hashable]) -> int
 
 
 MAX_SHOWN_CHARACTERS = 400
-"""At most this many characters of a removed or added text are shown. The middle of a longer text is left out."""
+"""`shortened` keeps this many characters of a longer text: half at its beginning, and half at its end."""
 MAX_SHOWN_AROUND = 6
 """Of a long sequence of unchanged words, only this many before and after a change are shown."""
 _WORD = re.compile(r"\s*(?:\w+|[^\w\s])|\s+")

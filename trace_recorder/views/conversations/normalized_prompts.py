@@ -173,11 +173,11 @@ def _spans(messages: Sequence[Message]) -> Iterator[tuple[int, int]]:
 
 
 MAX_PROMPTS = 8
-"""A prompt is compared with at most this many earlier prompts, the newest ones."""
+"""`PromptNormalizer` compares a prompt with at most this many of the newest earlier prompts."""
 MAX_EDITS = 8
-"""At most this many replaced messages are normalized one by one.
+"""`PromptNormalizer` normalizes at most this many replaced messages one by one.
 
-If there are more replaced messages, the rest of the prompt is normalized again.
+If more messages were replaced, the rest of the prompt is normalized again.
 """
 
 

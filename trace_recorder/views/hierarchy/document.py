@@ -33,7 +33,10 @@ from trace_recorder.views.left_out import (
 
 SOURCE = "trace_recorder"
 _SUPPORTED: FormatSupport = {"answers": ContentSupport.of(THOUGHTS)}
-"""Parts that are not text, and members next to the text, are in `metadata`. They count as left out."""
+"""Parts that are not text, and members next to the text, are in `metadata`.
+
+Such parts and members count as left out.
+"""
 
 
 @view

@@ -47,7 +47,7 @@ def encodable(text: str) -> str:
 
 
 MAX_KEPT_CHARACTERS = 16 * 1024 * 1024
-"""Encoded messages are kept for later calls.
+"""`MessageTexts` keeps encoded messages for later calls.
 
 When the kept messages have more characters than this, all of them are forgotten.
 """

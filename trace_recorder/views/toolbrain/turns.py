@@ -40,9 +40,9 @@ _IN_A_TEMPLATE: FormatSupport = dict.fromkeys(SIDES, ContentSupport.of(THOUGHTS)
 
 
 _READ_WIDTHS = 8
-"""To show the end of a text on one line, this many times the line's width is read from the end.
+"""`_end_in_one_line` reads this many times the width of a line from the end of a text.
 
-White space in the text is shortened, so one width is not enough.
+One width is not enough, because white space in the text is shortened.
 """
 
 
