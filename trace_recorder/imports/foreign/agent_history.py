@@ -38,9 +38,9 @@ from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCa
 from trace_recorder.values.structs import replace
 
 MAX_BRANCHES = 500
-"""A session may go back at most this many times, because each branch copies the numbers of its items.
+"""A session may go back at most this many times. After that, the run gets a gap.
 
-After that, the run gets a gap.
+Each branch copies the numbers of its items, so very many branches would take too much memory.
 """
 
 

@@ -30,7 +30,7 @@ from trace_recorder.values.token_counts import WHOLE
 
 _HOST = "https://api.openai.com"
 _MAX_NEIGHBOURS = 100
-"""At most this many files of a directory are searched for the other half of a batch."""
+"""At most this many files of a directory are searched for the other file of a batch: requests or answers."""
 
 
 def recognizes(source: Source) -> bool:

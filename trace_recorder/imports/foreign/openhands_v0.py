@@ -107,7 +107,7 @@ class EventView:
 _NO_CALLS = {"change_agent_state", "null", "recall", "condensation", "condensation_request", "system"}
 """The actions of an agent for which no model was called."""
 _NOT_SEEN = {"agent_state_changed", "null", "recall"}
-"""Observations that no model sees."""
+"""The types of observations that no model sees."""
 _FAILED = {"error", "user_rejected"}
 _STATUS: dict[Payload, Status] = {"finished": "completed", "error": "failed", "stopped": "interrupted"}
 _ENVELOPE = {"id", "timestamp", "source", "message", "cause", "action", "observation", "tool_call_metadata", "timeout"}

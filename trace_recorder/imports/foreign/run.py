@@ -300,7 +300,7 @@ class ForeignRun:
 
 
 _MAX_OPEN = 16
-"""A prompt is compared with the conversations that grew last, at most this many. A run seldom has more sub-agents."""
+"""A prompt is compared with at most this many conversations: those that grew last. A run seldom has more sub-agents."""
 
 
 @dataclass(slots=True)

@@ -141,7 +141,7 @@ Later lines are left out. A line takes its length, plus `LINE_BYTES`, plus `VALU
 """
 VALUE_BYTES = 100
 LINE_BYTES = 400
-"""Bytes of memory that each line costs, however short the line is."""
+"""Each line costs this many bytes of memory, however short the line is."""
 HEAD_LINES = 20
 """At most this many lines are read to recognise a format."""
 HEAD_BYTES = 1024

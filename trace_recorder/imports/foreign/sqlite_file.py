@@ -51,8 +51,8 @@ class Database:
 
         Yield nothing if there is no such table.
 
-        If `blobs` is false, a blob becomes a text, because any column of SQLite may have a blob. Raises
-        TrajectoryFormatError if the rows have more bytes than the file can have.
+        If `blobs` is false, a blob becomes a text. Any column of SQLite may have a blob, and the readers expect texts.
+        Raises TrajectoryFormatError if the rows have more bytes than the file can have.
         """
         if table not in self.columns:
             return

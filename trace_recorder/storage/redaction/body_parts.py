@@ -19,18 +19,18 @@ LARGEST = 32 * 1024
 """A part has at most this many bytes before masking."""
 
 _BETWEEN = r"[\s\[\]{}:,0-9.+\-eEtrufalsnNIiy]*+"
-"""The text that may be between the strings of JSON."""
+"""Matches the text between two strings of JSON, such as `: ` or `, true, `."""
 _WHOLE = re.compile(rf'(?>(?:{_BETWEEN}("[^"\\]*+(?:\\.[^"\\]*+)*+"))*)', re.DOTALL)
-"""The text up to the end of the last closed string. The group is the last closed string."""
+"""Matches a beginning of JSON up to the end of its last closed string. The group is that string."""
 _TAIL = re.compile(_BETWEEN)
 _REST = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
-"""The rest of a string, up to its closing quote or the end of the text."""
+"""Matches the rest of a string, up to its closing quote or the end of the text."""
 _BEHIND_NAME = re.compile(r"\s*+(?::\s*+)?")
 _NAMED = re.compile(r'("(?:[^"\\]|\\.){0,200}")\s{0,20}:\s{0,20}\Z', re.DOTALL)
 _LABEL = re.compile(r'"(?:name|key|variable)"\s{0,9}:\s{0,9}"[^"\\]{0,100}"\s{0,9},?\s{0,99}\Z', re.IGNORECASE)
-"""A label, such as the name of a variable, that names the value of the following member."""
+"""Matches a label that names the value of the following member, such as `"key": "PASSWORD",` before `"value"`."""
 _ESCAPE = re.compile(r"\\(?:u[0-9A-Fa-f]{0,3})?\Z")
-"""An incomplete escape."""
+"""Matches an escape that is incomplete at the end of a text."""
 
 
 class Masks(Protocol):

@@ -31,9 +31,10 @@ These characters decide whether a key may begin where the word begins.
 _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
 _IN_RUNS = bytes((code in _LETTERS) for code in range(256))
 _IS_CAPITAL = bytes((chr(code) in string.ascii_uppercase + string.digits) for code in range(256))
-"""Capitals and digits. Each run has at least one of these characters.
+"""Marks capitals and digits.
 
-Small letters alone, as in the name of a member, are neither a key nor base64.
+Each run has at least one of these characters. Small letters alone, as in the name of a member, are neither a key nor
+base64.
 """
 _IN_WORDS = bytes(ord("w") if code in _LETTERS + b".=~:|@%" else ord(" ") for code in range(256))
 _RUN, _LONG_RUN = b"\1" * SHORTEST, b"\1" * ENCODED
@@ -211,9 +212,9 @@ _LAST_NAME = re.compile(
     r"(?:ssap|wp|terces|nekot|yek|htua|derc|gis|eikooc)[A-Za-z_.-]{0,30}(?![A-Za-z0-9_-])",
     re.IGNORECASE,
 )
-"""The name of a secret at the end of a text, with the separator after it and a word such as "Bearer".
+"""Matches, at the beginning of a reversed text, the reversed name of a secret.
 
-The pattern is reversed, and matches at the beginning of the reversed text.
+The separator after the name and a word such as "Bearer" are matched too: `reraeB :nekot` for `token: Bearer`.
 """
 _LONGEST_NAME = 80
 

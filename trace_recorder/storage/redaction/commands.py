@@ -24,7 +24,10 @@ _CURL_FLAG = (
     r"(?:(?=[A-Za-z_-]{0,60}[0-9])(?=[A-Za-z0-9_-]{16,190}:(?![\w!#-&*+./@^~\[-]))|[^\s:\"'\\\[]{0,80}:)"
     rf"|(?:b|-cookie)[ =]{{0,2}}{_OPEN}(?:[\w.-]{{1,60}}=[^\s;\"'\\]{{0,60}}; ?){{0,8}}?{_COOKIE})"
 )
-"""A flag of curl with a user and a password, with a key in place of both, or with cookies."""
+"""Matches a flag of curl up to a secret, such as `-u me:` before a password.
+
+The secret is a password after a user, a key in place of both, or a cookie.
+"""
 _CLIENTS = ("docker", "podman", "az", "helm registry")
 _AFTER_A_CLIENT = "|".join(rf"(?<={word}\s{{{n}}}login)" for word in _CLIENTS for n in (1, 2, 3))
 _TRIES = 4

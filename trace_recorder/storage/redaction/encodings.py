@@ -20,9 +20,9 @@ from trace_recorder.storage.redaction.candidates import LONGEST_ENCODED, Prepare
 from trace_recorder.storage.redaction.json_strings import BETWEEN, mask_together, string_end
 
 _OF_TEXT = "[CDI-Za-f][ACDEFGHQS-Xgi-nwyz0-3][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0-9+/_-]"
-"""Four letters of base64 that encode three characters of ASCII.
+"""Matches four letters of base64 that encode three characters of ASCII.
 
-Of random groups of four letters, one in fifteen looks like this too.
+One in fifteen random groups of four letters matches, too.
 """
 _WORD = re.compile(rf"(?:{_OF_TEXT}){{6}}[A-Za-z0-9+/_-]{{0,{LONGEST_ENCODED}}}+={{0,2}}")
 _ESCAPED = re.compile(rf"(?>(?:[A-Za-z0-9._~+*-]|%[0-9A-Fa-f]{{2}}){{8,{LONGEST_ENCODED}}})")
@@ -34,7 +34,7 @@ MARK = b"%"
 _ESCAPE = re.compile(r"%[2-7][0-9A-Fa-f]")
 _ESCAPE_OF = tuple(f"%{code:02X}" for code in range(256))
 _TO_QUOTE = re.compile(r"[^A-Za-z0-9_.~:\[\]-]+")
-"""Characters that are percent-encoded. The characters of masks are not among them, so that masks stay readable."""
+"""Matches the characters that are percent-encoded. Masks have no such characters, so masks stay readable."""
 
 _TOGETHER = 64
 """At most this many words are decoded and searched together."""

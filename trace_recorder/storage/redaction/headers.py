@@ -28,7 +28,10 @@ _KEPT = re.compile(
 _SECRET = re.compile(rb"auth|key|token|secret|password|credential", re.IGNORECASE)
 _OF_ONE_REQUEST = re.compile(rb"signature|nonce|csrf|xsrf|digest|-date$|^sec-|cookie", re.IGNORECASE)
 _SIGNED = re.compile(r"\w[\w-]*\s.*\b(?:signature|response|oauth_nonce)=", re.IGNORECASE)
-"""The value of an Authorization header that contains a signature of the request, and not a key."""
+"""Matches an Authorization header's value such as `AWS4-HMAC-SHA256 … Signature=…`.
+
+Such a value has a signature of the request, and no key.
+"""
 _SCHEME = re.compile(r"(?:Bearer|Basic|Token|ApiKey|Key)\s+", re.IGNORECASE)
 _PUBLIC = frozenset({b"idempotency-key", b"x-stainless-retry-count", b"www-authenticate"})
 

@@ -37,13 +37,13 @@ _PLACEHOLDER = re.compile(
     r"|\[%[^\[\]]*%\]|[~^]?v?\d+(?:\.\d+){1,3}|arn:.*",
     re.IGNORECASE | re.DOTALL,
 )
-"""Values that people write in place of a secret: types, variables of templates, asterisks, versions, resources."""
+"""Matches values that people write in place of a secret, such as types (`string`), variables (`${KEY}`) or `***`."""
 _FEWEST_LABELS = 6
 """A table of labels has at least this many strings."""
 _MAX_JUDGED = 1000
-"""A table is judged by at most this many of its strings."""
+"""At most this many strings of a table decide whether it is a table of labels."""
 _REFERENCE = re.compile(r"\[%[^\[\]]{0,200}%\]|\{[^{}]{0,200}\}|")
-"""A label that is empty, a variable, or only a reference to another label."""
+"""Matches a label that is empty, a variable, or only a reference to another label, such as `[%key:common::ok%]`."""
 _NO_LABEL = re.compile(r"[0-9@#$^+=~_\\|]")
 _OPENING = "\"'([{<*- \u00ab\u00a1\u00bf\u201c\u201e"
 _FIELD = re.compile(r"\"\s{0,20}+:\s{0,20}+\"")

@@ -26,9 +26,12 @@ _LONG = (
     r"(?=[A-Za-z0-9_+/=.-]{10})(?![a-z]{2,10}=|[0-9]{10,40}(?![A-Za-z0-9_+/=.-]))"
     r"(?=[A-Za-z_+/=.-]{0,80}+[0-9]|[A-Z_+/=.-]{0,80}+[a-z][a-z_+/=.-]{0,80}+[A-Z])"
 )
-"""The text that must follow the mark in a key: ten characters or more, with digits or with mixed letters."""
+"""Matches before the text that must follow the mark in a key.
+
+The text has ten or more characters, with a digit or with both capitals and small letters.
+"""
 _REST = r"(?=[A-Za-z0-9_+/=.%-]{12})"
-"""The text that must follow a literal with a rare character: twelve characters of a word."""
+"""Matches before the twelve characters of a word that must follow a literal with a rare character."""
 _IN_A_WORD = "(?:[A-Za-z][G-Zg-z]|[^\\\\]_)"
 """If these two characters are right before a literal, the literal is inside a word and does not begin a secret.
 

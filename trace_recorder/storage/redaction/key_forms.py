@@ -14,14 +14,14 @@ from __future__ import annotations
 END = r"(?![A-Za-z0-9_-])"
 DIGIT = r"(?=[A-Za-z_-]{0,60}[0-9])"
 MIXED = r"(?=[a-z0-9_+/-]{0,60}[A-Z])(?=[A-Z0-9_+/-]{0,60}[a-z])"
-"""A pattern that matches where both capitals and small letters follow.
+"""Matches where both capitals and small letters follow.
 
 A key has both. A name with the same beginning has only capitals or only small letters.
 """
 _SLUG = rf"(?:[a-z0-9]{{1,15}}+[-_]{{1,3}}+){{0,12}}[a-z0-9]{{1,15}}{END}"
-"""Words with hyphens or underscores between them, such as the name of a CSS class. Such words are not a key."""
+"""Matches words with hyphens or underscores between them, such as the CSS class `nav-bar-item`. They are not a key."""
 _D = r"\\{0,8}\${1,2}"
-"""The dollar sign between the parts of a password's hash. Shells escape it, and Docker Compose doubles it."""
+"""Matches the dollar sign between the parts of a password's hash. Shells escape it; Docker Compose doubles it."""
 _C = r"[./A-Za-z0-9]"
 _HASH_PARTS = "|".join(
     (
@@ -38,7 +38,7 @@ _HASH_PARTS = "|".join(
     )
 )
 _SALTED = r"[A-Za-z0-9+/]{1,64}={0,2}\$(?:(?:[0-9a-f]{64}){1,2}|[A-Za-z0-9+/]{43}=)"
-"""The salt and the hash of a password, which follow the name and the parameters of the hash method."""
+"""Matches the salt and the hash of a password. They follow the name and the parameters of the hash method."""
 _UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
 WITH_BEGINNING: tuple[tuple[str, str, str, str], ...] = (

@@ -143,7 +143,7 @@ _SECRET_NAME = re.compile(
     r"(?!.*(?:_|^)(?:FILE|PATH|DIR|URL|URI|HOST|ENDPOINT|NAME|ARN|TYPE|LIMIT)$)",
     re.IGNORECASE,
 )
-"""Names of environment variables that contain a secret, and not the path or the address of a secret."""
+"""Matches the names of environment variables that contain a secret, and not a secret's path or address."""
 _DIRECTORIES = frozenset({"PWD", "OLDPWD"})
 
 

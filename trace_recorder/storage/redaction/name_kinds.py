@@ -26,7 +26,7 @@ SCHEMES = (
     "(?:Bearer|Basic|Token|Api-?Key|Key|Negotiate|Digest|OAuth|Bot|SSWS|GenieKey|Splunk|sso-key|DeepL-Auth-Key"
     "|Klaviyo-API-Key)"
 )
-"""The beginnings of credentials in headers: the schemes of authorization, and the words that services use instead."""
+"""Matches the word before a credential in a header: an authorization scheme, or a word that a service uses instead."""
 
 
 def _ends(first: str, last: str) -> tuple[str, ...]:
@@ -78,7 +78,7 @@ _ABOUT_A_SECRET = re.compile(
     r"|enable|disable|invalid|wrong|missing|incorrect|weak|expired|enter)[_-]",
     re.IGNORECASE,
 )
-"""The beginnings of names such as `forgot_password`. The value of such a name is a text about a secret."""
+"""Matches the beginnings of names such as `forgot_password`. The value of such a name is a text about a secret."""
 
 LONGEST_JUDGED = 400
 """This many characters at the beginning of a value decide whether it is a secret. The whole value is masked."""
@@ -94,7 +94,8 @@ _CLASSES = (
 _STEPS = (b"aA", b"a0", b"0a", b"0A", b"A0", b"AAa", b"aAA")
 """The changes between small letters, capitals and digits, except for a capital that begins a word.
 
-Counting them in a text that was translated by `_CLASSES` costs a twentieth of a search by a pattern.
+The changes are counted in a text that was translated by `_CLASSES`, because this costs a twentieth of a search by a
+pattern.
 """
 
 _FOLLOWING = (
@@ -181,7 +182,10 @@ PLACEHOLDER = re.compile(
     r"|config|settings|options|opts|params|request|req|ctx|secrets|vault|var|data|input|lm-studio|ollama|not-needed|empty)"
     r"(?:\b|[-_.])|an?(?:[-_.]|\Z)|foo|bar|baz|test|passw|secret|token|api[-_]?key|(.)\1*\Z",
 )
-"""The beginnings of placeholders for a secret, in lower case. Ignoring case would take twice as long."""
+"""Matches the beginning of a placeholder for a secret, such as `your-key`.
+
+The text must be in lower case, because a pattern that ignores case would take twice as long.
+"""
 _HEX = re.compile(r"[0-9a-f]{1,100}")
 _PREFIX_OF_KEY = re.compile(r"(?:an?|secret|token|test|api[-_]?key)[-_]")
 _TYPE = re.compile(

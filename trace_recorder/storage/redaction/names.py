@@ -48,34 +48,34 @@ _QUOTE = r"\\{0,7}[\"'`]"
 _STEM = r"(?:pass(?:word|wd|phrase|code)?|pwd?|secrets?|token|key|auth(?:orization)?|cred(?:ential)?s?|sig(?:nature)?)"
 _REST = r"(?:[_-]?(?:base|data|token|key|2|new|old|current|prod|dev|test|value)?)"
 _MEMBER_ENDS = r"(?:[_-](?:word|wd|phrase|code))?(?:[_-]{0,2}[0-9]{1,8}){0,2}(?:[_-]{1,4}(?=\\{0,7}\"))?"
-"""Ends that only the name of a JSON member may have. `password_1` and `pass_word` are names of secrets only in JSON."""
+"""Matches ends that only a JSON member's name has. `password_1` and `pass_word` name secrets only in JSON."""
 _PAIR = (
     r"(?=[,\s\\+>v\"'`|-]),?(?:(?:\s|\\{1,7}[nrt]|[+>|-]){0,20}"
     r"|\s{0,3}(?:\n|\\{1,7}n)[^\n\"'\\v]{0,60}+(?:v(?!alue)[^\n\"'\\v]{0,60}+){0,2})"
     rf"(?:{_QUOTE})?value(?:{_QUOTE})?\s{{0,3}}[:=]"
 )
-"""The text between the string of a member "name" and the string of the member "value" after it."""
+"""Matches the text between the string of a member "name" and the string of the member "value" after it."""
 _PLAUSIBLE = (
     r"(?=[^\s\"'`<>]{4})(?=[^\s\"'`<>0-9]{0,7}[0-9]|[^\s\"'`<>]{8}"
     r"|[a-z-]{4,7}+(?:\"|</|[ \t]{0,20}+(?:[\r\n\f]|\\{1,7}[nr]|\Z)))"
 )
-"""The beginning of a value that may be a secret.
+"""Matches the beginning of a value that may be a secret.
 
 Such a value has eight characters, or at least four with a digit. A value of four to seven small letters must be alone
 in its line, its quotes or its XML element.
 """
 _SCHEME = SCHEMES.lower()
 _ANY_VALUE = r"(?=[^\s\"'`<>]{4})"
-"""The beginning of a value that may be a known secret, such as `postgres`."""
+"""Matches the beginning of a value that may be a known secret, such as `postgres`."""
 _MEMBER = r"\\{0,7}\"\s{0,20}+:\s{0,20}+(?P<escapes>\\{0,7})\"(?!(?P=escapes)\")"
-"""The text between the name and the value of a JSON member, if the value is a string that is not empty.
+"""Matches the text between the name and the value of a JSON member, if the value is a string that is not empty.
 
 In JSON within JSON, the quotes have backslashes.
 """
 
 
 _BEHIND_NAME = r"(?=[\\\"'`\]\s=:?>,+|]|-[-\s\\+>|v\"'`]|value)"
-"""The characters that may follow a name.
+"""Matches before a character that may follow a name.
 
 The check is quick, and rules out most words that contain a stem, because no such character follows them.
 """
@@ -335,7 +335,7 @@ def has_cookies(value: str) -> bool:
 def _cookies(text: str, begin: int, match: re.Match[str]) -> tuple[Span | None, int]:
     at = match.end()
     if kind_of(text[begin : match.end(_COOKIE_END)]) != "cookie" or not _COOKIES.match(text, at):
-        return None, 0  # the line is read only if it begins with cookies, because a long line may have many names
+        return None, 0  # the line is read only if it begins with cookies: reading a long line for each name is slow
     line = _REST_OF_LINE.match(text, at)
     return (line.span() if line and has_cookies(line[0]) else None), 0
 
@@ -390,7 +390,7 @@ _SET_BEFORE = re.compile(
     r"(?:login[ \t]{1,4}[^\s\\]{1,64}(?:[ \t]|(?:\n|\\{1,7}n)(?:[^\n\"'\\]{0,40}?[ \t+])??)"
     r"|(?:setx|set -g?x|(?<![A-Za-z])set|ENV|setenv)[ \t])[ \t]{0,19}\Z"
 )
-"""The text before a name: a command that sets a variable, or the login in a .netrc file.
+"""Matches the text before a name: a command that sets a variable, such as `setx`, or the login in a .netrc file.
 
 The password of the login may be in the next line.
 """

@@ -35,7 +35,7 @@ _ALONE = re.compile(
     r"(?:[ \t]{1,20}|</[A-Za-z0-9_.-]{0,60})\Z",
     re.IGNORECASE,
 )
-"""The name of a secret, with a value of small letters that may be alone in its line or in its XML element."""
+"""Matches the name of a secret, with a value of small letters that may be alone in its line or XML element."""
 _LINE = re.compile(
     r"(?:curl|sshpass|mysql|redis-cli|docker|podman|login|[Cc]ookie)"
     r"(?:[^\n]|(?<=\\)\n){0,500}\Z|(?:setx?|setenv|ENV)(?:[ \t]{1,20}-g?x)?(?:[ \t]{1,20}[A-Za-z0-9_-]{0,60})?\Z"
@@ -56,7 +56,7 @@ Each format has a text that the first line contains, the pattern of the first li
 """
 _BEARER = re.compile(rf"[Bb]earer {{1,3}}[A-Za-z0-9._~+/%=-]{{0,{LONGEST_WORD}}}\Z")
 _HASH = re.compile(r"\$(?:argon2|pbkdf2|scrypt|bcrypt)[!#-~]{0,400}\Z")
-"""The hash of a password.
+"""Matches the hash of a password.
 
 The hash may have commas between its parameters. A word of `_WORD_BACKWARDS` has no commas.
 """
@@ -65,7 +65,7 @@ _LINE_WORDS = ("curl", "sshpass", "mysql", "redis-cli", "docker", "podman", "log
 _PATTERNS = ((_STEMS, _NAMED), (_STEMS, _ALONE), (_LINE_WORDS, _LINE), (("bearer ",), _BEARER), (("$",), _HASH))
 """Pairs of words and a pattern.
 
-The pattern is tried only if the end of the text has one of the words, because a search that fails is slow.
+The pattern is tried only if the end of the text has one of the words, because a pattern that does not match is slow.
 """
 _SEARCHED_CHARS = 600
 """The search by `_PATTERNS` begins this many characters before the last word of the text."""

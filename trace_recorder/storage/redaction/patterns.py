@@ -16,9 +16,9 @@ from trace_recorder.storage.redaction.key_forms import AFTER_ID, AFTER_TEXT, WIT
 
 _WORD = "A-Za-z0-9_"
 _ESCAPES = (r"\\[bfnrt]", "%[0-9A-F]{2}", r"[0-9;\[][0-9]m", r"\\u[0-9A-Fa-f]{4}")
-"""Escapes that end in letters or digits."""
+"""Match escapes that end in letters or digits, such as `%2F`."""
 _LINE_BEGINS = (r"\A[+-]", r"[\s>\"][+-]", r"\\n[+-]")
-"""The sign that a diff has before a line."""
+"""Match the sign that a diff has before a line."""
 _BREAK = r"(?:\\{1,7}[nr]|[\r\n])"
 _PEM_LINE = rf"(?>(?:\\{{1,7}}[nrt]|[\r\n\t +>|]){{0,12}})(?:[A-Za-z0-9+/=]{{12,}}+|[A-Za-z-]{{3,12}}: [A-Za-z0-9,-]{{1,60}}+|[A-Za-z0-9+/=]{{1,11}}+(?=\s{{0,3}}(?:{_BREAK}|\Z)))"  # noqa: E501 - a pattern is easier to read on one line
 PEM_LONGEST = 20_000
@@ -34,7 +34,7 @@ _PPK = (
     rf"((?>(?:[^\"<P]|P(?!rivate-)){{1,{PEM_LONGEST}}})(?=Private-MAC: )"
     rf"|(?=[ \r]{{0,2}}{_BREAK}[ \t+>|]{{0,8}}[A-Za-z0-9+/=]{{12}})(?>(?:{_PEM_LINE})*))"
 )
-"""A private key of PuTTY: its lines, up to the following checksum."""
+"""Matches a private key of PuTTY: its lines, up to the following checksum."""
 PPK_BEGIN = "Private-Lines: "
 
 

@@ -179,7 +179,7 @@ class SessionReader:
 
 
 def _is_seen_after_abort(error: Members, step: list[Members]) -> bool:
-    """Return whether later calls see a failed answer, because the user aborted it."""
+    """Return whether later calls see a failed answer. They see an aborted answer with more than reasoning."""
     is_abort = error.get("name") == "MessageAbortedError"
     return is_abort and any(part.get("type") not in ("step-start", "reasoning") for part in step)
 
