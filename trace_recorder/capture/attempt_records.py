@@ -80,8 +80,8 @@ class AttemptRecords:
     def note_answer(self, status: int, raw: Sequence[tuple[bytes, bytes]]) -> None:
         """Remember a failure, a redirect, or a stream that began.
 
-        After a failure or a redirect, the same request, sent again, is the next attempt. A stream is remembered only if
-        its dialect answers in the background, because the program may poll the response.
+        If the same request is sent again after a failure or a redirect, the new request is the next attempt. A stream
+        is remembered only if its dialect answers in the background, because the program may poll the response.
         """
         if status >= 400:
             self._remember_failure()

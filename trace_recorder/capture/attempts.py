@@ -64,7 +64,10 @@ def identify(run: Run, sent: SentRequest) -> tuple[str, int, bool]:
 
 
 def remember_failure(run: Run, interaction_id: str, attempt: int, sent: SentRequest) -> None:
-    """Remember a request that failed. If this context repeats the request, that is the next attempt of the call."""
+    """Remember a request that failed.
+
+    If this context repeats the request, the repeated request is the next attempt of the call.
+    """
     _failed.set(_FailedAttempt(run, interaction_id, attempt, _digest(sent.url, sent.body)))
 
 
@@ -81,7 +84,10 @@ def forget_failure(interaction_id: str) -> None:
 def remember_redirect(
     run: Run, interaction_id: str, attempt: int, sent: SentRequest, headers: Sequence[tuple[bytes, bytes]]
 ) -> None:
-    """Remember a request that was redirected. If this context follows the redirect, that is the next attempt."""
+    """Remember a request that was redirected.
+
+    If this context follows the redirect, the new request is the next attempt.
+    """
     location = next((value for name, value in headers if name.lower() == b"location"), b"")
     url = urljoin(sent.url, location.decode("latin-1"))
     _failed.set(_FailedAttempt(run, interaction_id, attempt, _digest(url, sent.body), redirected=True))

@@ -14,7 +14,7 @@ from trace_recorder.dialects.stream_framing import MEDIA_TYPE, FrameDecoder
 from trace_recorder.guard import try_call
 
 Decoder = Callable[[bytes], bytes]
-"""A function that takes the next received bytes, and returns the decoded bytes, which may be empty."""
+"""A function that takes the next received bytes, and returns the decoded bytes. The decoded bytes may be empty."""
 
 
 def decoder_of(content_encoding: str, content_type: str = "") -> Decoder | None:

@@ -176,7 +176,7 @@ class Exchange:
             await run_in_thread(self.response.write_due, "response", self.is_waited_for)
 
     async def ended_in_event_loop(self) -> None:
-        """Do the same as `ended` in an event loop. If the response is long, a thread does it.
+        """Do the same as `ended` in an event loop. If the response is long, a thread does the work.
 
         A long stream is assembled after this method has returned. Its text is on file before this method returns.
         """

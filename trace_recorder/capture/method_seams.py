@@ -139,7 +139,7 @@ class MethodPatch:
             self._restore[seam.library] = restore
 
     def keep_for(self, client: object) -> None:
-        """Keep the methods replaced as long as a wrapped client exists."""
+        """Do not restore the methods while a wrapped client exists."""
         self._wrapped.add(client)
 
     def release(self, client: object) -> None:

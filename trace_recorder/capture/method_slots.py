@@ -45,7 +45,7 @@ def uses_google_auth(google: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RequestMethod:
-    """A method through which all requests of a client go, and the library whose seam they reach.
+    """A method through which all requests of a client go, and the library whose seam the requests reach.
 
     `is_used` says whether a client uses the method.
     """
@@ -140,7 +140,10 @@ class MethodSlot:
 
 
 def method_slots(client: object) -> Iterator[MethodSlot]:
-    """Yield the methods through which a client's requests go: its own methods, or those of a client inside it."""
+    """Yield the methods through which a client's requests go.
+
+    The methods are the client's own, or belong to a client inside it.
+    """
     aws = type(client).__module__.partition(".")[0] in ("botocore", "aiobotocore")
     for owner in (
         client,

@@ -33,7 +33,10 @@ MAX_PARTS = 64
 The parts of a long text are longer.
 """
 LARGE_BODY_BYTES = 48 * 1024
-"""A plain body of more bytes than this is written in parts, and a request of more bytes is written in a thread."""
+"""A plain body of more bytes than this is written in parts.
+
+A request of more bytes than this is written in a thread.
+"""
 SHORT_BYTES = 8 * 1024
 """An event loop writes up to this many bytes itself. If there are more, a thread writes them, and the call waits."""
 MAX_LINE_BYTES = 4 * 1024 * 1024

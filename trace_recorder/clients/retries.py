@@ -51,10 +51,10 @@ RETRY_RULES: dict[str, tuple[bool, str]] = {
 FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS = 0.5, 8.0
 """The first and the longest wait.
 
-The wait doubles with each attempt, and a random part, up to a quarter, is subtracted.
+The wait doubles with each attempt. A random part of at most a quarter is subtracted.
 """
 MAX_SERVER_WAIT_SECONDS = 120.0
-"""If a server requests a longer wait than this, the call is not retried, and the error is raised at once."""
+"""If a server requests a longer wait than this, the call is not retried. The error is raised at once."""
 
 
 class Retrier:

@@ -1,4 +1,6 @@
-"""The bodies of Bedrock's InvokeModel for models other than Anthropic's: the models of each maker have their own form.
+"""Reads the bodies of Bedrock's InvokeModel for models other than Anthropic's.
+
+The models of each maker have their own form.
 
 Bodies of Amazon Nova have the form of Converse. Chat bodies of Mistral, AI21 and OpenAI's open models have the form of
 OpenAI's chat. Bodies with `anthropic_version` have Anthropic's form; this module gets them if the model's name is an

@@ -80,7 +80,7 @@ class Blocks:
         return content_of(parts)
 
     def interleaved(self, calls: Iterable[ToolCall]) -> tuple[Block, ...]:
-        """If the order of the blocks is unusual, return them, each tool call with its id.
+        """If the order of the blocks is unusual, return the blocks. Each block of a tool call has the call's id.
 
         Otherwise return no blocks.
         """
@@ -104,8 +104,8 @@ class Blocks:
 def read_blocks(listed: Payload, content: str | None, reasoning: str | None) -> tuple[Block, ...]:
     """Read the blocks of an answer in a document.
 
-    A block of text has only a length: its text is part of `content` or `reasoning`. Returns no blocks if one of the
-    listed blocks is malformed.
+    A block of text has only a length, because its text is part of `content` or `reasoning`. Returns no blocks if one of
+    the listed blocks is malformed.
     """
     texts = {"text": content or "", "reasoning": reasoning or ""}
     read: list[Block] = []

@@ -70,7 +70,7 @@ class Dialect:
     name: str
     """The name of the dialect on file, `api`."""
     addresses: Mapping[str, str]
-    """Patterns for the ends of paths. Each pattern comes with the provider that is assumed if the host is unknown."""
+    """Maps patterns for the ends of paths to the providers that are assumed if the host is unknown."""
     sdks: tuple[str, ...]
     """The SDKs that use the dialect. For a call, the SDK of its provider is chosen, or else the first one."""
     headers: Mapping[str, str]
@@ -90,13 +90,16 @@ class Dialect:
     instructions_apart: bool
     """Whether a request has its instructions in a separate member. The reader makes system messages of them."""
     with_system: Callable[[dict[str, Payload], str], dict[str, Payload]] | None
-    """Returns a request with this text as its system prompt. None if requests have no system prompt."""
+    """Returns a request with this text as its system prompt.
+
+    The member is None if requests have no system prompt.
+    """
     counting: Counting
     """Which tokens are missing in the counts of input and output tokens that an answer states."""
     usage_on_request: bool
     """Whether a stream states token counts only if `stream_options={"include_usage": True}` asks for them.
 
-    Some servers state them anyway. The recorder never changes a request.
+    Some servers state token counts without this option. The recorder never changes a request.
     """
     background: Background | None
     """How responses are polled, or None if the provider makes no responses in the background."""

@@ -130,7 +130,7 @@ def _continue_call(before: Payload, part: Payload) -> dict[str, Payload] | None:
 
 
 def join_arguments(pieces: list[Payload]) -> Payload:
-    """Build arguments from values that each come with their path, such as `$.places[0].name`."""
+    """Build arguments from values and the path of each value, such as `$.places[0].name`."""
     arguments: dict[Payload, Payload] = {}
     for piece in map(camel, pieces):
         path = _STEP.findall(as_text(piece.get("jsonPath")) or "")[:_MAX_PATH_STEPS]

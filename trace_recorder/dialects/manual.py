@@ -131,7 +131,7 @@ def read_tool_call(tool_call: Payload) -> ToolCall:
 
 
 def read_tool_result(tool_result: Payload) -> ToolResult:
-    """Read one tool result. A value that is not an object is the result itself."""
+    """Read one tool result. If the value is not an object, the value is the result."""
     if not isinstance(tool_result, dict):
         tool_result = {"call_id": "", "result": tool_result}
     members = Members(tool_result)

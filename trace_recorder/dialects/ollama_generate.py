@@ -19,7 +19,7 @@ _IN_MESSAGE = {"response": "content", "thinking": "thinking"}
 
 
 def read_request(body: Payload) -> RequestReading:
-    """Read a request's JSON. The SDK sends empty texts and lists for absent arguments; these are ignored."""
+    """Read a request's JSON. Empty texts and lists are ignored, because the SDK sends them for absent arguments."""
     members = Members(body)
     system, prompt = members.text("system"), members.text("prompt")
     beside = {"suffix": members.text("suffix"), "images": members.array("images")}

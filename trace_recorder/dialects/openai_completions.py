@@ -38,7 +38,7 @@ def join_stream(text: str) -> JoinedStream:
 
 
 def _as_chunk(event: dict[str, Payload]) -> Payload:
-    """Convert an event of Writer's, which has only a `value`, to the form of a chunk."""
+    """Convert an event of Writer, which has only a `value`, to the form of a chunk."""
     return {"choices": [{"index": 0, "text": event["value"]}]} if event.keys() == {"value"} else event
 
 

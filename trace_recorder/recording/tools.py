@@ -216,7 +216,7 @@ class _ToolFunction:
     def execution(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Execution:
         """Return the execution for a call of the tool.
 
-        If the call is inside a `tool_call` block of the same name, this is the block's execution.
+        If the call is inside a `tool_call` block of the same name, return the block's execution.
         """
         announced = _announced.innermost()
         if announced is not None and announced._claim(self.name):

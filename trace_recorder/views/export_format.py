@@ -164,7 +164,7 @@ class ExportFormat:
         return ".json" if self.kind == "documents" else ".jsonl"
 
     def with_options(self, form: str | None = None, **options: bool) -> ReportingView:
-        """Return the view with the arguments for `form`, and with those of `options` that the view accepts.
+        """Return the view with the arguments for `form`, and with the `options` that the view accepts.
 
         Raises ValueError if the format has no such form, or if the view does not accept `include_incomplete`.
         """

@@ -189,7 +189,10 @@ def _has_place(part: Part) -> bool:
 
 
 _ELSEWHERE = frozenset({"schema_version", "history", "annotations", "rewards"})
-"""Members of the document that are not metadata: two describe the form of the document, two become annotations."""
+"""Members of the document that are not metadata.
+
+Two of them describe the form of the document, and two become annotations.
+"""
 _SHOWN = ContentSupport.of(IMAGES)
 _SUPPORTED: FormatSupport = {"instructions": _SHOWN, "questions": _SHOWN, "tool results": _SHOWN}
 """Images are supported if the message has their data.

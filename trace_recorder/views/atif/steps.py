@@ -32,7 +32,7 @@ _SAMPLED = frozenset({"token_ids", "logprobs", "logprobsResult"})
 def is_recorded_after_answer(call: LLMInteraction) -> bool:
     """Whether the time of a call is the time of its answer.
 
-    True for calls recorded by hand, and for calls that were imported from another tool's file.
+    The result is True for calls recorded by hand, and for calls that were imported from another tool's file.
     """
     return call.api is None or call.api in IMPORT_FORMATS
 

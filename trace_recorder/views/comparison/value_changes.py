@@ -47,7 +47,7 @@ def _common_length(first: Sequence[Hashable], second: Sequence[Hashable]) -> int
 MAX_SHOWN_CHARACTERS = 400
 """`shortened` keeps this many characters of a longer text: half at its beginning, and half at its end."""
 MAX_SHOWN_AROUND = 6
-"""Of a long sequence of unchanged words, only this many before and after a change are shown."""
+"""If a sequence of unchanged words is long, `_words_near_changes` returns only this many words next to each change."""
 _WORD = re.compile(r"\s*(?:\w+|[^\w\s])|\s+")
 
 

@@ -107,7 +107,7 @@ def _contents_of_element(element: Payload, location: Location) -> Iterator[Conte
     """Yield the contents of a part or an item.
 
     An item such as `message` has parts, which are read in turn. A text or a thought may have further members, such as
-    citations, and these are contents too.
+    citations. Such members are contents too.
     """
     if not isinstance(element, dict) or _type_is_in(element, _CALLS):
         return

@@ -57,7 +57,7 @@ class KnownMessages:
     are_known: Sequence[bool]
 
     def unknown(self, messages: Sequence[NormalizedMessage]) -> Iterator[NormalizedMessage]:
-        """Yield those of the prompt's `messages` that no earlier prompt had."""
+        """Yield the prompt's `messages` that no earlier prompt had."""
         return (messages[place] for place, is_known in zip(self.places, self.are_known, strict=True) if not is_known)
 
 

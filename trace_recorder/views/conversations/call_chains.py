@@ -160,7 +160,7 @@ class RequestPrompt:
     def new_messages(
         self, continued: Continuation, appended: Sequence[Message], known: KnownMessages
     ) -> tuple[tuple[Message, ...], range]:
-        """Return the new messages, and the range of those that come before the continued answer in the request.
+        """Return the new messages, and the range of the new messages that precede the continued answer in the request.
 
         A message is new if no earlier prompt had it. The returned messages begin with the results of the continued
         answer's tools. Then come the messages from before that answer, and then the rest.

@@ -63,7 +63,7 @@ class Turn:
 
     @property
     def was_made(self) -> bool:
-        """Whether a model was asked. False if a replay or a fork gave the answer."""
+        """Whether a model was asked. The value is False if a replay or a fork gave the answer."""
         return not self.interaction.is_replayed
 
     @property

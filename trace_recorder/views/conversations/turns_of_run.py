@@ -1,4 +1,4 @@
-"""The turns of a whole run: which of its calls are turns, what each continues, and which are side calls.
+"""The turns of a whole run: which calls are turns, which earlier turn each turn continues, and which are side calls.
 
 `turn.py` defines a turn, and `call_chains.py` finds the turn that a call continues. Embeddings are not turns. If a run
 recorded its steps and no calls, each step that the agent recorded is a turn.
@@ -91,10 +91,10 @@ def _separate_calls(turns: Sequence[Turn]) -> frozenset[str]:
 
 
 def _is_unclear(turn: Turn) -> bool:
-    """Whether it is unclear which turn a turn continues.
+    """Whether it is unclear which earlier turn a turn continues.
 
-    This is unclear if the history and the instructions were changed, or if the history was changed and the turn
-    continues no answer.
+    The earlier turn is unclear if the history and the instructions were changed, or if the history was changed and the
+    turn continues no answer.
     """
     return turn.relation in {"edits", "rewrites"} and (turn.previous is None or turn.instructions_changed)
 

@@ -86,7 +86,7 @@ def last_results(answered: AnsweredTurn) -> list[TurnMessage]:
 
 
 def _added_messages(turn: Turn) -> tuple[Sequence[Message], range]:
-    """Return the messages that a prompt adds, and the positions of those that may replace earlier messages."""
+    """Return the messages that a prompt adds, and the positions of the messages that may replace earlier messages."""
     if turn.relation == "extends":
         return turn.appended, range(0)
     if turn.relation in {"refers", "edits"}:

@@ -136,7 +136,7 @@ def call_part(call: ToolCall) -> dict[str, Payload]:
 
 
 def definition_of(tool: Tool) -> Payload:
-    """Return the definition of a tool. The members of a declaration that is not a function's stay as they were sent."""
+    """Return the definition of a tool. If the declaration is not a function, its members stay as they were sent."""
     if is_function(tool) or not isinstance(tool.raw, dict):
         description = without_none(description=tool.description, parameters=tool.parameters)
         return {"type": "function", "name": tool.name, **description}

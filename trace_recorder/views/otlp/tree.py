@@ -175,7 +175,7 @@ class SpanTree:
         return self.ids.span_id("tool", *tool.identity)
 
     def parent_of_agent(self, agent: AgentRecords) -> str:
-        """Return the id of the span in which an agent was started: that of a tool, else of a step, else of an agent."""
+        """Return the id of the span in which an agent was started: the span of a tool, a step or another agent."""
         tool = self._executions.get(agent.execution_id or "")
         if tool is not None:
             return self.tool_span(tool)

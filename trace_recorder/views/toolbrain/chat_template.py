@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from trace_recorder.values.messages import Payload
 
 ChatMessage = dict[str, Payload]
-"""A message in the form that chat templates read: OpenAI's, with arguments as objects."""
+"""A message in the form that chat templates read: OpenAI's form, but the arguments of tool calls are objects."""
 
 _REASONING = ("reasoning_content", "thinking", "reasoning")
 """The names under which templates look for thinking. Most templates use the first name, and gpt-oss uses the second."""

@@ -105,7 +105,7 @@ def branches(trajectory: Trajectory, turns: Sequence[Turn], *, include_incomplet
 
 
 def _leaves(turns: Sequence[Turn]) -> list[Turn]:
-    """Return those of the `turns` that no turn in `turns` continues."""
+    """Return the turns in `turns` that no other turn in `turns` continues."""
     continued = {before for turn in turns for before in _ancestors(turn)[1:]}
     return [turn for turn in turns if turn not in continued]
 
