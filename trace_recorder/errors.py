@@ -76,7 +76,7 @@ class RenderingError(TraceRecorderError, ValueError):
 
 
 class PushError(TraceRecorderError):
-    """Traces could not be sent: there is no key, the server refused them, or it could not be reached."""
+    """Traces could not be sent, because there is no key, or the server refused the traces or could not be reached."""
 
 
 class ClientError(TraceRecorderError):

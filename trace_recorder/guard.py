@@ -3,7 +3,8 @@
 `try_call` has the package's only blind `except`. `Guard` is used wherever recording runs inside the agent's calls. The
 agent continues after a failure. The failure is counted, logged if it is the first of its kind, and kept until it can be
 written to the journal as a gap. KeyboardInterrupt, cancellation and other exits are not failures of recording, so they
-are raised in the agent. So are exceptions of the agent's own signal handlers, which may run during recording.
+are raised in the agent. Exceptions of the agent's own signal handlers are raised too, because such handlers may run
+during recording.
 """
 
 from __future__ import annotations
@@ -74,8 +75,8 @@ class Guard:
     repetitions when the failure no longer happens.
 
     `failures` has the newest 1,000 failures that are not on file yet. `count` is the number of all failures. The
-    methods take no lock, because any thread may fail at any point. They need no lock, because operations of a deque are
-    atomic. `count` may be too low if two threads fail at the same time.
+    methods take no lock, because any thread may fail at any point. The methods need no lock, because operations of a
+    deque are atomic. `count` may be too low if two threads fail at the same time.
     """
 
     def __init__(self, *, strict: bool = False) -> None:

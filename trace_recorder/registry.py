@@ -1,8 +1,8 @@
 """The dialects, the import formats and the export formats by name.
 
-Each is one record in a module. The module is imported when the record is first used. To add a record to the package,
-add its module and a row here. If a module has several records, the row names the record after a colon. A program adds
-its own record by one call: `DIALECTS.register(record)`.
+Each dialect or format is one record in a module. The module is imported when the record is first used. To add a record
+to the package, add its module and a row here. If a module has several records, the row names the record after a colon.
+A program adds its own record by one call: `DIALECTS.register(record)`.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ DIALECTS: Records[Any] = Records(
         "manual": "manual",
     },
 )
-"""The wire dialects (`dialects/dialect.py`). If an address matches two dialects, the first one is taken."""
+"""The wire dialects (`dialects/dialect.py`). If an address matches two dialects, the first dialect is used."""
 
 IMPORT_FORMATS: Records[Any] = Records(
     "imports.foreign",

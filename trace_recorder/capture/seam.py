@@ -260,7 +260,7 @@ def _poll(binding: Binding, request: Any) -> Exchange | None:
 def _is_large(run: Run, body: bytes) -> bool:
     """Whether a thread must write a request, because writing the request would delay an event loop.
 
-    Always False in a strict run, because such a run must raise at once.
+    The result is always False in a strict run, because such a run must raise at once.
     """
     return len(body) > LARGE_BODY_BYTES and not run.guard.strict and run.new_bytes(body) > LARGE_BODY_BYTES
 

@@ -137,7 +137,7 @@ The value names the recorded call that gave the answer.
 
 
 def send(transport: Any, request: Any) -> Any:
-    """Send a request by a transport of httpx; return when the response has begun."""
+    """Send a request by a transport of httpx. Return when the response has begun."""
     try:
         hosts_in_use[id(request)] = request.url.raw_host
         return transport.handle_request(request)
@@ -146,7 +146,7 @@ def send(transport: Any, request: Any) -> Any:
 
 
 async def send_async(transport: Any, request: Any) -> Any:
-    """Send a request by an async transport of httpx; return when the response has begun."""
+    """Send a request by an async transport of httpx. Return when the response has begun."""
     try:
         hosts_in_use[id(request)] = request.url.raw_host
         return await transport.handle_async_request(request)

@@ -64,7 +64,7 @@ def rebuild_document(path: Path, *, force: bool = False) -> Path:
 def append_annotation(path: Path, key: str, value: Payload) -> None:
     """Append an annotation to the journal of an ended run, with secrets masked. `value` is a JSON value.
 
-    The document is written again, and exceptions are raised, as by `append_rewards`.
+    The document is written again. Raises the same exceptions as `append_rewards`.
     """
     text = to_json({"key": json_key(key), "value": value})
     masked = default_redactor(text)

@@ -162,7 +162,7 @@ def context_of(run: Run | None) -> Mapping[str, Payload]:
 
 
 def agent_of(run: Run) -> dict[str, Payload]:
-    """Return the members of a record that name the current agent, without those that name the step."""
+    """Return the members of a record that name the current agent, without the members that name the step."""
     members = context_of(run)
     return {name: members[name] for name in (*_AGENT_MEMBERS, "redacted") if name in members}
 
@@ -181,7 +181,7 @@ def merge_facts(first: Mapping[str, Payload], second: Mapping[str, Payload]) -> 
 
 
 def record_or_defer(closing: Run | None, record: Callable[[], None]) -> None:
-    """Call `record` now. If this thread holds a lock of recording, call it after the next record.
+    """Call `record` now. If this thread holds a lock of recording, call `record` when the next record has been written.
 
     The thread holds such a lock if the garbage collector closes a generator while the thread writes a record. `closing`
     is the run of the generator that is being closed, or None if no generator is being closed.

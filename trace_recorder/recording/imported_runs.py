@@ -132,7 +132,7 @@ def _fetch(service: TraceService, trace: ListedTrace, directory: Path) -> Import
 def _imported_before(service: TraceService, trace: ListedTrace, directory: Path) -> Path | None:
     """Return the path of the document if this version of a trace was imported before.
 
-    Return None if it was not, or if the service states no version.
+    Return None if this version was not imported, or if the service states no version.
     """
     for candidate in _candidates(directory, service.format, service.address, trace.identity):
         journal = journal_path_for(candidate)
@@ -184,8 +184,8 @@ def _is_written(document: Path, journal: Path) -> bool:
 def _candidates(directory: Path, format_name: str, file: str, identity: str) -> Iterator[Path]:
     """Yield the paths that the document of a run may have.
 
-    The first path has the id in its name. The second has a digest of the file and the id too, because two ids may give
-    the same name, such as two ids in Chinese. Each further path also has a number.
+    The first path has the id in its name. The second path also has a digest of the file and the id. Two ids may give
+    the same name, for example two ids in Chinese. Each further path also has a number.
     """
     document = directory / _name(format_name, identity)
     digest = hashlib.sha256(f"{file}\0{identity}".encode("utf-8", "replace")).hexdigest()[:12]

@@ -95,7 +95,8 @@ def outcome_of(name: str, arguments: Callable[[], Mapping[str, object]]) -> Outc
 def replay_in_progress() -> ReplayOf | None:
     """Return the run that is being replayed in this context.
 
-    Return None if there is no replay. Return None also if several replays are open, and none of them in this context.
+    Return None if there is no replay. Return None also if several replays are open, and none of them is in this
+    context.
     """
     block = _in_context.get() or (_in_process[0] if len(_in_process) == 1 else None)
     return None if block is None else block.origin

@@ -151,7 +151,7 @@ All other keys are sent as `Authorization: Bearer`.
 def sending_of(url: str | None, api: str | None) -> Json:
     """Return the headers of a request, and the header and the environment variable for the provider's key.
 
-    For a host that is not a known provider's, the key is None.
+    If the host does not belong to a known provider, the key is None.
     """
     dialect = dialect_of(api)
     headers: Json = {"Content-Type": "application/json", **(dialect.headers if dialect else {})}

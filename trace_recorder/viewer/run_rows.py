@@ -216,9 +216,9 @@ def _sum_of_rewards(row: Json) -> float | None:
 
 
 def _origins(row: Json) -> tuple[str | None, str | None]:
-    """Return two trajectory ids: of the run from which this run was forked, and of the run that this run replays.
+    """Return the trajectory ids of the run from which this run was forked, and of the run that this run replays.
 
-    Each may be None.
+    Each id may be None.
     """
     forked_from, replay_of = (row[kind] or {} for kind in ("forked_from", "replay_of"))
     return _text(forked_from.get("trajectory_id")), _text(replay_of.get("trajectory_id"))
