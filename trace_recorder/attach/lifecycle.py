@@ -300,7 +300,7 @@ class RecorderTarget:
     def open_run(self) -> Run | None:
         """Return the recorder's run, and begin it if necessary. If the run has ended, warn once and return None."""
         lifecycle = self.recorder._lifecycle
-        run = lifecycle.run  # a quick test, because a run is open in nearly all calls
+        run = lifecycle.run  # the quick test comes first: a run is open in nearly all calls
         return lifecycle.open_run("a wrapped client") if run is None or lifecycle.ended else run
 
     def run_of_tool(self) -> Run | None:

@@ -92,9 +92,9 @@ COMMANDS = {
 }
 """The module and the function of each command, in the order in which the help lists them."""
 FAILURE_CODES = {"diff": 2, "find": 2, "grep": 2}
-"""The exit codes for a failure of these commands, because their exit code 1 is an answer, such as "no match".
+"""The exit codes of the commands that do not exit with 1 if they fail.
 
-Every other command exits with 1 if it fails.
+The exit code 1 of these commands is an answer, such as "no match".
 """
 _RUN_PROGRAMS = {"run", "proxy"}
 """Commands that run a program.

@@ -128,7 +128,7 @@ def _size(path: Path) -> int:
 def _context() -> multiprocessing.context.BaseContext:
     """Return the context that starts processes.
 
-    The context uses `os.fork` if that is safe, because the new process then has all modules.
+    The context uses `os.fork` if that is safe, because the new process then need not import the modules again.
     """
     is_safe = sys.platform == "linux" and threading.active_count() == 1
     return multiprocessing.get_context("fork" if is_safe else "spawn")

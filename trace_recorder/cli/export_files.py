@@ -44,7 +44,7 @@ from trace_recorder.views.export_format import EXPORT_FORMATS
 from trace_recorder.views.stats import accuracy_of
 
 _EXTRA_FILE = re.compile(r"(?P<run>.+)\.(?:cont|conversation)-\d+", re.DOTALL)
-"""The names of a run's additional files, without their suffix. Each begins with the name of the run."""
+"""Matches the name of an additional file of a run, without its suffix. The name begins with the run's name."""
 _MAX_NAME_BYTES = 200
 """A file name with more bytes than this is cut. File systems allow 255 bytes, and a suffix follows the name."""
 

@@ -28,7 +28,7 @@ from trace_recorder.recording.imported_runs import Imported, ReadRun, import_tra
 
 MIN_PAUSE_SECONDS = 1.0
 MIN_PAUSE_SECONDS_OF_SERVICES = 10.0
-"""The shortest pauses of `--watch` between two searches for changes: in files, and in services."""
+"""`--watch` pauses at least this many seconds between two searches for changes. The second value is for services."""
 PAUSE_MULTIPLE = 10
 """The pause of `--watch` is this many times as long as the search for changes before it."""
 

@@ -20,9 +20,9 @@ from trace_recorder.cli.text_layout import in_one_line, local_time, number, roun
 from trace_recorder.values.messages import Payload
 
 _DEFAULT_NAME = re.compile(r"trajectory_(\d{8}_\d{6}\w*(?:\.\d+)?)\.jsonl?")
-"""The default name of a run's file: its start time, and a number if two runs started at once."""
+"""Matches the default name of a run's file: its start time, and a number if two runs started at once."""
 _TIME = re.compile(r"(?:^|\W)\d{8}_\d{6}\w*(?:\.\d+)?$")
-"""The start time at the end of a path whose default file name was shortened by `_with_short_name`."""
+"""Matches the start time at the end of a path whose default file name was shortened by `_with_short_name`."""
 _STATUS_STYLES = {"completed": "green", "failed": "red", "interrupted": "yellow", "running": "cyan"}
 _SUCCESS_STYLES = {"yes": "green", "no": "red"}
 _MAX_TASK_WIDTH = 60

@@ -138,7 +138,7 @@ def report(lines: Iterable[str]) -> None:
 def _exit_by_signal(number: int) -> NoReturn:
     """End this process by the signal that ended the agent, so that the caller sees the same signal.
 
-    Do not write a core dump, because the agent may have written one.
+    This process writes no core dump, because the agent may have written a core dump already.
     """
     if os.name == "posix":
         import resource  # noqa: PLC0415 - Windows does not have it

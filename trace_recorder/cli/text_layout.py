@@ -27,7 +27,7 @@ MAX_STRING = 200
 """A string inside a JSON value is cut to this many characters, unless the full text is requested."""
 
 _LINES_AT_ONCE = 100
-"""At most this many lines are printed together on a terminal, because each print has a fixed cost."""
+"""At most this many lines are printed together on a terminal, because each call of `print` costs time."""
 _LABEL_WIDTH = 11
 _MIN_WIDTH = 20
 _CONTROL_CHARACTERS = re.compile(

@@ -60,9 +60,9 @@ PREAMBLE = -1
 As the first element of a history, it stands for the messages before the history, such as a system prompt.
 """
 MAX_PROMPTS = 64
-"""At most this many prompts are remembered. Several are needed, because agents may take turns.
+"""At most this many prompts are remembered. A request is compared with each of these prompts.
 
-A request is compared with each of these prompts.
+Several prompts are needed, because several agents may take turns.
 """
 MIN_ELEMENTS = 16
 """A prompt with fewer elements than this is remembered only for the next request.

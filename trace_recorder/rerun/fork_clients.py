@@ -209,4 +209,4 @@ class ForkTransports(ReplayTransports):
         return forked
 
     def skip_pauses(self, client: Any) -> None:
-        """Leave the client's pauses between retries as they are, because some retries go to a live provider."""
+        """Do nothing. Some retries of a fork go to a live provider, which needs the pauses between them."""

@@ -88,7 +88,7 @@ def _key(members: dict[str, Payload]) -> str:
 
 
 Match: TypeAlias = Callable[[Payload, Payload], bool]
-"""A function that says whether a live request (the first argument) equals a recorded request (the second)."""
+"""A function that returns whether a live request (the first argument) equals a recorded request (the second)."""
 Claim: TypeAlias = Callable[[int], bool]
 """A function that says whether the record with this number may be used.
 

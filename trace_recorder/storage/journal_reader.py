@@ -28,7 +28,7 @@ LINE_BEGIN = '{"seq":'
 _LINE_BEGIN = LINE_BEGIN.encode()
 _CRC_LENGTH = len(',"crc":"00000000"}')
 _BOUNDARY = re.compile(rb'\{"seq":\d+,"time":"[^"]*","kind":"|,"crc":"[0-9a-f]{8}"\}')
-"""The beginning, or the end, of a record inside a damaged line."""
+"""Matches the beginning, or the end, of a record inside a damaged line."""
 _MAX_STARTS = 8
 """For each possible end of a record in a damaged line, at most this many possible beginnings are tried.
 

@@ -41,7 +41,7 @@ _JOURNAL_SUFFIX = ".journal.jsonl"
 This suffix is then added to the document's name. For any other document, `.jsonl` replaces `.json`.
 """
 _TEMPORARY_NAME = re.compile(r"\.(?:(?P<pid>\d{1,9})\.(?P<crc>[0-9a-f]{8})|[0-9a-f]{16})\.tmp")
-"""The names of temporary files.
+"""Matches the name of a temporary file, such as `.123.0a1b2c3d.tmp`.
 
 The temporary file of a document has the id of the process that writes it, and a CRC of the document's name. The
 temporary file of a new journal has random digits.

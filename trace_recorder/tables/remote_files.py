@@ -24,9 +24,10 @@ from trace_recorder.storage.run_files import run_names
 from trace_recorder.values.trajectory import Trajectory
 
 _ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+):/+(.*)", re.DOTALL)
-"""An address: the scheme, and the rest after the slashes.
+"""Matches an address, such as `s3://bucket/runs`.
 
-A scheme has at least two letters, because a single letter is a drive of Windows.
+The groups are the scheme, and the rest after the slashes. A scheme has at least two letters, because a single letter is
+a drive of Windows.
 """
 _PARTS = "part-*.parquet"
 """The names of the Parquet files of a table."""

@@ -20,7 +20,7 @@ _DATA_URI = re.compile(r"data:([^;,]*)(;[^,]*)?,", re.ASCII)
 _STANDARD = str.maketrans("-_", "+/", " \t\r\n")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}", re.ASCII)
 _SIGNATURES = (("iVBORw0KGgo", "image/png"), ("/9j/", "image/jpeg"), ("R0lGOD", "image/gif"), ("UklGR", "image/webp"))
-"""How the base64 texts of images begin, each with the image's type. Ollama does not state the types of its images."""
+"""The beginnings of images in base64, each with the type of the image. Ollama does not state the types of images."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 `json_equivalent` returns a value of a built-in type. The elements of a returned list may still be of any type;
 `jsonable.py` copies them. numpy is never imported: its values are recognised by the module of their class. `decimal` is
-not imported either, because that takes milliseconds. A program that has not imported `decimal` has no decimals.
+not imported either, because the import takes milliseconds. A program that has not imported `decimal` has no decimals.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ MAX_DEPTH = 200
 """JSON nested deeper than this many levels is refused. Python's own json fails at a little under 1,000 levels."""
 
 MAX_DOCUMENT_DEPTH = MAX_DEPTH + 50
-"""A document may be nested to this many levels, because it may have JSON of `MAX_DEPTH` levels some levels down."""
+"""A document may be nested to this many levels. It may have JSON of `MAX_DEPTH` levels inside its own few levels."""
 
 T = TypeVar("T")
 
@@ -74,11 +74,11 @@ _COMMA, _LIST_BEGIN = (re.compile(rf"[ \t\n\r]*+{token}[ \t\n\r]*+") for token i
 _EMPTY_LIST, _LIST_END = (re.compile(rf"{begin}[ \t\n\r]*+\]") for begin in (r"\[", ""))
 _NAME = r'[ \t\n\r]*+("[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+")[ \t\n\r]*+:[ \t\n\r]*+'
 _FIRST_MEMBER, _NEXT_MEMBER = (re.compile(rf"[ \t\n\r]*+{token}{_NAME}") for token in (r"\{", ","))
-"""The text before the value of an object's first member, and before the value of each other member."""
+"""Match the text before the value of an object's first member, such as `{"a":`, and of each other member."""
 _EMPTY_OBJECT, _OBJECT_END = (re.compile(rf"[ \t\n\r]*+{end}[ \t\n\r]*+") for end in (r"\{[ \t\n\r]*+\}", r"\}"))
 STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _STRING_OR_REST = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
-"""A string, or the beginning of an unclosed string up to the end of the text.
+"""Matches a string, or an unclosed string up to the end of the text.
 
 So the search for strings reads no character twice.
 """

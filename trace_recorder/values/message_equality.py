@@ -24,9 +24,10 @@ from trace_recorder.values.content_parts import Image, Text, parts_of
 from trace_recorder.values.messages import Message, Payload, ToolCall
 
 _THOUGHT = re.compile(r"\s*<(think|thinking|thought)>.*?</\1>|^.*?</think>", re.DOTALL)
-"""Thoughts in the text of an answer, which agents leave out of the history.
+"""Matches thoughts in the text of an answer, such as `<think>…</think>`.
 
-The opening tag is missing if the chat template wrote it at the end of the prompt.
+Agents leave thoughts out of the history. The opening tag is missing if the chat template wrote it at the end of the
+prompt.
 """
 _CACHE_MARK = "cache_control"
 

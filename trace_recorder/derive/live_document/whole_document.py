@@ -39,9 +39,9 @@ from trace_recorder.values.prompt_relation import Numbers
 from trace_recorder.values.trajectory import AgentStep, Gap, History, Status
 
 MAX_KEPT_BYTES = 4 * 1024 * 1024
-"""At most about this many bytes of encoded messages are kept, because later calls and steps repeat these messages.
+"""At most about this many bytes of encoded messages are kept. Other messages are encoded again.
 
-Other messages are encoded again.
+Later calls and steps repeat messages, and encoding a message again takes time.
 """
 _write = make_json_writer(",", ":")
 _encode_in_steps = make_json_bytes_writer(",", ":")

@@ -83,7 +83,7 @@ class SharedRecording:
     def mismatches(self) -> list[str]:
         """Return the messages of all mismatches in order.
 
-        Equal messages appear once, because an SDK retries a failed request.
+        Equal messages appear once, because an SDK repeats a failed request, and each time gets the same message.
         """
         return [text.decode() for text in read_reports(self.reports, _MISMATCH)]
 

@@ -26,7 +26,7 @@ _MARK = f"@large:{os.urandom(8).hex()}:"
 _MARKED = re.compile(rf'"{_MARK}[0-9a-f]{{30}}"')
 _COLON = re.compile(rb"[ \t\n\r]*:")
 _VALID = re.compile(r'[^"\\\x00-\x1f]*+(?>(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*)')
-"""The characters and escapes that are allowed in a string."""
+"""Matches the characters and escapes that are allowed in a string."""
 _STEP = 64
 """`_literals` lets other threads run after this many strings."""
 

@@ -258,7 +258,7 @@ def _mask(text: str, short: Collection[str], kinds: int, prepared: PreparedText,
 
 
 def _mask_beside_masks(text: str) -> str:
-    """Mask secrets that were not found because another secret, which is a mask now, was right beside them."""
+    """Mask secrets that were not found because they were right beside another secret, which is a mask now."""
     parts: list[str] = []
     done = 0
     for start, near, end in _beside_masks(text):
