@@ -1,9 +1,9 @@
 """Recognises attempts: requests that a program sends again after they failed.
 
-If the last request of a context failed, and its next request has the same address and body, that next request is the
-next attempt of the same call. A redirected request counts as failed. A context variable keeps the failure, so that a
-request of another task or thread is not taken for the next attempt. The variable has only a digest of the request,
-because contexts may live long.
+A request is the next attempt of a call if the last request of its context failed, and both requests have the same
+address and body. A redirected request counts as failed. A context variable keeps the failure, so that a request of
+another task or thread is not taken for the next attempt. The variable has only a digest of the request, because
+contexts may live long.
 """
 
 from __future__ import annotations

@@ -183,8 +183,8 @@ class AgentMessages:
     ) -> KnownMessages:
         """Find out which messages of a prompt an earlier prompt had. `previous` is the turn that the prompt continues.
 
-        Some messages are known without a search: messages that the prompt shares with the prompt of `previous`, or with
-        the prompt of a turn that also continues `previous`.
+        No search is needed for messages that the prompt shares with the prompt of `previous`, or with the prompt of
+        another turn that continues `previous`.
         """
         places: Sequence[int] = range(len(prompt.messages))
         before = None if prompt.before is None else prompt.before.turn

@@ -7,8 +7,8 @@ conversation has from an earlier conversation are *copied*. A chain of calls tha
 such as a request for a title of the same question. The agent's longest chain is never *apart*.
 
 Two agents with the same name have separate conversations. One agent may have a different id in each call. Two ids
-belong to the same agent if a call with the second id continues the newest answer of the first id, and if name and
-parent are the same.
+belong to the same agent if a call with the second id continues the newest answer of the first id. The name and the
+parent must also be the same.
 """
 
 from __future__ import annotations

@@ -318,8 +318,8 @@ class PromptNormalizer:
 def _edits(before: NumberedMessages, source: NumberedMessages) -> tuple[list[int], int]:
     """Return the positions of single replaced messages, and the position up to which there is no other difference.
 
-    The search ends at a replaced message of an assistant, because the calls of this message have results, and its
-    neighbours may belong to the same normalized message.
+    The search ends at a replaced message of an assistant, because the calls of this message have results. The
+    neighbours of this message may also belong to the same normalized message.
     """
     old_numbers, numbers = before.numbers, source.numbers
     edits: list[int] = []

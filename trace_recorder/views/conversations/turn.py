@@ -28,7 +28,7 @@ class Turn:
     `appended` are the messages after the continued answer. `new_messages` are the messages that no earlier prompt of
     the turn's agent had. The new messages at the positions `new_before_answer` come before the continued answer in the
     prompt. In `appended` and `new_messages`, the results of the continued answer's tools have the call ids of the
-    recorded answer, even if the request has different ids. `instructions_changed` is True if the model got other
+    recorded answer. The request may have different ids. `instructions_changed` is True if the model got other
     instructions than before.
     """
 
