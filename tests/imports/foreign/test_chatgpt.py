@@ -26,7 +26,7 @@ def test_each_conversation_is_a_run_and_each_answer_a_call() -> None:
     assert results_in(first) == [("a2", "python", None, "3"), ("a6", "web.search", None, "blue, red")]
 
 
-def test_a_regenerated_answer_continues_a_fork() -> None:
+def test_a_regenerated_answer_continues_a_branch() -> None:
     """The second answer to the same tool result, and the messages after it, do not see the first answer."""
     first, _ = loaded(_EXPORT)
     prompts = [[message.content for message in call.input_messages] for call in first.llm_interactions]

@@ -109,7 +109,7 @@ def test_lines_that_are_not_messages_are_kept_in_the_journal(tmp_path: Path) -> 
     assert kept[2][1] == {"call_ids": ["t1"], "value": {"stdout": "a.py"}}
 
 
-def test_an_edited_prompt_continues_a_fork(tmp_path: Path) -> None:
+def test_an_edited_prompt_continues_a_branch(tmp_path: Path) -> None:
     lines = [
         _user("u", None, "One."),
         _said("a", "u", "m1", _text("1")),
@@ -128,7 +128,7 @@ def test_an_edited_prompt_continues_a_fork(tmp_path: Path) -> None:
     ]
 
 
-def test_results_of_parallel_calls_are_not_a_fork(tmp_path: Path) -> None:
+def test_results_of_parallel_calls_are_not_a_branch(tmp_path: Path) -> None:
     lines = [
         _user("u", None, "Both."),
         _said("a", "u", "m1", _use("t1")),

@@ -250,7 +250,7 @@ def test_a_compaction_continues_with_the_history_it_states(tmp_path: Path) -> No
     ]
 
 
-def test_a_roll_back_continues_a_fork(tmp_path: Path) -> None:
+def test_a_roll_back_continues_a_branch(tmp_path: Path) -> None:
     lines = [
         _META,
         _message(1, "user", "One."),

@@ -100,7 +100,7 @@ def test_later_lines_replace_messages_and_members(tmp_path: Path) -> None:
     assert run.llm_interactions[1].input_messages[-1].content == "x"
 
 
-def test_a_session_that_goes_back_continues_a_fork(tmp_path: Path) -> None:
+def test_a_session_that_goes_back_continues_a_branch(tmp_path: Path) -> None:
     lines = [
         _ABOUT,
         _user("u1", "One."),

@@ -103,7 +103,7 @@ def test_details_of_results_are_kept_in_the_journal(tmp_path: Path) -> None:
     assert kept == ["session", "model_change", "details", "details"]
 
 
-def test_a_session_that_goes_back_continues_a_fork(tmp_path: Path) -> None:
+def test_a_session_that_goes_back_continues_a_branch(tmp_path: Path) -> None:
     lines = [
         _HEADER,
         _user("u", None, "One."),

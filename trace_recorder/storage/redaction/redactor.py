@@ -154,7 +154,7 @@ class Redaction:
         return try_call(lambda: self.mask_plain(text), lambda _: mask_text(self._known.mask(text)))
 
     def mask_name(self, text: str) -> str:
-        """Mask a name, such as that of a JSON member, without the user's redactors.
+        """Mask a name, such as a JSON member's, without the user's redactors.
 
         Mask secrets that are recognised by their form or by a name before them, and long known values with a digit.
         """

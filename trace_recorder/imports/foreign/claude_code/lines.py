@@ -166,7 +166,7 @@ class _AnswerLines:
     def add(self, part: SessionEntry) -> None:
         """Add a line of the answer.
 
-        The line's blocks continue the answer, and its other members replace those of earlier lines.
+        The line's blocks continue the answer, and its other members replace the same members of earlier lines.
         """
         self._members.update({name: value for name, value in part.message.items() if value is not None})
         self._blocks += _blocks(part)
