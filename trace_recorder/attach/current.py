@@ -236,7 +236,7 @@ def async_http_client(
     library: Library | None = None,
     **arguments: Any,
 ) -> object:
-    """Return a new async HTTP client whose LLM calls are recorded. The arguments are those of `http_client`."""
+    """Return a new async HTTP client whose LLM calls are recorded. The arguments are the same as for `http_client`."""
     client = import_module(library or newest_library()).AsyncClient(**{"follow_redirects": True, **arguments})
     return clients.wrap(client, _target(recorder), provider)
 

@@ -78,7 +78,7 @@ def _with_time_of_newest_attempt(call: LLMInteraction) -> LLMInteraction:
 
 @dataclass(slots=True)
 class _Parts(Generic[Part]):
-    """Compares the interactions or the steps of a document with those of a trajectory, in order.
+    """Compares the interactions or the steps of a document with the same parts of a trajectory, in order.
 
     `array` is the name of the document's member. Equal messages get equal numbers.
     """

@@ -62,7 +62,7 @@ class Fold:
     - `calls`: the records of each interaction, by its id
     - `tools`: the tool executions, and the tool results in requests
     - `steps`: the steps that the agent recorded
-    - `steps_by_id`: those of these steps that are `with` blocks, by their `step_id`
+    - `steps_by_id`: the recorded steps that are `with` blocks, by their `step_id`
     - `duplicates`: finds interactions that were recorded by hand and captured too
     - `unreadable_ids`: the ids of the interactions that cannot be read; the trajectory has a gap for each
     - `is_stale`: whether tools were matched before the agent recorded its first step. Then these tools are in wrong

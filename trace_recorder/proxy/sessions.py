@@ -62,7 +62,7 @@ _MAX_AGENTS = 256
 An agent without a context gets a new id with its next request.
 """
 _MAX_FAILED = 16
-"""A session remembers at most this many failed requests, the newest ones, each until it is sent again."""
+"""A session remembers at most this many failed requests: the newest, each until it is sent again."""
 _SPARE_DESCRIPTORS = 128
 _DESCRIPTORS_OF_A_RUN = 2
 _guard = Guard()

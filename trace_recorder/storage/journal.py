@@ -143,7 +143,7 @@ class Journal:
     def _resolve_pending_write(self) -> None:
         """Find out how many records of the last write are on file, if an error or Ctrl-C has interrupted the write.
 
-        The count is computed from the size of the file. Records that are wholly on file keep their numbers.
+        The count is computed from the size of the file. Records whose lines are complete keep their numbers.
         """
         pending = self._pending
         if pending is None:

@@ -85,7 +85,7 @@ def run_names(names: Collection[str]) -> list[str]:
 def journal_name(name: str) -> str:
     """Return the name of a run's journal.
 
-    The result is that of `journal_path_for` for a path, in a tenth of the time.
+    The result is the same as the result of `journal_path_for`, in a tenth of the time.
     """
     if name.endswith(".json") and not name.endswith(".journal.json"):
         return name + "l"

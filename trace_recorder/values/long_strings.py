@@ -3,7 +3,7 @@
 The functions of `json` hold the interpreter's lock from their beginning to their end, so no other thread runs.
 Therefore a background thread takes the long strings out of a text, reads or writes each of them piece by piece, and
 puts them back. It reads or writes the rest of the text in one call. In any other thread, the functions do the same as
-those of `json_text.py`. The result is the same in both cases.
+the functions of `json_text.py`. The result is the same in both cases.
 """
 
 from __future__ import annotations

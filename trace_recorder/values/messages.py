@@ -207,8 +207,7 @@ class Choice(Struct, frozen=True, gc=False):
 class LLMResponse(Struct, frozen=True, gc=False):
     """The answer of the model.
 
-    `content`, `reasoning`, `tool_calls` and `finish_reason` are those of the first choice, and `choices` has all
-    choices.
+    `content`, `reasoning`, `tool_calls` and `finish_reason` come from the first choice, and `choices` has all choices.
 
     `blocks` are the parts of the answer in their order. `interleaved` has the blocks only if their order is not
     reasoning, content, tool calls. `finish_reason` is the provider's own word. A response without usage has a `Usage`

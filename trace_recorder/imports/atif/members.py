@@ -1,8 +1,8 @@
 """Reads parts of ATIF for `document.py` and `steps.py`: `extra` members, answers, and tool steps.
 
 The classes of `values/` have no field for some members of an ATIF document. These are the kept members. Kept members
-are stored under the name `atif`: those of a trajectory in the run's metadata, those of a message in the message's
-`extra`, and those of an answer in the response's `extra`. The reader (`document.py`) puts them there, and the view
+are stored under the name `atif`. A trajectory's members are in the run's metadata, a message's in the message's
+`extra`, and an answer's in the response's `extra`. The reader (`document.py`) puts them there, and the view
 (`views/atif/`) writes them into ATIF again. Members that the view can generate are not kept.
 
 Only ATIF documents that our view wrote have tool steps. A tool step is the execution of a tool that no model asked for,

@@ -2,8 +2,8 @@
 
 The records are the same as those that capture writes: requests as items, the text of streams, and the headers on the
 allow-list. So the imported run can be replayed like a run that capture recorded. Keys in the headers and the address of
-an exchange are masked in that exchange and in all later ones. A request that equals an earlier failed request is the
-next attempt of that request. Requests that do not go to a model are only counted, in an annotation of the run.
+an exchange are masked in that exchange and in all later exchanges. A request that equals an earlier failed request is
+the next attempt of that request. Requests that do not go to a model are only counted, in an annotation of the run.
 """
 
 from __future__ import annotations

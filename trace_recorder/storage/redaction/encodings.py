@@ -87,7 +87,7 @@ def _in_escapes(prepared: PreparedText, find_secrets: FindSecrets) -> Iterator[i
 
 
 def _words_with_secrets(words: list[tuple[int, str]], find_secrets: FindSecrets) -> list[int]:
-    """Return the positions of the words in which a secret may be, judged by their decoded texts."""
+    """Return the positions of the words whose decoded texts may have a secret."""
     between = f' "{BETWEEN}'  # the quote ends a string, because `find_secrets` returns one position for each string
     text = unquote(between.join([word for _, word in words]), "latin-1")
     positions = find_secrets(text)

@@ -84,7 +84,7 @@ def is_secret_field(value: str) -> bool:
 
 
 def mask_json(text: str) -> str:
-    """Mask the secret fields of a text that is wholly JSON. Return any other text unchanged."""
+    """Mask the secret fields if the whole text is JSON. Return any other text unchanged."""
     if text[:200].lstrip()[:1] not in {"{", "["}:
         return text
     masked = mask_fields(text)

@@ -245,7 +245,7 @@ def _value_of(text: str, begin: int, match: re.Match[str], is_known: Is, density
 def _is_secret(
     text: str, begin: int, match: re.Match[str], kind: Kind, sample: re.Match[str], value: str, is_known: Is
 ) -> bool:
-    """Return whether the value after a name is a secret, judged by the text around it."""
+    """Return whether the value after a name is a secret. The text around the value decides."""
     name = text[begin : match.end(_MEMBER_END)]
     notation = _notation(text[max(0, begin - 60) : begin], begin, match, name)
     if notation is None or is_known(value):
@@ -259,7 +259,7 @@ def _is_secret(
 
 
 def _notation(before: str, begin: int, match: re.Match[str], name: str) -> Notation | None:
-    """Return how the value after a name is written, judged by the text before the name.
+    """Return how the value after a name is written. The text before the name decides.
 
     Return None if no value follows.
     """
