@@ -335,6 +335,7 @@ def test_a_full_disk_is_not_an_answer(command: str, tmp_path: Path) -> None:
 
     code, said = piped([command, *arguments], "> /dev/full")
     assert (code, said) == (2, "trace-recorder: stdout: No space left on device\n")
+    assert piped([command, *arguments], "> /dev/full 2>&1")[0] == 2
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")

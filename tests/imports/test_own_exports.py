@@ -63,11 +63,13 @@ def test_the_facts_of_tool_calls_come_back_from_invariant(runs: dict[str, Trajec
     assert any(extra for *_, extra in _tool_calls(run))
 
 
-def test_metadata_does_not_grow_from_invariant(runs: dict[str, Trajectory], tmp_path: Path) -> None:
+@pytest.mark.parametrize("told", ["tools", "in_flight"])
+def test_metadata_does_not_grow_from_invariant(told: str, tmp_path: Path) -> None:
     """Facts that are derived again, such as the metrics, do not come back as metadata."""
-    [read] = exported_and_read("invariant", runs["tools"], tmp_path)
+    run = load(every(tmp_path)[told])
+    [read] = exported_and_read("invariant", run, tmp_path)
 
-    assert read.metadata.keys() - {"imported_from"} == runs["tools"].metadata.keys()
+    assert read.metadata.keys() - {"imported_from"} == run.metadata.keys()
 
 
 def _tool_calls(run: Trajectory) -> list[tuple[str, bool, Any]]:

@@ -10,6 +10,7 @@ import io
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import TextIO
 
@@ -37,7 +38,10 @@ def main() -> None:
         sys.exit(failure_code)
     except OSError as error:
         _discard(sys.stdout)
-        print(f"trace-recorder: {error.filename or 'stdout'}: {error.strerror or error}", file=sys.stderr)
+        if sys.stderr is not None:
+            with suppress(OSError):  # stderr may be closed, or on the same full disk
+                print(f"trace-recorder: {error.filename or 'stdout'}: {error.strerror or error}", file=sys.stderr)
+            _flush_stderr()
         sys.exit(failure_code)
 
 

@@ -56,8 +56,8 @@ _RESPONSE_READERS: tuple[tuple[str, Callable[[Payload, int], LLMResponse]], ...]
 )
 """The readers of SDK responses. The name before each reader is a member that only responses of its dialect have."""
 
-_SCHEMAS = ("parameters", "input_schema", "parametersJsonSchema", "parameters_json_schema")
-"""The members in which providers have the schema of a tool's arguments."""
+_SCHEMAS = ("parameters", "input_schema", "inputSchema", "parametersJsonSchema", "parameters_json_schema")
+"""The members in which providers, and MCP, have the schema of a tool's arguments."""
 
 
 def read_request(body: Payload) -> RequestReading:

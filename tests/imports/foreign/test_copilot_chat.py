@@ -146,3 +146,14 @@ def test_a_request_that_the_user_took_back_is_kept_whole(tmp_path: Path) -> None
     metadata = {"toolCallRounds": [{"response": "Hi"}], "summary": {"text": "s"}}
     request = {"requestId": "r", "message": {"text": "hi"}, "isHidden": True, "result": {"metadata": metadata}}
     assert _kept_requests(tmp_path, request) == [request]
+
+
+def test_members_of_unexpected_types_are_kept(tmp_path: Path) -> None:
+    """Only values that were read, because they have the expected types, are not kept again."""
+    metadata = {
+        "toolCallRounds": [{"response": ["Hi"], "toolCalls": {"c": 1}}],
+        "toolCallResults": [{"c": 1}],
+        "renderedUserMessage": {"text": "hi"},
+    }
+    request = {"requestId": "r", "message": "hi", "result": {"metadata": metadata}}
+    assert _kept_requests(tmp_path, request) == [{"requestId": "r", "result": {"metadata": metadata}}]

@@ -21,6 +21,17 @@ def _offered(tool: Payload, name: str) -> Trajectory:
     return run(call(["q"], "a", tools_available=[name], request={"tools": [tool]}))
 
 
+def test_a_schema_of_mcp_is_in_every_export() -> None:
+    """MCP has the schema of a tool in `inputSchema`."""
+    schema = {"type": "object", "properties": {"zone": {"type": "string"}}}
+    trajectory = _offered({**NOW, "inputSchema": schema}, "now")
+    function = {"type": "function", "function": {**NOW, "parameters": schema}}
+
+    assert to_openai_finetuning.with_report(trajectory)[0][0]["tools"] == [function]
+    assert to_atif(trajectory)["agent"]["tool_definitions"] == [function]
+    assert definition_of(trajectory.llm_interactions[0].tools[0]) == {"type": "function", **NOW, "parameters": schema}
+
+
 @pytest.mark.parametrize("tool", [FUNCTION, {"type": "function", **NOW}, NOW], ids=["chat", "responses", "google"])
 def test_a_function_without_parameters_is_a_function(tool: Payload) -> None:
     """OpenAI and Google allow a function without parameters, which is not a tool of the provider."""
@@ -42,6 +53,7 @@ def test_a_function_without_parameters_is_a_function(tool: Payload) -> None:
         ({"googleSearch": {}}, "googleSearch"),
         ({"systemTool": {"name": "nova_grounding"}}, "nova_grounding"),
         ("ls", "ls"),
+        ({**NOW, "args_schema": {"type": "object"}}, "now"),
     ],
 )
 def test_other_tools_without_a_schema_are_not_functions(tool: Payload, name: str) -> None:

@@ -278,17 +278,18 @@ class WholeDocument:
         """
         from trace_recorder.derive.document_agreement import describe_losses  # noqa: PLC0415 - a recorder rarely needs it
 
-        old = json_of(path)
-        try:
-            self.write(aside, sync=sync)
-            lost = describe_losses(
-                {name: value for name, value in old.items() if name not in {*replaced}}, json_of(aside)
-            )
-            if lost is not None:
-                raise PoorerDocumentError(lost)
-            aside.replace(path)
-        finally:
-            aside.unlink(missing_ok=True)
+        with closing(self._journal):
+            old = json_of(path)
+            try:
+                self.write(aside, sync=sync)
+                lost = describe_losses(
+                    {name: value for name, value in old.items() if name not in {*replaced}}, json_of(aside)
+                )
+                if lost is not None:
+                    raise PoorerDocumentError(lost)
+                aside.replace(path)
+            finally:
+                aside.unlink(missing_ok=True)
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -292,9 +292,8 @@ def _unread_of_request(request: dict[str, Payload]) -> dict[str, Payload]:
     rest.nested("message").text("text")
     metadata = rest.nested("result").nested("metadata")
     for name in ("renderedGlobalContext", "renderedUserMessage"):
-        parts = metadata.take(name)
-        if others := [part for part in as_list(parts) if as_text(as_dict(part).get("text")) is None]:
-            metadata[name] = others
+        if isinstance(parts := metadata.get(name), str | list):
+            metadata[name] = [part for part in as_list(parts) if as_text(as_dict(part).get("text")) is None] or None
     rounds = metadata.array("toolCallRounds")
     if not rounds:
         return rest.rest()
@@ -302,16 +301,17 @@ def _unread_of_request(request: dict[str, Payload]) -> dict[str, Payload]:
     if any(unread_rounds := [*map(_unread_of_round, rounds)]):
         metadata["toolCallRounds"] = unread_rounds
     call_ids = {tool_call(call).call_id for members in rounds for call in as_list(as_dict(members).get("toolCalls"))}
-    results = metadata.object("toolCallResults")
-    unread_results = {key: _unread(value, "content") if key in call_ids else value for key, value in results.items()}
-    metadata["toolCallResults"] = {key: value for key, value in unread_results.items() if value} or None
+    if results := metadata.object("toolCallResults"):
+        unread = {key: _unread(value, "content") if key in call_ids else value for key, value in results.items()}
+        metadata["toolCallResults"] = {key: value for key, value in unread.items() if value} or None
     return rest.rest()
 
 
 def _unread_of_round(value: Payload) -> Payload:
     members = as_dict(value)
     thinking = _unread(members.get("thinking"), "text" if "text" in as_dict(members.get("thinking")) else "value")
-    rest = _unread(value, "timestamp", "summary", "response", "id", "toolCalls", "usage", "thinking")
+    read = {name for name, kind in (("response", str), ("toolCalls", list)) if isinstance(members.get(name), kind)}
+    rest = _unread(value, "timestamp", "summary", "id", "usage", "thinking", *read)
     return {**rest, "thinking": thinking} if isinstance(rest, dict) and thinking else rest
 
 

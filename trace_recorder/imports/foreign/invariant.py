@@ -95,7 +95,7 @@ def _run(name: str, line: Line) -> ForeignRun:
     if metadata.get("status") == run.status:
         del metadata["status"]
     is_ours = _is_ours(line.value)
-    if is_ours:
+    if is_ours or as_dict(metadata.get("metrics")).keys() >= {"llm_calls", "redactions"}:
         for derived in _DERIVED:
             metadata.pop(derived, None)
     rest = {key: value for key, value in row.items() if key not in {*_ROW, "index", "name"}} | metadata.rest()

@@ -100,15 +100,20 @@ def function_of(tool: Tool) -> dict[str, Payload]:
     }
 
 
+_FUNCTION_MEMBERS = {"type", "function", "name", "description", "parameters", "strict", "cache_control"}
+
+
 def is_function(tool: Tool) -> bool:
     """Whether a tool was declared as a function, with or without parameters.
 
-    All others are built in at the provider, take free text, or were recorded only by their names.
+    All others are built in at the provider, take free text, or were recorded only by their names. A declaration with
+    other members than a function's may have a schema that nobody has read, so it is not a function either.
     """
     if tool.parameters is not None:
         return isinstance(tool.parameters, dict)
     raw = as_dict(tool.raw)
-    return raw.get("type") == "function" or ("type" not in raw and "name" in raw)
+    is_declared = raw.get("type") == "function" or ("type" not in raw and "name" in raw)
+    return is_declared and (raw | as_dict(raw.get("function"))).keys() <= _FUNCTION_MEMBERS
 
 
 def arguments_of(call: ToolCall) -> dict[str, Payload]:
