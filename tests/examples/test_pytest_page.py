@@ -8,8 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.examples.environment import environment
 from tests.processes import ROOT
 from tests.provider import Answer, serving
@@ -58,23 +56,26 @@ def run(command: list[str], place: Path, surroundings: dict[str, str], answers: 
     return len(server.requests), done.stdout
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: re.findall(r"def (\w+)", block)[0])
-def test_a_block_is_recorded_and_replayed(block: str, tmp_path: Path) -> None:
-    """The block's test passes twice with requests only the first time, and its journals are at the documented paths."""
+def test_the_blocks_are_recorded_and_replayed(tmp_path: Path) -> None:
+    """The tests of all blocks pass twice, with requests only the first time. Each journal is at its documented path."""
     (tmp_path / "my_agent.py").write_text(AGENT)
-    (tmp_path / "test_sencha.py").write_text(block)
-    tests = block.count("\ndef test_")
+    for number, block in enumerate(BLOCKS):
+        (tmp_path / f"test_{number}.py").write_text(block)
+    tests = re.findall(r"def (test_\w+)", "".join(BLOCKS))
     pytest_ = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", "."]
     surroundings = environment("", tmp_path)
 
-    first, _ = run(pytest_, tmp_path, surroundings, ANSWERS * tests)
+    first, _ = run(pytest_, tmp_path, surroundings, ANSWERS * len(tests))
     second, _ = run(pytest_, tmp_path, surroundings, ANSWERS)
 
-    names = {f"trajectories/test_sencha/{name}.jsonl" for name in re.findall(r"def (test_\w+)", block)}
-    if tests == 2:
-        names = {"trajectories/test_sencha/sencha.jsonl", "runs/oolong.jsonl"}
-    assert (first, second) == (2 * tests, 0)
-    assert {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.jsonl")} == names
+    assert (first, second) == (2 * len(tests), 0)
+    assert {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.jsonl")} == {
+        "trajectories/test_0/test_sencha.jsonl",
+        "trajectories/test_1/test_regression.jsonl",
+        "trajectories/test_2/test_searches_once.jsonl",
+        "trajectories/test_3/sencha.jsonl",  # the test `test_named` names it
+        "runs/oolong.jsonl",
+    }
 
 
 def test_the_commands_record_once(tmp_path: Path) -> None:
