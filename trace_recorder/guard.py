@@ -67,7 +67,8 @@ class Failure:
 class Guard:
     """Catches failures of recording, so that they do not reach the agent. If `strict` is True, the failures are raised.
 
-    with guard.protect("record a request"): …
+        with guard.protect("record a request"):
+            …
 
     `protect` returns a context manager. Calls with equal arguments return the same object. The argument completes the
     sentence "could not …". Use costs_record=False for an action that can fail without the loss of a record, such as
@@ -75,8 +76,8 @@ class Guard:
     repetitions when the failure no longer happens.
 
     `failures` has the newest 1,000 failures that are not on file yet. `count` is the number of all failures. The
-    methods take no lock, because any thread may fail at any point. The methods need no lock, because operations of a
-    deque are atomic. `count` may be too low if two threads fail at the same time.
+    methods take no lock, because any thread may fail at any point. They need no lock, because operations of a deque
+    are atomic. `count` may be too low if two threads fail at the same time.
     """
 
     def __init__(self, *, strict: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Killing agents:
+"""Kills agents at random moments.
 
 `Zygote.kill` forks an agent, kills it at a random moment, and returns its reports. Python takes half a second to start
 and import an SDK. A fork of a process that has done so takes milliseconds, so thousands of kills take minutes. A moment

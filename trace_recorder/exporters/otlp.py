@@ -1,6 +1,6 @@
 """`otlp(endpoint)`: sends a run's spans to an OTLP endpoint, during the run and afterwards.
 
-TrajectoryRecorder(exporters=[otlp("http://localhost:4318")])
+    TrajectoryRecorder(exporters=[otlp("http://localhost:4318")])
 
 The journal is the queue. If the endpoint does not answer, the spans are sent when it answers again, or later by
 `trace-recorder export --format otlp --endpoint … --resume`. OpenTelemetry's own exporter sends the spans. This module

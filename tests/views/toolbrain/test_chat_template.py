@@ -1,4 +1,4 @@
-"""Chat templates:
+"""Conversations as the text that a model gets: chat templates.
 
 `ChatTemplate` renders every template of `trl` as `transformers` does. Both packages are optional here. The test makes
 the tokenizer, so nothing is downloaded.

@@ -75,7 +75,7 @@ _MAY_BE_UNKNOWN = {"success", "name"}
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One difference between two steps:
+    """One difference between two steps.
 
     `before` is the value in the first run, and `after` the value in the second run.
 

@@ -9,7 +9,7 @@ Older versions write the lines of sub-agents into the session's file (`isSidecha
 no parent, and repeats the prompt of the tool call that started it. Newer versions write a file for each sub-agent
 (`agentId`). The SDK's lines name the tool call (`parent_tool_use_id`). Files beside a session:
 
-<session>/subagents/agent-<id>.jsonl, agent-<id>.meta.json
+    <session>/subagents/agent-<id>.jsonl, agent-<id>.meta.json
     <session>/subagents/workflows/<id>/agent-<id>.jsonl
     <session>/tool-results/<name>.txt           a result that was too large for the session
 """
