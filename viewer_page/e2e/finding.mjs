@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { closed, line, oneFile, python } from "./setup.mjs";
+import { closed, hasCount, line, oneFile, python } from "./setup.mjs";
 
 const PHONE = { width: 390 };
 
@@ -80,7 +80,7 @@ export function findingTests(test, setup) {
     const badge = page.locator(".runs-scroll .status-cell", { hasText: "no success" });
     await page.locator(".list-head", { hasText: "1 of 4" }).waitFor({ state: "attached" });
     await badge.waitFor();
-    assert.equal(await badge.count(), await page.locator(".runs-scroll .run-row").count());
+    await hasCount(badge, await page.locator(".runs-scroll .run-row").count());
     assert.deepEqual(await badge.evaluateAll((all) => all.filter((at) => at.scrollWidth > at.clientWidth).length), 0);
     await closed(page);
   });

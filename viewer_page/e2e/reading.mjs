@@ -1,6 +1,6 @@
 // Reading recorded runs: the list, the transcript, keys, search, what changed in a prompt, the panel, comparing.
 import assert from "node:assert/strict";
-import { closed } from "./setup.mjs";
+import { closed, hasCount } from "./setup.mjs";
 
 const selected = (page) => page.locator(".row.selected h3").first();
 
@@ -61,7 +61,7 @@ export function readingTests(test, setup) {
     await selects(page, "Step 9");
     const row = page.locator(".row.selected");
     await row.getByRole("heading", { name: "What went wrong" }).waitFor();
-    assert.equal(await row.locator("table tbody tr").count(), 2);
+    await hasCount(row.locator("table tbody tr"), 2);
     assert.equal(await row.locator("pre.code .hljs-keyword").first().innerText(), "def");
     assert.equal(await row.locator("a", { hasText: "the documentation" }).getAttribute("rel"), "noopener noreferrer nofollow");
     await page.locator("article", { hasText: "This is the coverage." }).locator("img.picture").waitFor();
@@ -104,7 +104,7 @@ export function readingTests(test, setup) {
 
   test("the search finds text inside a closed sub-agent, and opens it", async () => {
     const page = await setup().run(setup().failing, "step/1");
-    assert.equal(await page.locator(".branch [aria-expanded=true]").count(), 0);
+    await hasCount(page.locator(".branch [aria-expanded=true]"), 0);
     await page.keyboard.press("/");
     await page.keyboard.type("callers pass a currency");
     await page.locator(".hits li").first().waitFor();
@@ -117,7 +117,7 @@ export function readingTests(test, setup) {
     await page.locator(".found", { hasText: "match" }).waitFor();
     await page.keyboard.press("Enter");
     await selects(page, "Step 4");
-    assert.equal(await page.locator(".branch [aria-expanded=true]").count(), 1);
+    await hasCount(page.locator(".branch [aria-expanded=true]"), 1);
     await closed(page);
   });
 
@@ -166,8 +166,8 @@ export function readingTests(test, setup) {
   test("the timeline and the charts are drawn, and a click on them goes to the step", async () => {
     const page = await setup().run(setup().failing, "step/9");
     await page.locator("rect.attempt").waitFor();
-    assert.equal(await page.locator(".lane-names > div").count(), 2);
-    assert.equal(await page.locator("rect.attempt").count(), 1);
+    await hasCount(page.locator(".lane-names > div"), 2);
+    await hasCount(page.locator("rect.attempt"), 1);
     await page.locator("rect.tool").first().hover();
     await page.locator(".tip", { hasText: "run_tests" }).waitFor();
     await page.locator("rect.tool").first().click();
@@ -224,7 +224,7 @@ export function readingTests(test, setup) {
     assert.notEqual(await background(), "rgb(255, 255, 255)");
     await page.reload();
     assert.notEqual(await background(), "rgb(255, 255, 255)");
-    assert.equal(await selected(page).count(), 0);
+    await hasCount(selected(page), 0);
     await closed(page);
   });
 }

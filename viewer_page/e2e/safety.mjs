@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { closed, oneFile } from "./setup.mjs";
+import { closed, hasCount, oneFile } from "./setup.mjs";
 
 export function safetyTests(test, setup) {
   test("what a model or a tool wrote is shown as text, and never executed or fetched", async () => {
@@ -22,8 +22,8 @@ export function safetyTests(test, setup) {
     await page.locator(".panel", { hasText: "Request" }).waitFor();
     await page.getByRole("tab", { name: "Changes" }).click();
     assert.equal(await page.title(), "trace recorder");
-    assert.equal(await page.locator("script").count(), 2);
-    assert.equal(await page.locator("iframe, object, embed, [onerror]").count(), 0);
+    await hasCount(page.locator("script"), 2);
+    await hasCount(page.locator("iframe, object, embed, [onerror]"), 0);
     const links = await page.locator("main a[href]").evaluateAll((all) => all.map((one) => one.getAttribute("href")));
     assert.deepEqual(links.filter((one) => !/^(#|https?:)/.test(one)), []);
     const own = new URL(setup().address).origin;
@@ -131,7 +131,7 @@ export function safetyTests(test, setup) {
     const page = await setup().page({ at: oneFile(file, run) });
     await page.locator(".row.selected").waitFor();
     assert.equal(await page.title(), "trace recorder");
-    assert.equal(await page.locator("script").count(), 2);
+    await hasCount(page.locator("script"), 2);
     await closed(page);
   });
 }

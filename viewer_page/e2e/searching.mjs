@@ -1,6 +1,6 @@
 // Many runs: the search over all of them, its counts, and several runs in one table.
 import assert from "node:assert/strict";
-import { closed } from "./setup.mjs";
+import { closed, hasCount } from "./setup.mjs";
 
 export function searchingTests(test, setup) {
   test("a search over all runs shows those that match, and counts that narrow it", async () => {
@@ -32,7 +32,7 @@ export function searchingTests(test, setup) {
     for (const at of [0, 1, 2]) await boxes.nth(at).check();
     await page.getByRole("button", { name: "Table" }).click();
     await page.locator(".table-scroll .table-cell a").first().waitFor();
-    assert.equal(await page.locator(".table-head a").count(), 3);
+    await hasCount(page.locator(".table-head a"), 3);
     await setup().picture(page, "table");
     await page.locator(".table-scroll .table-cell a").first().click();
     await page.locator(".row.selected").first().waitFor();

@@ -1,4 +1,5 @@
 // What the tests share: recorded runs, the server, a browser, and places for pictures.
+import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -15,6 +16,20 @@ export const ARGUMENTS = [
   "--disable-component-update", "--disable-sync",
 ];
 const PATIENCE_MS = 20_000;
+
+/** Make assertions again and again until they pass, because the page may still draw. The last failure is thrown after 20 s. */
+export async function eventually(assertions) {
+  for (const until = Date.now() + PATIENCE_MS; ; await new Promise((done) => setTimeout(done, 50))) {
+    try {
+      return await assertions();
+    } catch (failure) {
+      if (Date.now() > until) throw failure;
+    }
+  }
+}
+
+/** Wait until a locator finds this many elements. */
+export const hasCount = (locator, count) => eventually(async () => assert.equal(await locator.count(), count));
 
 /** Start a Python program of the repository. */
 export function python(...args) {

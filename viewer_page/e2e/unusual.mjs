@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
-import { closed, copiedAs, oneFile } from "./setup.mjs";
+import { closed, copiedAs, eventually, hasCount, oneFile } from "./setup.mjs";
 
 export function unusualTests(test, setup) {
   test("a fork is linked with the run that it continues, in the list and on both pages", async () => {
@@ -19,7 +19,7 @@ export function unusualTests(test, setup) {
     const row = page.locator(".run-row", { hasText: "replay of at_1.5.json" });
     await row.locator(".task > a").click();
     await page.locator(".relations", { hasText: "replay of" }).getByRole("link", { name: "at_1.5.json" }).waitFor();
-    assert.deepEqual(await page.locator(".replayed").allInnerTexts(), ["replayed from llm_1 of at_1.5.json", "replayed from llm_2 of at_1.5.json"]);
+    await eventually(async () => assert.deepEqual(await page.locator(".replayed").allInnerTexts(), ["replayed from llm_1 of at_1.5.json", "replayed from llm_2 of at_1.5.json"]));
     assert.equal(await page.locator(".run-figures .calls dd").innerText(), "0, 2 replayed");
     await page.locator(".replayed").last().getByRole("link").click();
     await page.waitForURL(/at_1.5.json\/call\/llm_2/);
@@ -40,7 +40,7 @@ export function unusualTests(test, setup) {
       const changes = await page.locator(".pair-changes").innerText();
       for (const said of ["parameters.temperature", "0.5", "1.5", "prompt", "degrees"]) assert.ok(changes.includes(said), said);
       await page.locator(".pair-changes del", { hasText: "0.5" }).first().waitFor();
-      assert.equal(await page.locator(".pair-changes").count(), 1);
+      await hasCount(page.locator(".pair-changes"), 1);
       await closed(page);
     }
   });
@@ -82,12 +82,12 @@ export function unusualTests(test, setup) {
         const blocks = await row.locator(`${said} .markdown pre`).evaluateAll((all) => all.map((one) => one.ariaLabel));
         assert.deepEqual(blocks, ["html", "xml", "svg", "js", "ts", "constructor"].map((language) => `${language} code`));
       }
-      assert.equal(await row.locator(".labelled.answer .hljs-comment", { hasText: "<!-- a remark -->" }).count(), 1);
-      assert.equal(await row.locator(".tool", { hasText: "page.html" }).locator(".arguments .hljs-comment").count(), 1);
+      await hasCount(row.locator(".labelled.answer .hljs-comment", { hasText: "<!-- a remark -->" }), 1);
+      await hasCount(row.locator(".tool", { hasText: "page.html" }).locator(".arguments .hljs-comment"), 1);
       for (const name of ["a.constructor", "b.__proto__"]) {
         await row.locator(".tool", { hasText: name }).locator(".arguments", { hasText: "<!-- a remark -->" }).waitFor();
       }
-      assert.equal(await page.locator(".row.selected .undrawn").count(), 0);
+      await hasCount(page.locator(".row.selected .undrawn"), 0);
       await closed(page);
     });
 
@@ -103,11 +103,11 @@ export function unusualTests(test, setup) {
       const result = page.locator(".row.selected .result").first();
       await result.getByText("[1 element]").waitFor();
       await result.locator("[aria-expanded=false]").click();
-      assert.equal(await result.locator(".branch").count(), 3);
+      await hasCount(result.locator(".branch"), 3);
       await page.keyboard.press("o");
       await page.getByRole("tab", { name: "Raw" }).click();
       await page.locator(".panel").getByText("chatcmpl-1").waitFor();
-      assert.equal(await page.locator(".row.selected .undrawn, .panel .undrawn").count(), 0);
+      await hasCount(page.locator(".row.selected .undrawn, .panel .undrawn"), 0);
       await closed(page);
     });
 
@@ -115,10 +115,12 @@ export function unusualTests(test, setup) {
       const page = await opened(setup().unusual.killed, "step/3");
       const marks = page.locator(".row .labelled", { has: page.locator(".label", { hasText: "incomplete" }) });
       await marks.nth(1).waitFor();
-      assert.deepEqual(await marks.locator(".content").allInnerTexts(), ["no answer is on file", "the rest of the answer is not on file"]);
-      assert.equal(await page.locator(".row.selected .answer", { hasText: "This answer ends in the mid" }).count(), 1);
-      const titles = await page.locator(".outline-row").allInnerTexts();
-      assert.deepEqual(titles.map((title) => title.includes("incomplete")), [false, true, true]);
+      await eventually(async () => assert.deepEqual(await marks.locator(".content").allInnerTexts(), ["no answer is on file", "the rest of the answer is not on file"]));
+      await hasCount(page.locator(".row.selected .answer", { hasText: "This answer ends in the mid" }), 1);
+      await eventually(async () => {
+        const titles = await page.locator(".outline-row").allInnerTexts();
+        assert.deepEqual(titles.map((title) => title.includes("incomplete")), [false, true, true]);
+      });
       assert.doesNotMatch(await page.locator("main, nav").allInnerTexts().then((all) => all.join()), /thinking|in progress|waiting/);
       await page.locator("rect.llm").nth(2).waitFor();
       const bars = await page.locator("rect.llm").evaluateAll((all) => all.map((one) => [one.classList.contains("open"), one.getBBox().width >= 8]));
@@ -156,7 +158,7 @@ export function unusualTests(test, setup) {
       await page.locator("rect.llm").first().hover();
       await page.locator(".tip", { hasText: "side call" }).waitFor();
       assert.deepEqual(await page.locator("rect.llm").evaluateAll((all) => all.map((one) => one.classList.contains("side"))), [true, false, false]);
-      assert.equal(await page.locator(".figures", { hasText: "side call" }).count(), 1);
+      await hasCount(page.locator(".figures", { hasText: "side call" }), 1);
       await closed(page);
     });
 
@@ -164,7 +166,7 @@ export function unusualTests(test, setup) {
       const page = await opened(setup().unusual.fork, "");
       const origin = page.locator(".relations", { hasText: /^forked from sub_agent\.jsonl? at step 1$/ });
       await origin.waitFor();
-      assert.equal(await origin.getByRole("link").count(), kind === "server" ? 1 : 0);
+      await hasCount(origin.getByRole("link"), kind === "server" ? 1 : 0);
       await closed(page);
     });
 
