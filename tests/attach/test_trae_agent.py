@@ -41,7 +41,7 @@ def differences(theirs: Any, ours: Any, place: str = "") -> Iterator[tuple[str, 
 
 UNKNOWN = dict.fromkeys(("cache_creation_input_tokens", "cache_read_input_tokens", "reasoning_tokens"))
 DIFFERENCES: dict[str, Callable[[Any, Any], bool]] = {
-    # Of a different run: our times have an offset, so that they name a moment.
+    # The times belong to a different run. Ours have an offset, so that they name a moment.
     "start_time": lambda theirs, ours: _is_local(theirs) and not _is_local(ours),
     "end_time": lambda theirs, ours: _is_local(theirs) and not _is_local(ours),
     "timestamp": lambda theirs, ours: _is_local(theirs) and not _is_local(ours),

@@ -88,10 +88,10 @@ def recorded(path: Path, url: str, answer: Answer) -> LLMInteraction:
     recorder = TrajectoryRecorder(path, strict=True)
     with recorder, httpx.Client(transport=Wire(answer), trust_env=False) as client:
         recorder.wrap(client).post(url, json={"model": "m", "messages": [], "stream": True})
-    [one] = load(path).llm_interactions
+    [interaction] = load(path).llm_interactions
     [written] = json.loads(path.read_bytes())["llm_interactions"]
-    assert (written["complete"], written["ended_by"]) == (one.complete, one.ended_by)
-    return one
+    assert (written["complete"], written["ended_by"]) == (interaction.complete, interaction.ended_by)
+    return interaction
 
 
 @pytest.mark.parametrize("api", STREAMS)
@@ -108,24 +108,26 @@ def test_a_stream_without_its_last_event_is_incomplete(tmp_path: Path, api: str)
 def test_a_stream_with_an_error_is_incomplete(tmp_path: Path) -> None:
     """A stream with an error in place of the last event is incomplete."""
     url, events, _ = STREAMS["openai-chat"]
-    one = recorded(tmp_path / "run.json", url, streamed("openai-chat", [*events, {"error": {"message": "overloaded"}}]))
+    interaction = recorded(
+        tmp_path / "run.json", url, streamed("openai-chat", [*events, {"error": {"message": "overloaded"}}])
+    )
 
-    assert (one.complete, one.ended_by) == (False, "the stream carried an error")
+    assert (interaction.complete, interaction.ended_by) == (False, "the stream carried an error")
 
 
 def test_an_empty_stream_is_incomplete(tmp_path: Path) -> None:
     """A stream that ends without any event is incomplete."""
-    one = recorded(tmp_path / "run.json", STREAMS["openai-chat"][0], Answer(b"", media="text/event-stream"))
+    interaction = recorded(tmp_path / "run.json", STREAMS["openai-chat"][0], Answer(b"", media="text/event-stream"))
 
-    assert (one.complete, one.ended_by) == (False, MISSING)
+    assert (interaction.complete, interaction.ended_by) == (False, MISSING)
 
 
 def test_without_a_last_event_the_end_of_http_is_the_end(tmp_path: Path) -> None:
     """A stream of Writer's completions, which has no last event, is complete when the HTTP response ends."""
     answer = streamed("openai-completions", [{"value": "h"}, {"value": "i"}])
-    one = recorded(tmp_path / "run.json", STREAMS["openai-completions"][0], answer)
+    interaction = recorded(tmp_path / "run.json", STREAMS["openai-completions"][0], answer)
 
-    assert (one.complete, one.ended_by) == (True, None)
+    assert (interaction.complete, interaction.ended_by) == (True, None)
 
 
 def test_an_incomplete_answer_is_not_trained_on(tmp_path: Path) -> None:
@@ -150,16 +152,16 @@ def test_an_older_journal_is_read_by_its_stream(tmp_path: Path, kept: int, compl
             data["complete"] = True
             data.pop("ended_by", None)
     (tmp_path / "old.jsonl").write_bytes(journal_of(*records))
-    [one] = load(tmp_path / "old.jsonl").llm_interactions
+    [interaction] = load(tmp_path / "old.jsonl").llm_interactions
 
-    assert (one.complete, one.ended_by) == (complete, None if complete else MISSING)
+    assert (interaction.complete, interaction.ended_by) == (complete, None if complete else MISSING)
 
 
 @pytest.mark.skipif(not corpus(), reason="the corpus is absent: set TRACE_RECORDER_WIRE")
 def test_every_recorded_stream_is_complete() -> None:
     """Every complete stream of the corpus is recognised as complete."""
-    streams = [one for one in corpus() if one.stream and one.status < 400]
-    joined = [(one, join_stream(one.dialect, one.response_text.encode())) for one in streams]
+    streams = [exchange for exchange in corpus() if exchange.stream and exchange.status < 400]
+    joined = [(exchange, join_stream(exchange.dialect, exchange.response_text.encode())) for exchange in streams]
 
     assert len(joined) > 400
-    assert [one.source for one, stream in joined if stream is None or stream.ended is False] == []
+    assert [exchange.source for exchange, stream in joined if stream is None or stream.ended is False] == []

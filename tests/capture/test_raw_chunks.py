@@ -149,8 +149,8 @@ def recorded(path: Path, caller: Caller, *answers: Answer, **limits: int) -> LLM
     """Return the interaction of the only call."""
     with serving(*answers) as server, limited(**limits)(path, strict=True) as recorder:
         caller(server.url, recorder)
-    [one] = load(path).llm_interactions
-    return one
+    [interaction] = load(path).llm_interactions
+    return interaction
 
 
 def as_came(interaction: LLMInteraction) -> list[bytes]:
@@ -170,9 +170,9 @@ def test_a_stream_is_recorded_chunk_by_chunk(name: str, tmp_path: Path) -> None:
     caller, sent = CALLERS[name]
     media = "application/x-ndjson" if sent is OLLAMA else "text/event-stream"
 
-    one = recorded(tmp_path / "run.json", caller, Answer(sent, 200, {"content-type": media}))
+    interaction = recorded(tmp_path / "run.json", caller, Answer(sent, 200, {"content-type": media}))
 
-    assert as_came(one) == sent
+    assert as_came(interaction) == sent
 
 
 @settings(max_examples=20)
@@ -184,24 +184,26 @@ def test_chunks_may_end_anywhere(tmp_path_factory: pytest.TempPathFactory, lengt
     sent = [part for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True) if (part := text[start:end])]
 
     path = tmp_path_factory.mktemp("runs") / "run.json"
-    one = recorded(path, read_openai, stream(*sent), flush_bytes=flushed)
+    interaction = recorded(path, read_openai, stream(*sent), flush_bytes=flushed)
 
-    assert as_came(one) == sent
+    assert as_came(interaction) == sent
 
 
 @pytest.mark.parametrize(("encoding", "flush"), [("gzip", zlib.Z_SYNC_FLUSH), ("gzip", zlib.Z_NO_FLUSH)])
 def test_chunks_of_an_encoded_stream_have_their_text(encoding: str, flush: int, tmp_path: Path) -> None:
     """In an encoded stream, each chunk has the text that it was decoded to. A chunk without text is not recorded."""
     packer = zlib.compressobj(wbits=31)
-    packed = [packer.compress(one) + packer.flush(flush) for one in OPENAI]
+    packed = [packer.compress(chunk) + packer.flush(flush) for chunk in OPENAI]
     packed[-1] += packer.flush()
     unpacker = zlib.decompressobj(wbits=31)
-    given_out = [part for one in packed if (part := unpacker.decompress(one))]
+    given_out = [part for chunk in packed if (part := unpacker.decompress(chunk))]
 
-    one = recorded(tmp_path / "run.json", read_openai, stream(*filter(None, packed), **{"content-encoding": encoding}))
+    interaction = recorded(
+        tmp_path / "run.json", read_openai, stream(*filter(None, packed), **{"content-encoding": encoding})
+    )
 
     assert gzip.decompress(b"".join(packed)) == b"".join(OPENAI)
-    assert as_came(one) == given_out
+    assert as_came(interaction) == given_out
 
 
 def test_the_first_token_is_the_first_text(tmp_path: Path) -> None:
@@ -213,10 +215,10 @@ def test_the_first_token_is_the_first_text(tmp_path: Path) -> None:
     rest = packer.flush(zlib.Z_SYNC_FLUSH) + packer.compress(b"".join(OPENAI[1:])) + packer.flush()
     answer = stream(header, 0.05, rest, **{"content-encoding": "gzip"})
 
-    one = recorded(tmp_path / "run.json", read_openai, answer)
+    interaction = recorded(tmp_path / "run.json", read_openai, answer)
 
     assert zlib.decompressobj(wbits=31).decompress(header) == b""
-    assert as_came(one) == [b"".join(OPENAI)]
+    assert as_came(interaction) == [b"".join(OPENAI)]
 
 
 @pytest.mark.parametrize("size", [7, 10_000])
@@ -228,9 +230,13 @@ def test_frames_are_recorded_as_lines_of_text(size: int, tmp_path: Path) -> None
             answer = client.post(f"{url}/model/m/converse-stream", json={"messages": []})
             assert answer.content == b"".join(CONVERSE)
 
-    one = recorded(tmp_path / "run.json", ask, cut(CONVERSE, size))
+    interaction = recorded(tmp_path / "run.json", ask, cut(CONVERSE, size))
 
-    assert (one.response.content, one.response.tool_calls[0].name, one.complete) == ("Grüße", "bash", True)
+    assert (interaction.response.content, interaction.response.tool_calls[0].name, interaction.complete) == (
+        "Grüße",
+        "bash",
+        True,
+    )
     lines = lines_on_file(tmp_path / "run.json").splitlines()
     assert [json.loads(line)["headers"][":event-type"] for line in lines][::10] == ["messageStart", "messageStop"]
 
@@ -240,9 +246,9 @@ def test_a_masked_chunk_ends_at_the_same_place(tmp_path: Path) -> None:
     secret = chat_chunk("my key is sk-proj-A1b2C3d4E5f6G7h8I9j0K1l2M3n4")
     sent = [OPENAI[0], secret[:150], secret[150:], *OPENAI[1:]]
 
-    one = recorded(tmp_path / "run.json", read_openai, stream(*sent))
+    interaction = recorded(tmp_path / "run.json", read_openai, stream(*sent))
 
-    came = as_came(one)
+    came = as_came(interaction)
     assert (came[:1], came[3:]) == (sent[:1], sent[3:])
     assert b"".join(came[1:3]) == chat_chunk("my key is [REDACTED:openai-key]")
 
@@ -255,9 +261,9 @@ def test_chunks_of_a_broken_stream_are_recorded(tmp_path: Path) -> None:
             with client.chat.completions.create(model="m", messages=[], stream=True) as made:
                 next(iter(made))
 
-    one = recorded(tmp_path / "run.json", leave, stream(*OPENAI))
+    interaction = recorded(tmp_path / "run.json", leave, stream(*OPENAI))
 
-    assert (as_came(one), one.complete) == (OPENAI[: len(as_came(one))], False)
+    assert (as_came(interaction), interaction.complete) == (OPENAI[: len(as_came(interaction))], False)
 
 
 def test_older_journals_have_no_chunks(tmp_path: Path) -> None:

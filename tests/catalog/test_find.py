@@ -152,7 +152,7 @@ def test_the_database_accepts_every_query_of_the_language(tmp_path: Path) -> Non
 
 
 def test_a_file_with_several_runs_gives_the_matching_runs(tmp_path: Path) -> None:
-    """Of a file with several runs, the matching ones are returned."""
+    """`find` returns only the matching runs of a file that has several runs."""
     rows = [
         {"messages": [{"role": "user", "content": word}, {"role": "assistant", "content": "ok"}]}
         for word in ("one", "two")

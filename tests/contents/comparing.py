@@ -1,6 +1,6 @@
 """Compares what an export shows with the script, aspect by aspect, and lists the known differences with their reasons.
 
-What a format should show follows from the script alone. `NOT_CARRIED` says which aspects a format cannot express.
+The script alone decides which content a format should show. `NOT_CARRIED` says which aspects a format cannot express.
 `KNOWN` says where an export differs from the exchange, with the reason. Any other difference is a finding.
 """
 

@@ -181,7 +181,7 @@ def test_a_delta_without_its_start_begins_a_block():
 
 
 def test_unknown_members_are_kept():
-    """Of an unknown member of a block, a delta or the message, the last value that is not null is kept."""
+    """An unknown member of a block, a delta or the message keeps its last value that is not null."""
     events = [
         start(0, type="novelty", a=1),
         *(delta(0, type="novelty_delta", b="x"), delta(0, type="novelty_delta", b="y")),

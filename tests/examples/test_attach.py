@@ -21,7 +21,7 @@ BEFORE = {
     "Trae Agent": "config = None\n",
     "Trae Agent (2)": "config = None\n",
 }
-"""What a block needs in addition to an agent, by the block's heading."""
+"""Maps the heading of a block to the code that the block needs in addition to an agent."""
 CALLS = {
     "Wrap a client": {"fix the failing test": 1},
     "Follow the context": {"first": 1, "second": 1},

@@ -44,8 +44,9 @@ def test_the_most_similar_prompt_is_found() -> None:
 
 
 def test_the_longest_extended_prompt_is_found() -> None:
-    """Of the prompts that the new prompt extends, the longest is found, of equal ones the newest, and none below the
-    requested length.
+    """The longest prompt that the new prompt extends is found. If two are equally long, the newest is found.
+
+    A prompt below the requested length is not found.
     """
     prompts: EarlierPrompts[str] = EarlierPrompts()
     for name, numbers in [("short", [1]), ("old", [1, 2]), ("new", [1, 2]), ("other", [3])]:

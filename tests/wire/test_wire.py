@@ -23,8 +23,9 @@ from tests.wire.table import judge_all, raw_reasons
 EXCHANGES = load()
 STREAMS = tuple(exchange for exchange in EXCHANGES if exchange.stream)
 EVERY = 1 if settings().max_examples > 100 else 2
-"""Of the streams that are cut in pieces, sync clients get every second one, and async clients the others. In a search
-both get all.
+"""Sync clients get every second stream that is cut in pieces, and async clients the other streams.
+
+In a search, both get all streams.
 """
 SAMPLE = tuple(exchange for exchange in EXCHANGES if random.Random(exchange.number).random() < 0.2)
 

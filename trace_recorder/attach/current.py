@@ -2,7 +2,7 @@
 
 A method of a `TrajectoryRecorder` records to that recorder. A function of this module looks up, at each call, the
 recorder that is active in the context of the call. If no recorder is active there, the function uses the only running
-recorder. If there is none, or more than one, the function records nothing.
+recorder. If no recorder is running, or more than one, the function records nothing.
 """
 
 from __future__ import annotations

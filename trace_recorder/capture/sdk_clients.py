@@ -58,7 +58,7 @@ class TransportSlot:
 
 
 def newest_library() -> Library:
-    """Return the newest HTTP library that is installed. Raises ImportError if there is none."""
+    """Return the newest HTTP library that is installed. Raises ImportError if no such library is installed."""
     if find_spec("httpx2"):
         return "httpx2"
     if find_spec("httpx"):
@@ -246,7 +246,7 @@ def _shared_client_error(client: object, other: object) -> BoundClientError:
 def ways_out(client: object) -> tuple[list[MethodSlot], list[Any], list[Any]]:
     """Return the methods, the HTTP clients and the makers of HTTP clients through which a client's calls go.
 
-    Raises UnsupportedClientError if there are none.
+    Raises UnsupportedClientError if the client has neither methods nor HTTP clients of these kinds.
     """
     methods = [*method_slots(client)]
     for method in methods:

@@ -168,7 +168,7 @@ def number_of(text: str) -> float:
 def time_of(text: str) -> datetime:
     """Parse a date, a time, or a duration before now such as "7d".
 
-    A time without a zone is local time. Raises QueryError if the text is none of these.
+    A time without a zone is local time. Raises QueryError for any other text.
     """
     try:
         if ago := _AGO.fullmatch(text):

@@ -125,7 +125,7 @@ class CallRecords(Struct, gc=False, eq=False):
 
     @property
     def last_part(self) -> Mapping[str, Payload]:
-        """The data of the newest stream record, or an empty dict if there is none."""
+        """The data of the newest stream record, or an empty dict if the call has no stream record."""
         return self.streams[-1].data if self.streams else {}
 
     def has_request(self) -> bool:

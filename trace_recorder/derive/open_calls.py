@@ -98,7 +98,7 @@ class OpenCalls:
             response.without_tool[execution.requested_call.call_id] = execution.requested_call
 
     def latest(self, execution: ToolExecution) -> str | None:
-        """Return the id of the last interaction of the agent that runs a tool, or None if there is none."""
+        """Return the id of the last interaction of a tool's agent, or None if the agent has no interaction."""
         return self._latest.get(agent_key(execution.call_data))
 
     def close(self, interaction_id: str, call_id: str | None = None) -> None:

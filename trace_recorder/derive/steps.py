@@ -71,7 +71,7 @@ class ToolExecution:
         return self.result_data is not None and self.result_data.get("success") is False
 
     def call(self) -> ToolCall:
-        """Return the model's tool call. If there is none, return a tool call with the arguments that the tool got."""
+        """Return the model's tool call, or a made tool call with the tool's arguments if the model asked for none."""
         if self.requested_call is not None:
             return self.requested_call
         call_id = as_text(self.call_data.get("call_id"))

@@ -98,7 +98,7 @@ class Member(NamedTuple):
 
     @property
     def value_class(self) -> Any:
-        """The class in `classes` that has a method `to_document`, or None if there is none."""
+        """The class in `classes` that has a method `to_document`, or None if no class has it."""
         return next((kind for kind in self.classes if hasattr(kind, "to_document")), None)
 
 

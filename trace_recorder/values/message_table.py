@@ -355,7 +355,7 @@ class EqualMessages:
         return equal[start:stop]
 
     def find(self, key: bytes) -> int | None:
-        """Return the number of the messages that have this key, or None if there are none."""
+        """Return the number of the messages that have this key, or None if no message has it."""
         return self._by_key.get(key)
 
     def _number(self, table: MessageTable, number: int) -> int:

@@ -50,7 +50,7 @@ def requests_of(path: Path) -> Iterator[tuple[ItemTable, Record]]:
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda one: one.__name__)
 def test_three_hundred_calls_cost_only_their_new_content(tmp_path: Path, pattern: object) -> None:
-    """Whatever the changes of the history, 300 calls of 3 KB each take at most 2.5 MB, and each can be restored."""
+    """300 calls of 3 KB take at most 2.5 MB and can be restored, for every kind of change of the history."""
     path = tmp_path / "run.jsonl"
 
     sizes, texts = journal_of_calls(path, pattern())  # type: ignore[operator]

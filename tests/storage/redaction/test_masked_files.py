@@ -133,7 +133,7 @@ def test_a_failing_redactor_drops_the_record(tmp_path: Path) -> None:
     st.sampled_from(["12345678", "nabcdefgh", "u0041bcdefg", "assistant", "choices", "REDACTED", "llm_request"]),
 )
 def test_no_secret_makes_a_record_unreadable(tmp_path: Path, value: Payload, secret: str) -> None:
-    """Whatever password is in the environment, every record can be read, and every call has its messages."""
+    """Every record can be read, and every call has its messages, for any password in the environment."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DB_PASSWORD", secret)
         recorder = TrajectoryRecorder(directory=tmp_path)

@@ -45,7 +45,7 @@ def test_cookies_are_masked_after_a_masked_secret_in_their_line(before: str) -> 
 
 
 def test_names_of_cookies_without_values_stay() -> None:
-    """Of a long line of cookie names, only the last of which has a value, only this value is masked."""
+    """If only the last name in a long line of cookies has a value, only this value is masked."""
     names = "Cookie: a=b " * 500
 
     assert default_redactor(f"{names}Cookie: session=x9y8z7w6v5u4t3s2") == f"{names}Cookie: [REDACTED:assigned-secret]"

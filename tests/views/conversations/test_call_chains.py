@@ -21,7 +21,7 @@ def relations(trajectory: Trajectory) -> list[tuple[str, str | None]]:
 
 
 def test_a_prompt_that_begins_with_an_earlier_prompt_and_answer_extends_it() -> None:
-    """Of several such calls, the newest one is continued."""
+    """If several calls could be continued, the newest of them is continued."""
     first = [system("s"), "q"]
     second = [*first, assistant(None, LS), gave("c1", "a.py")]
     made = run(call(first, None, LS), call(second, "one file"), call([*second, assistant("one file"), "more?"], "no"))

@@ -39,7 +39,7 @@ def test_a_row_has_only_the_conversation_and_the_tools() -> None:
 
 
 def test_an_answer_in_an_earlier_row_has_weight_0() -> None:
-    """Of two rows that share a beginning, the second trains only on its new answers."""
+    """If two rows share a beginning, the second row trains only on its new answers."""
     made = run(call(["q"], "a"), call(["q", assistant("a"), "x?"], "x"), call(["q", assistant("a"), "y?"], "y"))
 
     assert [[message.get("weight") for message in row["messages"]] for row in to_openai_finetuning(made)] == [

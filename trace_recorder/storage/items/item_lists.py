@@ -257,7 +257,7 @@ class Base:
     def _place_of(self, number: int, expected: int) -> int:
         """Return `expected` if the base has the number at that position.
 
-        Otherwise return the number's first position in the base, or `expected` if there is none.
+        Otherwise return the number's first position in the base, or `expected` if the base does not have the number.
         """
         if expected < len(self.numbers) and self.numbers[expected] == number:
             return expected
