@@ -1,11 +1,16 @@
-"""The tokens of real rollouts of Codex: the provider's counts, and the totals of each session."""
+"""The tokens of Codex's rollouts: the provider's counts, the totals of each session, and totals that come again."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.imports.foreign.files import real_files, runs_of
 from trace_recorder import load
+from trace_recorder.values.trajectory import Trajectory
 
 
 def test_the_newest_rollouts_have_the_provider_s_answers() -> None:
@@ -48,3 +53,50 @@ def test_the_tokens_of_real_rollouts_sum_to_their_totals() -> None:
             ("reasoning_tokens", "reasoning_output_tokens"),
         ):
             assert sum(getattr(usage, ours) or 0 for usage in usages) == totals[theirs], path
+
+
+_Counts = tuple[int, int]
+
+
+def _rollout(directory: Path, snapshots: list[list[tuple[_Counts, _Counts | None]]]) -> Trajectory:
+    """Load a rollout with one answer for each list of snapshots: the totals, and the last call's usage if stated."""
+    lines: list[Any] = [{"type": "session_meta", "payload": {"id": "s"}}]
+    for answer, states in enumerate(snapshots):
+        for role, kind in (("user", "input_text"), ("assistant", "output_text")):
+            content = [{"type": kind, "text": str(answer)}]
+            lines.append({"type": "response_item", "payload": {"type": "message", "role": role, "content": content}})
+        for totals, last in states:
+            names = ("total_token_usage", totals), ("last_token_usage", last)
+            info = {name: {"input_tokens": one[0], "output_tokens": one[1]} for name, one in names if one is not None}
+            lines.append({"type": "event_msg", "payload": {"type": "token_count", "info": info}})
+    path = directory / "rollout.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return load(path)
+
+
+_SNAPSHOTS: dict[str, list[list[tuple[_Counts, _Counts | None]]]] = {
+    "repeated": [[((100, 10), (100, 10))] * 2, [((250, 30), (150, 20))] * 3],
+    "back and again": [
+        [((100, 10), (100, 10))],
+        [((250, 30), (150, 20)), ((100, 10), (100, 10)), ((250, 30), (150, 20))],
+    ],
+    "back to new totals": [[((100, 10), (100, 10))], [((250, 30), (150, 20)), ((180, 20), (80, 10))]],
+    "only totals": [[((100, 10), None)], [((250, 30), None)] * 2],
+    "only totals, back and again": [[((100, 10), None)], [((250, 30), None), ((100, 10), None), ((250, 30), None)]],
+    "zero after a compaction": [[((100, 10), (100, 10)), ((0, 0), (0, 0))], [((250, 30), (150, 20))]],
+}
+
+
+@pytest.mark.parametrize("snapshots", _SNAPSHOTS.values(), ids=_SNAPSHOTS)
+def test_totals_that_come_again_are_counted_once(
+    tmp_path: Path, snapshots: list[list[tuple[_Counts, _Counts | None]]]
+) -> None:
+    read = _rollout(tmp_path, snapshots)
+    usages = [call.response.usage for call in read.llm_interactions]
+    assert [(usage.input_tokens, usage.output_tokens) for usage in usages] == [(100, 10), (150, 20)]
+
+
+def test_totals_that_begin_again_are_counted(tmp_path: Path) -> None:
+    begin, again = ((100, 10), (100, 10)), ((40, 5), (40, 5))
+    read = _rollout(tmp_path, [[begin], [((250, 30), (150, 20))], [again], [((90, 9), (50, 4))]])
+    assert (read.metrics["input_tokens"], read.metrics["output_tokens"]) == (340, 39)

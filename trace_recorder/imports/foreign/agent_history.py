@@ -12,6 +12,7 @@ that are made of Anthropic's blocks.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from heapq import merge
 
@@ -28,6 +29,7 @@ from trace_recorder.imports.foreign.run import (
     Event,
     ForeignAgent,
     ForeignConversation,
+    ForeignRun,
     Kept,
     Members,
     Missing,
@@ -214,6 +216,21 @@ class AgentHistory:
             error=text_of(content, "\n") or "" if failed is True else None,
             agent=self.agent,
         )
+
+
+@contextmanager
+def given_by_another_session(run: ForeignRun, events: list[Event]) -> Iterator[None]:
+    """Read a part of a session that was copied from another session, such as the beginning of a fork.
+
+    The copied messages are in later prompts. The copied calls and executions belong to the other session. So they are
+    not events of this run, and the run's model and status do not come from them.
+    """
+    run.is_fork = True
+    begin = len(events)
+    facts = run.start_time, run.model, run.provider, run.status, run.error, run.final_result
+    yield
+    del events[begin:]
+    run.start_time, run.model, run.provider, run.status, run.error, run.final_result = facts
 
 
 def in_time_order(*lists: list[Event]) -> list[Event]:

@@ -102,7 +102,7 @@ def read_runs(source: Source) -> Iterator[ForeignRun]:
 
 def _has_content(run: ForeignRun) -> bool:
     """Return whether a run has a call, a step, an execution, a message or a gap."""
-    return any(
+    return run.is_fork or any(
         isinstance(event, Call | HttpExchange | SourceStep | ToolRun | Missing)
         or (isinstance(event, Kept) and event.what == UNSEEN)
         or (isinstance(event, Annotation) and event.key == UNANSWERED)

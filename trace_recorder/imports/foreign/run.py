@@ -266,11 +266,12 @@ class ForeignRun:
     tool and its session, such as the tool's version. `formats.py` sets `format`. `status` is "unknown" if the source
     does not say how the run ended. `executions` are the executions whose results are messages. An import ignores
     `executions`, because the fold finds these results. `proxy/joining.py` adds them, with their times, to a run that
-    the proxy recorded.
+    the proxy recorded. `is_fork` is True if the run begins with a copy of another session's messages.
     """
 
     identity: str
     format: str = ""
+    is_fork: bool = False
     events: list[Event] = field(default_factory=list)
     executions: list[ToolRun] = field(default_factory=list)
     task: str | None = None

@@ -2,7 +2,7 @@
 
 No member of a result says whether the tool failed. The result of a command states its exit code in a JSON text, or in
 the lines before its output. `token_count` events state the cumulative totals of the session. An event with the same
-totals as the event before it is a repetition. From 0.169 on, a `token_usage_record` follows each answer, and the events
+totals as an earlier event is a repetition. From 0.169 on, a `token_usage_record` follows each answer, and the events
 only repeat its counts.
 """
 
@@ -47,7 +47,8 @@ class TokenCounts:
     """Reads the tokens of calls from `token_usage_record` lines. A file without such lines has `token_count` events."""
 
     def __init__(self) -> None:
-        self._totals: Payload = None
+        self._totals = Usage(input_tokens=0, output_tokens=0)
+        self._seen: set[tuple[int, ...]] = set()
         self._has_records = False
 
     def read_record(self, payload: Payload) -> Usage | None:
@@ -57,15 +58,43 @@ class TokenCounts:
         return usage_at(Members(usage), _COUNTS) if usage else None
 
     def read_event(self, payload: Payload) -> Usage | None:
-        """Return the usage of the last call from a `token_count` event, or None if the event says nothing new."""
+        """Return the usage of the last call from a `token_count` event, or None if the event says nothing new.
+
+        Totals may repeat, or go back for a while. Lower totals than before are new only if they equal the usage of the
+        last call, because then the count began again at 0. If the event has only totals, the usage is their increase.
+        """
         info = as_dict(as_dict(payload).get("info"))
-        totals, last = as_dict(info.get("total_token_usage")), as_dict(info.get("last_token_usage"))
-        if self._has_records or not last or (totals and totals == self._totals):
+        stated_totals, last = as_dict(info.get("total_token_usage")), as_dict(info.get("last_token_usage"))
+        if self._has_records:
             return None
-        self._totals = totals
         usage = usage_at(Members(last), _COUNTS)
-        has_tokens = usage.input_tokens or usage.output_tokens  # otherwise the event estimates the context's size
-        return usage if has_tokens else None
+        if not stated_totals:
+            return usage if _size(usage) else None
+        totals = usage_at(Members(stated_totals), _COUNTS)
+        is_increase = _size(totals) > _size(self._totals)
+        begins_again = _size(totals) == _size(usage)
+        if _counts_of(totals) in self._seen or not (is_increase or begins_again):
+            return None
+        usage = usage if last else _difference(totals, self._totals)
+        if not _size(usage):  # the event estimates the size of the context
+            return None
+        self._seen.add(_counts_of(totals))
+        self._totals = totals
+        return usage
+
+
+def _size(usage: Usage) -> int:
+    return (usage.input_tokens or 0) + (usage.output_tokens or 0)
+
+
+def _counts_of(usage: Usage) -> tuple[int, ...]:
+    return tuple(getattr(usage, name) or 0 for name in _COUNTS)
+
+
+def _difference(totals: Usage, earlier: Usage) -> Usage:
+    counts = {name: getattr(totals, name) for name in _COUNTS}
+    known = {name: count for name, count in counts.items() if count is not None}
+    return Usage(**{name: max(0, count - (getattr(earlier, name) or 0)) for name, count in known.items()})
 
 
 class CompletedTools:
@@ -81,6 +110,8 @@ class CompletedTools:
     def read_event(self, event: dict[str, Payload]) -> None:
         """Remember an event if it completes a tool."""
         item = as_dict(event.get("item")) if event.get("type") == "item_completed" else event
+        if item.get("type") == "SubAgentActivity":  # its id is that of a tool call whose result it does not have
+            return
         call_id = as_text(item.get("id" if item is not event else "call_id"))
         if call_id is not None and (item is not event or str(event.get("type")).endswith("_end")):
             self._events[call_id] = event

@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 from trace_recorder.dialects import openai_responses
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text
 from trace_recorder.dialects.split_messages import read_groups
-from trace_recorder.imports.foreign.agent_history import AgentHistory, Position, first_text
+from trace_recorder.imports.foreign.agent_history import AgentHistory, Position, first_text, given_by_another_session
 from trace_recorder.imports.foreign.codex.outputs import (
     CompletedTools,
     TokenCounts,
     with_failure,
 )
+from trace_recorder.imports.foreign.codex.sub_agents import StartedAgent, started_agent
 from trace_recorder.imports.foreign.run import (
     Call,
     ForeignRun,
@@ -48,8 +49,6 @@ _SOURCE_MEMBERS = (
 )
 _INJECTED = ("<environment_context>", "<user_instructions>", "# AGENTS.md", "<permissions", "<turn_aborted>")
 """The beginnings of user messages that Codex itself wrote."""
-_ID_LENGTH = 36
-"""The length of a thread's id. The name of the thread's file ends with the id."""
 
 
 @dataclass(slots=True)
@@ -70,7 +69,8 @@ class RolloutReader:
     def __init__(self, run: ForeignRun, history: AgentHistory) -> None:
         self.run = run
         self.history = history
-        self.started: list[tuple[str, str | None, str]] = []
+        self.started: dict[str, StartedAgent] = {}
+        """The sub-agents that the session started, by the ids of their threads."""
         self.completed = CompletedTools()
         self._counts = TokenCounts()
         self._answer: _RolloutAnswer | None = None
@@ -81,22 +81,19 @@ class RolloutReader:
         self._context: Members = {}
         self._is_known = False
 
-    def read_lines(self, lines: list[Line], facts: Members, base: list[Line | Missing]) -> None:
-        """Read the lines of the rollout, after the lines that it inherits (`base`).
+    def read_lines(self, lines: list[Line], facts: Members, inherited: list[Line | Missing]) -> None:
+        """Read the rollout's own lines, after the lines that it inherits.
 
-        Later prompts contain the inherited messages. The inherited calls are left out, because they belong to other
-        sessions. If no line is an item, events are read as items.
+        If no line is an item, events are read as items.
         """
-        inherited_lines = [line for line in base if isinstance(line, Line)]
+        inherited_lines = [line for line in inherited if isinstance(line, Line)]
         has_items = any(self._item(as_dict(line.value)) for line in (*inherited_lines, *lines))
         if inherited_lines:
             self._identify(facts, stated_time(facts.get("timestamp")))
-            status = self.run.status
-            self._read_each(inherited_lines, has_items)
-            self._turns.clear()
-            self.run.status, self.run.error, self.run.final_result = status, None, None
-            self.history.events.clear()
-        self.history.events.extend(part for part in base if isinstance(part, Missing))
+            with given_by_another_session(self.run, self.history.events):
+                self._read_each(inherited_lines, has_items)
+            self.started.clear()
+        self.history.events.extend(part for part in inherited if isinstance(part, Missing))
         self._read_each(lines, has_items)
         self.history.finish()
 
@@ -225,14 +222,14 @@ class RolloutReader:
     def _read_event(self, payload: Members, time: str) -> None:
         kind = as_text(payload.get("type")) or ""
         self.completed.read_event(payload)
+        if (agent := started_agent(payload)) is not None:
+            self.started.setdefault(agent.thread_id, agent)
         if kind == "token_count":
             self._add_usage(self._counts.read_event(payload), time)
         elif kind in {"error", "stream_error"}:
             self._read_error(payload, time, ends=kind == "error")
         elif kind == "thread_rolled_back":
             self._roll_back(as_int(payload.get("num_turns")) or 0)
-        elif kind == "collab_agent_spawn_end":
-            self._note_started(payload)
         elif kind in {"task_started", "turn_started"}:
             self.run.status = "unknown"
         elif kind in {"task_complete", "turn_complete"}:
@@ -273,12 +270,6 @@ class RolloutReader:
         if 0 < turns <= len(self._turns):
             self.history.return_to(self._turns[-turns])
             del self._turns[-turns:]
-
-    def _note_started(self, payload: Members) -> None:
-        started, call_id = as_text(payload.get("new_thread_id")), as_text(payload.get("call_id"))
-        if started and call_id and len(started) == _ID_LENGTH:
-            name = as_text(payload.get("new_agent_role")) or as_text(payload.get("new_agent_nickname"))
-            self.started.append((started, name, call_id))
 
     def _end_turn(self, payload: Members, time: str) -> None:
         self._end_answers(time)

@@ -5,30 +5,33 @@ texts that the terminal showed. `rollout.py` reads the lines of one file.
 
 A sub-agent has a rollout of its own, which is read together with the rollout of its parent. The event that started the
 sub-agent must name the sub-agent's thread. The sub-agent's rollout must be in the same directory, or in the directory
-of another day. A rollout with a `history_base` continues another rollout, whose first lines are read before it.
+of another day. `inherited.py` finds the lines that a rollout has from another rollout.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from pathlib import Path
 
-from trace_recorder.dialects.json_access import as_dict, as_int, as_text
+from trace_recorder.dialects.json_access import as_dict, as_text
 from trace_recorder.imports.foreign.agent_history import AgentHistory, in_time_order
+from trace_recorder.imports.foreign.codex.inherited import (
+    inherited_and_own,
+    rollout_of,
+    session_facts,
+)
 from trace_recorder.imports.foreign.codex.rollout import BARE_ITEMS, RolloutReader
+from trace_recorder.imports.foreign.codex.sub_agents import name_in
 from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import (
     MAIN,
     Event,
     ForeignAgent,
     ForeignRun,
-    Members,
     Missing,
     ToolRun,
     joined_id,
 )
-from trace_recorder.imports.foreign.source import Line, Source
+from trace_recorder.imports.foreign.source import Source
 from trace_recorder.values.token_counts import WHOLE
 
 _ENVELOPES = {
@@ -42,10 +45,6 @@ _ENVELOPES = {
 }
 _MAX_DEPTH = 8
 """At most this many levels of sub-agents are read. Deeper sub-agents are left out."""
-_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_SUFFIXES = (".jsonl", ".jsonl.zst")
-_MAX_BASES = 64
-"""A fork of forks inherits lines from at most this many rollouts. Earlier lines are a gap of the run."""
 
 
 def recognizes(source: Source) -> bool:
@@ -75,74 +74,33 @@ def _read_file(
     reader = RolloutReader(run, AgentHistory([], agent))
     lines = [*source.lines()]
     facts = session_facts(lines)
-    reader.read_lines(lines, facts, [*inherited_lines(source, facts)])
+    inherited, own = inherited_and_own(source, lines, facts)
+    reader.read_lines(own, facts, inherited)
     run.executions += reader.completed.refine(reader.history.executions())
     yield reader.history.events
     executions = {event.call_id: event for event in reader.history.events if isinstance(event, ToolRun)}
-    for started, name, call_id in reader.started:
-        path = rollout_of(source.path.parent, started)
-        execution = executions.get(call_id) or reader.history.execution_of(call_id)
-        if path is None or path in main_source.read_too or path == main_source.path or depth >= _MAX_DEPTH:
+    for started in reader.started.values():
+        path = rollout_of(source.path.parent, started.thread_id)
+        if path is None or depth >= _MAX_DEPTH:
+            why = "its rollout is not beside this file" if path is None else "it is too deep below the main agent"
+            reader.history.events.append(Missing(what=f"the calls of the sub-agent {started.thread_id}", why=why))
+            continue
+        if path in main_source.read_too or path == main_source.path:
             continue
         main_source.read_too.add(path)
+        execution = executions.get(started.call_id) or reader.history.execution_of(started.call_id)
         if execution is not None:
-            execution.execution_id = joined_id("execution-of", call_id)
-            yield [] if call_id in executions else [execution]
+            execution.execution_id = joined_id("execution-of", started.call_id)
+            yield [] if started.call_id in executions else [execution]
+        sub_source = source.neighbour(path)
         sub_agent = ForeignAgent(
-            name=name,
-            agent_id=started,
+            name=started.name or name_in(session_facts(sub_source.first_lines)),
+            agent_id=started.thread_id,
             parent_agent_id=agent.agent_id,
             parent_execution_id=None if execution is None else execution.execution_id,
         )
-        run_of_agent = ForeignRun(identity=started, executions=run.executions)
-        yield from _read_file(source.neighbour(path), main_source, run_of_agent, sub_agent, depth + 1)
-
-
-def rollout_of(directory: Path, identity: str) -> Path | None:
-    """Return the path of the rollout with this id, in a directory or in the directory of another day.
-
-    Return None if there is no such rollout.
-    """
-    if not _ID.fullmatch(identity):
-        return None
-    days = directory.parents[:3]
-    by_day = len(days) == 3 and all(path.name.isdecimal() for path in (directory, *days[:2]))
-    for suffix in _SUFFIXES:
-        name = f"*{identity}{suffix}"
-        paths = [*directory.glob(name)] or ([*days[2].glob(f"*/*/*/{name}")] if by_day else [])
-        if path := next((path for path in sorted(paths) if path.is_file()), None):
-            return path
-    return None
-
-
-def session_facts(lines: list[Line]) -> Members:
-    """Return the facts of a rollout from its `session_meta` line, or {}."""
-    metas = (as_dict(line.value) for line in lines)
-    return next((as_dict(meta.get("payload")) for meta in metas if meta.get("type") == "session_meta"), {})
-
-
-def inherited_lines(source: Source, facts: Members) -> Iterator[Line | Missing]:
-    """Yield the lines that a rollout inherits from other rollouts, the oldest first.
-
-    `facts` has the facts of the rollout.
-    """
-    parts: list[tuple[Source, int]] = []
-    read = {source.path}
-    while base := as_dict(facts.get("history_base")):
-        identity = as_text(base.get("thread_id")) or ""
-        path = rollout_of(source.path.parent, identity)
-        if path is None or path in read or len(parts) == _MAX_BASES:
-            yield Missing(what="the beginning of the session", why=f"its rollout, {identity}, is not beside this file")
-            break
-        read.add(path)
-        parts.append((source.neighbour(path), as_int(base.get("end_ordinal_exclusive")) or 0))
-        facts = session_facts(parts[-1][0].first_lines)
-    for part, end in reversed(parts):
-        for line in part.lines():
-            ordinal = as_int(as_dict(line.value).get("ordinal"))
-            if (line.number - 1 if ordinal is None else ordinal) >= end:
-                break
-            yield line
+        run_of_agent = ForeignRun(identity=started.thread_id, executions=run.executions)
+        yield from _read_file(sub_source, main_source, run_of_agent, sub_agent, depth + 1)
 
 
 FORMAT = ImportFormat(name="codex", recognizes=recognizes, read=read, counting=WHOLE)
