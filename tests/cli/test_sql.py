@@ -99,6 +99,86 @@ def test_a_query_without_a_statement_is_reported(runs: Path, query: str) -> None
     assert (result.exit_code, result.stderr) == (1, "trace-recorder: the query has no statement\n")
 
 
+FORBIDDEN = (
+    "copy runs to '{target}'",
+    "copy (select 1) to '{part}' (format csv, use_tmp_file false)",
+    "explain analyze copy (select 1) to '{part}' (format csv, use_tmp_file false)",
+    "prepare p as copy (select 1) to '{part}' (format csv, use_tmp_file false); execute p",
+    "copy (pivot runs on status using count(*)) to '{part}' (format csv, use_tmp_file false)",
+    "create table t as select 1; copy t from '{secret}'",
+    "export database '{target}'",
+    "import database '{target}'",
+    "attach '{target}'",
+    "attach '{target}' as other; create table other.t as select 1",
+    "select * from read_text('{secret}')",
+    "select * from read_blob('{secret}')",
+    "select * from read_csv('{secret}')",
+    "select * from sniff_csv('{secret}')",
+    "select * from '{secret}'",
+    "select * from glob('{directory}/*')",
+    "install httpfs",
+    "load httpfs",
+    "create secret s (type s3)",
+    "select * from duckdb_secrets()",
+    "select getenv('HOME')",
+    "set enable_external_access = true",
+    "reset enable_external_access",
+    "set allowed_paths = ['{secret}']",
+    "set lock_configuration = false",
+    "set memory_limit = '100GB'",
+    "set temp_directory = '{directory}'",
+    "pragma profiling_output = '{target}'",
+    "pragma enable_profiling = 'json'",
+    "call enable_logging(storage = 'file', storage_path = '{target}')",
+    "select * from query",
+    "select * from names",
+)
+"""Queries that would read or write something other than the tables, or see variables of this package."""
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with a run, its exported tables, and a text file that is neither."""
+    directory = tmp_path_factory.mktemp("sql")
+    recorded(directory / "runs" / "run.json", "answer")
+    invoke("export", directory / "runs", "-f", "parquet", "-o", directory / "out")
+    (directory / "secret.txt").write_text("a,b\n1,hunter2\n")
+    return directory
+
+
+@pytest.mark.parametrize("query", FORBIDDEN)
+def test_a_query_reads_and_writes_only_its_tables(directory: Path, query: str) -> None:
+    """A query cannot open a file, load an extension, see variables or change a setting. No file changes."""
+    part = directory / "out" / "runs" / "part-00000.parquet"
+    names = {"target": directory / "target", "part": part, "secret": directory / "secret.txt", "directory": directory}
+    before = {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+    results = [invoke("sql", query.format(**names), directory / where, "--jobs", "1") for where in ("runs", "out")]
+
+    assert [(result.exit_code, len(result.stderr.splitlines())) for result in results] == [(1, 1), (1, 1)]
+    assert not any("hunter2" in result.output for result in results)
+    assert {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select '1 copy' as n",
+        'select "copy" from (select 1 as "copy") -- copy',
+        "create macro twice(x) as 2 * x; select twice(1)",
+        "set variable wanted = 'completed'; from runs select count(*) where status = getvariable('wanted')",
+        "explain analyze select * from runs",
+        "summarize runs",
+        "show tables",
+        "pivot runs on status using count(*)",
+    ],
+)
+def test_a_query_may_use_the_rest_of_sql(directory: Path, query: str) -> None:
+    """Macros, variables, plans and summaries work, and "copy" may be a text or a quoted name."""
+    result = invoke("sql", query, directory / "runs", "--jobs", "1")
+
+    assert (result.exit_code, result.stderr) == (0, "")
+
+
 def test_any_sql_value_is_json(runs: Path) -> None:
     """Keys of maps become strings, NaN becomes null, and columns of the same name get different names."""
     query = (

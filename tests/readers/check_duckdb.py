@@ -1,6 +1,6 @@
 """Have DuckDB read the exported tables.
 
-needs: duckdb pytz msgspec genai-prices
+needs: duckdb msgspec genai-prices
 usage: PYTHONPATH=. python -m tests.readers.check_duckdb DIRECTORY
 """
 

@@ -50,7 +50,7 @@ ENVIRONMENTS = (
     Environment("openai", ("openai>=2", "pydantic>=2.7"), ("check_openai",)),
     Environment("trl", ("trl", "datasets>=4.7", "transformers", "jinja2"), ("check_trl",), first=_TORCH),
     Environment("traces", ("datasets>=5.2", "teich>=0.3"), ("check_traces",)),
-    Environment("duckdb", ("genai-prices", "duckdb", "pytz", "msgspec"), ("check_duckdb",)),
+    Environment("duckdb", ("genai-prices", "duckdb", "msgspec"), ("check_duckdb",)),
     Environment("polars", ("genai-prices", "polars", "msgspec"), ("check_polars",)),
     Environment("pandas", ("genai-prices", "pandas", "pyarrow", "msgspec"), ("check_pandas",)),
     Environment("datasets", ("datasets>=5.2", "genai-prices", "msgspec"), ("check_datasets",)),

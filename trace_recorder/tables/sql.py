@@ -3,6 +3,9 @@
 For DuckDB, each table is a view with the table's name. A view reads Parquet files: the files of an export, or temporary
 files that are written from the runs for one query. So memory does not grow with the number of runs. Only tables whose
 names occur in the query are written.
+
+A query reads the files of its tables and nothing else, and writes no file: DuckDB's access to files and extensions is
+limited to these files, its configuration is locked, and COPY is refused.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 import glob
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -42,10 +45,11 @@ def query_exports(query: str, directories: Sequence[Path]) -> Iterator[duckdb.Du
     Yield the connection with the query's result. Raises the exceptions of DuckDB.
     """
     with tempfile.TemporaryDirectory() as temporary:
-        connection = _connection(temporary)
-        for table in TABLES:
-            _add_view(connection, table, [path for directory in directories for path in part_files(directory, table)])
-        yield connection.execute(query)
+        _check(query)
+        files = {
+            table: [path for directory in directories for path in part_files(directory, table)] for table in TABLES
+        }
+        yield _connection(temporary, files).execute(query)
 
 
 @contextmanager
@@ -57,26 +61,41 @@ def query_runs(
     `rows_of` yields the rows of each run for some tables.
     """
     with tempfile.TemporaryDirectory() as temporary:
-        connection = _connection(temporary)
         _check(query)
         tables = tuple(table for table in TABLES if re.search(rf"\b{table}\b", query, re.IGNORECASE))
         if tables:
             with TableFiles(Path(temporary), tables) as files:
                 for batches in rows_of(tables):
                     files.add(batches)
-        for table in tables:
-            _add_view(connection, table, part_files(Path(temporary), table))
-        yield connection.execute(query)
+        files = {table: part_files(Path(temporary), table) for table in tables}
+        yield _connection(temporary, files).execute(query)
 
 
 def _check(query: str) -> None:
-    """Let DuckDB explain a query over empty tables. So a wrong query raises an exception before runs are read."""
-    connection: duckdb.DuckDBPyConnection = load_duckdb().connect()
-    statements = connection.extract_statements(query)
-    for table in TABLES:
-        _add_view(connection, table, [])
-    if len(statements) == 1 and statements[0].type.name.startswith("SELECT"):
-        connection.execute(f"explain {query}")
+    """Refuse COPY, and let DuckDB explain a query over empty tables.
+
+    So a wrong query raises an exception before runs are read.
+    """
+    duckdb = load_duckdb()
+    if "copy" in _keywords(query):
+        raise duckdb.PermissionException("COPY is refused: a query only reads. Use `export` to write files.")
+    with tempfile.TemporaryDirectory() as temporary:
+        connection = _connection(temporary, {table: [] for table in TABLES})
+        statements = connection.extract_statements(query)
+        if len(statements) == 1 and statements[0].type.name.startswith("SELECT"):
+            connection.execute(f"explain {query}")
+
+
+def _keywords(query: str) -> set[str]:
+    """Return the keywords of a query in lower case, without those in strings, comments and quoted names."""
+    duckdb, encoded = load_duckdb(), query.encode(errors="replace")
+    tokens = duckdb.tokenize(query)
+    ends = [*(start for start, _ in tokens[1:]), len(encoded)]
+    return {
+        encoded[start:end].decode().strip().lower()
+        for (start, kind), end in zip(tokens, ends, strict=True)
+        if kind == duckdb.token_type.keyword
+    }
 
 
 def _add_view(connection: duckdb.DuckDBPyConnection, table: TableName, files: Sequence[Path]) -> None:
@@ -89,13 +108,19 @@ def _add_view(connection: duckdb.DuckDBPyConnection, table: TableName, files: Se
         connection.from_arrow(schema_of(table).empty_table()).create_view(table)
 
 
-def _connection(directory: str) -> duckdb.DuckDBPyConnection:
+def _connection(directory: str, files: Mapping[TableName, Sequence[Path]]) -> duckdb.DuckDBPyConnection:
+    """Return a connection that has the given tables, and opens no file but theirs and temporary ones in `directory`."""
     connected: duckdb.DuckDBPyConnection = load_duckdb().connect(
-        config={"memory_limit": _MEMORY, "temp_directory": directory}
+        config={"memory_limit": _MEMORY, "temp_directory": directory, "python_enable_replacements": False}
     )
-    connected.execute(
-        "set TimeZone = 'UTC'"
-    )  # otherwise the beginning of a day would depend on the machine's time zone
+    connected.execute("set TimeZone = 'UTC'")  # otherwise a day would begin when it begins on the machine
+    for table, paths in files.items():
+        _add_view(connected, table, paths)
+    names = [str(path) for paths in files.values() for path in paths]
+    connected.execute("set allowed_paths = $1", [[*names, *map(glob.escape, names)]])  # the pattern is looked up too
+    connected.execute("set allowed_configs = ['TimeZone']")
+    connected.execute("set enable_external_access = false")
+    connected.execute("set lock_configuration = true")
     return connected
 
 
