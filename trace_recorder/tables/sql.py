@@ -67,8 +67,8 @@ def query_runs(
             with TableFiles(Path(temporary), tables) as files:
                 for batches in rows_of(tables):
                     files.add(batches)
-        files = {table: part_files(Path(temporary), table) for table in tables}
-        yield _connection(temporary, files).execute(query)
+        written = {table: part_files(Path(temporary), table) for table in tables}
+        yield _connection(temporary, written).execute(query)
 
 
 def _check(query: str) -> None:
