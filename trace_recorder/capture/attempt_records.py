@@ -25,6 +25,7 @@ from trace_recorder.dialects.dialect import (
 )
 from trace_recorder.dialects.json_access import as_dict
 from trace_recorder.guard import logger, try_call
+from trace_recorder.recording.context import merge_facts
 from trace_recorder.recording.run import Run
 from trace_recorder.storage.journal_lines import body_member, text_member
 from trace_recorder.storage.redaction import headers
@@ -59,15 +60,14 @@ class AttemptRecords:
         sent = self.sent
         self.run.learn(*headers.secrets(sent.headers, sent.url))
         endpoint = sent.endpoint
+        model = {"model": endpoint.model} if endpoint.model is not None else {}
         members: dict[str, Payload] = {
             **self._members,
             "api": endpoint.api,
-            "provider": endpoint.provider,
-            **({"model": endpoint.model} if endpoint.model is not None else {}),
+            **merge_facts(self.run.named(provider=endpoint.provider, **model), context),
             "method": sent.method,
             **({"stream": True} if endpoint.streams else {}),
             **({"inferred": True} if self._inferred else {}),
-            **context,
         }
         foreign = dump_members({"url": clean_url(sent.url), "headers": headers.kept(sent.headers)})
         try:

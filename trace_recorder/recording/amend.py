@@ -22,7 +22,7 @@ from trace_recorder.storage.file_system import BINARY, lock
 from trace_recorder.storage.journal import Journal
 from trace_recorder.storage.journal_reader import Record, read
 from trace_recorder.storage.paths import document_path_for, journal_path_for, temporary_path
-from trace_recorder.storage.redaction.redactor import masks_in
+from trace_recorder.storage.redaction.redactor import Redaction
 from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.jsonable import json_key, to_json
 from trace_recorder.values.messages import Payload, without_none
@@ -40,7 +40,8 @@ def append_rewards(path: Path, rewards: Iterable[Mapping[str, Payload]]) -> None
     """
     with _open_to_amend(path) as writer:
         for reward in rewards:
-            writer.append("reward", _data(reward), now())
+            data = {"weight": 1.0, "step_number": None, "explanation": None, **reward}
+            writer.append("reward", _masked(data), now())
 
 
 def rebuild_document(path: Path, *, force: bool = False) -> Path:
@@ -66,11 +67,8 @@ def append_annotation(path: Path, key: str, value: Payload) -> None:
 
     The document is written again. Raises the same exceptions as `append_rewards`.
     """
-    text = to_json({"key": json_key(key), "value": value})
-    masked = default_redactor(text)
-    count = masks_in(text, masked)
     with _open_to_amend(path) as writer:
-        writer.append("annotation", f'{masked[:-1]},"redacted":{count}}}' if count else masked, now())
+        writer.append("annotation", _masked({"key": json_key(key), "value": value}), now())
 
 
 def append_end(path: Path, exit_code: int, status: Status | None = None, error: Payload = None) -> None:
@@ -80,11 +78,11 @@ def append_end(path: Path, exit_code: int, status: Status | None = None, error: 
     exceptions as `append_rewards`.
     """
     with _open_to_amend(path, replaced=() if status is None else ("final_result", "success", "error")) as writer:
-        writer.append("annotation", to_json({"key": "exit_code", "value": exit_code}), now())
+        writer.append("annotation", _masked({"key": "exit_code", "value": exit_code}), now())
         if status is not None:
             end = {"status": status, "success": False if status == "failed" else None, "final_result": None}
             seconds = {"execution_time": _seconds(writer.path)}
-            writer.append("finalize", to_json({**end, **without_none(error=error), **seconds}), now())
+            writer.append("finalize", _masked({**end, **without_none(error=error), **seconds}), now())
 
 
 def _seconds(path: Path) -> Payload:
@@ -136,13 +134,10 @@ def _write_document(
     return None
 
 
-def _data(reward: Mapping[str, Payload]) -> str:
-    record = {"weight": 1.0, "step_number": None, "explanation": None, **reward}
-    explanation = record["explanation"]
-    if isinstance(explanation, str):
-        record["explanation"] = default_redactor(explanation)
-        record |= without_none(redacted=masks_in(explanation, record["explanation"]) or None)
-    return to_json(record)
+def _masked(data: Mapping[str, Payload]) -> str:
+    """Return the data of a record as JSON text, with secrets masked and counted."""
+    masked, count = Redaction(default_redactor).mask(to_json(data))
+    return f'{masked[:-1]},"redacted":{count}}}' if count else masked
 
 
 @contextlib.contextmanager

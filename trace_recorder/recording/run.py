@@ -29,6 +29,7 @@ from trace_recorder.derive.live_document.writer import DocumentWriter
 from trace_recorder.errors import AlreadyFinalizedError
 from trace_recorder.guard import Guard, try_call
 from trace_recorder.locks import new_lock
+from trace_recorder.recording.given_names import GivenNames
 from trace_recorder.recording.limits import Limits
 from trace_recorder.recording.process import NOT_PICKLED, process_facts
 from trace_recorder.recording.repeated_elements import RepeatedElements
@@ -39,9 +40,10 @@ from trace_recorder.storage import paths
 from trace_recorder.storage.items.encoder import MIN_PREPARED_BYTES, Encoded, ItemEncoder
 from trace_recorder.storage.journal import Journal
 from trace_recorder.storage.journal_lines import Data, Records, encode_data, item_records, record_data
-from trace_recorder.storage.redaction.redactor import Redaction, masks_in
+from trace_recorder.storage.redaction.redactor import Redaction
+from trace_recorder.storage.redaction.text_masking import masks_in
 from trace_recorder.values.final_status import FinalStatus
-from trace_recorder.values.jsonable import members_to_json, to_jsonable
+from trace_recorder.values.jsonable import members_to_json
 from trace_recorder.values.messages import Payload, without_none
 
 CAPTURED_CALL_KINDS = frozenset({"llm_request", "llm_stream", "llm_response", "llm_error"})
@@ -78,6 +80,7 @@ class Run:
         self._lock = new_lock()
         self._items, self._elements = ItemEncoder(), RepeatedElements()
         self._texts = RunTexts()
+        self._names = GivenNames(redaction)
         self._numbers = {kind: itertools.count(1) for kind in ("llm", "step", "agent", "tool")}
         self._exiting = False
         self._recreate_after = 0.0
@@ -263,7 +266,7 @@ class Run:
         while failures:
             failure = failures[0]
             times, reason = failure.count, failure.describe()
-            what, why = self.redaction.mask_gap(failure.what), self.redaction.mask_gap(reason)
+            what, why = self.redaction.mask_description(failure.what), self.redaction.mask_description(reason)
             masked = masks_in(failure.what, what) + masks_in(reason, why)
             gap = {"time": failure.time, **without_none(redacted=masked or None), "what": what, "why": why}
             self._journal.append("gap", f"{{{members_to_json(gap)}}}", now())
@@ -283,12 +286,8 @@ class Run:
                         self._journal.append("redaction", record_data({"of": seq}, masked, count), now())
 
     def named(self, **names: object) -> dict[str, Payload]:
-        """Copy names that the user gave, with the secrets in them masked, without calling the user's redactors."""
-        copied = {name: to_jsonable(value) for name, value in names.items()}
-        texts = {name: value for name, value in copied.items() if isinstance(value, str)}
-        masked = {name: self.redaction.mask_name(text) for name, text in texts.items()}
-        count = sum(masks_in(text, masked[name]) for name, text in texts.items())
-        return copied | masked | without_none(redacted=count or None)
+        """Copy names that the user gave, with the secrets in them masked. `redacted` is the number of masks."""
+        return self._names.mask(names)
 
     def next_id(self, kind: Literal["llm", "step", "agent", "tool"] = "llm") -> str:
         """Return a new id of an interaction, a step, an agent or a tool execution, unique in this run."""

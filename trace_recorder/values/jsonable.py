@@ -253,7 +253,9 @@ def _sort_elements(copied: list[Payload]) -> list[Payload]:
 
 def is_description(value: object) -> TypeGuard[dict[str, str]]:
     """Return whether a value is a description that `describe_value` returned, or a dict that looks like one."""
-    return type(value) is dict and value.keys() == {"__type__", "repr"}
+    if type(value) is not dict or value.keys() != {"__type__", "repr"}:
+        return False
+    return isinstance(value["__type__"], str) and isinstance(value["repr"], str)
 
 
 def _scalar(value: str | float | None) -> Payload:

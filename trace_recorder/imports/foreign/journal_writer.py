@@ -31,8 +31,7 @@ from trace_recorder.imports.foreign.run import (
 from trace_recorder.imports.foreign.stated_values import seconds_between, stated_time
 from trace_recorder.storage.journal_lines import Records, encode_lines
 from trace_recorder.storage.journal_reader import SCHEMA, VERSION
-from trace_recorder.storage.redaction.redactor import masks_in
-from trace_recorder.storage.redaction.text_masking import default_redactor
+from trace_recorder.storage.redaction.text_masking import default_redactor, masks_in
 from trace_recorder.values.json_text import make_json_writer
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import Payload, without_none

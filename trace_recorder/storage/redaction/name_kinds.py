@@ -16,11 +16,11 @@ from string import ascii_lowercase
 from typing import Literal
 
 Kind = Literal["strong", "weak", "cookie"]
-Notation = Literal["quoted", "variable", "line", "bare"]
+Notation = Literal["quoted", "variable", "line", "sentence", "bare"]
 """How a value is written after its name.
 
 "quoted" is in quotes. "variable" is assigned to a variable, or in the query of a URL. "line" is in a setting or after
-an option. "bare" is inside other text, such as a sentence or an expression.
+an option. "sentence" is after a colon in a sentence. "bare" is inside other text, such as an expression.
 """
 SCHEMES = (
     "(?:Bearer|Basic|Token|Api-?Key|Key|Negotiate|Digest|OAuth|Bot|SSWS|GenieKey|Splunk|sso-key|DeepL-Auth-Key"
@@ -243,8 +243,8 @@ def is_secret_value(kind: Kind, name: str, value: str, notation: Notation, *, is
     if len(value) < SHORTEST:
         return False
     if kind == "weak":  # first the cheapest check, which most of these values fail: whether they look like a key
-        return _is_strange_value(name, sample, notation) and not _is_no_value(name, sample, notation)
-    if _is_no_value(name, sample, notation):
+        return _is_strange_value(name, sample, notation) and not is_no_value(name, sample, notation)
+    if is_no_value(name, sample, notation):
         return False
     if is_alone and _SMALL_WORD.fullmatch(sample):
         return _DESCRIBES_SECRET.search(sample) is None
@@ -255,14 +255,15 @@ def is_secret_value(kind: Kind, name: str, value: str, notation: Notation, *, is
     if sample.startswith(_PATHS) and not is_strange(sample, 30):
         return False
     has_digit = _DIGIT.search(sample) is not None
-    if notation == "bare":
-        return has_digit and len(sample) >= 6 and (is_strange(sample, 8) or _has_symbol(sample))
+    if notation in {"sentence", "bare"}:
+        is_word = notation == "bare" or _OPERATOR.search(sample) is not None
+        return has_digit and len(sample) >= 6 and (not is_word or is_strange(sample, 8) or _has_symbol(sample))
     if len(sample) < 8:
         return has_digit and not (sample.isdigit() and notation == "line")
     return has_digit or _SYMBOL.search(sample) is not None
 
 
-def _is_no_value(name: str, sample: str, notation: Notation) -> bool:
+def is_no_value(name: str, sample: str, notation: Notation) -> bool:
     """Return whether a value is a placeholder, a type, a version, a URL or an expression."""
     low = sample.lower()
     if _is_placeholder(sample, low) or ("{" in sample and "}" in sample) or name.lower().endswith(low):

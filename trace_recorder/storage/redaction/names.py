@@ -27,15 +27,34 @@ from trace_recorder.storage.redaction.candidates import (
 from trace_recorder.storage.redaction.json_strings import TEXT_END, string_end
 from trace_recorder.storage.redaction.name_kinds import (
     LONGEST_JUDGED,
-    SCHEMES,
     SHORTEST,
     SHORTEST_WEAK,
     Kind,
     Notation,
     is_credential,
+    is_no_value,
     is_secret_name,
     is_secret_value,
     kind_of,
+)
+from trace_recorder.storage.redaction.name_patterns import (
+    ASSIGN,
+    BLANK,
+    CLOSE,
+    COMMA,
+    COMMAND_WORD,
+    COOKIE_END,
+    ESCAPES,
+    KNOWN_NAMED,
+    MEMBER_END,
+    NAMED,
+    OPEN,
+    OPEN_BEHIND_BLANK,
+    PAIR_THERE,
+    QUOTE_ALONE,
+    SCHEME_BEHIND_BLANK,
+    SCHEME_THERE,
+    XML,
 )
 
 Span = tuple[int, int]
@@ -44,64 +63,18 @@ Is = Callable[[str], bool]
 MAX_NESTED = 3
 """At most this many names are examined within a value that is not secret. In `a=b=c`, `b` may be a value or a name."""
 
-_QUOTE = r"\\{0,7}[\"'`]"
-_STEM = r"(?:pass(?:word|wd|phrase|code)?|pwd?|secrets?|token|key|auth(?:orization)?|cred(?:ential)?s?|sig(?:nature)?)"
-_REST = r"(?:[_-]?(?:base|data|token|key|2|new|old|current|prod|dev|test|value)?)"
-_MEMBER_ENDS = r"(?:[_-](?:word|wd|phrase|code))?(?:[_-]{0,2}[0-9]{1,8}){0,2}(?:[_-]{1,4}(?=\\{0,7}\"))?"
-"""Matches ends that only a JSON member's name has. `password_1` and `pass_word` name secrets only in JSON."""
-_PAIR = (
-    r"(?=[,\s\\+>v\"'`|-]),?(?:(?:\s|\\{1,7}[nrt]|[+>|-]){0,20}"
-    r"|\s{0,3}(?:\n|\\{1,7}n)[^\n\"'\\v]{0,60}+(?:v(?!alue)[^\n\"'\\v]{0,60}+){0,2})"
-    rf"(?:{_QUOTE})?value(?:{_QUOTE})?\s{{0,3}}[:=]"
-)
-"""Matches the text between the string of a member "name" and the string of the member "value" after it."""
-_PLAUSIBLE = (
-    r"(?=[^\s\"'`<>]{4})(?=[^\s\"'`<>0-9]{0,7}[0-9]|[^\s\"'`<>]{8}"
-    r"|[a-z-]{4,7}+(?:\"|</|[ \t]{0,20}+(?:[\r\n\f]|\\{1,7}[nr]|\Z)))"
-)
-"""Matches the beginning of a value that may be a secret.
-
-Such a value has eight characters, or at least four with a digit. A value of four to seven small letters must be alone
-in its line, its quotes or its XML element.
-"""
-_SCHEME = SCHEMES.lower()
-_ANY_VALUE = r"(?=[^\s\"'`<>]{4})"
-"""Matches the beginning of a value that may be a known secret, such as `postgres`."""
-_MEMBER = r"\\{0,7}\"\s{0,20}+:\s{0,20}+(?P<escapes>\\{0,7})\"(?!(?P=escapes)\")"
-"""Matches the text between the name and the value of a JSON member, if the value is a string that is not empty.
-
-In JSON within JSON, the quotes have backslashes.
-"""
-
-
-_BEHIND_NAME = r"(?=[\\\"'`\]\s=:?>,+|]|-[-\s\\+>|v\"'`]|value)"
-"""Matches before a character that may follow a name.
-
-The check is quick, and rules out most words that contain a stem, because no such character follows them.
-"""
-_COMMAND = r"(curl|mysql|sshpass|login\b|cookies|(?<=redi)s-cli)"
-_COOKIE = rf"cookie()(?:{_QUOTE})?[ \t]{{0,20}}+(?:=>|:=|\?=|=|:)[ \t]{{0,20}}+(?:{_QUOTE})?(?=[\w.-]{{1,60}}=)"
-
-
-def _named(value: str) -> re.Pattern[str]:
-    """Compile the pattern of a name, a separator and the beginning of a value, for a text in lower case."""
-    opens = rf"[ \t]{{0,20}}+(?>({_QUOTE})?)(?>({_SCHEME} {{1,3}}+)?){value}"
-    space = r"[ \t]{0,20}+"
-    return re.compile(
-        rf"{_COMMAND}|{_COOKIE}"
-        rf"|{_STEM}{_REST}({_MEMBER_ENDS}){_BEHIND_NAME}(?:({_QUOTE})?\]?{space}(?:(=>|:=|\?=|=|:)|(>)|({_PAIR})){opens}"
-        rf"|{_QUOTE}\]?{space}(,){space}{_QUOTE}(?>(?:{_SCHEME} {{1,3}}+)?){value}"
-        rf"|([ \t]{{1,4}}+(?:is[ \t]|was[ \t])?){opens}|{_MEMBER})",
-        re.ASCII,
-    )
-
-
-_NAMED = _named(_PLAUSIBLE)
-_KNOWN_NAMED = _named(_ANY_VALUE)
 _QUOTED_VALUE = re.compile(r"[^\s\"'`\\<>\0-\x1f]++")
 _QUOTED_SAMPLE = re.compile(rf"[^\s\"'`\\<>\0-\x1f]{{1,{LONGEST_JUDGED}}}+")
 _BARE_VALUE = re.compile(r"[^\s\"'`\\<>,;&|(){}\[\]\0-\x1f\u3000-\u303f\uff01-\uff65]++")
 _BARE_SAMPLE = re.compile(rf"[^\s\"'`\\<>,;&|(){{}}\[\]\0-\x1f\u3000-\u303f\uff01-\uff65]{{1,{LONGEST_JUDGED}}}+")
+_TAIL = re.compile(
+    r"(?:[,;&|](?![,;&|]|(?:amp|quot|apos|lt|gt|nbsp|#\w{1,5});|[\w.$-]{1,60}[ \t]{0,3}[:=])"
+    r"[^\s\"'`\\<>,;&|(){}\[\]\0-\x1f\u3000-\u303f\uff01-\uff65]++)++"
+)
+"""Matches the rest of a value without quotes that contains a comma, a semicolon, an ampersand or a bar.
+
+The next parameter (`&user=me`), an entity of HTML (`&quot;`) and an operator (`&&`) do not belong to the value.
+"""
 _LONG_VALUE = re.compile(rf"[^\s\"'`<>]{{{SHORTEST_WEAK}}}")
 _ALONE = re.compile(r"[ \t]{0,20}+(?:[\r\n\f]|\\{1,7}[nr]|\Z)|</|[\"'`]")
 """Matches the end of a line, a closing XML tag or a quotation mark.
@@ -109,6 +82,10 @@ _ALONE = re.compile(r"[ \t]{0,20}+(?:[\r\n\f]|\\{1,7}[nr]|\Z)|</|[\"'`]")
 If one of these follows a value, nothing else is in the value's line, element or quotes.
 """
 _QUOTES = ('"', "'", "`")
+_JSON_MEMBER = re.compile(r"\\{0,7}\"\s{0,20}+[:,]\s{0,20}+\\{0,7}\"")
+_LABEL = re.compile(r"\"(?:[Nn]ame|[Kk]ey|variable)\"\s{0,20}:\s{0,20}\"\Z")
+"""Matches the text before a name that is a string of JSON, and names the member "value" of the same object."""
+_LONGEST_LABEL = 60
 _REST_OF_LINE = re.compile(r"[^\"'`\\\r\n\f<>]{8,}+")
 _COOKIES = re.compile(r"(?:[\w.-]{1,60}+=[^\s;]{0,60}+; ?){0,8}[\w.-]{1,60}+=(?=[^\s;\d]{0,60}\d)[^\s;=]{8}")
 _MOST_OF_COOKIES = 1200
@@ -122,13 +99,6 @@ _STEMS = Beginnings(
     [["sec", "sig", "ssh"], ["tok", "log"], ["key"], ["aut"], ["cre", "coo"], ["pas"], ["pw?", "s-c"], ["cur", "mys"]]
 )
 """The first three letters of each stem in the names of secrets, and of each command that takes a secret."""
-_COMMAND_WORD, _COOKIE_END, _MEMBER_END, _CLOSE, _ASSIGN, _XML, _PAIR_THERE, _OPEN, _SCHEME_THERE = range(1, 10)
-_COMMA, _BLANK, _OPEN_BEHIND_BLANK, _SCHEME_BEHIND_BLANK, _ESCAPES = range(10, 15)
-"""The numbers of the groups in the pattern of `_named`.
-
-The name ends where the group `_COOKIE_END` or `_MEMBER_END` ends. Only the match of a JSON member has the group
-`_ESCAPES`.
-"""
 
 
 def candidate_positions(prepared: PreparedText, *, any_value: bool = False) -> list[int]:
@@ -143,12 +113,12 @@ def candidate_positions(prepared: PreparedText, *, any_value: bool = False) -> l
     positions: list[int] = []
     has_commands = False
     low = prepared.data.lower().decode("latin-1")
-    letters, read_name, done = prepared.data.translate(_IN_NAMES), (_KNOWN_NAMED if any_value else _NAMED).match, 0
+    letters, read_name, done = prepared.data.translate(_IN_NAMES), (KNOWN_NAMED if any_value else NAMED).match, 0
     for position in stems:
         match = read_name(low, position) if position >= done else None
         if match is None:
             continue
-        if match[_COMMAND_WORD]:
+        if match[COMMAND_WORD]:
             has_commands = True
         elif _may_be_secret(
             prepared.plain, _name_begins(prepared.plain, letters, position), match, any_value=any_value
@@ -156,7 +126,7 @@ def candidate_positions(prepared: PreparedText, *, any_value: bool = False) -> l
             positions.append(position)
             if len(positions) >= MANY and are_close(positions):
                 return positions
-            done = string_end(prepared.plain, max(match.end(_COOKIE_END), match.end(_MEMBER_END)))
+            done = string_end(prepared.plain, max(match.end(COOKIE_END), match.end(MEMBER_END)))
     return [*positions, *commands.candidate_positions(prepared)] if has_commands else positions
 
 
@@ -165,17 +135,22 @@ def _may_be_secret(plain: str, begin: int, match: re.Match[str], *, any_value: b
 
     The value may have escapes.
     """
-    if match[_COOKIE_END] is not None:
-        return kind_of(plain[begin : match.end(_COOKIE_END)]) == "cookie"
-    name = plain[begin : match.end(_MEMBER_END)]
-    if match[_ESCAPES] is not None:
-        return is_secret_name(name) or (plain.startswith('\\"', match.end()) and kind_of(name) is not None)
+    if match[COOKIE_END] is not None:
+        return kind_of(plain[begin : match.end(COOKIE_END)]) == "cookie"
+    name = plain[begin : match.end(MEMBER_END)]
     kind = kind_of(name)
+    if is_secret_name(name) or kind == "cookie":
+        return True
     if kind is None:
         return False
-    if match[_BLANK] and _behind_blank(plain[max(0, begin - 60) : begin], name, match[_BLANK]) is None:
+    member = _JSON_MEMBER.match(plain, match.end(MEMBER_END))
+    is_label = _LABEL.search(plain, max(0, begin - _LONGEST_LABEL), begin) is not None
+    if is_label or member is not None or match[QUOTE_ALONE]:
+        value_size = string_end(plain, member.end()) - member.end() if member is not None else 0
+        return is_label or kind == "strong" or any_value or value_size >= SHORTEST_WEAK
+    if match[BLANK] and _behind_blank(plain[max(0, begin - 60) : begin], name, match[BLANK]) is None:
         return False
-    has_scheme = match[_SCHEME_THERE] or match[_SCHEME_BEHIND_BLANK]
+    has_scheme = match[SCHEME_THERE] or match[SCHEME_BEHIND_BLANK]
     return kind == "strong" or bool(has_scheme) or any_value or _LONG_VALUE.match(plain, match.end()) is not None
 
 
@@ -190,7 +165,7 @@ def secrets_by_name(text: str, is_known: Is, *, any_value: bool = False) -> Iter
     if not stems:
         return
     low = prepared.data.lower().decode("latin-1")
-    letters, read_name = prepared.data.translate(_IN_NAMES), (_KNOWN_NAMED if any_value else _NAMED).match
+    letters, read_name = prepared.data.translate(_IN_NAMES), (KNOWN_NAMED if any_value else NAMED).match
     has_masks = "[REDACTED:" in text
     density = Density(CLOSE_NAMES)
     done = within = nested = read = 0
@@ -199,12 +174,12 @@ def secrets_by_name(text: str, is_known: Is, *, any_value: bool = False) -> Iter
         if position < done or nested > MAX_NESTED:
             continue
         match = read_name(low, position)
-        if match is None or match[_COMMAND_WORD] or match[_MEMBER_END] or match.end() == read:
+        if match is None or match[COMMAND_WORD] or match[MEMBER_END] or match[QUOTE_ALONE] or match.end() == read:
             continue
         if has_masks and _is_in_mask(text, position):
             continue
         begin = _name_begins(text, letters, position)
-        is_cookie = match[_COOKIE_END] is not None
+        is_cookie = match[COOKIE_END] is not None
         span, end = _cookies(text, begin, match) if is_cookie else _value_of(text, begin, match, is_known, density)
         if span is not None and density.is_dense:
             span = begin, dense_end(text, span[1])
@@ -222,35 +197,42 @@ def _value_of(text: str, begin: int, match: re.Match[str], is_known: Is, density
 
     The span is None if the value is not a secret. The position is 0 if no value was read.
     """
-    name, start = text[begin : match.end(_MEMBER_END)], match.end()
+    name, start = text[begin : match.end(MEMBER_END)], match.end()
     kind = kind_of(name)
-    if kind is None or match[_ESCAPES] is not None:
+    if kind in {None, "cookie"} or match[ESCAPES] is not None:
         return None, 0
-    is_open = (match[_OPEN] or match[_COMMA] or match[_OPEN_BEHIND_BLANK]) is not None
+    is_open = (match[OPEN] or match[COMMA] or match[OPEN_BEHIND_BLANK]) is not None
     sample = (_QUOTED_SAMPLE if is_open else _BARE_SAMPLE).match(text, start)
     if sample is None:
         return None, 0
-    value = _read_value(text, sample, is_json=match[_CLOSE] is not None, is_open=is_open)
-    is_judged = is_known(value) or bool(match[_SCHEME_THERE] or match[_SCHEME_BEHIND_BLANK])
-    if len(value) < (SHORTEST_WEAK if kind == "weak" and not is_judged else SHORTEST):  # rules out most values
+    value = _read_value(text, sample, is_json=match[CLOSE] is not None, is_open=is_open)
+    tail = None if is_open or not value else _TAIL.match(text, sample.end())
+    is_judged = is_known(value) or bool(match[SCHEME_THERE] or match[SCHEME_BEHIND_BLANK])
+    shortest = SHORTEST_WEAK if kind == "weak" and not is_judged else SHORTEST
+    if len(value) < shortest and (tail is None or kind == "weak"):  # rules out most values
         return None, sample.end()
     if not density.add(start) and not _is_secret(text, begin, match, kind, sample, value, is_known):
-        return None, sample.end()
-    if len(value) < LONGEST_JUDGED:
-        return (start, start + len(value)), sample.end()
-    whole = (_QUOTED_VALUE if is_open else _BARE_VALUE).match(text, start)
-    return (start, whole.end() if whole else sample.end()), sample.end()
+        whole = "" if tail is None or kind == "weak" else text[start : tail.end()]
+        if not whole or not _is_whole_secret(text, begin, match, kind, value, whole):
+            return None, sample.end()
+    if len(value) >= LONGEST_JUDGED:
+        longest = (_QUOTED_VALUE if is_open else _BARE_VALUE).match(text, start)
+        end = longest.end() if longest else sample.end()
+        tail = None if is_open else _TAIL.match(text, end)
+    else:
+        end = start + len(value)
+    return (start, end if tail is None else tail.start() + len(tail[0].rstrip(".:"))), sample.end()
 
 
 def _is_secret(
     text: str, begin: int, match: re.Match[str], kind: Kind, sample: re.Match[str], value: str, is_known: Is
 ) -> bool:
     """Return whether the value after a name is a secret. The text around the value decides."""
-    name = text[begin : match.end(_MEMBER_END)]
+    name = text[begin : match.end(MEMBER_END)]
     notation = _notation(text[max(0, begin - 60) : begin], begin, match, name)
     if notation is None or is_known(value):
         return notation is not None
-    scheme = match[_SCHEME_THERE] or match[_SCHEME_BEHIND_BLANK]
+    scheme = match[SCHEME_THERE] or match[SCHEME_BEHIND_BLANK]
     is_alone = (scheme is not None or value.islower()) and _ALONE.match(text, sample.end()) is not None
     if scheme:
         return is_credential(scheme.rstrip(), value, is_alone=is_alone)
@@ -258,32 +240,44 @@ def _is_secret(
     return is_secret_value(kind, name, value, notation, is_alone=is_alone)
 
 
+def _is_whole_secret(text: str, begin: int, match: re.Match[str], kind: Kind, value: str, whole: str) -> bool:
+    """Return whether a value is a secret that contains a comma, a semicolon, an ampersand or a bar.
+
+    `value` is the part before the first such character, and is not a secret by itself.
+    """
+    name = text[begin : match.end(MEMBER_END)]
+    notation = _notation(text[max(0, begin - 60) : begin], begin, match, name)
+    if notation not in {"line", "variable"} or (len(value) > 2 and is_no_value(name, value, notation)):
+        return False
+    return is_secret_value(kind, name, whole, notation)
+
+
 def _notation(before: str, begin: int, match: re.Match[str], name: str) -> Notation | None:
     """Return how the value after a name is written. The text before the name decides.
 
     Return None if no value follows.
     """
-    if match[_BLANK]:
-        return _behind_blank(before, name, match[_BLANK])
-    if match[_COMMA]:
+    if match[BLANK]:
+        return _behind_blank(before, name, match[BLANK])
+    if match[COMMA]:
         return "quoted" if name.startswith("--") or _CALLED.search(before) else None
-    if match[_XML]:
+    if match[XML]:
         return "line" if before.endswith("<") else None
-    if match[_OPEN] or match[_SCHEME_THERE]:
+    if match[OPEN] or match[SCHEME_THERE]:
         return "quoted"
     is_option = ("-" in name and before.endswith(("'", '"', " "))) or before.endswith("/:")
-    if is_option or match[_PAIR_THERE] or match[_CLOSE] or _begins_line(before, begin):
-        return "variable" if match[_ASSIGN] and match[_ASSIGN] != ":" and name.isupper() else "line"
-    return _assigned(before, name) if match[_ASSIGN] and match[_ASSIGN] in ("=", ":=", "?=") else "bare"
+    if is_option or match[PAIR_THERE] or match[CLOSE] or _begins_line(before, begin):
+        return "variable" if match[ASSIGN] and match[ASSIGN] != ":" and name.isupper() else "line"
+    return _assigned(before, name, match[ASSIGN])
 
 
 def _is_assigned_alone(text: str, match: re.Match[str], name: str, end: int) -> bool:
     """Return whether a value that ends its line or its element belongs to a setting: `a: b`, `a=b` or `<a>b</a>`."""
-    if match[_XML]:
+    if match[XML]:
         return text.startswith(f"</{name}", end)
-    if match[_OPEN] or match[_CLOSE] or match[_ASSIGN] not in (":", "=") or text.startswith(_QUOTES, end):
+    if match[OPEN] or match[CLOSE] or match[ASSIGN] not in (":", "=") or text.startswith(_QUOTES, end):
         return False
-    return (match.end() > match.end(_ASSIGN)) == (match[_ASSIGN] == ":")
+    return (match.end() > match.end(ASSIGN)) == (match[ASSIGN] == ":")
 
 
 def _read_value(text: str, sample: re.Match[str], *, is_json: bool, is_open: bool) -> str:
@@ -334,7 +328,7 @@ def has_cookies(value: str) -> bool:
 
 def _cookies(text: str, begin: int, match: re.Match[str]) -> tuple[Span | None, int]:
     at = match.end()
-    if kind_of(text[begin : match.end(_COOKIE_END)]) != "cookie" or not _COOKIES.match(text, at):
+    if kind_of(text[begin : match.end(COOKIE_END)]) != "cookie" or not _COOKIES.match(text, at):
         return None, 0  # the line is read only if it begins with cookies: reading a long line for each name is slow
     line = _REST_OF_LINE.match(text, at)
     return (line.span() if line and has_cookies(line[0]) else None), 0
@@ -356,14 +350,23 @@ def _begins_line(before: str, begin: int) -> bool:
 _COLOUR = re.compile(r"\[[0-9;]{1,8}m\Z")
 
 
-def _assigned(before: str, name: str) -> Notation:
-    """Return how a value after an equals sign is written: in a variable, a URL, a setting, or an expression."""
+def _assigned(before: str, name: str, sign: str | None) -> Notation:
+    """Return how a value after a colon or an equals sign is written.
+
+    A colon may be in a sentence. An equals sign may be in a variable, a URL, a setting, or an expression.
+    """
+    if sign == ":":
+        return "sentence" if _IN_SENTENCE.search(before) else "bare"
+    if sign not in {"=", ":=", "?="}:
+        return "bare"
     if before.endswith((";", "?", "&", "--")) or name.isupper():
         return "variable"
     is_setting = name[:1].islower() and (not before or before[-1] in "\n \t[+m\"'`|>nrt")
     return "line" if is_setting and not _IN_CALL.search(before) else "bare"
 
 
+_IN_SENTENCE = re.compile(r"(?:\A|\n)[^({\[\n]*[A-Za-z][,;.]? \Z")
+"""Matches the text before a name in a sentence: a word, and no bracket that may be open."""
 _IN_CALL = re.compile(r"[(,][^)\n]{0,60}\Z")
 
 

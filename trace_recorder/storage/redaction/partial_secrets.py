@@ -26,7 +26,7 @@ _QUOTES = r"(?:\\{0,7}[\"'`\])]){0,3}"
 _NAMED = re.compile(
     r"(?:pass(?:word|wd|phrase|code)?|pwd|pw|secrets?|token|key|auth(?:orization)?|credentials?|creds?|cookie|sig)"
     rf"[A-Za-z0-9_-]{{0,14}}{_QUOTES}(?:[ \t]{{0,20}}(?:=>|:=|\?=|[:=>,]|is|was)|,?\s{{0,20}}{_QUOTES}(?:value{_QUOTES}[ \t]{{0,20}}[:=]?|v?a?l?u?))?"  # noqa: E501 - a pattern is easier to read on one line
-    rf"[ \t]{{0,20}}{_QUOTES}(?:{SCHEMES}[ ]{{0,3}})?[!#-&*+\-./0-:=?-_a-~]{{0,{LONGEST_WORD}}}\Z",  # noqa: E501 - a pattern is easier to read on one line
+    rf"[ \t]{{0,20}}{_QUOTES}(?:{SCHEMES}[ ]{{0,3}})?[!#-&*+\-./0-:,;=?-_a-~]{{0,{LONGEST_WORD}}}\Z",  # noqa: E501 - a pattern is easier to read on one line
     re.IGNORECASE,
 )
 _ALONE = re.compile(

@@ -49,6 +49,7 @@ from trace_recorder.storage.redaction.text_masking import (
     default_redactor,
     find_in_json,
     mask_text,
+    masks_in,
 )
 
 Redactor = Callable[[str], str]
@@ -112,6 +113,11 @@ class Redaction:
         """
         return self._known.learn(keys, cookies) if self._redactors else []
 
+    @property
+    def known_values(self) -> object:
+        """The known secret values. If the run learns another value, this is another object."""
+        return self._known.all
+
     def mask_plain(self, text: str, kinds: int = EVERY) -> str:
         """Mask a text that is not JSON, or the decoded text of one JSON string.
 
@@ -146,8 +152,8 @@ class Redaction:
         masked = "".join([*parts, mask_text(text[done:] if done else text, self._known.short, kinds)])
         return mask_json(masked) if kinds & NAME else masked
 
-    def mask_gap(self, text: str) -> str:
-        """Mask the description of a failure of recording.
+    def mask_description(self, text: str) -> str:
+        """Mask the description of a value, or of a failure of recording.
 
         If a redactor of the user fails, mask the description without these redactors.
         """
@@ -390,8 +396,3 @@ _PLACEHOLDER = re.compile(r"@string:\d+")
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z_./-]{0,60}")
 _JSON_BEGIN = re.compile(r"[{\[]")
 _FIELD = re.compile(r"(?:event|id|retry|:|\s*$)")
-
-
-def masks_in(text: str, masked: str) -> int:
-    """Return how many secrets were masked in a text. A change that adds no mask of ours counts as one secret."""
-    return 0 if masked == text else max(1, masked.count("[REDACTED:") - text.count("[REDACTED:"))

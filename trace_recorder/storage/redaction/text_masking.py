@@ -294,3 +294,8 @@ def _mask_spans(text: str, spans: Iterable[tuple[int, int]], mask: str) -> str:
         elif end > done:
             done = end
     return "".join([*parts, text[done:]]) if parts else text
+
+
+def masks_in(text: str, masked: str) -> int:
+    """Return how many secrets were masked in a text. A change that adds no mask of ours counts as one secret."""
+    return 0 if masked == text else max(1, masked.count("[REDACTED:") - text.count("[REDACTED:"))

@@ -1,0 +1,95 @@
+"""The quick first look of a JSON text misses nothing: a text is masked as it is when every string of it is searched.
+
+The grid has names of secrets and of other things, values that are hard to judge, and the forms in which JSON has both.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from trace_recorder.storage.redaction.redactor import Redaction
+from trace_recorder.storage.redaction.text_masking import default_redactor
+from trace_recorder.values.messages import Payload
+
+NAMES = (
+    *("password", "passwd", "pass", "pwd", "pw", "DB_PASS", "userPassword", "password_1", "pass_word", "passphrase"),
+    *("secret", "clientSecret", "client-secret", "secrets", "secretKey", "token", "accessToken", "X-Auth-Token"),
+    *("max_tokens", "key", "api_key", "X-Api-Key", "apikey2", "public_key", "authorization", "auth", "credentials"),
+    *("cookie", "Cookie", "Set-Cookie", "signature", "sig", "login", "monkey", "author"),
+)
+VALUES = (
+    *("sid=abcDEF123456; a=b", "a=b; sid=abcDEF123456", 'a"b\\c1D2e3F4', '"k3Yk3Yk3AbQ9zz1x"', "k3Yk3Yk3AbQ9zz1x"),
+    *("hunter2", "rosebud", "a1", "Tr0ub4dor&horse99battery", "Tr0ub;dor99", "x y1z2w3q4", "Bearer abcDEF123456"),
+    *("Basic dXNlcjpwYXNzd29yZDE=", "\ta1b2c3d4\n", "pässwörd1", "//h/a1b2c3d4e5", "${TOKEN}", ""),
+)
+Form = Callable[[str, str], Payload]
+FORMS: dict[str, Form] = {
+    "a member": lambda name, value: {name: value},
+    "a member, nested": lambda name, value: {"a": {"b": [{name: value, "n": 1}]}},
+    "members before and after": lambda name, value: {"id": "x", name: value, "text": "so"},
+    "name and value": lambda name, value: {"name": name, "value": value},
+    "key and value": lambda name, value: {"key": name, "value": value},
+    "value and name": lambda name, value: {"value": value, "name": name},
+    "name, type and value": lambda name, value: {"name": name, "type": "string", "value": value},
+    "an option": lambda name, value: [f"--{name}", value],
+    "an option with an equals sign": lambda name, value: [f"--{name}={value}"],
+    "an option in a command": lambda name, value: {"command": ["deploy", f"--{name}", value, "run"]},
+    "a list": lambda name, value: [name, value],
+    "a list under the name": lambda name, value: {name: [value]},
+    "an object under the name": lambda name, value: {name: {"a": value}},
+    "a line": lambda name, value: {"content": f"{name}: {value}\n"},
+    "an assignment": lambda name, value: {"content": f"export {name}={value}\nok"},
+    "a sentence": lambda name, value: {"content": f"The {name} is {value}, I think."},
+    "JSON in a string": lambda name, value: {"arguments": json.dumps({name: value})},
+    "JSON in a string, spaced": lambda name, value: {"content": f"  {json.dumps({'a': {name: value}}, indent=1)}"},
+    "JSON in JSON in a string": lambda name, value: {"arguments": json.dumps({"x": json.dumps({name: value})})},
+    "Python in a string": lambda name, value: {"content": f"d = { ({name: value})!r}"},
+    "Python, an argument": lambda name, value: {"content": f"login(user='me', {name}={value!r})"},
+}
+IS_ASCII = (False, True)
+
+
+def unchanged(text: str) -> str:
+    """Return the text, as a redactor of a user that finds nothing."""
+    return text
+
+
+QUICK = Redaction(default_redactor, {"A_TOKEN": "hunter2"})
+EVERY_STRING = Redaction((default_redactor, unchanged), {"A_TOKEN": "hunter2"})
+"""A redaction with a user's redactor searches every string, without a first look."""
+
+
+def differences(texts: list[str]) -> list[tuple[str, str, str]]:
+    """Return the texts that are masked in two ways, with both masked texts."""
+    pairs = [(text, QUICK.mask(text)[0], EVERY_STRING.mask(text)[0]) for text in texts]
+    return [(text, quick, whole) for text, quick, whole in pairs if quick != whole]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_text_is_masked_as_if_every_string_was_searched(form: str) -> None:
+    """Each name is tried with each value, in ASCII and in UTF-8."""
+    texts = [
+        json.dumps(FORMS[form](name, value), ensure_ascii=is_ascii)
+        for name in NAMES
+        for value in VALUES
+        for is_ascii in IS_ASCII
+    ]
+
+    assert (len(texts), differences(texts)) == (len(NAMES) * len(VALUES) * 2, [])
+
+
+@pytest.mark.parametrize("others", [1, 31, 32, 33, 200])
+def test_other_secrets_beside_it_do_not_matter(others: int) -> None:
+    """A text with many secrets is searched in another way than a text with few."""
+    many = [{f"password_{number}": f"a1b2c3d4e5{number}"} for number in range(others)]
+    texts = [
+        json.dumps([*many, FORMS[form](name, value)])
+        for form in FORMS
+        for name in ("cookie", "password", "token")
+        for value in VALUES[:4]
+    ]
+
+    assert differences(texts) == []

@@ -1,0 +1,75 @@
+"""The pattern of a secret's name: the name itself, the separator after it, and the beginning of the value.
+
+`NAMED` is for most texts. `KNOWN_NAMED` is for a text with a known value that does not look like a secret.
+"""
+
+from __future__ import annotations
+
+import re
+
+from trace_recorder.storage.redaction.name_kinds import SCHEMES
+
+_QUOTE = r"\\{0,7}[\"'`]"
+_STEM = r"(?:pass(?:word|wd|phrase|code)?|pwd?|secrets?|token|key|auth(?:orization)?|cred(?:ential)?s?|sig(?:nature)?"
+_STEM += r"|cookie(?=\\{0,7}\"))"
+_REST = r"(?:[_-]?(?:base|data|token|key|2|new|old|current|prod|dev|test|value)?)"
+_MEMBER_ENDS = r"(?:[_-](?:word|wd|phrase|code))?(?:[_-]{0,2}[0-9]{1,8}){0,2}(?:[_-]{1,4}(?=\\{0,7}\"))?"
+"""Matches ends that only a JSON member's name has. `password_1` and `pass_word` name secrets only in JSON."""
+_PAIR = (
+    r"(?=[,\s\\+>v\"'`|-]),?(?:(?:\s|\\{1,7}[nrt]|[+>|-]){0,20}"
+    r"|\s{0,3}(?:\n|\\{1,7}n)[^\n\"'\\v]{0,60}+(?:v(?!alue)[^\n\"'\\v]{0,60}+){0,2})"
+    rf"(?:{_QUOTE})?value(?:{_QUOTE})?\s{{0,3}}[:=]"
+)
+"""Matches the text between the string of a member "name" and the string of the member "value" after it."""
+_PLAUSIBLE = (
+    r"(?=[^\s\"'`<>]{4})(?=[^\s\"'`<>0-9]{0,7}[0-9]|[^\s\"'`<>]{8}"
+    r"|[a-z-]{4,7}+(?:\"|</|[ \t]{0,20}+(?:[\r\n\f]|\\{1,7}[nr]|\Z)))"
+)
+"""Matches the beginning of a value that may be a secret.
+
+Such a value has eight characters, or at least four with a digit. A value of four to seven small letters must be alone
+in its line, its quotes or its XML element.
+"""
+_SCHEME = SCHEMES.lower()
+_ANY_VALUE = r"(?=[^\s\"'`<>]{4})"
+"""Matches the beginning of a value that may be a known secret, such as `postgres`."""
+_MEMBER = r"\\{0,7}\"\s{0,20}+[:,]\s{0,20}+(?P<escapes>\\{0,7})\"(?!(?P=escapes)\")"
+"""Matches the text between the name and the value of a JSON member, if the value is a string that is not empty.
+
+The same text with a comma is between a command's option and its value in a list. In JSON within JSON, the quotes have
+backslashes.
+"""
+
+
+_BEHIND_NAME = r"(?=[\\\"'`\]\s=:?>,+|]|-[-\s\\+>|v\"'`]|value)"
+"""Matches before a character that may follow a name.
+
+The check is quick, and rules out most words that contain a stem, because no such character follows them.
+"""
+_COMMAND = r"(curl|mysql|sshpass|login\b|cookies|(?<=redi)s-cli)"
+_COOKIE = rf"cookie()(?:{_QUOTE})?[ \t]{{0,20}}+(?:=>|:=|\?=|=|:)[ \t]{{0,20}}+(?:{_QUOTE})?(?=[\w.-]{{1,60}}=)"
+
+
+def _named(value: str) -> re.Pattern[str]:
+    """Compile the pattern of a name, a separator and the beginning of a value, for a text in lower case."""
+    opens = rf"[ \t]{{0,20}}+(?>({_QUOTE})?)(?>({_SCHEME} {{1,3}}+)?){value}"
+    space = r"[ \t]{0,20}+"
+    return re.compile(
+        rf"{_COMMAND}|{_COOKIE}"
+        rf"|{_STEM}{_REST}({_MEMBER_ENDS}){_BEHIND_NAME}(?:({_QUOTE})?\]?{space}(?:(=>|:=|\?=|=|:)|(>)|({_PAIR})){opens}"
+        rf"|{_QUOTE}\]?{space}(,){space}{_QUOTE}(?>(?:{_SCHEME} {{1,3}}+)?){value}"
+        rf"|([ \t]{{1,4}}+(?:is[ \t]|was[ \t])?){opens}|{_MEMBER}|(\\{{0,7}}\"))",
+        re.ASCII,
+    )
+
+
+NAMED = _named(_PLAUSIBLE)
+KNOWN_NAMED = _named(_ANY_VALUE)
+
+COMMAND_WORD, COOKIE_END, MEMBER_END, CLOSE, ASSIGN, XML, PAIR_THERE, OPEN, SCHEME_THERE = range(1, 10)
+COMMA, BLANK, OPEN_BEHIND_BLANK, SCHEME_BEHIND_BLANK, ESCAPES, QUOTE_ALONE = range(10, 16)
+"""The numbers of the groups in the pattern of `_named`.
+
+The name ends where the group `COOKIE_END` or `MEMBER_END` ends. Only the match of a JSON member or of an option in a
+list has the group `ESCAPES`. The match of a name without a value has the group `QUOTE_ALONE`.
+"""
