@@ -181,7 +181,7 @@ def test_a_delta_without_its_start_begins_a_block():
 
 
 def test_unknown_members_are_kept():
-    """An unknown member of a block, a delta or the message keeps its last value that is not null."""
+    """Unknown texts of deltas are joined. A member of the message keeps its last value that is not null."""
     events = [
         start(0, type="novelty", a=1),
         *(delta(0, type="novelty_delta", b="x"), delta(0, type="novelty_delta", b="y")),
@@ -191,7 +191,7 @@ def test_unknown_members_are_kept():
     ]
     assert join_stream(sse(START, *events)).body == {
         "role": "assistant",
-        "content": [{"type": "novelty", "a": 1, "b": "y"}],
+        "content": [{"type": "novelty", "a": 1, "b": "xy"}],
         "usage": {"input_tokens": 1},
         "stop_reason": "end_turn",
         "context_management": {"edits": []},

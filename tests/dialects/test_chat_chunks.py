@@ -120,7 +120,7 @@ MEMBERS: list[tuple[list[Payload], Payload]] = [
         [{"role": "assistant", "content": ""}, {"content": "ha"}, {"content": "ha"}],
         {"role": "assistant", "content": "haha"},
     ),
-    ([{"content": "a", "unheard": "\ud800"}] * 3, {"content": "aaa", "unheard": "\ud800"}),  # one object for each "a"
+    ([{"content": "a", "unheard": "\ud800"}] * 3, {"content": "aaa", "unheard": "\ud800\ud800\ud800"}),  # one object for each "a"
     ([{"content": "a"}, {"content": None}], {"content": "a"}),
     ([{"content": None}, {}], {"content": None}),
     (
@@ -128,8 +128,9 @@ MEMBERS: list[tuple[list[Payload], Payload]] = [
         {"reasoning_content": "ab", "content": "c"},
     ),
     ([{"refusal": "No"}, {"refusal": "."}], {"refusal": "No."}),
-    ([{"unheard": "a"}, {"unheard": "b"}, {"unheard": ""}], {"unheard": "b"}),
-    ([{"unheard": {"k": "a", "l": 1}}, {"unheard": {"k": "b"}}], {"unheard": {"k": "b", "l": 1}}),
+    ([{"unheard": "a"}, {"unheard": "b"}, {"unheard": ""}], {"unheard": "ab"}),
+    ([{"unheard": {"k": "a", "l": 1}}, {"unheard": {"k": "b"}}], {"unheard": {"k": "ab", "l": 1}}),
+    ([{"unheard_id": "a"}, {"unheard_id": "b"}, {"unheard_id": ""}], {"unheard_id": "b"}),
     ([{"unheard": "a"}, {"unheard": 3}], {"unheard": 3}),
     ([{"annotations": [{"url": "a"}]}, {"annotations": [{"url": "b"}]}], {"annotations": [{"url": "a"}, {"url": "b"}]}),
     ([{"audio": {"id": "x", "data": "AA"}}, {"audio": {"data": "BB"}}], {"audio": {"id": "x", "data": "AABB"}}),
@@ -160,8 +161,8 @@ def test_fragments_of_thinking_are_joined_to_blocks(fragments, expected):
 
 @pytest.mark.parametrize(("deltas", "expected"), MEMBERS)
 def test_members_of_deltas_are_joined_by_type(deltas, expected):
-    """Texts are joined, lists are extended, and objects are merged. For other members the last value that is not empty
-    is kept.
+    """Texts are joined, lists are extended, and objects are merged. Of numbers and of strings that are whole by their
+    name, the last one that is not empty is kept.
     """
     assert message_of(*deltas) == expected
 

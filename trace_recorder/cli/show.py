@@ -27,7 +27,14 @@ from trace_recorder.values.token_counts import prompt_tokens
 from trace_recorder.values.tool_uses import tool_uses
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.call_facts import incomplete_reason, is_usage_left_out
-from trace_recorder.views.content.kinds import INTERLEAVING, REFUSALS, SIGNATURES, THOUGHTS, contents_of_answer
+from trace_recorder.views.content.kinds import (
+    INTERLEAVING,
+    REFUSALS,
+    SIGNATURES,
+    THOUGHTS,
+    contents_of_answer,
+    text_of_unknown,
+)
 from trace_recorder.views.conversations.compared_prompts import ComparedPrompt, ComparedPrompts, answer_text
 from trace_recorder.views.conversations.steps_and_calls import StepOrCall
 from trace_recorder.views.conversations.steps_of_turns import is_tools_only
@@ -155,13 +162,15 @@ class Show:
     def _other_contents(self, response: LLMResponse, number: int = 0) -> Iterator[Entry]:
         """Yield the contents of an answer besides its text.
 
-        Refusals are shown with their texts. Other contents are counted by kind.
+        Refusals, and contents of an unknown kind, are shown with their texts. Other contents are counted by kind.
         """
         contents = [content for content in contents_of_answer(response, number) if content.kind not in _SHOWN_ELSEWHERE]
         for content in contents:
             if content.kind == REFUSALS:
                 text = content.raw.get("refusal") if isinstance(content.raw, dict) else content.raw
                 yield Entry("refusal", text_of(text, full=self._full), style="yellow")
+            else:
+                yield Entry(content.kind, text_of(text_of_unknown(content), full=self._full), style="green")
         kinds = Counter(content.kind for content in contents if content.kind != REFUSALS)
         yield Entry("beside", ", ".join(f"{count} x {kind}" for kind, count in kinds.items()))
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from trace_recorder.dialects.blocks import Blocks
 from trace_recorder.dialects.call_ids import number_calls, number_messages
+from trace_recorder.dialects.deltas import comes_in_pieces, finish_texts, merge
 from trace_recorder.dialects.dialect import Dialect, History
 from trace_recorder.dialects.event_forms import PIECE, MergedRuns
 from trace_recorder.dialects.json_access import (
@@ -41,7 +42,7 @@ from trace_recorder.values.token_counts import CACHE_APART
 
 _THINKING_TYPES = ("thinking", "redacted_thinking")
 _PIECEWISE = ("text", "thinking", "partial_json")
-"""Members of deltas. The strings of such a member are concatenated."""
+"""The members of the most frequent deltas. Their strings are concatenated."""
 _BLOCK_OF_DELTA = {
     "text_delta": "text",
     "citations_delta": "text",
@@ -129,8 +130,8 @@ def _can_join(event: Payload) -> bool:
     """Whether events like `event`, each with its own piece of text, can be joined to one event."""
     members = as_dict(event)
     delta = as_dict(members.get("delta"))
-    texts = [value for name, value in delta.items() if name in _PIECEWISE]
-    return members.get("type") == "content_block_delta" and "citation" not in delta and texts == [PIECE]
+    texts = [value for name, value in delta.items() if comes_in_pieces(name)]
+    return members.get("type") == "content_block_delta" and texts == [PIECE] and not delta.keys().isdisjoint(_PIECEWISE)
 
 
 def _kind(block: Payload) -> str | None:
@@ -214,10 +215,7 @@ class _GrowingBlock:
         self._pieces: dict[str, list[str]] = {}
 
     def grow(self, delta: dict[str, Payload]) -> None:
-        """Add a delta: texts are concatenated and citations are collected.
-
-        For every other member of the deltas, the last value is kept.
-        """
+        """Add a delta: texts are concatenated, and citations are collected. `deltas.py` merges all other members."""
         for name, value in delta.items():
             if name in _PIECEWISE and isinstance(value, str):
                 self._pieces.setdefault(name, []).append(value)
@@ -225,17 +223,18 @@ class _GrowingBlock:
                 self._members["citations"] = as_list(self._members.get("citations"))
                 self._members["citations"].append(value)
             elif name != "type":
-                self._members[name] = value
+                merge(self._members, {name: value})
 
     def assembled(self) -> dict[str, Payload]:
         """Return the block as an unstreamed answer has it. Arguments that were cut off stay a text."""
+        members = as_dict(finish_texts(self._members))
         for name, pieces in self._pieces.items():
             joined = "".join(pieces)
             if name != "partial_json":
-                self._members[name] = (as_text(self._members.get(name)) or "") + joined
+                members[name] = (as_text(members.get(name)) or "") + joined
             elif joined:
-                self._members["input"] = arguments_of(joined)
-        return self._members
+                members["input"] = arguments_of(joined)
+        return members
 
 
 class _JoinedMessage:
@@ -253,7 +252,7 @@ class _JoinedMessage:
         """Add one event. An event that is not a JSON object, or has an unknown type, changes nothing."""
         event = Members(json_value(data))
         kind = event.text("type") or name
-        if kind == "content_block_delta":
+        if kind is not None and kind.endswith("_block_delta"):
             self._grow(as_int(event.take("index")), event.object("delta"))
         elif kind == "content_block_start":
             self._start(as_int(event.take("index")), event.take("content_block"))
@@ -279,7 +278,7 @@ class _JoinedMessage:
     def _grow(self, index: int | None, delta: dict[str, Payload]) -> None:
         if delta and index not in self._growing:
             kind = as_text(delta.get("type")) or ""
-            self._start(index, {"type": _BLOCK_OF_DELTA.get(kind, kind)})
+            self._start(index, {"type": _BLOCK_OF_DELTA.get(kind, kind.removesuffix("_delta"))})
         if delta:
             self._growing[index].grow(delta)
 

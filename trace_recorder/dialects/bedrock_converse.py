@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from trace_recorder.dialects.blocks import Blocks
 from trace_recorder.dialects.call_ids import number_calls, number_messages
+from trace_recorder.dialects.deltas import comes_in_pieces, finish_texts, merge
 from trace_recorder.dialects.dialect import Dialect, History
 from trace_recorder.dialects.json_access import (
     Members,
@@ -208,13 +209,13 @@ class _JoinedAnswer:
         self._error: Payload = None
 
     def add(self, name: str, event: dict[str, Payload]) -> None:
-        """Add one event. An event of an unknown type changes nothing."""
+        """Add one event. An event of an unknown type changes nothing, unless it has the delta of a block."""
         index = as_int(event.get("contentBlockIndex")) or 0
         if name == "messageStart":
             self._role = event.get("role")
         elif name == "contentBlockStart":
             self._blocks.setdefault(index, {}).update(as_dict(event.get("start")))
-        elif name == "contentBlockDelta":
+        elif name.endswith("BlockDelta"):
             self._grow(index, as_dict(event.get("delta")))
         elif name in ("messageStop", "metadata"):
             self._ended |= name == "messageStop"
@@ -223,13 +224,10 @@ class _JoinedAnswer:
             self._error = self._body["error"] = event.get("error")
 
     def _grow(self, index: int, delta: dict[str, Payload]) -> None:
-        """Add a delta.
-
-        Texts are concatenated, and citations are collected. For every other member, the last value is kept.
-        """
+        """Add a delta: texts are concatenated, and citations are collected. `deltas.py` merges all other members."""
         block = self._blocks.setdefault(index, {})
         for name, value in delta.items():
-            if isinstance(value, str):
+            if isinstance(value, str) and comes_in_pieces(name):
                 self._add_piece(index, name, value)
             elif name in ("toolUse", "reasoningContent") and isinstance(value, dict):
                 block.setdefault(name, {})
@@ -239,7 +237,7 @@ class _JoinedAnswer:
             elif name == "citation":
                 block.setdefault("citations", []).append(value)
             else:
-                block[name] = value
+                merge(block, {name: value})
 
     def _add_piece(self, index: int, path: str, piece: str) -> None:
         self._pieces.setdefault((index, path), []).append(piece)
@@ -265,7 +263,7 @@ class _JoinedAnswer:
                 block["citationsContent"] = cited
             if isinstance(block.get("toolUse"), dict):
                 block["toolUse"].setdefault("input", {})
-        return [self._blocks[index] for index in sorted(self._blocks)]
+        return [finish_texts(self._blocks[index]) for index in sorted(self._blocks)]
 
     def stream(self, number: int) -> JoinedStream:
         """Return the joined body.

@@ -4,10 +4,8 @@ A chunk has choices and other members. Each choice grows by deltas. Some servers
 index, some by an id, and some not at all. `_Calls` has one rule for all of them. Chunks are modified in place, because
 no other module uses them.
 
-`merge` merges every delta by one rule, including unknown members. Strings are concatenated if the dialect streams them
-in pieces. Lists grow, objects are merged, the first id is kept, and null and the empty string change nothing. For any
-other member, the last value is kept. A part of a list is merged into the part before it if both have the same type. The
-reason is that `reasoning_details` and Mistral's thinking come in such pieces, which have the same index or no index.
+`deltas.py` merges the delta of a choice into its message, including unknown members. The other members of a choice are
+whole: only the texts with a known name come in pieces there.
 
 Neighbouring chunks that add a piece to the same text, and change nothing else, are joined as one chunk
 (`event_forms.py`). `stream_framing.py` splits the stream into events. `openai_chat.py` and `openai_completions.py` read
@@ -18,120 +16,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from trace_recorder.dialects.deltas import (
+    GrowingText,
+    comes_in_pieces,
+    finish_texts,
+    is_text_of_model,
+    keeps_first,
+    merge,
+)
 from trace_recorder.dialects.event_forms import PIECE, MergedRuns
-from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text, is_nonempty, json_value, text_part
+from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text, is_nonempty, json_value
 from trace_recorder.dialects.stream_framing import events, unstreamed
 from trace_recorder.values.messages import JoinedStream, Payload
 
-# The members whose strings come in pieces. Every other string is sent whole.
-_PIECEWISE = frozenset({"content", "reasoning_content", "reasoning", "refusal", "text", "thinking", "summary"})
-_PIECEWISE |= {"arguments", "input", "data", "transcript"}
-# Deltas are merged down to this depth. No dialect's JSON is that deep, and the recursion limit is far away.
+# Chunks are searched for pieces of text down to this depth. No dialect's JSON is that deep.
 _DEPTH = 8
-
-
-class GrowingText:
-    """A text whose pieces are still arriving. `finish_texts` joins the pieces once."""
-
-    __slots__ = ("pieces",)
-
-    def __init__(self, *pieces: str) -> None:
-        self.pieces = [*pieces]
-
-    def may_be_json(self) -> bool:
-        """Whether the text ends like a JSON object. This is checked without joining the pieces."""
-        return next((piece for piece in reversed(self.pieces) if piece.strip()), "").rstrip().endswith("}")
-
-    def __str__(self) -> str:
-        self.pieces = ["".join(self.pieces)]
-        return self.pieces[0]
-
-    def __bool__(self) -> bool:
-        return any(self.pieces)
-
-
-def append_text(seen: Payload, piece: str) -> Payload:
-    """Append a piece to a text. If the earlier value is not a text, the piece replaces it."""
-    if isinstance(seen, GrowingText):
-        seen.pieces.append(piece)
-        return seen
-    return GrowingText(seen, piece) if isinstance(seen, str) and seen else piece
-
-
-def finish_texts(value: Payload) -> Payload:
-    """Return a value with every `GrowingText` in it replaced by its text."""
-    if isinstance(value, GrowingText):
-        return str(value)
-    if isinstance(value, dict):
-        return {name: finish_texts(member) for name, member in value.items()}
-    return [finish_texts(element) for element in value] if isinstance(value, list) else value
-
-
-def merge(into: dict[str, Payload], delta: dict[str, Payload], depth: int = _DEPTH) -> None:
-    """Merge a delta into the value so far, in place. Objects are merged down to `depth`."""
-    for key, value in delta.items():
-        seen = into.get(key)
-        if value is None:
-            into.setdefault(key)
-        elif type(seen) is GrowingText and type(value) is str and key in _PIECEWISE:
-            seen.pieces.append(value)  # most deltas end here, without another function call
-        elif value is not seen or type(value) is str:  # a repeated value, such as an index, changes nothing
-            into[key] = _joined(key, seen, value, depth)
-
-
-def _joined(key: str, seen: Payload, value: Payload, depth: int) -> Payload:
-    if isinstance(value, str) and isinstance(seen, str | GrowingText) and key in _PIECEWISE:
-        return append_text(seen, value)
-    if isinstance(value, list) or isinstance(seen, list):
-        return _with_parts(_as_parts(seen), _as_parts(value), depth)
-    if isinstance(value, dict) and isinstance(seen, dict) and depth:
-        merge(seen, value, depth - 1)
-        return seen
-    return seen if keeps_first(key, seen, value) else value
-
-
-def keeps_first(key: str, seen: Payload, value: Payload) -> bool:
-    """Whether the earlier value is kept: if it is an id, or if the next value is null or an empty string."""
-    return value is None or bool(seen and (value == "" or key == "id"))
-
-
-def _as_parts(value: Payload) -> list[Payload]:
-    """Return a member as a list. Mistral's content is a text at first, and becomes a list when thinking arrives."""
-    if isinstance(value, str | GrowingText):
-        return [text_part(str(value))] if value else []
-    return value if isinstance(value, list) else [] if value is None else [value]
-
-
-def _with_parts(parts: list[Payload], more: list[Payload], depth: int) -> list[Payload]:
-    """Append parts to a list. A part that continues the part before it is merged into that part."""
-    for part in more:
-        if parts and depth and _is_fragment(part, parts[-1]):
-            merge(parts[-1], part, depth - 1)
-        else:
-            parts.append(part)
-    return parts
-
-
-def _is_fragment(part: Payload, before: Payload) -> bool:
-    """Whether a part continues the part before it.
-
-    A part with a signature, or with a different id, is not continued.
-    """
-    if not isinstance(part, dict) or not isinstance(before, dict):
-        return False
-    if not part.get("type") or part["type"] != before.get("type"):
-        return False
-    if _differ(part, before, "id") or _differ(part, before, "index"):
-        return False
-    texts = [name for name in ("text", "summary", "thinking") if name in part or name in before]
-    return bool(texts) and not (before.get("signature") and any(part.get(name) for name in texts))
-
-
-def _differ(part: dict[str, Payload], other: dict[str, Payload], name: str) -> bool:
-    """Whether both parts have this member, with different values."""
-    return None not in (part.get(name), other.get(name)) and part.get(name) != other.get(name)
-
-
 _FUNCTION_KEYS = ("function", "custom")
 # Members with random text, with which OpenAI and Mistral hide the lengths of tokens on the wire.
 _PADDING = ("obfuscation", "p")
@@ -177,7 +76,9 @@ def _repeats(value: Payload, name: str, depth: int) -> bool:
         return depth > 0 and all(_repeats(member, key, depth - 1) for key, member in value.items())
     if isinstance(value, list):
         return not value or (name == "tool_calls" and len(value) == 1 and _repeats(value[0], "", depth - 1))
-    return not isinstance(value, str) or not value or value == PIECE or (name not in _PIECEWISE and name != "name")
+    if not isinstance(value, str) or not value:
+        return True
+    return is_text_of_model(name) if value == PIECE else not comes_in_pieces(name) and name != "name"
 
 
 def error_of(name: str | None, chunk: dict[str, Payload], data: str) -> Payload:
@@ -248,7 +149,7 @@ class _Choice:
             for call in as_list(delta.pop("tool_calls", None)) if "tool_calls" in delta else ():
                 self._calls.add(as_dict(call))
             merge(self._message, delta)
-        merge(self._members, choice)
+        merge(self._members, choice, is_text_of_model)
 
     def body(self, index: int) -> dict[str, Payload]:
         message = self._message

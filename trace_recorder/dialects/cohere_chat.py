@@ -5,13 +5,15 @@ states before its tool calls, is read as reasoning. An answer has one `message`.
 has counts of all tokens, and smaller counts of the billed tokens. The counts of all tokens are read.
 
 In a stream, the `type` of an event tells whether something begins, continues or ends. `index` is the position of a
-content block or of a tool call. `message-end` comes last and has the finish reason and the usage.
+content block or of a tool call. `message-end` comes last and has the finish reason and the usage. Events of an unknown
+type add to the members of the message that they name.
 """
 
 from __future__ import annotations
 
 from trace_recorder.dialects import openai_chat
 from trace_recorder.dialects.call_ids import number_messages
+from trace_recorder.dialects.deltas import finish_texts, merge
 from trace_recorder.dialects.dialect import Dialect, History
 from trace_recorder.dialects.json_access import Members, as_dict, as_int, as_list, as_text, json_value
 from trace_recorder.dialects.stream_framing import events, unstreamed
@@ -91,16 +93,17 @@ class _Answer:
         self._blocks: dict[int, dict[str, Payload]] = {}
         self._calls: dict[int, dict[str, Payload]] = {}
         self._citations: list[Payload] = []
+        self._others: dict[str, Payload] = {}
 
     def add(self, event: dict[str, Payload]) -> None:
-        """Add an event. Unknown events, and events that only end a block or a call, add nothing."""
+        """Add an event. Events that only end a block or a call add nothing."""
         delta, index = as_dict(event.get("delta")), as_int(event.get("index"))
         message = as_dict(delta.get("message"))
         match as_text(event.get("type")):
             case "message-start":
                 self._members |= {name: event[name] for name in ("id",) if name in event}
             case "content-start" | "content-delta":
-                _add_texts(self._blocks.setdefault(index or 0, {}), as_dict(message.get("content")))
+                merge(self._blocks.setdefault(index or 0, {}), as_dict(message.get("content")))
             case "tool-plan-delta":
                 self._plan.append(as_text(message.get("tool_plan")) or "")
             case "tool-call-start":
@@ -113,25 +116,21 @@ class _Answer:
                 self._citations.append(message.get("citations"))
             case "message-end":
                 self._members |= delta
+            case _:
+                merge(self._others, message)
 
     def body(self) -> dict[str, Payload]:
         """Return the answer as it would be without streaming."""
         message = {
+            **self._others,
             "role": "assistant",
             "content": [*self._blocks.values()],
             "tool_plan": "".join(self._plan),
             "tool_calls": [*self._calls.values()],
             "citations": self._citations,
         }
-        return {**self._members, "message": {name: value for name, value in message.items() if value}}
-
-
-def _add_texts(block: dict[str, Payload], delta: dict[str, Payload]) -> None:
-    """Add a piece to a content block: texts are concatenated, and every other member is set."""
-    for name, value in delta.items():
-        before = block.get(name)
-        grows = name in ("text", "thinking") and isinstance(before, str) and isinstance(value, str)
-        block[name] = before + value if grows else value
+        present = {name: finish_texts(value) for name, value in message.items() if value}
+        return {**self._members, "message": present}
 
 
 def _add_call(call: dict[str, Payload], delta: Payload) -> None:

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 
-from trace_recorder.dialects.chat_chunks import GrowingText, append_text, finish_texts
+from trace_recorder.dialects.deltas import GrowingText, append_text, finish_texts
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text, json_value
 from trace_recorder.dialects.stream_framing import events
 from trace_recorder.signal_handlers import ours
@@ -28,6 +28,8 @@ CAMEL_OF_SNAKE = {re.sub("[A-Z]", lambda capital: f"_{capital[0].lower()}", name
 
 _STEP = re.compile(r"\.([^.\[\]]+)|\['([^']*)'\]|\[(\d{1,9})\]")
 _MAX_PATH_STEPS = 32
+_SIGNATURES = ("thoughtSignature", "thought_signature")
+"""A text with a signature is whole."""
 
 
 def camel(value: Payload) -> dict[str, Payload]:
@@ -102,7 +104,7 @@ class _Candidate:
         if text is None:
             call = _continue_call(before, part)
             self._parts[len(self._parts) - bool(call) :] = [(call or part, [])]
-        elif pieces and kind in ({}, {"thought": True}) and before == kind:
+        elif pieces and before == kind and kind.keys().isdisjoint(_SIGNATURES):
             pieces.append(text)
         else:
             self._parts.append((kind, [text]))

@@ -16,6 +16,7 @@ from itertools import groupby
 
 from trace_recorder.dialects.blocks import Blocks
 from trace_recorder.dialects.call_ids import number_calls, number_messages
+from trace_recorder.dialects.deltas import finish_texts, merge
 from trace_recorder.dialects.dialect import NOT_FINAL, Background, Dialect
 from trace_recorder.dialects.google_generate import not_found
 from trace_recorder.dialects.json_access import (
@@ -274,18 +275,12 @@ class _GrowingStep:
             self._merge(delta)
 
     def _merge(self, delta: dict[str, Payload]) -> None:
-        """Concatenate texts and arguments, and collect annotations.
-
-        For every other member, the last value that is not empty is kept.
-        """
+        """Add a delta to the members: `deltas.py` states how. The arguments of a call are texts until the end."""
         for name, value in delta.items():
             if name in ("text", "arguments") and isinstance(value, str):
                 self._pieces.setdefault(name, []).append(value)
-            elif name == "annotations" and isinstance(value, list):
-                self._members[name] = as_list(self._members.get(name))
-                self._members[name] += value
-            elif name != "type" and value not in (None, ""):
-                self._members[name] = value
+            elif name != "type" and value is not None:
+                merge(self._members, {name: value})
 
     def assembled(self) -> dict[str, Payload]:
         """Return the step as an unstreamed answer has it. Arguments that were cut off stay a text."""
@@ -296,7 +291,7 @@ class _GrowingStep:
         for name, pieces in self._pieces.items():
             text = "".join([as_text(self._members.get(name)) or "", *pieces])
             self._members[name] = arguments_of(text) if name == "arguments" else text
-        return self._members
+        return as_dict(finish_texts(self._members))
 
 
 class _JoinedInteraction:

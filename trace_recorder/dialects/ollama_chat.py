@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trace_recorder.dialects.call_ids import number_calls, number_messages
+from trace_recorder.dialects.deltas import finish_texts, merge
 from trace_recorder.dialects.dialect import Dialect, History
 from trace_recorder.dialects.json_access import Members, arguments_of, as_dict, as_text, content_of, json_value, role_of
 from trace_recorder.dialects.openai_chat import read_bare, read_tool, with_system_message
@@ -30,10 +31,8 @@ from trace_recorder.values.messages import (
 )
 from trace_recorder.values.token_counts import WHOLE
 
-_PIECEWISE = ("content", "thinking", "response")
-"""The strings of these members come in pieces."""
-_GATHERED = ("tool_calls", "images", "logprobs")
-"""The lists of these members grow from line to line."""
+_PIECEWISE = frozenset({"response", "thinking"})
+"""The members of a line beside its message whose strings come in pieces."""
 
 
 def read_request(body: Payload) -> RequestReading:
@@ -88,11 +87,14 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
 
 def join_stream(text: str) -> JoinedStream:
     """Join the lines of a stream into the body that the same answer has without streaming."""
-    joined = _GrowingObject()
+    joined: dict[str, Payload] = {}
+    message: dict[str, Payload] = {}
     number = 0
-    for number, chunk in enumerate(_chunks(text), start=1):  # noqa: B007 read after the loop
-        joined.add(as_dict(chunk))
-    body = joined.assembled()
+    for number, chunk in enumerate(map(as_dict, _chunks(text)), start=1):  # noqa: B007 read after the loop
+        merge(message, as_dict(chunk.get("message")))
+        beside = {name: value for name, value in chunk.items() if name != "message" or not isinstance(value, dict)}
+        merge(joined, beside, _PIECEWISE.__contains__)
+    body = as_dict(finish_texts({**joined, "message": message} if message else joined))
     return JoinedStream(body, ended=body.get("done") is True, events=number, error=body.get("error"))
 
 
@@ -122,34 +124,6 @@ def _tool_call(call: Payload) -> ToolCall:
 def _usage(members: Members) -> Usage:
     """Take the counts of an answer. A prompt that was cached completely has no count."""
     return Usage(input_tokens=members.integer("prompt_eval_count"), output_tokens=members.integer("eval_count"))
-
-
-class _GrowingObject:
-    """A JSON object that grows by lines."""
-
-    def __init__(self) -> None:
-        self._members: dict[str, Payload] = {}
-        self._pieces: dict[str, list[str]] = {}
-        self._message: _GrowingObject | None = None
-
-    def add(self, chunk: dict[str, Payload]) -> None:
-        """Add a line: strings are concatenated, lists grow, and any other value but null replaces the earlier value."""
-        for name, value in chunk.items():
-            seen = self._members.get(name)
-            if name in _PIECEWISE and isinstance(value, str):
-                self._pieces.setdefault(name, []).append(value)
-            elif name == "message" and isinstance(value, dict):
-                self._message = self._message or _GrowingObject()
-                self._message.add(value)
-            elif name in _GATHERED and isinstance(value, list) and isinstance(seen, list):
-                seen += value
-            elif value is not None or seen is None:
-                self._members[name] = value
-
-    def assembled(self) -> dict[str, Payload]:
-        """Return the object as an unstreamed answer has it."""
-        message = {"message": self._message.assembled()} if self._message else {}
-        return self._members | {name: "".join(pieces) for name, pieces in self._pieces.items()} | message
 
 
 def not_found(message: str) -> Payload:

@@ -8,7 +8,8 @@ response's final status.
 
 The last event of a stream has the whole response, which is the body. If the stream was cut off before this event, the
 items are built from the earlier events. The last word of an event's name decides which member grows:
-`…function_call_arguments.delta` adds to `arguments`. By this rule, unknown events are read too.
+`…function_call_arguments.delta` adds to `arguments`. By this rule, unknown events are read too. An event without
+`output_index` adds to the response itself. `deltas.py` merges deltas that are objects.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from functools import reduce
 
 from trace_recorder.dialects.blocks import Blocks
 from trace_recorder.dialects.call_ids import number_calls, number_messages
-from trace_recorder.dialects.chat_chunks import append_text, error_of, finish_texts
+from trace_recorder.dialects.chat_chunks import error_of
+from trace_recorder.dialects.deltas import append_text, finish_texts
+from trace_recorder.dialects.deltas import merge as merge_delta
 from trace_recorder.dialects.dialect import NOT_FINAL, Background, Dialect, History
 from trace_recorder.dialects.event_forms import PIECE, MergedRuns
 from trace_recorder.dialects.json_access import (
@@ -252,9 +255,10 @@ def _can_join(event: Payload) -> bool:
 class _JoinedResponse:
     """A response that grows by events."""
 
-    __slots__ = ("_items", "_response", "ended", "error", "events")
+    __slots__ = ("_beside", "_items", "_response", "ended", "error", "events")
 
     def __init__(self) -> None:
+        self._beside: dict[str, Payload] = {}
         self._response: dict[str, Payload] = {}
         self._items: dict[int, dict[str, Payload]] = {}
         self.events = 0
@@ -270,9 +274,11 @@ class _JoinedResponse:
             item = as_dict(event.get("item")) or self._items.get(index, {})
             self._items[index] = item
             _build(_target_of(item, kind, event), kind, event)
+        elif "delta" in event:
+            _build(self._beside, kind, event)
 
     def stream(self) -> JoinedStream:
-        body = dict(self._response)
+        body = {**as_dict(finish_texts(self._beside)), **self._response}
         items = [finish_texts(item) for _, item in sorted(self._items.items()) if item]
         if items and not as_list(body.get("output")):
             body["output"] = items
@@ -302,6 +308,8 @@ def _build(target: dict[str, Payload], kind: str, event: dict[str, Payload]) -> 
     if isinstance(delta, str):
         target[word] = append_text(target.get(word), delta)
         _extend(target, "logprobs", as_list(event.get("logprobs")))
+    elif isinstance(delta, dict):
+        merge_delta(target, delta)
     elif isinstance(event.get(word), str):
         target[word] = event[word]
     _extend(target, "annotations", [event["annotation"]] if event.get("annotation") else [])

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from trace_recorder.dialects.deltas import comes_in_pieces
 from trace_recorder.dialects.json_access import as_dict, as_list
 from trace_recorder.values.content_parts import Image, part_of
 from trace_recorder.values.messages import BlockType, Choice, LLMResponse, Message, Payload, ToolCall
@@ -144,6 +145,26 @@ def _contents_of_thought(element: Mapping[str, Payload]) -> Iterator[Content]:
         yield Content(SIGNATURES, "beside", element)
 
 
+def text_of_unknown(content: Content) -> str:
+    """Return the text of a content whose kind no table lists, such as the summary of a compaction.
+
+    Return "" if the kind is known, or if the content has no text. Ids, types and encrypted texts are not texts.
+    """
+    if content.kind in _KNOWN_KINDS:
+        return ""
+    if isinstance(content.raw, str):
+        return content.raw
+    members = as_dict(content.raw).items()
+    return "\n".join(
+        value for name, value in members if isinstance(value, str) and comes_in_pieces(name) and not _is_hidden(name)
+    )
+
+
+def _is_hidden(name: str) -> bool:
+    """Whether the string of a member is a signature, encrypted, or the data of a file."""
+    return name in _SIGNATURES or name == "data" or name.startswith("encrypted")
+
+
 def kind_of_part(part: Payload) -> str | None:
     """Return the kind of a part that is not text, or None if the part is not a JSON object."""
     return _kind_of(part) if isinstance(part, dict) else None
@@ -188,6 +209,8 @@ _MEMBERS = {
         CITATIONS,
     ),
 }
+_KNOWN_KINDS = frozenset({*_KINDS.values(), *_MEMBERS.values(), IMAGES_BY_ADDRESS, THOUGHTS, NAMES})
+_KNOWN_KINDS |= {UNSUMMARISED, BLOCKED, INTERLEAVING}
 _FILTERS = frozenset(
     ("promptFeedback", "prompt_feedback", "prompt_filter_results", "content_filter_results", "content_filters")
 )
