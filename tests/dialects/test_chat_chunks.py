@@ -120,7 +120,10 @@ MEMBERS: list[tuple[list[Payload], Payload]] = [
         [{"role": "assistant", "content": ""}, {"content": "ha"}, {"content": "ha"}],
         {"role": "assistant", "content": "haha"},
     ),
-    ([{"content": "a", "unheard": "\ud800"}] * 3, {"content": "aaa", "unheard": "\ud800\ud800\ud800"}),  # one object for each "a"
+    (
+        [{"content": "a", "unheard": "\ud800"}] * 3,
+        {"content": "aaa", "unheard": "\ud800\ud800\ud800"},
+    ),  # one object for each "a"
     ([{"content": "a"}, {"content": None}], {"content": "a"}),
     ([{"content": None}, {}], {"content": None}),
     (

@@ -3,8 +3,9 @@
 A message is a list of blocks. Text becomes content, `tool_use` becomes a tool call, `thinking` becomes reasoning, and
 `tool_result` becomes a separate tool message. Blocks that `Message` and `LLMResponse` cannot express without loss
 (signed thinking, cited text, work of the server's tools) are kept unchanged in `extra["content"]`. `input_tokens` does
-not include cached tokens. A stream begins with `message_start`, which has the members of the message. Blocks grow by
-deltas. `message_delta` ends the message and has the usage.
+not include cached tokens. The counts of a usage are the sums over its `iterations`. A stream begins with
+`message_start`, which has the members of the message. Blocks grow by deltas. `message_delta` ends the message and has
+the usage.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from trace_recorder.dialects.json_access import (
     json_value,
     role_of,
 )
+from trace_recorder.dialects.stated_usage import take_cost, with_iterations
 from trace_recorder.dialects.stream_framing import events, unstreamed
 from trace_recorder.values.messages import (
     Choice,
@@ -195,14 +197,14 @@ def _tool(declaration: Payload) -> Tool:
 
 
 def _usage(usage: dict[str, Payload]) -> Usage:
-    members = Members(usage)
+    members = Members(with_iterations(usage) if "iterations" in usage else usage)
     return Usage(
         input_tokens=members.integer("input_tokens"),
         output_tokens=members.integer("output_tokens"),
         cache_creation_input_tokens=members.integer("cache_creation_input_tokens"),
         cache_read_input_tokens=members.integer("cache_read_input_tokens"),
         reasoning_tokens=members.nested("output_tokens_details").integer("thinking_tokens"),
-        cost=members.number("cost"),
+        cost=take_cost(members),
         extra=members.rest(),
     )
 

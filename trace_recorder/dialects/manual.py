@@ -31,6 +31,7 @@ from trace_recorder.dialects.json_access import (
     is_nonempty,
     role_of,
 )
+from trace_recorder.dialects.stated_usage import take_cost, with_iterations
 from trace_recorder.values.checked_types import texts_of_members
 from trace_recorder.values.messages import (
     Choice,
@@ -231,14 +232,14 @@ def read_usage(value: Mapping[str, Payload]) -> Usage:
     """Read token counts under the document's names, or OpenAI's. A 0 is a count. An absent count is unknown."""
     if not value:
         return Usage()
-    members = Members(value)
+    members = Members(with_iterations(value) if "iterations" in value else value)
     return Usage(
         members.first_integer("input_tokens", "prompt_tokens"),
         members.first_integer("output_tokens", "completion_tokens"),
         members.integer("cache_creation_input_tokens"),
         members.integer("cache_read_input_tokens"),
         members.integer("reasoning_tokens"),
-        members.number("cost"),
+        take_cost(members),
         members.object("extra") | members.rest(),
     )
 

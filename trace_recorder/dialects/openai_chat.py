@@ -26,6 +26,7 @@ from trace_recorder.dialects.json_access import (
     role_of,
     text_part,
 )
+from trace_recorder.dialects.stated_usage import output_with_reasoning, take_cost
 from trace_recorder.values.messages import (
     Block,
     Choice,
@@ -44,8 +45,11 @@ from trace_recorder.values.token_counts import WHOLE
 _PLAIN = frozenset({"role", "content", "tool_calls", "tool_call_id", "name", "refusal", "annotations"})
 """The members of an ordinary message (`_plain_message`)."""
 _PLAIN_CALL = frozenset({"id", "type", "function"})
+_INPUT_DETAILS = ("prompt_tokens_details", "input_tokens_details")
+_WRITTEN = (("cache_write_tokens", _INPUT_DETAILS), ("cache_creation_input_tokens", _INPUT_DETAILS))
+"""The names that services use for the count of tokens written to a cache, and the objects that may have the count."""
 _DETAILS = (
-    ("cached_tokens", ("prompt_tokens_details", "input_tokens_details")),
+    ("cached_tokens", _INPUT_DETAILS),
     ("reasoning_tokens", ("completion_tokens_details", "output_tokens_details")),
 )
 """The names of two counts: tokens read from a cache, and reasoning tokens.
@@ -189,13 +193,17 @@ def read_usage(usage: Payload) -> Usage:
     members = Members(usage)
     cached, reasoning = members.integers_inside(*_DETAILS)
     sent, answered, written, *read = members.first_integers(*(_COUNTS if cached is None else _COUNTS[:-1]))
+    if written is None and not members.keys().isdisjoint(_INPUT_DETAILS):
+        written = next((n for n in members.integers_inside(*_WRITTEN) if n is not None), None)
+    cached = read[0] if cached is None else cached
+    in_cache = (cached or 0) + (written or 0)
     return Usage(
         sent,
-        answered,
+        output_with_reasoning(sent, answered, reasoning, in_cache, members.get("total_tokens")),
         cache_creation_input_tokens=written,
-        cache_read_input_tokens=read[0] if cached is None else cached,
+        cache_read_input_tokens=cached,
         reasoning_tokens=reasoning,
-        cost=members.number("cost") if "cost" in members else None,
+        cost=take_cost(members),
         extra=members.rest(),
     )
 

@@ -1,7 +1,8 @@
 """Computes the metrics of a run from its interactions and steps.
 
-A figure that no provider stated is left out, and never 0. Token counts are the sums of the providers' own counts. Only
-`total_input_tokens` is counted in the same way for all dialects: all tokens of the prompts, with cached tokens.
+A figure that no provider stated is left out, and never 0. Two token counts are counted in the same way for all
+dialects: `total_input_tokens`, all tokens of the prompts with cached tokens, and `output_tokens`, all tokens that the
+models made with their reasoning. The other token counts are the sums of the providers' own counts.
 `cached_input_tokens` is how many of these were read from a cache.
 """
 
@@ -12,7 +13,7 @@ from collections.abc import Iterable, Mapping
 
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload
-from trace_recorder.values.token_counts import WHOLE, counting_of, prompt_tokens
+from trace_recorder.values.token_counts import WHOLE, completion_tokens, counting_of, prompt_tokens, stated_cost
 from trace_recorder.values.trajectory import AgentStep
 
 _TOKEN_COUNTS = (
@@ -22,6 +23,7 @@ _TOKEN_COUNTS = (
     "cache_read_input_tokens",
     "reasoning_tokens",
 )
+_OWN_COUNTS = tuple(name for name in _TOKEN_COUNTS if name != "output_tokens")
 _ALWAYS = ("llm_calls", "failed_llm_calls", "attempts", "agent_steps", "tool_calls", "failed_tool_calls")
 _UNITS = {"llm_seconds": 1_000_000, "cost": 1_000_000_000_000}
 """Seconds are summed in millionths and dollars in trillionths, as integers.
@@ -80,14 +82,17 @@ class Tally:
         sums["attempts"] += len(interaction.attempts)
         sums["failed_llm_calls"] += interaction.error is not None
         usage = interaction.response.usage
-        for name in _TOKEN_COUNTS:
+        for name in _OWN_COUNTS:
             if (value := getattr(usage, name)) is not None:
                 sums[name] += value
         is_whole = interaction.api is not None and counting_of(interaction.api) is WHOLE
         total = usage.input_tokens if is_whole else prompt_tokens(interaction)
         if total is not None:
             sums["total_input_tokens"] += total
-        for name, fraction in (("llm_seconds", interaction.duration_seconds), ("cost", usage.cost)):
+        made = usage.output_tokens if is_whole else completion_tokens(interaction)
+        if made is not None:
+            sums["output_tokens"] += made
+        for name, fraction in (("llm_seconds", interaction.duration_seconds), ("cost", stated_cost(interaction))):
             if fraction is not None and abs(fraction) < _MAX_VALUE:
                 sums[name] += round(fraction * _UNITS[name])
 

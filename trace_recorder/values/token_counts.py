@@ -10,6 +10,7 @@ from functools import lru_cache
 
 from trace_recorder.registry import DIALECTS, IMPORT_FORMATS
 from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.messages import Usage
 from trace_recorder.values.structs import Struct
 
 
@@ -67,12 +68,9 @@ def counts_of(interaction: LLMInteraction) -> Counts | None:
     usage = interaction.response.usage
     if not usage.is_known:
         return None
-    completion = usage.output_tokens
-    if completion is not None and _counting(interaction).thoughts_apart:
-        completion += usage.reasoning_tokens or 0
     return Counts(
         prompt_tokens(interaction),
-        completion,
+        completion_tokens(interaction),
         usage.cache_read_input_tokens,
         usage.cache_creation_input_tokens,
         usage.reasoning_tokens,
@@ -91,8 +89,48 @@ def prompt_tokens(interaction: LLMInteraction) -> int | None:
     counting = _counting(interaction)
     if counting.cache_apart:
         return tokens + (usage.cache_read_input_tokens or 0) + (usage.cache_creation_input_tokens or 0)
-    by_tools = usage.extra.get("toolUsePromptTokenCount") if counting.thoughts_apart else None
-    return tokens + by_tools if isinstance(by_tools, int) else tokens
+    return tokens + _tokens_of_tools(usage) if counting.thoughts_apart else tokens
+
+
+def completion_tokens(interaction: LLMInteraction) -> int | None:
+    """Return how many tokens the model made, with its reasoning, or None if that is unknown.
+
+    If a dialect leaves thoughts out of its output tokens, the total that an answer states may still show that this
+    answer's output includes them.
+    """
+    usage = interaction.response.usage
+    tokens, thoughts = usage.output_tokens, usage.reasoning_tokens
+    if not thoughts or not _counting(interaction).thoughts_apart:
+        return tokens
+    if tokens is None:  # a model that was stopped while it was thinking
+        return thoughts
+    whole = (usage.input_tokens or 0) + _tokens_of_tools(usage) + tokens
+    return tokens if whole in (usage.extra.get(name) for name in _TOTALS) else tokens + thoughts
+
+
+def stated_cost(interaction: LLMInteraction) -> float | None:
+    """Return the bill of a call in US dollars, as far as somebody stated it.
+
+    A stated 0 is not a bill if tokens were used: a client without a price list writes 0, and so does a gateway if the
+    user pays the provider directly. A 0 is believed if the gateway says that the user paid nobody else, or if the name
+    of the model says that it is free.
+    """
+    usage = interaction.response.usage
+    if usage.cost != 0 or not (usage.input_tokens or usage.output_tokens or usage.cache_read_input_tokens):
+        return usage.cost
+    models = (interaction.model, interaction.response.model)
+    is_free = usage.extra.get("is_byok") is False or any(str(model).endswith((":free", "-free")) for model in models)
+    return usage.cost if is_free else None
+
+
+_TOTALS = ("totalTokenCount", "total_tokens")
+_OF_TOOLS = ("toolUsePromptTokenCount", "total_tool_use_tokens")
+"""Google's names for the tokens of results of tools that Google ran. The input tokens leave them out."""
+
+
+def _tokens_of_tools(usage: Usage) -> int:
+    counts = (usage.extra.get(name) for name in _OF_TOOLS)
+    return next((count for count in counts if type(count) is int), 0)
 
 
 def _counting(interaction: LLMInteraction) -> Counting:

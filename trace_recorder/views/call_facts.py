@@ -20,7 +20,7 @@ from trace_recorder.dialects.json_access import as_dict, as_list
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Choice, LLMResponse, Payload, Usage, without_none
 from trace_recorder.values.structs import replace
-from trace_recorder.values.token_counts import counts_of
+from trace_recorder.values.token_counts import counts_of, stated_cost
 
 
 def is_usage_left_out(call: LLMInteraction) -> bool:
@@ -125,7 +125,7 @@ def counted_usage(call: LLMInteraction) -> dict[str, Payload]:
         cache_creation_input_tokens=counts.cache_write,
         cache_read_input_tokens=counts.cache_read,
         reasoning_tokens=counts.reasoning,
-        cost=call.response.usage.cost,
+        cost=stated_cost(call),
     )
 
 

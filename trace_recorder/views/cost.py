@@ -31,7 +31,7 @@ from trace_recorder.guard import try_call
 from trace_recorder.values.llm_interaction import InteractionSource, LLMInteraction
 from trace_recorder.values.messages import LLMResponse, Payload, Usage, without_none
 from trace_recorder.values.origins import ReplayedFrom
-from trace_recorder.values.token_counts import Counts, counts_of
+from trace_recorder.values.token_counts import Counts, counts_of, stated_cost
 from trace_recorder.views.call_facts import made_calls
 
 MAX_MODELS = 1024
@@ -166,9 +166,9 @@ def cost_of(call: LLMInteraction, price: Price | None = None, counts: Counts | N
     `price` replaces the table of genai-prices. `counts` are the call's tokens from `counts_of`, if the caller has them
     already.
     """
-    usage = call.response.usage
-    if usage.cost is not None:
-        return Cost(usage.cost, estimated=False)
+    stated = stated_cost(call)
+    if stated is not None:
+        return Cost(stated, estimated=False)
     counts = counts_of(call) if counts is None else counts
     amount = None if counts is None else _estimate(call, counts, price or table())
     return None if amount is None else Cost(amount, estimated=True)

@@ -15,7 +15,7 @@ from trace_recorder.clocks import parse_time
 from trace_recorder.values.content_parts import Image, Part, Text, parts_of
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Block, Message, Payload, ToolCall, without_none
-from trace_recorder.values.token_counts import counts_of
+from trace_recorder.values.token_counts import counts_of, stated_cost
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.call_facts import origin_of, without_replayed_usage
 from trace_recorder.views.content.chat_form import arguments_of, function_of, utf8_text
@@ -228,7 +228,7 @@ def _usage(call: LLMInteraction) -> dict[str, Payload] | None:
     counts = counts_of(call)
     if counts is None:
         return None
-    cost = call.response.usage.cost
+    cost = stated_cost(call)
     cached = (counts.cache_read or 0) + (counts.cache_write or 0)
     return without_none(
         input=None if counts.prompt is None else counts.prompt - cached,

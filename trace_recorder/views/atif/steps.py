@@ -16,7 +16,7 @@ from trace_recorder.imports.atif.members import EXTRA_KEY, TOOL_STEP_FLAG, effor
 from trace_recorder.imports.foreign.formats import IMPORT_FORMATS
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import LLMResponse, Payload, ToolCall, ToolResult, without_none
-from trace_recorder.values.token_counts import counts_of
+from trace_recorder.values.token_counts import counts_of, stated_cost
 from trace_recorder.values.trajectory import AgentStep
 from trace_recorder.views.atif.media import AtifMediaWriter
 from trace_recorder.views.call_facts import REPLAYED_FROM, tokens_of
@@ -115,7 +115,7 @@ def metrics_of_call(call: LLMInteraction) -> dict[str, Payload]:
         prompt_tokens=counts and counts.prompt,
         completion_tokens=counts and counts.completion,
         cached_tokens=counts and counts.cache_read,
-        cost_usd=usage.cost,
+        cost_usd=stated_cost(call),
         prompt_token_ids=tokens.prompt_ids,
         completion_token_ids=tokens.completion_ids,
         logprobs=tokens.logprobs,

@@ -11,7 +11,7 @@ from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_table import EqualMessages
 from trace_recorder.values.messages import Block, Choice, LLMResponse, Message, Payload, Tool, ToolCall, without_none
 from trace_recorder.values.prompt_relation import ranges_of
-from trace_recorder.values.token_counts import Counts, counts_of
+from trace_recorder.values.token_counts import Counts, counts_of, stated_cost
 from trace_recorder.views.content.chat_form import arguments_of, text_of
 from trace_recorder.views.content.finish_reasons import Ending, ending_of
 from trace_recorder.views.otlp.messages import json_of
@@ -91,7 +91,7 @@ def output_of(call: LLMInteraction) -> dict[str, Payload]:
         "choices": choices if call.answered else [],
         "completion": response.content if isinstance(response.content, str) else "",
         **without_none(
-            usage=usage_of(counts, call.response.usage.cost) if counts else None,
+            usage=usage_of(counts, stated_cost(call)) if counts else None,
             time=call.duration_seconds,
             error=call.error and f"{call.error.type}: {call.error.message}",
         ),

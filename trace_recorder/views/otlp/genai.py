@@ -18,7 +18,7 @@ from trace_recorder.dialects.dialect import dialect_of
 from trace_recorder.dialects.json_access import as_number
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload
-from trace_recorder.values.token_counts import counts_of
+from trace_recorder.values.token_counts import counts_of, stated_cost
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.content.chat_form import result_text
 from trace_recorder.views.otlp.messages import (
@@ -227,5 +227,5 @@ def _usage(call: LLMInteraction) -> dict[str, AttributeValue]:
         gen_ai__usage__cache_write__input_tokens=counts.cache_write,
         gen_ai__usage__cache_creation__input_tokens=counts.cache_write,
         gen_ai__usage__reasoning__output_tokens=counts.reasoning,
-        trace_recorder__usage__cost=call.response.usage.cost,
+        trace_recorder__usage__cost=stated_cost(call),
     )

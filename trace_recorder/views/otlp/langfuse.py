@@ -14,7 +14,7 @@ from trace_recorder.dialects.dialect import is_embedding
 from trace_recorder.values.content_parts import Part, Text, parts_of
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, Payload, without_none
-from trace_recorder.values.token_counts import counts_of
+from trace_recorder.values.token_counts import counts_of, stated_cost
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.content.chat_form import arguments_text, call_of, chat_part, function_of, result_text
 from trace_recorder.views.conversations.turn import answer_of
@@ -57,7 +57,7 @@ class LangfuseAttributes:
         attributes: dict[str, AttributeValue] = {TYPE: "embedding" if is_embedding(call.api) else "generation"}
         model, usage = call.response.model or call.model, NO_TOKENS if call.is_replayed else usage_of(call)
         attributes |= without_none(**{MODEL: model, USAGE: json_of(usage) if usage else None})
-        cost = 0 if call.is_replayed else call.response.usage.cost
+        cost = 0 if call.is_replayed else stated_cost(call)
         if cost is not None:
             attributes[f"{_PREFIX}cost_details"] = json_of({"total": cost})
         start = nanoseconds(call.attempts[-1].timestamp if call.attempts else call.timestamp)
