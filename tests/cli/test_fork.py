@@ -102,7 +102,7 @@ def test_the_fork_records_its_parent_and_its_end(place: Place) -> None:
 def test_model_and_prompt_change_from_the_fork_point(place: Place, server: Server) -> None:
     """The new model replaces only the model of the forked call. Calls of a third model keep it."""
     record(place)
-    (place.path / "prompt.txt").write_text("Be brief.")
+    (place.path / "prompt.txt").write_bytes("Be brief.".encode("utf-16"))
     fork(
         place, "--at", "2", "--model", "better", "--system-file", "prompt.txt", code=WORK + "; ask('d', model='small')"
     )

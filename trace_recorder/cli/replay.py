@@ -31,6 +31,7 @@ from trace_recorder.cli.run import (
 from trace_recorder.cli.text_layout import in_one_line, pluralize
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.loopback import HOST
+from trace_recorder.storage.byte_order_marks import read_text
 
 if TYPE_CHECKING:
     from trace_recorder.rerun.serving import ReplayServer
@@ -264,7 +265,7 @@ def _system_prompt(text: str | None, file: Path | None) -> str | None:
 
 def _read(file: Path | None, option: str) -> str | None:
     try:
-        return None if file is None else file.read_text(encoding="utf-8")
+        return None if file is None else read_text(file)
     except (OSError, UnicodeDecodeError) as error:
         raise typer.BadParameter(f"{file} cannot be read: {error}", param_hint=option) from None
 

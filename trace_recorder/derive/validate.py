@@ -30,6 +30,7 @@ from trace_recorder.derive.schemas.violations import violations
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage import journal_reader, paths
+from trace_recorder.storage.byte_order_marks import without_mark
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal_reader import VERSION, BadLine, Record
 from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH, parse
@@ -80,8 +81,8 @@ def validate(path: str | Path) -> Report:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     journal_path = paths.journal_path_for(path)
     if not journal_path.is_file():
-        return Report(path, tuple(_Document().findings(path.read_bytes())))
-    data = journal_path.read_bytes()
+        return Report(path, tuple(_Document().findings(without_mark(path.read_bytes()))))
+    data = without_mark(journal_path.read_bytes())
     lines = list(journal_reader.read(data))
     records = [line for line in lines if isinstance(line, Record)]
     refused = _refusal_of(lines, records)
@@ -263,7 +264,7 @@ def _check_document(path: Path, fold: Fold, lines: Sequence[Record | BadLine]) -
         yield Finding("note", "document", f"there is no {path.name} next to the journal")
         return
     document = _Document()
-    yield from document.findings(path.read_bytes())
+    yield from document.findings(without_mark(path.read_bytes()))
     if document.is_sound:
         yield from _check_agreement(document.value, trajectory, fold, lines)
 

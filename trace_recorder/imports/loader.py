@@ -26,6 +26,7 @@ from trace_recorder.derive.run_facts import MISSING_LINES
 from trace_recorder.errors import TrajectoryFormatError, UnreadableRunsError
 from trace_recorder.guard import try_call
 from trace_recorder.storage import file_system, journal_reader
+from trace_recorder.storage.byte_order_marks import stream_without_mark, without_mark
 from trace_recorder.storage.paths import document_path_for, journal_path_for
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import metrics_of
@@ -86,7 +87,7 @@ def load_each(path: Path) -> Iterator[Trajectory]:
         os.scandir(path).close()  # raises OSError if the directory cannot be read
         raise TrajectoryFormatError(f"{path} is a directory. One of the .json files in it is expected.")
     source = import_module("trace_recorder.imports.foreign.source").Source(path)
-    if source.head.lstrip(b"\xef\xbb\xbf{ \r\n\t").startswith(_DOCUMENT_BEGIN):  # our own documents may have any length
+    if source.head.lstrip(b"{ \r\n\t").startswith(_DOCUMENT_BEGIN):  # our own documents may have any length
         source.max_document_bytes = source.max_values = sys.maxsize
     try:
         trajectory = load_own(source)
@@ -180,7 +181,7 @@ def fold_journal(path: Path, requested: Path | None = None) -> tuple[Trajectory,
     if path.stat().st_size > _LARGE_BYTES and not _may_have_records(path):
         raise NotOwnError(_NO_JOURNAL.format(path))
     fold = Fold()
-    data = path.read_bytes()
+    data = without_mark(path.read_bytes())
     fold.add_all(journal_reader.read(data))
     refuse_others(fold, data, path)
     status = status_without_end(path, fold)
@@ -206,7 +207,7 @@ def _read_on_demand(fold: Fold, status: Status, path: Path, requested: Path) -> 
 def _may_have_records(path: Path) -> bool:
     """Return whether a file has only NUL bytes, or the beginning of a record anywhere. The file is read in parts."""
     is_blank, last = True, b""
-    with path.open("rb") as file:
+    with stream_without_mark(path.open("rb")) as file:
         while part := file.read(_LARGE_BYTES):
             if _LINE_BEGIN in last + part:
                 return True

@@ -87,6 +87,8 @@ def read(data: bytes, base: int = 0) -> Iterator[Record | BadLine]:
         end = data.find(b"\n", start)
         line = data[start:] if end < 0 else data[start:end]
         record = _parse_record(line, base + start) if line else None
+        if record is None and line.endswith(b"\r"):  # a program on Windows converted the ends of the lines
+            record = _parse_record(line[:-1], base + start)
         if record is not None:
             records.append(record)
         elif line:

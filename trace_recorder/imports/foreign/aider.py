@@ -43,7 +43,7 @@ _CACHE = re.compile(r", ([\d.]+[kM]?) cache (write|hit)")
 
 def recognizes(source: Source) -> bool:
     """Return whether the file begins with the heading of a chat."""
-    return source.head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(_START.encode())
+    return source.head.lstrip().startswith(_START.encode())
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
@@ -180,7 +180,7 @@ _ROLE = re.compile(r"(SYSTEM|USER|ASSISTANT|TOOL|FUNCTION|DEVELOPER)(?: |$)")
 
 def recognizes_requests(source: Source) -> bool:
     """Return whether the file begins with the line of a request or of an answer."""
-    head = source.head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0]
+    head = source.head.split(b"\n", 1)[0]
     return _ENTRY.fullmatch(head.decode("utf-8", "replace").rstrip("\r")) is not None
 
 

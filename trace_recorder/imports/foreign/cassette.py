@@ -44,7 +44,7 @@ def recognizes(source: Source) -> bool:
 
 
 def _is_yaml(source: Source) -> bool:
-    lines = source.head.removeprefix(b"\xef\xbb\xbf").splitlines()
+    lines = source.head.splitlines()
     return next(
         (line.rstrip() == _BEGIN for line in lines if line.strip() not in {b"", b"---"} and line[:1] != b"#"), False
     )

@@ -17,7 +17,7 @@ from pathlib import Path
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import ForeignRun, Kept, Missing
-from trace_recorder.imports.foreign.source import Source, line_values
+from trace_recorder.imports.foreign.source import Source, line_values, open_file
 from trace_recorder.imports.foreign.spans.span import ForeignSpan
 from trace_recorder.imports.foreign.spans.span_files import Telemetry, has_context, is_otlp, read_context_span
 from trace_recorder.imports.foreign.spans.trace import run_of, traces
@@ -132,8 +132,8 @@ def _values(source: Source, missing: list[Missing]) -> Iterator[Payload]:
 def _objects(source: Source, missing: list[Missing] | None = None) -> Iterator[Payload]:
     """Yield the JSON objects that follow one another in a file. Stop at the first text that is not JSON."""
     decoder = json.JSONDecoder()
-    with source.path.open("rb") as file:
-        text = file.read(source.max_document_bytes).decode("utf-8-sig", "replace")
+    with open_file(source.path) as file:
+        text = file.read(source.max_document_bytes).decode(errors="replace")
     position, values_left = 0, source.max_values
     while (position := _skip_separators(text, position)) < len(text):
         try:

@@ -1,6 +1,6 @@
 """Reads a file of another tool within limits: as text, as JSON, or as lines of JSON.
 
-The file may be compressed with zstd.
+The file may be compressed with zstd, and may begin with a byte order mark (`storage/byte_order_marks.py`).
 
 Nothing in the file is trusted. A line may be too long, too deep, or not JSON, or have too many values. Such a line has
 a reason in place of a value, and the other lines are read. A document with such a fault is not read at all. Reading is
@@ -23,6 +23,7 @@ from typing import BinaryIO, Protocol
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.guard import try_call
 from trace_recorder.imports.foreign.run import Members, Missing
+from trace_recorder.storage.byte_order_marks import stream_without_mark
 from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH, check_depth
 from trace_recorder.values.messages import Payload
 
@@ -52,7 +53,7 @@ def is_zstd(path: Path) -> bool:
 
 
 def open_file(path: Path) -> BinaryIO:
-    """Open a file for reading, and decompress it if necessary.
+    """Open a file for reading, decompress it if necessary, and convert its text to UTF-8 if it has another mark.
 
     Raises OSError and TrajectoryFormatError. A pipe or a device is refused: reading a pipe would block, and a device
     may never end.
@@ -60,9 +61,9 @@ def open_file(path: Path) -> BinaryIO:
     if not stat.S_ISREG(path.stat().st_mode):
         raise TrajectoryFormatError(f"{path} is not a regular file.")
     if not is_zstd(path):
-        return path.open("rb")
-    decompress = zstd_reader(path)
-    return io.BufferedReader(_BoundedStream(path, decompress))  # type: ignore[type-var]
+        return stream_without_mark(path.open("rb"))
+    stream = _BoundedStream(path, zstd_reader(path))
+    return stream_without_mark(io.BufferedReader(stream))  # type: ignore[arg-type]
 
 
 class _BoundedStream(io.RawIOBase):
@@ -218,7 +219,7 @@ class Source:
                 if data is None:
                     yield Line(number, None, f"it is longer than {self.max_line_bytes} bytes", LINE_BYTES)
                 else:
-                    text = data.decode("utf-8-sig" if number == 1 else "utf-8", "replace").rstrip("\r\n")
+                    text = data.decode(errors="replace").rstrip("\r\n")
                     yield Line(number, text, None, LINE_BYTES + len(data))
 
     def _within_limit(self, lines: Iterator[Line]) -> Iterator[Line]:
@@ -304,7 +305,7 @@ def parse_json(data: bytes, max_values: int = MAX_VALUES) -> tuple[Payload, str 
     if len(data) > max_values and _count_values(data) > max_values:
         return None, f"it has more than {max_values} values, the most that is read"
     try:
-        text = data.decode("utf-8-sig")
+        text = data.decode()
         check_depth(text, MAX_DOCUMENT_DEPTH)
         return json.loads(text), None
     except (ValueError, RecursionError) as error:

@@ -22,6 +22,7 @@ from trace_recorder.rerun.recorded import RecordedExchange, RecordedTool
 from trace_recorder.rerun.replayer import calls_outside_tools
 from trace_recorder.rerun.subprocess.bootstrap import ProcessAnswers, begin_process
 from trace_recorder.rerun.subprocess.handoff import ForkHandoff
+from trace_recorder.storage.byte_order_marks import read_text
 
 
 def begin() -> None:
@@ -37,7 +38,7 @@ class _SharedFork(Fork):
 
     def __init__(self, handoff: ForkHandoff, recorder: TrajectoryRecorder) -> None:
         self._handoff = handoff
-        answer = handoff.answer and json.loads(Path(handoff.answer).read_text(encoding="utf-8"))
+        answer = handoff.answer and json.loads(read_text(Path(handoff.answer)))
         super().__init__(
             handoff.journal,
             at=handoff.forked_from().interaction_id,

@@ -42,6 +42,7 @@ from trace_recorder.imports.foreign.source import (
     zstd_reader,
 )
 from trace_recorder.imports.foreign.stated_values import stated_time
+from trace_recorder.storage.byte_order_marks import without_mark
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import CACHE_APART
 
@@ -182,7 +183,7 @@ def _from_zip(source: Source) -> tuple[Members, _Samples]:
 
 def _member(archive: Archive, name: str) -> tuple[Payload, str | None]:
     try:
-        return parse_json(archive.read(name))
+        return parse_json(without_mark(archive.read(name)))
     except MemberError as error:
         return None, f"{name}: {error}"
 
