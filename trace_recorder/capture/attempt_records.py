@@ -108,8 +108,12 @@ class AttemptRecords:
     def write_response(self, ended_at: float, why: str | None, error: BaseException | None) -> None:
         """Write the end of the response. If the response ended early, `why` is the reason; otherwise `why` is None."""
         response = self.response
+        if response.is_too_large:
+            self.run.guard.queue_failure("record a whole response", str(response.missing))
         if response.is_stream:
             members, body = self._stream_members(why)
+        elif response.is_too_large:
+            members, body = {"complete": False, "ended_by": response.missing, "text": ""}, ""
         elif response.parts:
             members, body = self._members_in_parts(why), ""
         else:

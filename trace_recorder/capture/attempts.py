@@ -28,6 +28,9 @@ class SentRequest:
     url: str
     headers: list[tuple[bytes, bytes]]
     body: bytes
+    """The body without its content encoding. It is empty if the body is not known."""
+    undecoded: bytes = b""
+    """The body as it is sent, if it is too large to be decoded. It is compared, but never recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,7 @@ def identify(run: Run, sent: SentRequest) -> tuple[str, int, bool]:
     last = _failed.get()
     if last is not None:
         _failed.set(None)
-        if last.run is run and last.digest == _digest(sent.url, sent.body) and next(last.claims) == 0:
+        if last.run is run and last.digest == _digest(sent.url, sent) and next(last.claims) == 0:
             states_retry = dict(sent.headers).get(b"x-stainless-retry-count", b"0") != b"0"
             return last.interaction_id, last.attempt + 1, not (states_retry or last.redirected)
     return run.next_id(), 0, False
@@ -68,7 +71,7 @@ def remember_failure(run: Run, interaction_id: str, attempt: int, sent: SentRequ
 
     If this context repeats the request, the repeated request is the next attempt of the call.
     """
-    _failed.set(_FailedAttempt(run, interaction_id, attempt, _digest(sent.url, sent.body)))
+    _failed.set(_FailedAttempt(run, interaction_id, attempt, _digest(sent.url, sent)))
 
 
 def forget_failure(interaction_id: str) -> None:
@@ -90,8 +93,9 @@ def remember_redirect(
     """
     location = next((value for name, value in headers if name.lower() == b"location"), b"")
     url = urljoin(sent.url, location.decode("latin-1"))
-    _failed.set(_FailedAttempt(run, interaction_id, attempt, _digest(url, sent.body), redirected=True))
+    _failed.set(_FailedAttempt(run, interaction_id, attempt, _digest(url, sent), redirected=True))
 
 
-def _digest(url: str, body: bytes) -> bytes:
-    return blake2b(f"{url}\0".encode("utf-8", "surrogatepass") + body, digest_size=16).digest()
+def _digest(url: str, sent: SentRequest) -> bytes:
+    data = f"{url}\0".encode("utf-8", "surrogatepass") + (sent.body or sent.undecoded)
+    return blake2b(data, digest_size=16).digest()

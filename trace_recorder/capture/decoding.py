@@ -1,102 +1,157 @@
-"""Decodes content encodings chunk by chunk: gzip, deflate, br and zstd, if their libraries are installed.
+"""Decodes bodies that have a content encoding: gzip, deflate, br and zstd, if their libraries are installed.
 
 An HTTP library offers the server only the encodings that it can decode itself, with these same libraries. A program
 that uses the proxy may offer other encodings. Therefore the extra `proxy` installs the libraries for br and zstd.
+
+A body that decompresses to more than `max_size` allows is not on file. Its compressed bytes are not on file either,
+because secrets in them cannot be masked. A gap states their number and their digest.
 """
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable
-from importlib import import_module
+from collections import deque
+from collections.abc import Iterator
+from hashlib import sha256
 
+from trace_recorder.background_work import yield_to_others
+from trace_recorder.decompression import MAX_RATIO, Decoder, TooLargeError, decoder_of
 from trace_recorder.dialects.stream_framing import MEDIA_TYPE, FrameDecoder
 from trace_recorder.guard import try_call
 
-Decoder = Callable[[bytes], bytes]
-"""A function that takes the next received bytes, and returns the decoded bytes. The decoded bytes may be empty."""
+_UNSUSPICIOUS_BYTES = 1024 * 1024
+"""Parts of a body are written without delay up to this length, however well the body is compressed."""
+Headers = list[tuple[bytes, bytes]]
 
 
-def decoder_of(content_encoding: str, content_type: str = "") -> Decoder | None:
+def body_decoder(content_encoding: str, content_type: str) -> Decoder | None:
     """Return a decoder for the values of the headers `Content-Encoding` and `Content-Type`.
 
-    Return None if the body has no encoding, or an unknown one. The decoder of a Bedrock stream turns frames into lines
-    of text.
+    Return None if the body needs no decoding, or has an unknown encoding. The decoder of a Bedrock stream turns frames
+    into lines of text.
     """
-    decoders: list[Decoder] = []
-    for name in reversed([part.strip().lower() for part in content_encoding.split(",") if part.strip()]):
-        if name == "identity":
-            continue
-        make = _DECODERS.get(name)
-        decoder = make() if make else None
-        if decoder is None:
-            return None
-        decoders.append(decoder)
-    if content_type.startswith(MEDIA_TYPE):
-        decoders.append(FrameDecoder())
-    return _chain(decoders) if decoders else None
-
-
-def plain_request(headers: list[tuple[bytes, bytes]], body: bytes) -> bytes:
-    """Return the decoded body of a request. A body that is not encoded, or cannot be decoded, is returned unchanged."""
-    if not body or body[:1] in b"{[":  # nearly all bodies are JSON
-        return body
-    encoding = next((value for name, value in headers if name.lower() == b"content-encoding"), b"")
-    decode = decoder_of(encoding.decode("latin-1"))
-    return body if decode is None else try_call(decode, lambda _: body, body)
-
-
-def _chain(decoders: list[Decoder]) -> Decoder:
-    def decode(data: bytes) -> bytes:
-        for decoder in decoders:
-            data = decoder(data)
-        return data
-
-    return decode
-
-
-def _gzip() -> Decoder:
-    return zlib.decompressobj(zlib.MAX_WBITS | 16).decompress
-
-
-def _deflate() -> Decoder:
-    decompressors: list[Decoder] = []
-
-    def decode(data: bytes) -> bytes:
-        if not decompressors and data:
-            has_header = data[0] & 0x0F == 8  # some servers leave the zlib header out
-            decompressors.append(zlib.decompressobj(zlib.MAX_WBITS if has_header else -zlib.MAX_WBITS).decompress)
-        return decompressors[0](data) if data else b""
-
-    return decode
-
-
-def _brotli() -> Decoder | None:
-    for name in ("brotli", "brotlicffi"):
-        try:
-            decompressor = import_module(name).Decompressor()
-        except ImportError:
-            continue
-        decode: Decoder = getattr(decompressor, "process", None) or decompressor.decompress
+    decode = decoder_of(content_encoding)
+    if not content_type.startswith(MEDIA_TYPE):
         return decode
-    return None
+    if decode is None:
+        return None if content_encoding.strip().lower() not in {"", "identity"} else _frames(lambda data: iter((data,)))
+    return _frames(decode)
 
 
-def _zstd() -> Decoder | None:
-    try:
-        decode: Decoder = import_module("zstandard").ZstdDecompressor().decompressobj().decompress
-    except ImportError:
+def _frames(decode: Decoder) -> Decoder:
+    read_frames = FrameDecoder()
+    return lambda data: map(read_frames, decode(data))
+
+
+class EncodedBody:
+    """The body of one response that must be decoded. Its chunks are decoded piece by piece, when the caller asks.
+
+    `why_missing` says why a part of the body is missing, or is None. The thread that reads the response calls the other
+    methods.
+    """
+
+    def __init__(self, decode: Decoder) -> None:
+        self.is_too_large = False
+        """Whether decoding stopped because the body decompresses to more than `max_size` allows."""
+        self._decode = decode
+        self._waiting: deque[tuple[float, Iterator[bytes]]] = deque()
+        self._received = self._decoded = 0
+        self._digest = sha256()
+        self._failure: str | None = None
+
+    @property
+    def has_more(self) -> bool:
+        """Whether received bytes wait to be decoded."""
+        return bool(self._waiting)
+
+    @property
+    def may_be_too_large(self) -> bool:
+        """Whether the body has become so much longer that decoding it further may exceed the limit.
+
+        No part of such a body is written before its end, because a body that is too large is not recorded.
+        """
+        return self._decoded > max(_UNSUSPICIOUS_BYTES, MAX_RATIO * self._received)
+
+    def add(self, time: float, data: bytes) -> None:
+        """Take the next received bytes, and the time at which they came."""
+        self._received += len(data)
+        self._digest.update(data)
+        if self._failure is None:
+            self._waiting.append((time, self._decode(data)))
+
+    def next_piece(self) -> tuple[float, bytes]:
+        """Decode one more piece. Return the time of its chunk and its bytes, which may be empty.
+
+        Raises any exception if the bytes cannot be decoded. After that, and after the limit, no byte is decoded.
+        """
+        time, pieces = self._waiting[0]
         try:
-            decode = import_module("compression.zstd").ZstdDecompressor().decompress
-        except ImportError:
-            return None
-    return decode
+            piece = next(pieces, None)
+        except TooLargeError as error:
+            self.is_too_large = True
+            self._stop(str(error))
+            return time, b""
+        except BaseException:
+            self._stop("a part of it could not be decoded")
+            raise
+        if piece is None:
+            self._waiting.popleft()
+            return time, b""
+        self._decoded += len(piece)
+        return time, piece
+
+    def _stop(self, why: str) -> None:
+        self._failure = why
+        self._waiting.clear()
+
+    def why_missing(self) -> str | None:
+        """Return why a part of the body is missing, with the number and the digest of the received bytes."""
+        if self.is_too_large:
+            return f"{self._failure}; {_describe(self._received, self._digest.hexdigest())}"
+        if self._failure is None and self.has_more:
+            return "a part of it was not decoded yet"
+        return self._failure
 
 
-_DECODERS: dict[str, Callable[[], Decoder | None]] = {
-    "gzip": _gzip,
-    "x-gzip": _gzip,
-    "deflate": _deflate,
-    "br": _brotli,
-    "zstd": _zstd,
-}
+def plain_request(headers: Headers, body: bytes) -> bytes:
+    """Return the decoded body of a request. A body that is not encoded, or cannot be decoded, is returned unchanged.
+
+    Raises TooLargeError if the body decompresses to more than `max_size` allows. The message has the number and the
+    digest of its bytes. Call this function in a thread if `may_be_encoded` returns True and an event loop waits.
+    """
+    decode = _request_decoder(headers, body)
+    if decode is None:
+        return body
+    decoded = try_call(_joined, _undecodable, decode, body)
+    return body if decoded is None else decoded
+
+
+def may_be_encoded(headers: Headers, body: bytes) -> bool:
+    """Whether the body of a request must be decoded. It may be any number of times longer than it seems."""
+    return _request_decoder(headers, body) is not None
+
+
+def _request_decoder(headers: Headers, body: bytes) -> Decoder | None:
+    if not body or body[:1] in b"{[":  # nearly all bodies are JSON
+        return None
+    encoding = b",".join([value for name, value in headers if name.lower() == b"content-encoding"])
+    return decoder_of(encoding.decode("latin-1"))
+
+
+def _joined(decode: Decoder, body: bytes) -> bytes:
+    pieces = []
+    try:
+        for piece in decode(body):
+            pieces.append(piece)
+            yield_to_others()
+    except TooLargeError as error:
+        raise TooLargeError(f"{error}; {_describe(len(body), sha256(body).hexdigest())}") from None
+    return b"".join(pieces)
+
+
+def _undecodable(error: Exception) -> None:
+    if isinstance(error, TooLargeError):
+        raise error
+
+
+def _describe(size: int, digest: str) -> str:
+    return f"the {size} compressed bytes have the SHA-256 digest {digest}"

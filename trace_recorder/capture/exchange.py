@@ -21,7 +21,7 @@ from weakref import ref
 from trace_recorder.background_work import Event
 from trace_recorder.capture.attempt_records import AttemptRecords
 from trace_recorder.capture.background_responses import PollRecords
-from trace_recorder.capture.decoding import decoder_of
+from trace_recorder.capture.decoding import body_decoder
 from trace_recorder.capture.event_loops import run_in_thread, start_or_run
 from trace_recorder.capture.received_response import PART, SHORT_BYTES
 from trace_recorder.dialects.endpoints import asks_for_stream, is_stream_type
@@ -127,7 +127,7 @@ class Exchange:
                 is_stream = status < 400 and asks_for_stream(records.sent.endpoint, records.sent.body)
             encoding = "" if is_decoded else kept.get("content-encoding", "")
             has_frames = media.startswith(MEDIA_TYPE)
-            decode = decoder_of(encoding, media) if encoding or has_frames else None
+            decode = body_decoder(encoding, media) if encoding or has_frames else None
             if is_stream or decode is not None:
                 framing = FRAMING if decode is not None and has_frames else None
                 response.set_form(is_stream=is_stream, decode=decode, framing=framing)

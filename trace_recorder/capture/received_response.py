@@ -18,7 +18,8 @@ from contextlib import contextmanager
 
 from trace_recorder.background_work import yield_to_others
 from trace_recorder.capture import stream_flusher
-from trace_recorder.capture.decoding import Decoder
+from trace_recorder.capture.decoding import EncodedBody
+from trace_recorder.decompression import Decoder
 from trace_recorder.locks import new_lock
 from trace_recorder.recording.run import Run
 from trace_recorder.storage import stream_chunks
@@ -54,7 +55,6 @@ PACKED_LEVEL = 3
 
 PART = "record a part of a response"
 """The action that the guard names if a part cannot be written."""
-UNDECODED = "a part of it could not be decoded"
 
 
 class ReceivedResponse:
@@ -79,11 +79,10 @@ class ReceivedResponse:
     first: float | None = None
     """When the first chunk came, on the clock of `perf_counter`. `last` is the time of the last chunk."""
     last: float | None = None
-    missing: str | None = None
-    """Why a part of the response is missing, or None if no part is missing."""
     _buffered = 0
     _flush_seconds = math.inf
-    _decode: Decoder | None = None
+    encoded: EncodedBody | None = None
+    """The bytes that must be decoded, or None if the response has no encoding."""
     _framing: str | None = None
     _part = BodyPart()
     _continues = False
@@ -105,7 +104,8 @@ class ReceivedResponse:
 
         `framing` is the name of the binary framing, if `decode` turns frames into lines.
         """
-        self._decode, self._framing = decode, framing
+        self.encoded = None if decode is None else EncodedBody(decode)
+        self._framing = framing
         self.is_stream, self.is_live_stream = is_stream, is_stream and self._in_parts
         if self.is_live_stream:
             self._due, self._flush_seconds = self.run.limits.flush_bytes, self.run.limits.flush_seconds
@@ -115,27 +115,48 @@ class ReceivedResponse:
 
         Return whether a part is due. If so, the caller calls `write_due`. The agent waits while this method runs. For a
         chunk that needs no decoding, the method takes no lock and cannot fail, unless the flusher must watch the stream
-        again.
+        again. A chunk that must be decoded is decoded only in part if it becomes long. `write_due` decodes the rest.
         """
         if self.done or self.run.abandoned:
             return False
         now = time.perf_counter()
         self.chunks += 1
-        if self._decode is not None:
-            data = self._decoded(self._decode, data)
-        if data:  # a chunk may decode to nothing, such as the header of gzip
-            if self.first is None:
-                self.first = now
-            self.last = now
-            if self.is_stream or len(data) <= LARGEST:
-                self.buffer.append((now, data))
-            else:
-                self.buffer += [(now, data[start : start + LARGEST]) for start in range(0, len(data), LARGEST)]
-            self._buffered += len(data)
+        if self.encoded is None:
+            self._keep(now, data)
+        else:
+            self.encoded.add(now, data)
+            self._decode(SHORT_BYTES)
+            if self.encoded.has_more:
+                return True
         if self.is_live_stream and self not in stream_flusher.watched:
             with self.run.guard.protect(PART):
                 stream_flusher.watch(self)
         return self._buffered > 0 and (self._buffered >= self._due or now - self._flushed >= self._flush_seconds)
+
+    def _keep(self, now: float, data: bytes) -> None:
+        """Add bytes to the buffer, which has a limit for the length of each of its chunks."""
+        if not data:  # a chunk may decode to nothing, such as the header of gzip
+            return
+        if self.first is None:
+            self.first = now
+        self.last = now
+        if self.is_stream or len(data) <= LARGEST:
+            self.buffer.append((now, data))
+        else:
+            self.buffer += [(now, data[start : start + LARGEST]) for start in range(0, len(data), LARGEST)]
+        self._buffered += len(data)
+
+    def _decode(self, size: int) -> None:
+        """Decode received bytes until the buffer has `size` more bytes, or no bytes are left."""
+        encoded, limit = self.encoded, self._buffered + size
+        if encoded is None or self.done:
+            return
+        with self.run.guard.protect(PART):
+            while encoded.has_more and self._buffered < limit:
+                self._keep(*encoded.next_piece())
+            if encoded.is_too_large:
+                with self.lock:
+                    self.buffer, self._buffered = [], 0
 
     def _is_due(self) -> bool:
         """Whether a part must be written before the caller gets more. One chunk may contain several parts."""
@@ -145,25 +166,36 @@ class ReceivedResponse:
 
     def is_short(self) -> bool:
         """Whether the unwritten text is so short that an event loop may write it."""
-        return self._buffered <= SHORT_BYTES or self.run.guard.strict  # a strict run raises here, not in a thread
+        if self.run.guard.strict:  # a strict run raises here, not in a thread
+            return True
+        return self._buffered <= SHORT_BYTES and (self.encoded is None or not self.encoded.has_more)
 
     def size(self) -> int:
         """Return how many bytes are in memory."""
         return self._buffered + sum(map(len, self.written))
 
-    def _decoded(self, decode: Decoder, data: bytes) -> bytes:
-        """Decode a chunk. After one failure no further chunk can be decoded."""
-        if self.missing is None:
-            with self.run.guard.protect(PART):
-                try:
-                    return decode(data)
-                except BaseException:
-                    self.missing = UNDECODED
-                    raise
-        return b""
+    @property
+    def is_too_large(self) -> bool:
+        """Whether the response decompresses to more than may be recorded."""
+        return self.encoded is not None and self.encoded.is_too_large
+
+    @property
+    def missing(self) -> str | None:
+        """Why a part of the response is missing, or None if no part is missing."""
+        return None if self.encoded is None else self.encoded.why_missing()
 
     def write_due(self) -> None:
-        """Write all parts that are due. A part that cannot be written is tried again when more bytes have come."""
+        """Decode what was received, and write all parts that are due.
+
+        A part that cannot be written is tried again when more bytes have come.
+        """
+        self._write_due()
+        while self.encoded is not None and self.encoded.has_more and not self.done:
+            self._decode(LARGE_BODY_BYTES)
+            yield_to_others()
+            self._write_due()
+
+    def _write_due(self) -> None:
         before = math.inf
         while self._buffered < before and self._is_due():
             before = self._buffered
@@ -214,7 +246,7 @@ class ReceivedResponse:
 
     def _flush_part(self, *, last: bool) -> bool:
         """Write one part. Return whether more can be written. The caller holds `lock`."""
-        if self.done and not last:
+        if not last and (self.done or (self.encoded is not None and self.encoded.may_be_too_large)):
             return False
         self._flushed = time.perf_counter()
         size = self.run.limits.flush_bytes

@@ -24,10 +24,11 @@ from weakref import WeakKeyDictionary, ref
 from trace_recorder.capture import background_responses
 from trace_recorder.capture.attempt_records import AttemptRecords
 from trace_recorder.capture.attempts import SentRequest
-from trace_recorder.capture.decoding import plain_request
+from trace_recorder.capture.decoding import may_be_encoded, plain_request
 from trace_recorder.capture.event_loops import run_in_thread
 from trace_recorder.capture.exchange import Exchange
 from trace_recorder.capture.received_response import LARGE_BODY_BYTES
+from trace_recorder.decompression import TooLargeError
 from trace_recorder.dialects.dialect import DIALECTS
 from trace_recorder.dialects.endpoints import Endpoint, canonical_host, endpoint_of, may_be_call, polled_response
 from trace_recorder.guard import Guard
@@ -166,8 +167,9 @@ def begin(binding: Binding, request: Any, plain_body: type[Iterable[bytes]]) -> 
         return _begin_poll_or_note(binding, request) if endpoint is None else None
     exchange: Exchange | None = None
     with run.guard.protect("record a request"):
-        sent = _sent_request(run, endpoint, binding, request, plain_body)
-        records = AttemptRecords(run, sent)
+        body = _SentBody(run, request, plain_body)
+        body.decode()
+        records = AttemptRecords(run, _sent_request(endpoint, binding, request, body))
         exchange = Exchange(records)
         records.write_request(context_of(run))
         return exchange
@@ -183,12 +185,18 @@ async def begin_in_event_loop(binding: Binding, request: Any, plain_body: type[I
         return _begin_poll_or_note(binding, request) if endpoint is None else None
     exchange: Exchange | None = None
     write: Callable[[], None] | None = None
+    body: _SentBody | None = None
     with run.guard.protect("record a request"):
-        sent = _sent_request(run, endpoint, binding, request, plain_body)
-        records = AttemptRecords(run, sent)
+        body = _SentBody(run, request, plain_body)
+    if body is None:
+        return None
+    if body.is_encoded:
+        await run_in_thread(body.decode, "request")
+    with run.guard.protect("record a request"):
+        records = AttemptRecords(run, _sent_request(endpoint, binding, request, body))
         exchange = Exchange(records)
         write_request = partial(records.write_request, context_of(run))
-        if not _is_large(run, sent.body):
+        if not _is_large(run, body.plain):
             write_request()
             return exchange
         write = exchange.request_in_thread(write_request)
@@ -265,16 +273,38 @@ def _is_large(run: Run, body: bytes) -> bool:
     return len(body) > LARGE_BODY_BYTES and not run.guard.strict and run.new_bytes(body) > LARGE_BODY_BYTES
 
 
-def _sent_request(
-    run: Run, endpoint: Endpoint, binding: Binding, request: Any, plain_body: type[Iterable[bytes]]
-) -> SentRequest:
+class _SentBody:
+    """The body of a request. Once `decode` has returned, `plain` is the body without its content encoding.
+
+    If the body is too large to be decoded, `plain` is empty, and `undecoded` is the body.
+    """
+
+    undecoded = b""
+
+    def __init__(self, run: Run, request: Any, plain_body: type[Iterable[bytes]]) -> None:
+        self._run = run
+        self._headers = request.headers.raw
+        is_plain = isinstance(request.stream, plain_body)
+        self.plain = b"".join(request.stream) if is_plain else _content(request, run)
+        self.is_encoded = may_be_encoded(self._headers, self.plain)
+
+    def decode(self) -> None:
+        """Decode the body. The run gets a gap if the body is too large."""
+        if not self.is_encoded:
+            return
+        with self._run.guard.protect("decode the body of a request"):
+            try:
+                self.plain = plain_request(self._headers, self.plain)
+            except TooLargeError as error:
+                self.plain, self.undecoded = b"", self.plain
+                self._run.guard.queue_failure("record the body of a request", str(error))
+
+
+def _sent_request(endpoint: Endpoint, binding: Binding, request: Any, body: _SentBody) -> SentRequest:
     """Return a request as it is about to be sent."""
     if binding.provider:
         endpoint = replace(endpoint, provider=binding.provider)
-    body = b"".join(request.stream) if isinstance(request.stream, plain_body) else _content(request, run)
-    if body[:1] not in b"{[":  # it is not JSON, so it may be compressed
-        body = plain_request(request.headers.raw, body)
-    return SentRequest(endpoint, request.method, str(request.url), request.headers.raw, body)
+    return SentRequest(endpoint, request.method, str(request.url), request.headers.raw, body.plain, body.undecoded)
 
 
 def _content(request: Any, run: Run) -> bytes:

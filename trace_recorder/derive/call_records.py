@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Iterable, Mapping
 
 from trace_recorder.background_work import yield_to_others
+from trace_recorder.decompression import max_size
 from trace_recorder.derive.record_bodies import raw_body, read_body
 from trace_recorder.derive.table_prompts import IncrementalReading, newest_results
 from trace_recorder.dialects.call_ids import count_made_up
@@ -20,18 +21,13 @@ from trace_recorder.dialects.stream_framing import EXCEPTION_HEADER, FRAMING
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal_reader import Record
-from trace_recorder.storage.stream_chunks import MAX_EXPANSION, TimedBytes, read_chunks
+from trace_recorder.storage.stream_chunks import TimedBytes, read_chunks
 from trace_recorder.values.json_text import NotJsonError
 from trace_recorder.values.jsonable import to_jsonable
 from trace_recorder.values.long_strings import parse_bytes
 from trace_recorder.values.messages import NO_RESPONSE, JoinedStream, LLMResponse, Payload, RequestReading, ToolResult
 from trace_recorder.values.structs import Struct, field, replace
 
-MAX_STREAM_BYTES = 64 * 1024 * 1024
-"""A stream may unpack to at most this many bytes, or to `MAX_EXPANSION` times its packed size if that is more.
-
-A larger stream is treated as damaged.
-"""
 _NOT_READ = JoinedStream(None, None, 0)
 ENDINGS = frozenset({"llm_response", "llm_error"})
 
@@ -385,7 +381,7 @@ def _inflate(parts: list[bytes]) -> list[bytes]:
 
     Raises ValueError if the unpacked bytes are more than the limit, or if a part is cut off.
     """
-    remaining = max(MAX_STREAM_BYTES, MAX_EXPANSION * sum(map(len, parts)))
+    remaining = max_size(sum(map(len, parts)))
     inflated = []
     for part in parts:
         yield_to_others()

@@ -21,7 +21,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from contextlib import contextmanager, suppress
 from contextvars import Context
 from dataclasses import dataclass
-from functools import partial
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -30,7 +29,6 @@ import httpx
 import uvicorn
 
 from trace_recorder.attach.current import async_http_client
-from trace_recorder.capture.decoding import plain_request
 from trace_recorder.dialects.endpoints import endpoint_of, is_stream_type
 from trace_recorder.loopback import HOST, why_refused
 from trace_recorder.proxy.sessions import Session, SessionRequest, Sessions
@@ -164,8 +162,8 @@ class Proxy:
             return
         body = b"".join([chunk async for chunk in incoming.body()])
         request = incoming.request_to(route.url, body)
-        plain_body = partial(plain_request, request.headers.raw, body)
-        session_request = SessionRequest(route.url, route.chosen, incoming.header, endpoint.api, body, plain_body)
+        raw_headers = request.headers.raw
+        session_request = SessionRequest(route.url, route.chosen, incoming.header, endpoint.api, body, raw_headers)
         if (session_and_context := await self._sessions.of(session_request)) is None:
             # The recording client would write this call, which has no session, to the run of another session.
             await _until_client_is_gone(incoming, _forward_to_provider(self._unrecorded, request, send), Context())

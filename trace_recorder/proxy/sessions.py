@@ -32,6 +32,7 @@ from typing import Any, Literal
 from trace_recorder.attach.recorder import TrajectoryRecorder
 from trace_recorder.attach.subprocess.supervisor import record_exit
 from trace_recorder.background_work import yield_to_others
+from trace_recorder.capture.decoding import may_be_encoded, plain_request
 from trace_recorder.capture.event_loops import run_in_thread
 from trace_recorder.dialects.dialect import dialect_of
 from trace_recorder.guard import Guard
@@ -146,8 +147,8 @@ class SessionRequest:
     header: Callable[[str], str | None]
     api: str
     body: bytes
-    plain_body: Callable[[], bytes]
-    """A function that returns the body. If the body has a content encoding, the function returns it decoded."""
+    """The body as it was sent. It may have a content encoding."""
+    raw_headers: list[tuple[bytes, bytes]]
 
     def sub_agent(self) -> SubAgent | None:
         """Return the sub-agent that sends the request, or None if the headers name no sub-agent."""
@@ -162,6 +163,14 @@ class SessionRequest:
             return None
         parent = name.rpartition("/")[0]
         return SubAgent(name, None if parent == _CODEX_MAIN else parent)
+
+    def plain_body(self) -> bytes:
+        """Return the body without its content encoding. Raises TooLargeError."""
+        return plain_request(self.raw_headers, self.body)
+
+    def may_be_long(self) -> bool:
+        """Whether reading the prompt would stop the event loop. A compressed body may have a prompt of any length."""
+        return len(self.body) > _LONG_PROMPT_BYTES or may_be_encoded(self.raw_headers, self.body)
 
     def digest(self) -> bytes:
         """Return a digest of the request and its agent, because two agents of a session may send the same request."""
@@ -338,7 +347,7 @@ async def _prefix_digests(request: SessionRequest) -> list[bytes]:
                 digest = blake2b(digest + says_key(message), digest_size=16).digest()
                 digests.append(digest)
 
-    if len(request.body) > _LONG_PROMPT_BYTES:
+    if request.may_be_long():
         await run_in_thread(read, "conversation")
     else:
         read()

@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
 from trace_recorder.capture.decoding import plain_request
+from trace_recorder.decompression import TooLargeError
 from trace_recorder.dialects.endpoints import Endpoint, polled_response
 from trace_recorder.errors import ReplayMismatchError
 from trace_recorder.recording.stand_ins import Outcome, let_tool_run, stand_in_for_tools
@@ -156,7 +157,7 @@ class Replay:
         """Return the recorded answer to a request, or None if the request is to be sent. Raises ReplayMismatchError."""
         with self._lock:
             self._redaction.learn(secrets(headers)[0])
-            live = LiveRequest(endpoint, self._read(plain_request(headers, body)))
+            live = LiveRequest(endpoint, self._read(_plain(headers, body)))
             exchange = self._calls.take(live)
             if self.missing == "live" and (exchange is None or exchange.ending is None):
                 self.live_calls += 1
@@ -246,6 +247,14 @@ class Replay:
 
     def _origin(self, exchange: RecordedExchange) -> ReplayedFrom:
         return ReplayedFrom(self.recording.trajectory_id, exchange.interaction_id)
+
+
+def _plain(headers: list[tuple[bytes, bytes]], body: bytes) -> bytes:
+    """Return the body of a request as it is recorded: decoded, or empty if it is too large to be decoded."""
+    try:
+        return plain_request(headers, body)
+    except TooLargeError:
+        return b""
 
 
 def calls_outside_tools(calls: Sequence[RecordedExchange], tools: Sequence[RecordedTool]) -> list[RecordedExchange]:

@@ -22,6 +22,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, groupby, islice, pairwise
 
+from trace_recorder.decompression import MAX_RATIO
 from trace_recorder.values.messages import Payload
 
 TimedBytes = tuple[float, bytes]
@@ -29,8 +30,6 @@ TimedBytes = tuple[float, bytes]
 
 The time is in seconds, counted from the request or from another fixed moment.
 """
-MAX_EXPANSION = 64
-"""Readers refuse a packed text that expands to more than 64 MB, and to more than this many times its size."""
 
 _DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _VALUES = {digit: value for value, digit in enumerate(_DIGITS)}
@@ -213,4 +212,4 @@ def packed(data: bytes, level: int) -> str:
     compression.
     """
     packed = zlib.compress(data, level)
-    return base64.b64encode(packed if len(data) <= MAX_EXPANSION * len(packed) else zlib.compress(data, 0)).decode()
+    return base64.b64encode(packed if len(data) <= MAX_RATIO * len(packed) else zlib.compress(data, 0)).decode()

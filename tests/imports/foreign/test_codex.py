@@ -12,10 +12,10 @@ import zstandard
 from tests.imports.foreign.damage import check_damaged
 from tests.imports.foreign.files import check_run, real_files, runs_of
 from trace_recorder import load
+from trace_recorder.decompression import FREE_BYTES
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.foreign.formats import Source, format_of, read_runs
 from trace_recorder.imports.foreign.run import Kept, ToolRun
-from trace_recorder.imports.foreign.source import FREE_BYTES
 from trace_recorder.values.trajectory import Trajectory
 
 _Line = dict[str, Any]

@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterable
 from urllib.parse import urlsplit
 from zlib import crc32
 
+from trace_recorder.decompression import decoder_of, max_size
 from trace_recorder.dialects.dialect import join_stream, why_incomplete
 from trace_recorder.dialects.endpoints import Endpoint, asks_for_stream, endpoint_of, is_stream_type
+from trace_recorder.guard import try_call
 from trace_recorder.imports.foreign.run import Annotation, Event, HttpExchange, Members, Missing
-from trace_recorder.imports.foreign.source import FREE_BYTES, MAX_RATIO
 from trace_recorder.storage.items.encoder import ItemEncoder
 from trace_recorder.storage.journal_lines import Data, Records, body_member, item_records, record_data, text_member
 from trace_recorder.storage.redaction import headers
@@ -210,15 +211,14 @@ def without_encoding(data: bytes, headers: list[tuple[bytes, bytes]]) -> tuple[b
     """Decode a body as its Content-Encoding states.
 
     Return the body, and the reason if it cannot be decoded completely. A body may already be decoded, although its
-    header states an encoding. The decoded body is cut at 100 times the size of the encoded body, or at 64 MB if this is
-    more.
+    header states an encoding. The decoded body is cut at the limit of `max_size`.
     """
     name = next((value.decode("latin-1") for key, value in headers if key.lower() == b"content-encoding"), "")
     bits = _GZIP.get(name.strip().lower())
     if bits is None or not data or (bits == zlib.MAX_WBITS | 16 and not data.startswith(_GZIP_MAGIC)):
         known = name.strip().lower() in {"", "identity"} or bits is not None or data[:1] in b"{[ed:"
-        return data, None if known else f"the encoding {name} is not read"
-    limit = max(FREE_BYTES, MAX_RATIO * len(data))
+        return (data, None) if known else _without_other_encoding(data, name)
+    limit = max_size(len(data))
     parts: list[bytes] = []
     remaining = data
     for _ in range(_MAX_MEMBERS):
@@ -235,3 +235,17 @@ def without_encoding(data: bytes, headers: list[tuple[bytes, bytes]]) -> tuple[b
         if not remaining.startswith(_GZIP_MAGIC):
             return b"".join(parts), None if decoder.eof else "its compressed data is not complete"
     return b"".join(parts), f"its compressed data has more than {_MAX_MEMBERS} members"
+
+
+def _without_other_encoding(data: bytes, name: str) -> tuple[bytes, str | None]:
+    """Decode a body in br, in zstd, or in several encodings."""
+    decode = decoder_of(name)
+    if decode is None:
+        return data, f"the encoding {name} is not read"
+    pieces: list[bytes] = []
+
+    def append_all() -> None:
+        pieces.extend(decode(data))
+
+    why: str | None = try_call(append_all, lambda error: f"it cannot be decompressed ({error})")
+    return b"".join(pieces) if pieces else data, why

@@ -20,6 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
+from trace_recorder.decompression import max_size
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.guard import try_call
 from trace_recorder.imports.foreign.run import Members, Missing
@@ -27,10 +28,6 @@ from trace_recorder.storage.byte_order_marks import stream_without_mark
 from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH, check_depth
 from trace_recorder.values.messages import Payload
 
-MAX_RATIO = 100
-"""A file may decompress to at most this many times its size. Logs of agents reach 20 times."""
-FREE_BYTES = 64 * 1024 * 1024
-"""Every file may decompress to this many bytes, however small the file is."""
 ZSTD_MODULES = ("compression.zstd", "backports.zstd", "zstandard")
 """The modules that read zstd. One of them is enough.
 
@@ -76,7 +73,7 @@ class _BoundedStream(io.RawIOBase):
         self._path = path
         self._file = path.open("rb")
         self._reader = decompress(self._file)
-        self._bytes_left = max(FREE_BYTES, MAX_RATIO * path.stat().st_size)
+        self._bytes_left = self._limit = max_size(path.stat().st_size)
 
     def readable(self) -> bool:
         return True
@@ -86,7 +83,7 @@ class _BoundedStream(io.RawIOBase):
         data = try_call(partial(self._reader.read, len(buffer)), self._refuse)
         self._bytes_left -= len(data)
         if self._bytes_left < 0:
-            raise TrajectoryFormatError(f"{self._path} decompresses to more than {MAX_RATIO} times its size.")
+            raise TrajectoryFormatError(f"{self._path} decompresses to more than {self._limit} bytes.")
         buffer[: len(data)] = data
         return len(data)
 

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import BinaryIO
 from zipfile import is_zipfile
 
+from trace_recorder.decompression import max_size
 from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.guard import try_call
@@ -33,8 +34,6 @@ from trace_recorder.imports.foreign.inspect_ai import chat
 from trace_recorder.imports.foreign.inspect_ai.sample import Attachments, SamplePrompts, SampleReader, provider_of
 from trace_recorder.imports.foreign.run import Annotation, Event, ForeignRun, Kept, Members, Missing, Score
 from trace_recorder.imports.foreign.source import (
-    FREE_BYTES,
-    MAX_RATIO,
     ZSTD_MODULES,
     Reader,
     Source,
@@ -82,7 +81,7 @@ class Archive:
         except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError) as error:
             raise TrajectoryFormatError(f"{self.path} is a damaged zip file: {error}") from None
         size = self.path.stat().st_size
-        self.bytes_left, self.packed_bytes_left = max(FREE_BYTES, MAX_RATIO * size), _MAX_READINGS * size
+        self.bytes_left, self.packed_bytes_left = max_size(size), _MAX_READINGS * size
 
     def read(self, name: str) -> bytes:
         """Return the content of a member.
