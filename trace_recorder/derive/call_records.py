@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from trace_recorder.background_work import yield_to_others
-from trace_recorder.decompression import max_size
 from trace_recorder.derive.record_bodies import raw_body, read_body
+from trace_recorder.derive.stream_parts import contains_word, unpacked
 from trace_recorder.derive.table_prompts import IncrementalReading, newest_results
 from trace_recorder.dialects.call_ids import count_made_up
 from trace_recorder.dialects.dialect import MANUAL, dialect_of, join_stream
@@ -72,6 +73,9 @@ class CallRecords(Struct, gc=False, eq=False):
     dialect: str | None = None
     size: int = 0
     _records: list[Record] = field(default_factory=list)
+    _by_attempt: dict[int, list[Record]] = field(default_factory=dict)
+    """The records of each attempt, from its last request on."""
+    _last_ended: int | None = None
     _whole: bool | None = None
     _request: RequestReading | None = None
     _joined: JoinedStream | None = _NOT_READ
@@ -83,13 +87,16 @@ class CallRecords(Struct, gc=False, eq=False):
         self._records.append(record)
         self.size += record.length
         self.newest, kind = record, record.kind
+        attempt = record.data.get("attempt", 0)
+        self._by_attempt.setdefault(attempt, []).append(record)
         if kind in ENDINGS:
-            attempt = record.data.get("attempt", 0)
+            self._last_ended = attempt if self._last_ended is None else max(self._last_ended, attempt)
             if attempt not in self.endings or "polled" not in self.endings[attempt].data or "polled" in record.data:
                 self.endings[attempt] = record  # the end of a stream never replaces the final response to a poll
         elif kind == "llm_stream":
             self.streams.append(record)
         else:
+            self._by_attempt[attempt] = [record]
             self.requests.append(record)
             self.incremental, self.request_data, self._request = None, record.data, None
             self.first = self.requests[0]
@@ -97,27 +104,37 @@ class CallRecords(Struct, gc=False, eq=False):
             api = record.data.get("api")
             self.dialect = MANUAL if self.is_manual else api if isinstance(api, str) else None
         if not self.requests:
-            self.first = ([*self.endings.values()] or self.streams)[0]
+            self.first = next(iter(self.endings.values())) if self.endings else self.streams[0]
         if self.endings:
             data = self.request_data
-            ending = self.endings.get(data["attempt"] if "attempt" in data else max(self.endings))
+            ending = self.endings.get(data.get("attempt", self._last_ended))
             status = ending.data.get("status") if ending is not None else 0
             self.ending, self.status = ending, status if isinstance(status, int) else 0
 
-    def as_of(self, record: Record) -> CallRecords:
-        """Return a copy of the interaction with only the records up to `record`."""
-        if record is self.newest:
-            return self
-        earlier = CallRecords(self.interaction_id, self.items, self.first_seq, keeps_request=self.keeps_request)
-        for added in self._records[: self._records.index(record) + 1]:
-            earlier.add(added)
-        return earlier
+    def is_of_newest_attempt(self, record: Record) -> bool:
+        """Whether a record belongs to the attempt of the newest request. It does if the request states no attempt."""
+        return "attempt" not in self.request_data or record.data.get("attempt", 0) == self.request_data["attempt"]
 
-    def put_away(self) -> PutAwayCall:
-        """Return a copy of the interaction with the offsets of its records in the journal, and without the records."""
-        places = tuple([record.offset for record in self._records])
-        reading = None if self.incremental is None else self.incremental.put_away()
-        return PutAwayCall(self.interaction_id, self.first_seq, reading, places)
+    def attempt_at(self, record: Record) -> CallRecords:
+        """Return the attempt of `record`, without later records. The result is the call itself if it has no others.
+
+        The cost depends on the records of this attempt, and not on the attempts before.
+        """
+        if record is self.newest and len(self.requests) <= 1:
+            return self
+        attempt = CallRecords(self.interaction_id, self.items, self.first_seq, keeps_request=self.keeps_request)
+        for added in self._by_attempt[record.data.get("attempt", 0)]:
+            attempt.add(added)
+            if added is record:
+                break
+        if self.is_manual and self.first.seq <= record.seq:
+            attempt.is_manual, attempt.dialect = True, MANUAL
+        return attempt
+
+    @property
+    def records(self) -> list[Record]:
+        """All records, in the order in which they were added."""
+        return self._records
 
     @property
     def last_part(self) -> Mapping[str, Payload]:
@@ -262,10 +279,10 @@ class CallRecords(Struct, gc=False, eq=False):
         """
         if not self.streams:
             return None
-        parts = [record.data for record in self.streams if record.data.get("attempt", 0) == attempt]
+        parts = [record.data for record in self._by_attempt.get(attempt, ()) if record.kind == "llm_stream"]
         parts = [data for data in parts if bool(data.get("plain")) is plain]
         try:
-            inflated = _inflate([_decode_part(data) for data in parts])
+            inflated = unpacked(parts)
             return list(zip(inflated, parts, strict=True)) or None
         except ours(ValueError, TypeError, zlib.error):
             self.is_damaged = True
@@ -297,7 +314,7 @@ class CallRecords(Struct, gc=False, eq=False):
             return assembled.get("error") is not None
         parts = self._parts(self.request_data.get("attempt", 0)) or ()
         words = (b"error", EXCEPTION_HEADER.encode()) if self._has_frames() else (b"error",)
-        return any(_contains((text for text, _ in parts), word) for word in words)
+        return any(contains_word((text for text, _ in parts), word) for word in words)
 
     def _has_frames(self) -> bool:
         return any(part.data.get("framing") == FRAMING for part in self.streams)
@@ -340,54 +357,14 @@ class CallRecords(Struct, gc=False, eq=False):
         return reader.read_response(body, self._made_up_ids())
 
 
-class PutAwayCall(Struct, frozen=True, gc=False):
-    """An interaction whose records are not in memory.
+class AddedRecord(NamedTuple):
+    """A record that was added, and is not read yet.
 
-    `places` are the offsets of the records in the journal. The other fields are as in `CallRecords`.
+    `call` is its call, or None if the record has none. `begun` is the number of the call's first request, and
+    `is_newest_attempt` is whether the record belonged to the newest attempt of its call when it was added.
     """
 
-    interaction_id: str
-    first_seq: int
-    incremental: IncrementalReading | None
-    places: tuple[int, ...]
-
-    def read_again(self, items: ItemTable) -> CallRecords:
-        """Return the interaction with its records. Raises KeyError if a record is not in the journal."""
-        call = CallRecords(self.interaction_id, items, self.first_seq)
-        for place in self.places:
-            call.add(items.record_at(place))
-        call.incremental = self.incremental
-        return call
-
-
-def _contains(texts: Iterable[bytes], word: bytes) -> bool:
-    """Return whether a word is in the texts if they are joined. Other threads may run between two texts."""
-    end = b""
-    for text in texts:
-        if text.find(word) >= 0 or (end + text[: len(word)]).find(word) >= 0:
-            return True
-        end = (end + text)[1 - len(word) :] if len(text) < len(word) else text[1 - len(word) :]
-        yield_to_others()
-    return False
-
-
-def _decode_part(data: Mapping[str, Payload]) -> bytes:
-    yield_to_others()
-    return base64.b64decode(data.get("zlib", ""))
-
-
-def _inflate(parts: list[bytes]) -> list[bytes]:
-    """Unpack the parts of a stream.
-
-    Raises ValueError if the unpacked bytes are more than the limit, or if a part is cut off.
-    """
-    remaining = max_size(sum(map(len, parts)))
-    inflated = []
-    for part in parts:
-        yield_to_others()
-        stream = zlib.decompressobj()
-        inflated.append(stream.decompress(part, remaining + 1))
-        remaining -= len(inflated[-1])
-        if remaining < 0 or not stream.eof:
-            raise ValueError("a part of a stream is cut off, or too large")
-    return inflated
+    record: Record
+    call: CallRecords | None = None
+    begun: int = 0
+    is_newest_attempt: bool = True

@@ -28,9 +28,10 @@ from operator import attrgetter
 from typing import Any
 
 from trace_recorder.background_work import yield_to_others
-from trace_recorder.derive.call_records import ENDINGS, CallRecords, PutAwayCall
+from trace_recorder.derive.call_records import ENDINGS, AddedRecord, CallRecords
 from trace_recorder.derive.interactions import Duplicates, asks_for_stream, interaction_of, unreadable_gaps
-from trace_recorder.derive.requests import RequestReader
+from trace_recorder.derive.put_away_calls import PutAwayCall, PutAwayCalls
+from trace_recorder.derive.requests import MAX_READINGS, RequestReader
 from trace_recorder.derive.run_facts import RunFacts
 from trace_recorder.derive.steps import RecordedStep, ToolStep, agent_key, step_of
 from trace_recorder.derive.tool_executions import ToolExecutions
@@ -45,12 +46,6 @@ from trace_recorder.values.message_table import MessageTable, SharedSequence
 from trace_recorder.values.messages import Message, ToolResult
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.trajectory import AgentStep, Status, Trajectory
-
-MAX_READINGS = 256
-"""A fold with a `journal` keeps the messages of at most this many elements of requests in memory, for each dialect.
-
-It reads older elements again when it needs them.
-"""
 
 
 @dataclass(slots=True)
@@ -83,16 +78,16 @@ class Fold:
     _request_reader: RequestReader = field(init=False)
     _step_reader: RequestReader = field(init=False)
     _current: Record | None = None
-    _pending: list[tuple[CallRecords | None, Record]] = field(default_factory=list)
+    _pending: list[AddedRecord] = field(default_factory=list)
     _unmatched: list[tuple[Any, ...]] = field(default_factory=list)
     _interactions: dict[str, LLMInteraction] = field(default_factory=dict)
     is_stale: bool = False
     _has_matched: bool = False
-    _kept_bytes: int = 0
-    _newly_read: dict[str, CallRecords] = field(default_factory=dict)
+    _away: PutAwayCalls = field(init=False)
 
     def __post_init__(self) -> None:
         self.items = ItemTable() if self.journal is None else DiskBackedItems(self.journal)
+        self._away = PutAwayCalls(self.items, self.max_kept_bytes)
         self.table = MessageTable(puts_away=self.journal is not None)
         limit = math.inf if self.journal is None else MAX_READINGS
         self._request_reader = RequestReader(self.items, self.table, max_readings=limit)
@@ -156,10 +151,10 @@ class Fold:
                 step.interactions.append(identity)
                 self.tools.step_of_interaction[identity] = step.identity
         elif isinstance(call, PutAwayCall):
-            self.calls[identity] = call = call.read_again(self.items)
+            self.calls[identity] = call = self._away.continued(call, record)
         call.add(record)
         self._interactions.pop(identity, None)
-        self._pending.append((call, record))
+        self._pending.append(AddedRecord(record, call, self._away.begun(call), call.is_of_newest_attempt(record)))
         if "items" in record.data:
             self.items.add_base(record.seq, record.data["items"])
 
@@ -188,7 +183,7 @@ class Fold:
         step = self._step_named_by(record)
         if step is None:
             self._begin_step(record, RecordedStep(step_values, record.seq))
-            self._pending.append((None, record))
+            self._pending.append(AddedRecord(record))
         else:
             step.update(step_values)
 
@@ -202,14 +197,15 @@ class Fold:
 
     def _add_tool(self, record: Record) -> None:
         self.tools.start(record, self._step_named_by(record))
-        self._pending.append((None, record))
+        self._pending.append(AddedRecord(record))
 
     # ── reading what was added ───────────────────────────────────────────────────────────────────────────────────
 
     def read_pending(self) -> None:
         """Read the requests and responses that were not read yet, in the order of their records."""
         pending, self._pending = self._pending, []
-        for call, record in pending:
+        for added in pending:
+            record, call = added.record, added.call
             if call is None:
                 match = self._match_tool if record.kind != "agent_step" else self._claim_calls
                 self._unmatched.append((record, match, record))
@@ -217,10 +213,10 @@ class Fold:
             if "items" in record.data:
                 self._read_request(call, record)
             if call.is_manual or record.kind in ENDINGS:
-                self._read_response(call, record)
+                self._read_response(call, added)
                 yield_to_others()
             if self.journal is not None:
-                self._newly_read[call.interaction_id] = call
+                self._away.newly_read[call.interaction_id] = call
 
     def match_tools(self) -> None:
         """Match the tools and tool results that were not matched yet. Only steps and their metrics need this."""
@@ -238,7 +234,7 @@ class Fold:
 
     def _read_request(self, latest: CallRecords, record: Record) -> None:
         """Read the new messages of a request. `match_tools` later matches the tool results in the request."""
-        call = latest if latest.request_data is record.data else latest.as_of(record)
+        call = latest if latest.request_data is record.data else latest.attempt_at(record)
         data = call.request_data
         call.incremental = try_call(self._request_reader.read, _ignore, call.dialect, data)
         if call.incremental is not None:
@@ -248,17 +244,21 @@ class Fold:
         if results or "parent_execution_id" in data or asks_for_stream(data, data.get("body")):
             self._unmatched.append((record, self.tools.read_request, call.interaction_id, data, results))
 
-    def _read_response(self, latest: CallRecords, record: Record) -> None:
-        """Read a response, and find out whether it was recorded twice. `match_tools` later uses its tool calls."""
-        call = latest if latest.newest is record else latest.as_of(record)
-        interaction = self.interaction(call)
+    def _read_response(self, latest: CallRecords, added: AddedRecord) -> None:
+        """Read a response, and find out whether it was recorded twice. `match_tools` later uses its tool calls.
+
+        An attempt that came to its end after the next attempt had begun has no response.
+        """
+        interaction: LLMInteraction | None = None
+        if added.is_newest_attempt and latest.interaction_id not in self.unreadable_ids:
+            interaction = self._make_interaction(latest.attempt_at(added.record))
         if interaction is not None and (
             not interaction.answered or (interaction.api is None and self.duplicates.has(interaction))
         ):
             interaction = None
         duplicates = self.duplicates.add(interaction) if interaction is not None and interaction.response.id else {}
-        seqs = call.first_seq, call.first.seq
-        self._unmatched.append((record, self.tools.read_response, call.interaction_id, interaction, *seqs, duplicates))
+        arguments = latest.interaction_id, interaction, latest.first_seq, added.begun, duplicates
+        self._unmatched.append((added.record, self.tools.read_response, *arguments))
 
     def _match_tool(self, record: Record) -> None:
         self.tools.read_record(record, self._step_named_by(record))
@@ -274,13 +274,8 @@ class Fold:
 
         Call `read_pending` and `match_tools` before this method.
         """
-        for identity, call in [*self._newly_read.items()]:
-            if call.is_manual or call.ending is not None:
-                del self._newly_read[identity]
-                self._kept_bytes += call.size
-                if self._kept_bytes > self.max_kept_bytes:
-                    self.calls[identity] = call.put_away()
-                    self._interactions.pop(identity, None)
+        for identity in self._away.put_away(self.calls):
+            self._interactions.pop(identity, None)
 
     def interactions(self) -> Iterator[LLMInteraction]:
         """Yield the interactions in the order in which they began, without duplicates. Each is made on demand."""
@@ -297,10 +292,13 @@ class Fold:
         interaction = self._interactions.get(identity)
         if identity in self.unreadable_ids or (interaction is not None and interaction.source is call):
             return interaction
-        if isinstance(call, PutAwayCall):
-            call = call.read_again(self.items)
+        return self._make_interaction(self._away.whole(call))
+
+    def _make_interaction(self, call: CallRecords) -> LLMInteraction | None:
+        identity = call.interaction_id
         interaction = try_call(interaction_of, partial(self._note_unreadable, call), call)
-        if interaction is not None and self.calls.get(identity) is call:  # `as_of` makes copies with fewer records
+        is_whole = self.calls.get(identity) is call and not self._away.has_earlier_attempts(identity)
+        if interaction is not None and is_whole:
             self._interactions[identity] = interaction
         return interaction
 

@@ -20,6 +20,12 @@ from trace_recorder.values.message_table import MessageTable, SharedSequence
 from trace_recorder.values.messages import Message, Payload, RequestReading
 from trace_recorder.values.structs import replace
 
+MAX_READINGS = 256
+"""A fold with a `journal` keeps the messages of at most this many elements of requests in memory, for each dialect.
+
+It reads older elements again when it needs them.
+"""
+
 
 class RequestReader:
     """Reads the requests of one run into a table of messages. Each distinct message of the run is read once.
