@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import gzip
 import json
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from tests.counting import arguments_of
 from tests.provider import Server
 from tests.proxy.running import RunningProxy, proxying
+from trace_recorder.proxy.run_names import RunNames, session_name
 from trace_recorder.values.trajectory import Trajectory
 
 CHAT_PATH = "openai/v1/chat/completions"
@@ -203,6 +207,66 @@ def test_runs_of_one_second_have_different_names(server: Server, tmp_path: Path)
         {"trajectory_id": run.trajectory_id, "file": path.name}
         for run, path in zip(runs[:4], proxy.sessions.documents, strict=False)
     ]
+
+
+def test_the_directory_is_listed_once_however_many_sessions_begin(tmp_path: Path) -> None:
+    """Only the first session that names itself lists the directory. Each finds its earlier run."""
+    for session in "ab":
+        for number in range(3):
+            name = f"trajectory_2026110{number}_000000{session_name('header', session, str)}"
+            (tmp_path / f"{name}.json").touch()
+            (tmp_path / f"{name}.jsonl").touch()
+    names = RunNames(tmp_path)
+
+    def find() -> list[str | None]:
+        return [(names.earlier(session_name("header", session, str)) or {}).get("file") for session in "abcabc"]
+
+    found: list[list[str | None]] = []
+    listings = arguments_of(lambda: found.append(find()), RunNames._listed, lambda f: f["self"]._by_session is None)
+    last = [f"trajectory_20261102_000000{session_name('header', session, str)}.json" for session in "ab"]
+    assert (found, sum(listings)) == ([[*last, None, *last, None]], 1)
+
+
+def test_the_event_loop_looks_for_no_name(server: Server, tmp_path: Path) -> None:
+    """A thread of its own looks for the names of a run, and creates its files."""
+    threads: set[str] = set()
+
+    class Watched(RunNames):
+        def earlier(self, name: str) -> dict[str, str] | None:
+            threads.add(threading.current_thread().name)
+            return super().earlier(name)
+
+        def new_path(self, name: str) -> Path:
+            threads.add(threading.current_thread().name)
+            return super().new_path(name)
+
+    with proxying(tmp_path, {"openai": server.url}) as proxy:
+        proxy.sessions._names = Watched(tmp_path)
+        ask(proxy, "one", session_id="a")
+        ask(proxy, "two")
+    assert threads == {"trace-recorder-begin_0"}
+
+
+def test_requests_that_come_together_begin_one_run(proxy: RunningProxy) -> None:
+    """The first requests of a session may come at the same time. They are calls of one run."""
+    with ThreadPoolExecutor(8) as pool:
+        for asked in [pool.submit(ask, proxy, str(number), session_id="a") for number in range(8)]:
+            asked.result()
+    assert [len(run.llm_interactions) for run in proxy.runs()] == [8]
+
+
+@pytest.mark.parametrize("key", ["sk-ant-api03-" + "aB3xY9kQ7m" * 4, "my-own-key-of-no-known-form"])
+@pytest.mark.parametrize("place", ["header", "path"])
+def test_a_session_id_that_is_a_secret_is_not_in_a_file_s_name(
+    proxy: RunningProxy, tmp_path: Path, key: str, place: str
+) -> None:
+    """A session that is named by a key has a digest in the name of its files, and the key is in no file."""
+    named = {"session_id": key} if place == "header" else {"path": f"run/{key}/g/0/{CHAT_PATH}"}
+    ask(proxy, "one", authorization=f"Bearer {key}", **named)
+    proxy.sessions.end()
+    names = [path.name for path in tmp_path.iterdir()]
+    assert [name for name in names if key[:12] in name] == []
+    assert [path.name for path in tmp_path.iterdir() if key.encode() in path.read_bytes()] == []
 
 
 def test_a_request_that_is_not_json_is_forwarded_and_recorded(proxy: RunningProxy, server: Server) -> None:

@@ -14,6 +14,7 @@ import asyncio
 import hmac
 import json
 import logging
+import re
 import socket
 import threading
 import time
@@ -64,6 +65,8 @@ class Route:
     """The destination of a request, and the TASK, GROUP and ATTEMPT of a path that begins with `/run`."""
 
     upstream: Upstream
+    path: str
+    """The path after the name of the upstream, as the client sent it."""
     url: str
     chosen: tuple[str, ...]
 
@@ -126,6 +129,9 @@ class Proxy:
             names = ", ".join(f"/{name}" for name in self._upstreams)
             await _send_error(send, 404, f"the path has to begin with the name of an upstream: {names}")
             return
+        if _leaves_base(route.path):
+            await _send_error(send, 400, "the path may not have `..`, because it would leave the upstream's address")
+            return
         try:
             await self._forward(incoming, route, send)
         except ClientGoneError:
@@ -151,7 +157,7 @@ class Proxy:
         if upstream is None:
             return None
         query = f"?{incoming.query}" if incoming.query else ""
-        return Route(upstream, f"{upstream.url}/{rest}{query}", chosen)
+        return Route(upstream, rest, f"{upstream.url}/{rest}{query}", chosen)
 
     async def _forward(self, incoming: _Incoming, route: Route, send: Send) -> None:
         parts = urlsplit(route.url)
@@ -189,6 +195,13 @@ class Proxy:
             session.requests -= 1
             if status not in _SUCCESS:
                 session.remember_failure(session_request, context)
+
+
+def _leaves_base(path: str) -> bool:
+    """Return whether a path has a segment `..`, as it is or escaped. Some servers unescape a path twice."""
+    while (decoded := unquote(path)) != path:
+        path = decoded
+    return ".." in re.split(r"[/\\]", path)
 
 
 async def _until_client_is_gone(incoming: _Incoming, forwarding: Forwarding, context: Context) -> int:
@@ -295,8 +308,13 @@ class _Incoming:
         return next((value.decode("latin-1") for key, value in self._headers if key == raw_name), None)
 
     def request_to(self, url: str, content: bytes | AsyncIterator[bytes] | None) -> httpx.Request:
-        """Return the request for the upstream, with its headers in their order."""
-        headers = [(name, value) for name, value in self._headers if name not in _NOT_SENT]
+        """Return the request for the upstream, with its headers in their order.
+
+        If the body came in chunks, a length that the client stated does not count, and may be wrong (RFC 9112, 6.3).
+        """
+        is_chunked = self.header("transfer-encoding") is not None
+        omitted = _NOT_SENT | {b"content-length"} if is_chunked else _NOT_SENT
+        headers = [(name, value) for name, value in self._headers if name not in omitted]
         return httpx.Request(self.method, url, headers=headers, content=content)
 
     async def body(self) -> AsyncIterator[bytes]:

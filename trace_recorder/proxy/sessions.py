@@ -5,18 +5,18 @@ proxy started. Otherwise each conversation is a session: a request that begins w
 continues the conversation of that request.
 
 The event loop of the proxy calls all methods except `end`. A thread compares a long prompt with the earlier
-conversations. If `join` is True, another thread reads the session files of programs, one after another, and ends the
-runs of their sessions. Each session has a context in which its recorder is the current recorder. Each agent of the
-session has a copy of that context. A request is sent in such a context, so the HTTP client records the call in the run
-of the session.
+conversations, and another begins runs, one after another. If `join` is True, another thread reads the session files of
+programs, one after another, and ends the runs of their sessions. Each session has a context in which its recorder is
+the current recorder. Each agent of the session has a copy of that context. A request is sent in such a context, so the
+HTTP client records the call in the run of the session.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import os
-import re
 import shlex
 import time
 from collections import deque
@@ -24,7 +24,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context
 from dataclasses import dataclass, field
-from datetime import datetime
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal
@@ -37,9 +36,8 @@ from trace_recorder.capture.event_loops import run_in_thread
 from trace_recorder.dialects.dialect import dialect_of
 from trace_recorder.guard import Guard
 from trace_recorder.proxy.joining import join
+from trace_recorder.proxy.run_names import RunNames, mask_of, session_name
 from trace_recorder.signal_handlers import ours
-from trace_recorder.storage.journal_reader import Record, read
-from trace_recorder.storage.paths import default_name, journal_path_for, numbered_paths
 from trace_recorder.values.message_equality import says_key
 from trace_recorder.values.messages import Message
 
@@ -199,12 +197,14 @@ class Sessions:
         max_open: int | None = None,
         join: bool = False,
     ) -> None:
-        self._directory = directory
+        self._names = RunNames(directory)
         self._command = command
         self._task = task
         self._headers = (*([header.lower()] if header else []), *SESSION_HEADERS)
         self._idle_seconds = idle_seconds or (math.inf if command else IDLE_SECONDS)
         self._open: dict[tuple[SessionSource, str], Session] = {}
+        self._beginner = ThreadPoolExecutor(1, "trace-recorder-begin")
+        self._beginning: dict[tuple[SessionSource, str], asyncio.Future[Session]] = {}
         self._conversations = _Conversations()
         self._max_open = max_open or _max_open_runs()
         self._joining = ThreadPoolExecutor(1, "trace-recorder-join") if join else None
@@ -218,7 +218,7 @@ class Sessions:
         """
         with _guard.protect("find the session of a request"):
             key = await self._key(request)
-            session = self._open.get((key.source, key.identity)) or self._begin(key)
+            session = await self._session(key, request)
             session.last_used = time.monotonic()
             return session, session.context_for(request)
         return None
@@ -236,28 +236,42 @@ class Sessions:
             return SessionKey("program", "", self._task or shlex.join(self._command))
         return SessionKey("conversation (inferred)", self._conversations.of(await _prefix_digests(request)), self._task)
 
-    def _begin(self, key: SessionKey) -> Session:
-        self._make_room()
-        name = _file_name(key)
-        earlier = _earlier_run(self._directory, name)
-        metadata: dict[str, Any] = {"session_from": key.source, **dict(key.metadata)}
-        if earlier is not None:
-            metadata["resumed_from"] = earlier
-        now = datetime.now()  # noqa: DTZ005 - local time, as in all names of files
-        recorder = TrajectoryRecorder(self._free_path(f"{Path(default_name(now)).stem}{name}.json"))
-        session = Session(key, recorder, Context())
-        session.context.run(recorder.start, key.task, metadata=metadata)
-        self._open[key.source, key.identity] = session
-        self.documents.append(recorder.trajectory_path)
+    async def _session(self, key: SessionKey, request: SessionRequest) -> Session:
+        """Return the open session with a key. Begin its run if there is none, once for all requests that wait."""
+        identity = key.source, key.identity
+        if identity in self._open:
+            return self._open[identity]
+        if identity not in self._beginning:
+            self._make_room()
+            self._beginning[identity] = asyncio.ensure_future(self._begin(key, request))
+        return await asyncio.shield(self._beginning[identity])
+
+    async def _begin(self, key: SessionKey, request: SessionRequest) -> Session:
+        """Begin the run of a session. A thread looks for its names and creates its files."""
+        loop = asyncio.get_running_loop()
+        try:
+            session = await loop.run_in_executor(self._beginner, self._begin_run, key, request)
+            self._open[key.source, key.identity] = session
+            self.documents.append(session.recorder.trajectory_path)
+        finally:
+            del self._beginning[key.source, key.identity]
         return session
 
-    def _free_path(self, name: str) -> Path:
-        """Return a path at which there is no run.
-
-        Otherwise the recorder would rename the files of the run at that path.
-        """
-        paths = numbered_paths(self._directory / name)
-        return next(path for path in paths if not journal_path_for(path).exists())
+    def _begin_run(self, key: SessionKey, request: SessionRequest) -> Session:
+        mask, name = mask_of(request.raw_headers, request.url), ""
+        if key.source in {"header", "path"}:  # the others cannot go on after their run has ended
+            name = session_name(key.source, key.identity, mask)
+        earlier = self._names.earlier(name)
+        # The run learns the keys of a request only when it records the request, which is after its start.
+        metadata: dict[str, Any] = {name: mask(value) for name, value in (("session_from", key.source), *key.metadata)}
+        if earlier is not None:
+            metadata["resumed_from"] = earlier
+        recorder = TrajectoryRecorder(self._names.new_path(name))
+        session = Session(key, recorder, Context())
+        task = None if key.task is None else mask(key.task)
+        session.context.run(recorder.start, task, metadata=metadata)
+        self._names.add(recorder.trajectory_path)
+        return session
 
     def _make_room(self) -> None:
         """End the session that has been idle for longest if no further run may be opened."""
@@ -297,6 +311,7 @@ class Sessions:
                 session.recorder.finalize()
                 record_exit(session.recorder.trajectory_path, exit_code)
         self._open.clear()
+        self._beginner.shutdown()
         if self._joining is not None:
             self._joining.shutdown()
 
@@ -360,33 +375,6 @@ def _messages(api: str, body: bytes) -> Sequence[Message]:
         return dialect.read_request(json.loads(body)).messages if dialect else ()
     except ours(ValueError, RecursionError):
         return ()
-
-
-def _file_name(key: SessionKey) -> str:
-    """Return the part of a file's name that identifies the session.
-
-    Return "" if no header or path names the session. If the session goes on after its run has ended, `_earlier_run`
-    finds the earlier run's file by this part.
-    """
-    if key.source not in {"header", "path"}:
-        return ""
-    digest = blake2b(f"{key.source}\0{key.identity}".encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
-    return f"_{re.sub(r'[^A-Za-z0-9]+', '-', key.identity)[:40].strip('-')}_{digest}"
-
-
-def _earlier_run(directory: Path, name: str) -> dict[str, str] | None:
-    """Return the `resumed_from` of a new run: the last run of the same session, or None if there is no such run."""
-    if not name:
-        return None
-    files = [path for path in directory.glob(f"*{name}*.json") if journal_path_for(path).is_file()]
-    # The run of `a.json` began before the run of `a.1.json`.
-    files.sort(key=lambda path: (path.name.partition(".")[0], len(path.name), path.name))
-    if not files:
-        return None
-    with journal_path_for(files[-1]).open("rb") as journal:
-        first = next(read(journal.readline()), None)
-    identity = first.data.get("trajectory_id", "") if isinstance(first, Record) else ""
-    return {"trajectory_id": identity, "file": files[-1].name}
 
 
 def _max_open_runs() -> int:

@@ -142,9 +142,9 @@ def _parse_record(line: bytes, offset: int) -> Record | None:
             fields = _read_json(line)
         except ours(MsgspecError, UnicodeDecodeError):
             fields = json.loads(line.decode("utf-8", "surrogatepass"))
-        data, kind = fields["data"], fields["kind"]
-        if isinstance(data, dict) and isinstance(kind, str):
-            return Record(fields["seq"], fields["time"], kind, data, crc, offset, len(line))
+        seq, moment, kind, data = fields["seq"], fields["time"], fields["kind"], fields["data"]
+        if type(seq) is int and isinstance(moment, str) and isinstance(kind, str) and isinstance(data, dict):
+            return Record(seq, moment, kind, data, crc, offset, len(line))
     except ours(ValueError, KeyError, TypeError, RecursionError):
         pass
     return None

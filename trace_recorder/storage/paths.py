@@ -31,6 +31,7 @@ from trace_recorder.guard import logger, try_call
 from trace_recorder.signal_handlers import ours, suppress
 from trace_recorder.storage.atomic_write import create_filled, rename_exclusive, write_all
 from trace_recorder.storage.file_system import close_ignoring_errors, hold_lock, sync_directory
+from trace_recorder.storage.free_names import free_paths
 from trace_recorder.storage.journal import Journal
 from trace_recorder.storage.journal_reader import LINE_BEGIN, Record, read
 
@@ -207,7 +208,7 @@ def create_whole_journal(document: Path, lines: Iterable[bytes]) -> Path:
 
 def _take_free_name(journal: Path, document: Path) -> Path:
     """Rename a temporary file to the first free name of a journal. Return the path of that journal's document."""
-    for candidate in numbered_paths(document):
+    for candidate in free_paths(document, _is_taken):
         if not os.path.lexists(candidate):
             with suppress(FileExistsError):
                 rename_exclusive(journal, journal_path_for(candidate))
@@ -226,7 +227,7 @@ def _create_files(document: Path, *, own: bool, sync: bool, child: bool, parent:
         if moved is not None:
             message = "%s belonged to an earlier run, and was renamed to %s"
             try_call(lambda: logger.warning(message, *moved), lambda _: None)
-    for candidate in itertools.islice(numbered_paths(document), int(own and child), None):
+    for candidate in free_paths(document, _is_taken, first=int(own and child)):
         if not os.path.lexists(candidate):
             with suppress(FileExistsError):
                 return candidate, Journal.create(journal_path_for(candidate), sync=sync)
@@ -327,11 +328,8 @@ def _is_old(entry: os.DirEntry[str]) -> bool:
     return time.time() - entry.stat(follow_symlinks=False).st_mtime > _STALE_SECONDS
 
 
-def numbered_paths(document: Path) -> Iterator[Path]:
-    """Yield the path itself, then the path with numbers: run.json, run.1.json, run.2.json …"""
-    yield document
-    for number in itertools.count(1):
-        yield document.with_name(f"{document.stem}.{number}{document.suffix}")
+def _is_taken(document: Path) -> bool:
+    return os.path.lexists(document) or os.path.lexists(journal_path_for(document))
 
 
 def _move_aside(document: Path) -> tuple[Path, Path] | None:
@@ -345,7 +343,7 @@ def _move_aside(document: Path) -> tuple[Path, Path] | None:
     if not (has_document or os.path.lexists(journal)):
         return None
     with hold_lock(journal) as locked:
-        candidates = itertools.islice(numbered_paths(document), 1, None) if locked else iter(())
+        candidates = free_paths(document, _is_taken, first=1) if locked else iter(())
         for candidate in candidates:
             if not os.path.lexists(candidate) and _rename_if_free(journal, journal_path_for(candidate)):
                 _rename_if_free(document, candidate)

@@ -239,10 +239,14 @@ class Source:
         The number of lines is not limited, because each line may be a run.
         """
         with open_file(self.path) as file:
-            for number, data in enumerate(self._raw_lines(file), start=1):
+            number = 0
+            for data in self._raw_lines(file):
+                number += 1
                 if data is None:
                     yield Line(number, None, f"it is longer than {self.max_line_bytes} bytes", LINE_BYTES)
-                elif data.strip():
+                elif not data.strip():
+                    number += _skip_blank_lines(file)
+                else:
                     value, why = parse_json(data, self.max_values)
                     size = 0 if why else len(data) + VALUE_BYTES * _count_values(data)
                     yield Line(number, value, why, LINE_BYTES + size)
@@ -279,6 +283,21 @@ class Source:
         if data is None:
             return None, f"it is longer than {self.max_document_bytes} bytes, the most that is read of a document"
         return parse_json(data, self.max_values)
+
+
+def _skip_blank_lines(file: BinaryIO) -> int:
+    """Skip the next blank lines of a file, buffer by buffer, and return how many they are.
+
+    A file of a few kilobytes may decompress to many millions of blank lines.
+    """
+    count = 0
+    while isinstance(file, io.BufferedReader) and (ahead := file.peek()):
+        end = ahead.rfind(b"\n", 0, len(ahead) - len(ahead.lstrip())) + 1
+        count += ahead.count(b"\n", 0, end)
+        file.read(end)
+        if end < len(ahead):
+            break
+    return count
 
 
 def _read_whole(file: BinaryIO, limit: int) -> bytes | None:
