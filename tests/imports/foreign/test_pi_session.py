@@ -205,8 +205,22 @@ def _raw_messages(path: Path) -> list[_Line]:
     return messages
 
 
+def _without_origin(path: Path, directory: Path) -> Path:
+    """Write a session again without the name of the session from which it was forked."""
+    copy = directory / path.name
+    copy.write_text(path.read_text().replace('"branchedFrom"', '"branched"'))
+    return copy
+
+
+def test_the_calls_of_a_real_fork_are_those_of_its_origin() -> None:
+    [path] = real_files("pi/pi-mono/before-compaction.jsonl")
+    run = load(path)
+    assert (list(run.llm_interactions), run.gaps) == ([], ())
+
+
 def test_real_sessions_equal_a_second_reading(tmp_path: Path) -> None:
-    for path in real_files("pi/*/*.jsonl") + real_files("others/openclaw/*"):
+    for original in real_files("pi/*/*.jsonl") + real_files("others/openclaw/*"):
+        path = _without_origin(original, tmp_path)
         messages = _raw_messages(path)
         answers = [message for message in messages if message["role"] == "assistant"]
         (run,) = runs_of(path)

@@ -23,8 +23,9 @@ from trace_recorder.dialects import anthropic_messages
 from trace_recorder.dialects.json_access import Members as Remaining
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text, content_of
 from trace_recorder.dialects.openai_chat import read_message
-from trace_recorder.imports.foreign.agent_history import AgentHistory, Position
+from trace_recorder.imports.foreign.agent_history import AgentHistory, Position, given_by_another_session
 from trace_recorder.imports.foreign.formats import ImportFormat
+from trace_recorder.imports.foreign.pi_forks import CopiedLines
 from trace_recorder.imports.foreign.run import ForeignAgent, ForeignRun, Kept, Members, Missing
 from trace_recorder.imports.foreign.source import Source, session_lines
 from trace_recorder.imports.foreign.stated_values import stated_time, usage_at
@@ -81,7 +82,7 @@ def _is_answer(source: Source) -> bool:
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the session of a file."""
     run = ForeignRun(identity=source.path.stem)
-    reader = _PiSessionReader(run)
+    reader = _PiSessionReader(run, source)
     if _is_answer(source):
         document = as_dict(source.document)
         reader.read_line({"type": "message", "message": document}, stated_time(document.get("timestamp")))
@@ -92,6 +93,9 @@ def read(source: Source) -> Iterator[ForeignRun]:
             if line.why is not None or not isinstance(line.value, dict):
                 why = line.why or "it is not an object"
                 run.events.append(Missing(what=f"line {line.number}", why=why, time=time))
+            elif reader.copies.has(members, time):
+                with given_by_another_session(run, run.events):
+                    reader.read_line(members, time, number)
             else:
                 reader.read_line(members, time, number)
     reader.history.finish()
@@ -101,8 +105,9 @@ def read(source: Source) -> Iterator[ForeignRun]:
 class _PiSessionReader:
     """Reads one session."""
 
-    def __init__(self, run: ForeignRun) -> None:
+    def __init__(self, run: ForeignRun, source: Source) -> None:
         self.run = run
+        self.copies = CopiedLines(source)
         self.history = AgentHistory(run.events)
         self._positions: dict[str, Position] = {}
         self._numbers: dict[str, int] = {}
@@ -143,6 +148,7 @@ class _PiSessionReader:
         self.run.provider = as_text(line.get("provider")) or self.run.provider
         self.run.model = as_text(line.get("modelId")) or self.run.model
         self.run.source |= {name: line[name] for name in _SOURCE_MEMBERS if name in line}
+        self.copies.note_header(line, time)
         self._is_ours = line.get("harness") == HARNESS
         if self._is_ours:
             self.run.task = as_text(line.get("task"))

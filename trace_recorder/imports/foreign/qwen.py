@@ -2,7 +2,8 @@
 
 The content of a line is in Google's dialect.
 
-An answer may be several lines with the same `uuid`. A `chat_compression` line begins a new conversation.
+An answer may be several lines with the same `uuid`. A `chat_compression` line begins a new conversation. A session
+that was forked begins with copies of another session's lines (`forkedFrom`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 
 from trace_recorder.dialects import google_generate
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
-from trace_recorder.imports.foreign.agent_history import AgentHistory, Position, first_text
+from trace_recorder.imports.foreign.agent_history import AgentHistory, Position, first_text, given_by_another_session
 from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import ForeignRun, Kept, Members
 from trace_recorder.imports.foreign.source import Source, session_lines
@@ -21,7 +22,8 @@ from trace_recorder.values.token_counts import WHOLE
 
 _SPEAKERS = {"user", "assistant", "tool_result"}
 _COMPRESSION = "chat_compression"
-_SOURCE_MEMBERS = ("version", "cwd", "gitBranch")
+_FORKED_FROM = "forkedFrom"
+_SOURCE_MEMBERS = ("version", "cwd", "gitBranch", _FORKED_FROM)
 
 
 def recognizes(source: Source) -> bool:
@@ -56,13 +58,21 @@ class _QwenSessionReader:
 
     def read_line(self, line: Members) -> None:
         time = stated_time(line.get("timestamp"))
-        kind, uuid, parent = (as_text(line.get(name)) for name in ("type", "uuid", "parentUuid"))
-        parts = as_list(as_dict(line.get("message")).get("parts"))
+        kind, uuid = as_text(line.get("type")), as_text(line.get("uuid"))
         if kind == "assistant" and self._answer is not None and uuid == self._answer.get("uuid"):
             self._answer |= {name: value for name, value in line.items() if value is not None}
-            self._parts += parts
+            self._parts += as_list(as_dict(line.get("message")).get("parts"))
             return
         self.close()
+        if isinstance(line.get(_FORKED_FROM), dict):
+            with given_by_another_session(self.run, self.run.events):
+                self._read_new_line(line, time)
+        else:
+            self._read_new_line(line, time)
+
+    def _read_new_line(self, line: Members, time: str) -> None:
+        kind, uuid, parent = (as_text(line.get(name)) for name in ("type", "uuid", "parentUuid"))
+        parts = as_list(as_dict(line.get("message")).get("parts"))
         self.run.identity = as_text(line.get("sessionId")) or self.run.identity
         self.run.source |= {name: line[name] for name in _SOURCE_MEMBERS if line.get(name)}
         if kind in _SPEAKERS and parent in self._positions:
@@ -98,6 +108,15 @@ class _QwenSessionReader:
         line, self._answer = self._answer, None
         if line is None:
             return
+        if isinstance(line.get(_FORKED_FROM), dict):
+            with given_by_another_session(self.run, self.run.events):
+                self._add_call(line)
+        else:
+            self._add_call(line)
+        if uuid := as_text(line.get("uuid")):
+            self._positions[uuid] = self.history.position
+
+    def _add_call(self, line: Members) -> None:
         content = {"role": "model", "parts": self._parts}
         body = {"candidates": [{"content": content}], "usageMetadata": line.get("usageMetadata")}
         response = google_generate.read_response({**body, "modelVersion": line.get("model")}, self.history.made_up_ids)
@@ -105,8 +124,6 @@ class _QwenSessionReader:
         answer = messages[-1] if messages else Message("assistant")
         call = self.history.call(stated_time(line.get("timestamp")), response, answer)
         self.run.model = self.run.model or call.model
-        if uuid := as_text(line.get("uuid")):
-            self._positions[uuid] = self.history.position
 
 
 FORMAT = ImportFormat(name="qwen", recognizes=recognizes, read=read, counting=WHOLE)

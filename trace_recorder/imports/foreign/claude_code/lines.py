@@ -4,8 +4,9 @@ There are four forms: a session's own file, the export of the web page (`{"logli
 SDK exchanges with the program (`{"messages": [{"direction", "message"}]}`), and the same messages as lines
 (`--output-format stream-json`).
 
-An answer is several lines with the same `message.id`. Results of the answer's tools may be between these lines. Each
-line repeats the usage, but only the last line has all counts. Lines of `stream-json` are written before an answer has
+An answer is several lines with the same `message.id`. Results of the answer's tools may be between these lines. A
+block that is written again under another `uuid` is one block. Each line repeats the usage, but only the last line has
+all counts. Lines of `stream-json` are written before an answer has
 ended, so their `output_tokens` are only the count in the first event of the answer's stream.
 `--include-partial-messages` adds the events of the stream, and the last event states the whole usage.
 
@@ -26,8 +27,11 @@ from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_tex
 from trace_recorder.imports.foreign.run import Call, ForeignConversation, Members
 from trace_recorder.imports.foreign.source import Line, Source
 from trace_recorder.imports.foreign.stated_values import stated_time
+from trace_recorder.values.message_equality import json_digest
 from trace_recorder.values.messages import Payload
 
+FORKED_FROM = "forkedFrom"
+"""The member of a copied line with the id of the other session and the `uuid` of the line there."""
 _SPEAKERS = {"user", "assistant"}
 _OF_THE_SDK = "parent_tool_use_id"
 """A member that only the SDK's messages have."""
@@ -46,6 +50,8 @@ class SessionEntry:
     uuids: list[str] = field(default_factory=list)
     last: Members = field(default_factory=dict)
     """The last line of an answer."""
+    is_copy: bool = False
+    """Whether the session was forked from another session, and the line is a copy of that session's line."""
 
     @property
     def kind(self) -> str:
@@ -107,8 +113,12 @@ def _joined(lines: Iterable[Line]) -> list[SessionEntry]:
     answers: dict[tuple[str, str], _AnswerLines] = {}
     streamed: dict[str, str | None] = {}
     seen: set[str] = set()
+    copied: set[str | None] = set()
     for entry in _entries(lines):
         uuid = as_text(entry.line.get("uuid"))
+        if isinstance(entry.line.get(FORKED_FROM), dict):
+            entry.is_copy = True
+            copied.add(uuid)
         if uuid is not None and uuid in seen:
             entry.line = {"type": "repeated line", "line": entry.line}
         elif uuid is not None:
@@ -129,6 +139,8 @@ def _joined(lines: Iterable[Line]) -> list[SessionEntry]:
             entries.append(entry)
     for answer in answers.values():
         answer.close()
+    for entry in entries:  # some versions write a copy twice, but mark only one of the two lines
+        entry.is_copy = entry.is_copy or not copied.isdisjoint(entry.uuids)
     return entries
 
 
@@ -161,15 +173,24 @@ class _AnswerLines:
         first.last = first.line
         self._members = dict(first.message)
         self._blocks = [*_blocks(first)]
+        self._digests = {*map(json_digest, self._blocks)}
+        self._newest = as_text(first.line.get("uuid"))
         self._is_streamed = _OF_THE_SDK in first.line
 
     def add(self, part: SessionEntry) -> None:
         """Add a line of the answer.
 
-        The line's blocks continue the answer, and its other members replace the same members of earlier lines.
+        The line's blocks continue the answer, and its other members replace the same members of earlier lines. If the
+        line does not follow the answer's newest line, it may have blocks of the answer again. They are left out.
         """
         self._members.update({name: value for name, value in part.message.items() if value is not None})
-        self._blocks += _blocks(part)
+        blocks = _blocks(part)
+        if as_text(part.line.get("parentUuid")) != self._newest:
+            blocks = [block for block in blocks if json_digest(block) not in self._digests]
+        if blocks:
+            self._newest = as_text(part.line.get("uuid"))
+        self._digests.update(map(json_digest, blocks))
+        self._blocks += blocks
         self._first.uuids += part.uuids
         self._first.last = part.line
 

@@ -17,9 +17,10 @@ from collections.abc import Iterator
 from trace_recorder.dialects import anthropic_messages
 from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text
 from trace_recorder.errors import TrajectoryFormatError
-from trace_recorder.imports.foreign.agent_history import AgentHistory, in_time_order
+from trace_recorder.imports.foreign.agent_history import AgentHistory, given_by_another_session, in_time_order
 from trace_recorder.imports.foreign.claude_code.lines import (
     BLOB,
+    FORKED_FROM,
     REQUEST,
     SHAPE,
     SessionEntry,
@@ -170,7 +171,10 @@ class _ClaudeSessionReader:
                 entry.line.setdefault("agentId", file.agent_id)
                 entry.line.setdefault("attributionAgent", as_text(file.meta.get("agentType")))
                 entry.line["isSidechain"] = True
-            self._read_line(entry, events, time)
+            if entry.is_copy:
+                self._read_copy(entry, events, time)
+            else:
+                self._read_line(entry, events, time)
 
     def executions(self) -> list[ToolRun]:
         """Return the executions that have a result in the session.
@@ -183,8 +187,17 @@ class _ClaudeSessionReader:
             execution.result = self._returned.get(execution.call_id, execution.result)
         return executions
 
+    def _read_copy(self, entry: SessionEntry, events: list[Event], time: str) -> None:
+        """Read a line of another session, from which this session was forked."""
+        with given_by_another_session(self.run, events):
+            self._read_line(entry, events, time)
+        self._waiting.clear()
+        origin = as_dict(entry.line.get(FORKED_FROM)).get("sessionId")
+        self.run.source |= without_none(forked_from=as_text(origin))
+
     def _read_line(self, entry: SessionEntry, events: list[Event], time: str) -> None:
-        self._identify(entry.line)
+        if not entry.is_copy:
+            self._identify(entry.line)
         history = self.threads.history_of(entry, events)
         is_message = self._is_message(entry)
         if not is_message:
@@ -298,7 +311,7 @@ class _ClaudeSessionReader:
         if (identity := as_text(line.get("requestId"))) and call.response is not None:
             call.response["extra"] = {**as_dict(call.response.get("extra")), "request_id": identity}
         self.run.model = self.run.model or call.model
-        for tool_call in response.tool_calls:
+        for tool_call in response.tool_calls if not entry.is_copy else ():
             self.threads.add_task(tool_call, time, history.agent)
             self._call_times[tool_call.call_id] = stated_time(entry.last.get("timestamp")) or time
 

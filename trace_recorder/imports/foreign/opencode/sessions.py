@@ -5,15 +5,16 @@ metadata of the tool that started the sub-agent names this session. In the datab
 parts of the run.
 
 An assistant's message is one call, or one call for each of its `step-finish` parts. A `retry` part is an earlier call
-that failed. Later calls do not see a failed answer, unless the user aborted the answer after its first text or tool
-call. After a summary, a new conversation has the messages from `tail_start_id` on, and then the summary. Token counts
-leave out cached tokens.
+that failed. Later calls do not see a failed answer, unless the user aborted it after its first text or tool call. A
+fork begins with copies of messages that are older than the fork. After a summary, a new conversation has the messages
+from `tail_start_id` on, and then the summary. Token counts leave out cached tokens.
 
 Source: `packages/opencode/src/session/message-v2.ts`, above all `toModelMessages` and `filterCompacted`.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -48,6 +49,7 @@ from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import CACHE_APART
 
 _ANSWER_PARTS = {"text", "file", "reasoning", "tool", "step-start", "retry"}
+_SOURCE_MEMBERS = ("version", "directory", "title")
 _SUCCEEDED = {"completed": True, "success": True, "error": False}
 
 
@@ -76,24 +78,34 @@ class SessionReader:
     _conversation: ForeignConversation = field(default_factory=ForeignConversation)
     _positions: dict[str, int] = field(default_factory=dict)
     """The length of the conversation before each message, by the message's id."""
+    is_fork: bool = False
     _summary_request: tuple[Members, Members] | None = None
 
-    def events(self, messages: list[StoredMessage]) -> Iterator[Event]:
-        """Yield the events of the session, and set the facts of the whole session."""
+    def events(self, messages: list[StoredMessage], created: float | None) -> Iterator[Event]:
+        """Yield the events of a session that was `created` at this time, and set the facts of the whole session."""
         systems = (join_texts(map(as_text, as_list(message.message.get("system"))), "\n\n") for message in messages)
         if system := next(filter(None, systems), None):
             self._system.append({"role": "system", "content": system})
         self._begin(self._system)
         for message, parts in messages:
-            time = stated_time(as_dict(message.get("time")).get("created"))
-            self._positions[as_text(message.get("id")) or ""] = len(self._conversation)
-            for part in parts:
-                if as_text(part.get("type")) not in _ANSWER_PARTS or _is_unseen(part):
-                    yield Kept(what=f"part {part.get('type')}", value=part, time=time)
-            if message.get("role") == "assistant":
-                yield from self._answer(message, parts, time)
-            elif message:
-                self._add_prompt(message, parts)
+            sent = as_number(as_dict(message.get("time")).get("created"))
+            events = self._events_of_message(message, parts, stated_time(sent))
+            if created is None or sent is None or sent >= created:
+                yield from events
+            else:
+                self.is_fork, provider, model = True, self.provider, self.model
+                deque(events, maxlen=0)  # the other session has these calls
+                self.provider, self.model = provider, model
+
+    def _events_of_message(self, message: Members, parts: list[Members], time: str) -> Iterator[Event]:
+        self._positions[as_text(message.get("id")) or ""] = len(self._conversation)
+        for part in parts:
+            if as_text(part.get("type")) not in _ANSWER_PARTS or _is_unseen(part):
+                yield Kept(what=f"part {part.get('type')}", value=part, time=time)
+        if message.get("role") == "assistant":
+            yield from self._answer(message, parts, time)
+        elif message:
+            self._add_prompt(message, parts)
 
     def _add_prompt(self, message: Members, parts: list[Members]) -> None:
         sent = [part for part in parts if part.get("type") in ("text", "file") and not _is_unseen(part)]
@@ -344,17 +356,13 @@ def _run(session: StoredSession, source: Source) -> ForeignRun:
         identity=as_text(members.get("id")) or source.path.name.removesuffix(".json"),
         events=[*events, *missing],
         executions=executions,
+        is_fork=main.is_fork,
         task=main.task,
         provider=main.provider,
         model=main.model,
         start_time=stated_time(time.get("created")),
         end_time=stated_time(time.get("updated")),
-        source=without_none(
-            version=members.get("version"),
-            directory=members.get("directory"),
-            title=members.get("title"),
-            parent_id=members.get("parentID"),
-        ),
+        source=without_none(**{name: members.get(name) for name in _SOURCE_MEMBERS}, parent_id=members.get("parentID")),
     )
 
 
@@ -363,7 +371,8 @@ def _events(session: StoredSession, main: SessionReader, missing: list[Missing])
     known, unread = {as_text(session.members.get("id"))}, [(session, main)]
     while unread:
         current, reader = unread.pop()
-        yield [*reader.events(current.messages(missing))]
+        created = as_number(as_dict(current.members.get("time")).get("created"))
+        yield [*reader.events(current.messages(missing), created)]
         for sub in current.sub_sessions():
             identity = as_text(sub.members["id"])
             if identity not in known:
