@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import socket
 import threading
@@ -28,17 +27,6 @@ PATH = "/openai/v1/chat/completions"
 def proxy(server: Server, tmp_path: Path) -> Iterator[RunningProxy]:
     with proxying(tmp_path, {"openai": server.url}, command=["agent"]) as proxy:
         yield proxy
-
-
-def raw_answer(proxy: RunningProxy, line: str, headers: dict[str, str], body: bytes) -> tuple[int, bytes]:
-    """Send a request whose bytes no client library checks. Return the status and the body of the answer."""
-    address = proxy.url.removeprefix("http://")
-    lines = [line, *(f"{name}: {value}" for name, value in {"Host": address, **headers}.items()), "", ""]
-    with socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2])), timeout=60) as connection:
-        connection.sendall("\r\n".join(lines).encode() + body)
-        response = http.client.HTTPResponse(connection)
-        response.begin()
-        return response.status, response.read()
 
 
 def test_headers_pass_in_their_order(proxy: RunningProxy, server: Server) -> None:
@@ -110,48 +98,6 @@ def test_a_client_that_expects_100_gets_it(proxy: RunningProxy, server: Server) 
                 assert line
             file.readline()
     assert [("expect" in headers, body) for _, headers, body in server.requests] == [(False, BODY)] * 2
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "../x",
-        "v1/../../x",
-        "%2e%2e/x",
-        "v1/.%2E/%2e./x",
-        "..%2fx",
-        "%252e%252e/x",
-        "..\\x",
-        "..%5Cx",
-        "..",
-    ],
-)
-@pytest.mark.parametrize("method", ["GET", "POST"])
-def test_a_path_may_not_leave_the_upstream_s_address(server: Server, tmp_path: Path, method: str, path: str) -> None:
-    """A path with `..`, as it is or escaped, is refused. Otherwise it would reach other parts of the upstream."""
-    with proxying(tmp_path, {"openai": f"{server.url}/base"}) as proxy:
-        status, _ = raw_answer(proxy, f"{method} /openai/{path} HTTP/1.1", {"Content-Length": "2"}, b"{}")
-    assert (status, server.requests) == (400, [])
-
-
-def test_names_with_dots_pass(server: Server, tmp_path: Path) -> None:
-    """A name with dots, such as the version of a model, is forwarded. So is a task named `..` before the upstream."""
-    with proxying(tmp_path, {"openai": f"{server.url}/base"}) as proxy:
-        for path in ("/openai/v1/models/gpt..5/.well-known", "/run/../g/0/openai/v1/models/...%2e"):
-            raw_answer(proxy, f"POST {path} HTTP/1.1", {"Content-Length": "2"}, b"{}")
-    assert [path for path, _, _ in server.requests] == ["/base/v1/models/gpt..5/.well-known", "/base/v1/models/...%2e"]
-
-
-@pytest.mark.parametrize("stated", [3, 900])
-@pytest.mark.parametrize("path", [PATH, "/openai/v1/files"])
-def test_a_wrong_length_beside_chunks_does_not_count(
-    proxy: RunningProxy, server: Server, path: str, stated: int
-) -> None:
-    """A body that comes in chunks is forwarded whole, also if the client states a wrong length beside them."""
-    chunks = b"%x\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY)
-    headers = {"Transfer-Encoding": "chunked", "Content-Length": str(stated)}
-    status, _ = raw_answer(proxy, f"POST {path} HTTP/1.1", headers, chunks)
-    assert (status, [body for _, _, body in server.requests]) == (200, [BODY])
 
 
 def test_a_large_request_passes_unchanged(proxy: RunningProxy, server: Server) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.counting import arguments_of
+from tests.counting import arguments_of, kept_by
 from tests.provider import Server
 from tests.proxy.running import RunningProxy, proxying
 from trace_recorder.proxy.run_names import RunNames, session_name
@@ -276,3 +276,13 @@ def test_a_request_that_is_not_json_is_forwarded_and_recorded(proxy: RunningProx
         httpx.post(f"{proxy.url}/{CHAT_PATH}", content=body)
     calls: list[Any] = [run.llm_interactions for run in proxy.runs()]
     assert ([len(call) for call in calls], [body for _, _, body in server.requests]) == ([1, 1, 1], bodies)
+
+
+def test_an_ended_conversation_leaves_nothing_in_memory(server: Server, tmp_path: Path) -> None:
+    """The proxy forgets the prompt of a conversation whose run has ended. So its memory does not grow."""
+    with proxying(tmp_path, {"openai": server.url}, max_open=1) as proxy:
+        kept = []
+        for number in range(6):
+            ask(proxy, f"conversation {number}")
+            kept.append(kept_by(proxy.sessions._conversations).objects)
+    assert kept == kept[:1] * 6
