@@ -10,7 +10,7 @@ from types import FrameType
 import pytest
 
 from trace_recorder.values.token_counts import Counts
-from trace_recorder.views.cost import MAX_MODELS, MAX_TOKENS, PriceTable
+from trace_recorder.views.price_table import MAX_MODELS, MAX_TOKENS, PriceTable
 
 prices = pytest.importorskip("genai_prices", reason="the extra `prices` is not installed")
 AT = datetime(2026, 3, 1, 15, tzinfo=UTC)

@@ -173,6 +173,9 @@ def _cost(cost: Mapping[str, Payload]) -> str:
     if cost["unknown_calls"]:
         hint = "" if table_name() else "; pip install 'trace-recorder[prices]' for estimates"
         parts.append(f"unknown for {pluralize(cost['unknown_calls'], 'call')}{hint}")
+    if "without_rate" in cost:
+        left_out = [f"{name} of {pluralize(calls, 'call')}" for name, calls in cost["without_rate"].items()]
+        parts.append(f"unknown in part: no rate for {', '.join(left_out)}")
     return ", ".join(parts) or "nothing"
 
 
@@ -184,7 +187,8 @@ def _amount(cost: Mapping[str, Payload]) -> str:
     amounts = [cost[name] for name in ("stated", "estimated") if name in cost]
     if not amounts:
         return "?"
-    return f"{'~' if 'estimated' in cost else ''}{sum(amounts):.6f}{' + ?' if cost['unknown_calls'] else ''}"
+    is_partial = cost["unknown_calls"] or "without_rate" in cost
+    return f"{'~' if 'estimated' in cost else ''}{sum(amounts):.6f}{' + ?' if is_partial else ''}"
 
 
 def _table(rows: Sequence[Row], width: int | None, *, side_by_side: bool = False) -> Iterator[str]:

@@ -39,6 +39,10 @@ class Counts(Struct, frozen=True, gc=False):
     cache_read: int | None = None
     cache_write: int | None = None
     reasoning: int | None = None
+    units: tuple[tuple[str, int], ...] = ()
+    """What the call used beside plain tokens, by name. Only `views/billed_units.py` sets this member."""
+    terms: tuple[tuple[str, str], ...] = ()
+    """The terms on which the provider served the call, such as ("processing", "batch"). See `units`."""
 
     @property
     def total(self) -> int | None:

@@ -4,10 +4,9 @@
 weights have different prices at different providers. A model on the user's machine has no price. An unknown cost never
 counts as 0.
 
-`PriceTable` is the table of `genai-prices` (the extra `prices`). That package takes longer to compute a price than our
-code takes to read the call. So `PriceTable` keeps the rates of a model if they do not depend on the number of tokens.
-The price is then a sum over the kinds of tokens, each at a fixed rate. Otherwise the package computes the price of each
-call.
+`price_table.py` has the table of `genai-prices` (the extra `prices`). `billed_units.py` finds what a call used beside
+plain tokens. `Cost.without_rate` names what has no rate in the table. The amount leaves it out, so the cost is unknown
+in part.
 
 `run_costs` sums the costs of a whole run. Lists of runs show this sum. If the run has ended, the function decodes only
 the members of the document that affect the price. Decoding these members is much faster than loading the run.
@@ -15,131 +14,26 @@ the members of the document that affect the price. Decoding these members is muc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from decimal import Decimal
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cache
-from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import cast
 
 from msgspec import MsgspecError, Struct, json
 
+from trace_recorder.dialects.json_access import as_dict, as_int, as_list
 from trace_recorder.guard import try_call
 from trace_recorder.values.llm_interaction import InteractionSource, LLMInteraction
-from trace_recorder.values.messages import LLMResponse, Payload, Usage, without_none
+from trace_recorder.values.messages import Choice, LLMResponse, Payload, Usage, without_none
 from trace_recorder.values.origins import ReplayedFrom
 from trace_recorder.values.token_counts import Counts, counts_of, stated_cost
+from trace_recorder.views.billed_units import with_billed_units
 from trace_recorder.views.call_facts import made_calls
-
-MAX_MODELS = 1024
-"""A `PriceTable` keeps at most this many models, and at most this many rates.
-
-If there are more, the table forgets all of them.
-"""
-MAX_TOKENS = 10**12
-"""If a call has more tokens of one kind than this, genai-prices computes the price. Our own sum would not be exact."""
-_PROVIDER_IDS = {"xai": "x-ai", "moonshot": "moonshotai", "voyage": "voyageai", "bedrock": "aws"}
-"""Maps the names of providers to their names in genai-prices, if the names differ."""
-_MILLION = 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class _Rates:
-    """The price of a call without tokens, and of a million tokens of each kind.
-
-    `prompt` is the rate of uncached tokens.
-    """
-
-    call: Decimal
-    prompt: Decimal
-    completion: Decimal
-    cache_read: Decimal
-    cache_write: Decimal
-
-    def price(self, prompt: int, completion: int, cache_read: int, cache_write: int) -> Decimal:
-        """Return the price of a call with these token counts."""
-        tokens = prompt * self.prompt + completion * self.completion
-        tokens += cache_read * self.cache_read + cache_write * self.cache_write
-        return self.call + tokens / _MILLION
-
-
-class PriceTable:
-    """A `Price` that uses the table of genai-prices.
-
-    The constructor raises ImportError if the package is not installed.
-    """
-
-    def __init__(self) -> None:
-        self._prices: Payload = import_module("genai_prices")
-        self._snapshot_now: Payload = import_module("genai_prices.data_snapshot").get_snapshot
-        self._snapshot: Payload = None
-        self._models: dict[tuple[str, str], Payload] = {}
-        self._rates: dict[int, tuple[Payload, _Rates | None]] = {}
-
-    def __call__(self, provider: str, model: str, counts: Counts, time: datetime | None) -> float | None:
-        """Return the price in US dollars, or None if the table cannot price this provider, model or count."""
-        if counts.prompt is None or counts.completion is None:
-            return None
-        kinds_of_tokens = counts.prompt, counts.completion, counts.cache_read, counts.cache_write
-        read, written = counts.cache_read or 0, counts.cache_write or 0
-        kinds = counts.prompt - read - written, counts.completion, read, written
-        try:
-            rates = self._rates_of(provider, model, time or datetime.now(tz=UTC))
-            if rates is None or min(kinds) < 0 or max(kinds) > MAX_TOKENS:
-                return float(self._ask(provider, model, kinds_of_tokens, time).total_price)
-        except (LookupError, ValueError):  # an unknown provider or model, or counts that contradict each other
-            return None
-        return float(rates.price(*kinds))
-
-    def _rates_of(self, provider: str, model: str, time: datetime) -> _Rates | None:
-        """Return the rates of a model at a time, or None if it has no fixed rates.
-
-        Raises LookupError for an unknown model.
-        """
-        self._forget_other_prices()
-        key = provider, model
-        if key not in self._models:
-            try:
-                self._models[key] = self._ask(provider, model, (0, 0, None, None), None).model
-            except LookupError:
-                self._models[key] = None
-        model_prices = self._models[key]
-        if model_prices is None:
-            raise LookupError(model)
-        prices = model_prices.get_prices(time)
-        if id(prices) not in self._rates:
-            self._rates[id(prices)] = prices, self._compute_rates(provider, model, prices, time)
-        return self._rates[id(prices)][1]
-
-    def _forget_other_prices(self) -> None:
-        """Forget the kept rates if genai-prices has new prices, or if too many rates are kept."""
-        snapshot = self._snapshot_now()
-        if snapshot is not self._snapshot or max(len(self._models), len(self._rates)) >= MAX_MODELS:
-            self._snapshot = snapshot
-            self._models.clear()
-            self._rates.clear()
-
-    def _compute_rates(self, provider: str, model: str, prices: Payload, time: datetime) -> _Rates | None:
-        """Compute the rates of a model from the price that genai-prices states for a million tokens of each kind.
-
-        Return None if the rates depend on the number of tokens.
-        """
-        if not all(isinstance(price, Decimal | None) for price in vars(prices).values()):
-            return None
-        of_call = self._ask(provider, model, (0, 0, None, None), time).total_price
-        million = _MILLION
-        kinds = (million, 0, None, None), (0, million, None, None), (million, 0, million, 0), (million, 0, 0, million)
-        return _Rates(of_call, *(self._ask(provider, model, kind, time).total_price - of_call for kind in kinds))
-
-    def _ask(self, provider: str, model: str, counts: tuple[int | None, ...], time: datetime | None) -> Payload:
-        names = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
-        usage = self._prices.Usage(**dict(zip(names, counts, strict=True)))
-        provider_id = _PROVIDER_IDS.get(provider, provider)
-        return self._prices.calc_price(usage, model, provider_id=provider_id, genai_request_timestamp=time)
-
+from trace_recorder.views.price_table import PriceTable
 
 CURRENCY = "USD"
 Price = Callable[[str, str, Counts, datetime | None], float | None]
@@ -158,6 +52,8 @@ class Cost:
 
     amount: float
     estimated: bool
+    without_rate: tuple[str, ...] = ()
+    """What the amount leaves out, because the table has no rate for it, such as "web_searches"."""
 
 
 def cost_of(call: LLMInteraction, price: Price | None = None, counts: Counts | None = None) -> Cost | None:
@@ -170,20 +66,59 @@ def cost_of(call: LLMInteraction, price: Price | None = None, counts: Counts | N
     if stated is not None:
         return Cost(stated, estimated=False)
     counts = counts_of(call) if counts is None else counts
-    amount = None if counts is None else _estimate(call, counts, price or table())
-    return None if amount is None else Cost(amount, estimated=True)
+    look_up = price or table()
+    if counts is None or look_up is None or not isinstance(call.provider, str) or not call.provider:
+        return None  # a file may have any JSON value as the provider
+    others = _counts_of_other_models(call)
+    whole = with_billed_units(call, _less(counts, others) if others else counts)
+    answered, asked = call.response.model, call.model
+    cost = _estimate(call, (answered, asked if asked != answered else None), whole, look_up)
+    for model, other in others:
+        cost = _sum_of(cost, model, _estimate(call, (model,), other, look_up))
+    return cost
 
 
-def _estimate(call: LLMInteraction, counts: Counts, price: Price | None) -> float | None:
-    """Return the price for the model that answered, or else for the requested model."""
-    provider, answered = call.provider, call.response.model
-    if price is None or not isinstance(provider, str) or not provider:  # a file may have any JSON value here
-        return None
-    time = _time(call)
-    for model in (answered, call.model if call.model != answered else None):
+def _estimate(call: LLMInteraction, models: Iterable[str | None], counts: Counts, price: Price) -> Cost | None:
+    """Return the price for the first of these models that has one."""
+    provider, time = str(call.provider), _time(call)
+    for model in models:
         if model and isinstance(model, str) and (amount := price(provider, model, counts, time)) is not None:
-            return amount
+            left_out = price.without_rate(provider, model, counts, time) if isinstance(price, PriceTable) else ()
+            return Cost(amount, estimated=True, without_rate=left_out)
     return None
+
+
+def _sum_of(cost: Cost | None, model: str, other: Cost | None) -> Cost | None:
+    """Return a cost with the cost of another model, which may be unknown."""
+    if cost is None or other is None:
+        return None if cost is None else replace(cost, without_rate=(*cost.without_rate, f"tokens of {model}"))
+    return Cost(cost.amount + other.amount, estimated=True, without_rate=cost.without_rate + other.without_rate)
+
+
+def _counts_of_other_models(call: LLMInteraction) -> list[tuple[str, Counts]]:
+    """Return the counts of the iterations that another model made, such as Anthropic's advisor."""
+    others = []
+    for iteration in map(as_dict, as_list(call.response.usage.extra.get("iterations"))):
+        model, sent = iteration.get("model"), as_int(iteration.get("input_tokens"))
+        if isinstance(model, str) and model not in (call.model, call.response.model) and sent is not None:
+            read = as_int(iteration.get("cache_read_input_tokens")) or 0
+            written = as_int(iteration.get("cache_creation_input_tokens")) or 0
+            made = as_int(iteration.get("output_tokens")) or 0
+            others.append((model, Counts(sent + read + written, made, read, written)))
+    return others
+
+
+def _less(counts: Counts, others: Iterable[tuple[str, Counts]]) -> Counts:
+    """Return counts without those of other models."""
+    for _, other in others:
+        counts = Counts(
+            (counts.prompt or 0) - (other.prompt or 0),
+            (counts.completion or 0) - (other.completion or 0),
+            (counts.cache_read or 0) - (other.cache_read or 0),
+            (counts.cache_write or 0) - (other.cache_write or 0),
+            counts.reasoning,
+        )
+    return counts
 
 
 @cache
@@ -218,6 +153,8 @@ class Costs:
     stated_calls: int = 0
     estimated_calls: int = 0
     unknown_calls: int = 0
+    without_rate: Counter[str] = field(default_factory=Counter)
+    """For each unit or term without a rate, how many estimates leave it out."""
     _price: Price | None = field(default=None, repr=False)
 
     def add(self, cost: Cost | None) -> None:
@@ -226,6 +163,7 @@ class Costs:
             self.unknown_calls += 1
         elif cost.estimated:
             self.estimated, self.estimated_calls = self.estimated + cost.amount, self.estimated_calls + 1
+            self.without_rate.update(set(cost.without_rate))
         else:
             self.stated, self.stated_calls = self.stated + cost.amount, self.stated_calls + 1
 
@@ -233,12 +171,19 @@ class Costs:
         """Add the sums over the calls in `other`."""
         self.add_sums(*other.sums())
 
-    def sums(self) -> tuple[float, float, int, int, int]:
-        """Return the stated and the estimated costs, and how many calls have a stated, estimated or unknown cost."""
-        return self.stated, self.estimated, self.stated_calls, self.estimated_calls, self.unknown_calls
+    def sums(self) -> tuple[float, float, int, int, int, Counter[str]]:
+        """Return the stated and the estimated costs, how many calls have which, and what has no rate."""
+        calls = self.stated_calls, self.estimated_calls, self.unknown_calls
+        return self.stated, self.estimated, *calls, self.without_rate
 
     def add_sums(
-        self, stated_cost: float, estimated: float, stated_calls: int, estimated_calls: int, unknown: int
+        self,
+        stated_cost: float,
+        estimated: float,
+        stated_calls: int,
+        estimated_calls: int,
+        unknown: int,
+        without_rate: Mapping[str, int],
     ) -> None:
         """Add sums that `sums` returned."""
         self.stated += stated_cost
@@ -246,6 +191,7 @@ class Costs:
         self.stated_calls += stated_calls
         self.estimated_calls += estimated_calls
         self.unknown_calls += unknown
+        self.without_rate.update(without_rate)
 
     def to_json(self) -> dict[str, Payload]:
         """Return the sums as JSON, without unknown members."""
@@ -257,6 +203,7 @@ class Costs:
             estimated_calls=self.estimated_calls,
             estimated_with=table_name() if self.estimated_calls and self._price is None else None,
             unknown_calls=self.unknown_calls,
+            without_rate=dict(sorted(self.without_rate.items())) or None,
         )
 
 
@@ -267,7 +214,7 @@ class RunCosts(Struct, frozen=True):
     """The cost of a run in US dollars, and whether the cost includes an estimate.
 
     `amount` and `estimated` are None if no call has a known cost. `calls_without_price` is the number of calls with
-    known tokens and an unknown cost.
+    known tokens whose cost is unknown, in whole or in part.
     """
 
     amount: float | None = None
@@ -275,9 +222,43 @@ class RunCosts(Struct, frozen=True):
     calls_without_price: int = 0
 
 
+class _ItemInDocument(Struct):
+    type: str = ""
+    action: Payload = None
+
+
+class _ExtraInDocument(Struct, rename={"of_bedrock": "serviceTier", "grounding": "groundingMetadata"}):
+    service_tier: Payload = None
+    of_bedrock: Payload = None
+    grounding: Payload = None
+    output: list[_ItemInDocument] | None = None
+
+    def to_members(self) -> dict[str, Payload]:
+        return {
+            **without_none(serviceTier=self.of_bedrock, groundingMetadata=self.grounding),
+            **without_none(service_tier=self.service_tier),
+            "output": [{"type": item.type, "action": item.action} for item in self.output or ()],
+        }
+
+
+class _ChoiceInDocument(Struct):
+    extra: _ExtraInDocument | None = None
+
+
 class _AnswerInDocument(Struct):
     model: str | None = None
     usage: dict[str, Payload] | None = None
+    extra: _ExtraInDocument | None = None
+    choices: list[_ChoiceInDocument] | None = None
+
+    def to_response(self, read_usage: Callable[[dict[str, Payload]], Usage]) -> LLMResponse:
+        extras = [choice.extra for choice in self.choices or ()]
+        return LLMResponse(
+            model=self.model,
+            usage=read_usage(self.usage or {}),
+            extra=self.extra.to_members() if self.extra else {},
+            choices=tuple(Choice(0, extra=extra.to_members()) for extra in extras if extra),
+        )
 
 
 class _CallInDocument(Struct):
@@ -292,7 +273,6 @@ class _CallInDocument(Struct):
 
     def to_interaction(self, read_usage: Callable[[dict[str, Payload]], Usage]) -> LLMInteraction:
         """Return an interaction with the members that `cost_of` needs."""
-        answer = self.response or _AnswerInDocument()
         return LLMInteraction(
             interaction_id="",
             timestamp=self.timestamp,
@@ -300,7 +280,7 @@ class _CallInDocument(Struct):
             model=self.model,
             source=cast(InteractionSource, None),  # messages do not affect the price
             api=self.api,
-            response=LLMResponse(model=answer.model, usage=read_usage(answer.usage or {})),
+            response=(self.response or _AnswerInDocument()).to_response(read_usage),
             replayed_from=ReplayedFrom.of_document(self.replayed_from),
         )
 
@@ -342,7 +322,7 @@ def costs_of_calls(calls: Iterable[LLMInteraction]) -> RunCosts:
     for call in made_calls(calls):
         cost = cost_of(call)
         costs.add(cost)
-        without_price += cost is None and call.response.usage.is_known
+        without_price += call.response.usage.is_known if cost is None else bool(cost.without_rate)
     if not costs.stated_calls + costs.estimated_calls:
         return RunCosts(calls_without_price=without_price)
     return RunCosts(round(costs.stated + costs.estimated, 9), costs.estimated_calls > 0, without_price)

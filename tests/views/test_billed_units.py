@@ -1,0 +1,207 @@
+"""Estimates use every rate of the table. What has no rate is named, and all lists of figures agree."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.catalog.index import row_of_run
+from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.messages import Choice, LLMResponse, Payload, Usage
+from trace_recorder.values.structs import replace
+from trace_recorder.views import to_atif
+from trace_recorder.views.cost import RunCosts, cost_of, costs_of_calls, run_costs
+from trace_recorder.views.stats import Stats
+
+pytest.importorskip("genai_prices", reason="the extra `prices` is not installed")
+MILLION = 1_000_000
+
+
+@pytest.fixture
+def call(tmp_path: Path) -> LLMInteraction:
+    """Return a call in November 2026. Later prices do not matter."""
+    with TrajectoryRecorder(tmp_path / "made.json") as recorder:
+        recorder.record_llm_interaction([{"role": "user", "content": "hi"}], "ok", provider="anthropic", model="m")
+    [call] = load(tmp_path / "made.json").llm_interactions
+    return replace(call, timestamp="2026-11-01T12:00:00+00:00")
+
+
+def used(call: LLMInteraction, api: str, provider: str, model: str, usage: Usage, **extra: Payload) -> LLMInteraction:
+    """Return the call with another model and usage."""
+    response = LLMResponse("ok", model=model, usage=usage, choices=(Choice(0, "ok"),), extra=extra)
+    return replace(call, api=api, provider=provider, model=model, response=response)
+
+
+def sonnet(call: LLMInteraction, usage: Usage) -> LLMInteraction:
+    """Return a call of Claude Sonnet 4.6: $3 in, $15 out, $3.75 and $6 written to a cache."""
+    return used(call, "anthropic-messages", "anthropic", "claude-sonnet-4-6", usage)
+
+
+def written(hour: int, minutes: int) -> Usage:
+    """Return a usage that only wrote to the caches."""
+    lifetimes = {"ephemeral_1h_input_tokens": hour, "ephemeral_5m_input_tokens": minutes}
+    return Usage(0, 0, hour + minutes, 0, extra={"cache_creation": lifetimes})
+
+
+@pytest.mark.parametrize(
+    ("hour", "minutes", "dollars"), [(MILLION, 0, 6.0), (0, MILLION, 3.75), (MILLION // 2, MILLION // 2, 4.875)]
+)
+def test_writes_to_the_one_hour_cache_have_their_rate(
+    call: LLMInteraction, hour: int, minutes: int, dollars: float
+) -> None:
+    """Tokens that are cached for an hour cost more than tokens that are cached for five minutes."""
+    cost = cost_of(sonnet(call, written(hour, minutes)))
+    assert cost is not None
+    assert (cost.amount, cost.without_rate) == (pytest.approx(dollars), ())
+
+
+def test_hour_writes_of_iterations_are_counted_once(call: LLMInteraction) -> None:
+    """The usage of the message repeats what its iterations state."""
+    whole = written(MILLION, 0)
+    iterations = [{"type": "message", "input_tokens": 0, "cache_creation": whole.extra["cache_creation"]}]
+    cost = cost_of(sonnet(call, replace(whole, extra={**whole.extra, "iterations": iterations})))
+    assert cost is not None
+    assert cost.amount == pytest.approx(6.0)
+
+
+def test_bedrock_states_lifetimes_in_a_list(call: LLMInteraction) -> None:
+    """A model whose table has no rate for an hour is priced without these tokens, and that is named."""
+    usage = Usage(MILLION, 0, MILLION, 0, extra={"cacheDetails": [{"ttl": "1h", "inputTokens": MILLION}]})
+    cost = cost_of(used(call, "bedrock-converse", "bedrock", "amazon.nova-pro-v1:0", usage))
+    assert cost is not None
+    assert (cost.amount, cost.without_rate) == (pytest.approx(0.8), ("cache_write_1h_tokens",))
+
+
+def test_searches_have_their_rate(call: LLMInteraction) -> None:
+    """A search costs a cent at Anthropic, and at OpenAI. Opening a page is not a search."""
+    usage = Usage(0, 0, extra={"server_tool_use": {"web_search_requests": 3}})
+    items: list[Payload] = [{"type": "web_search_call", "action": {"type": kind}} for kind in ("search", "open_page")]
+    openai = used(call, "openai-responses", "openai", "gpt-4o", Usage(0, 0), output=[*items, {"type": "message"}])
+    costs = cost_of(sonnet(call, usage)), cost_of(openai)
+    assert [cost and round(cost.amount, 9) for cost in costs] == [0.03, 0.01]
+
+
+def test_work_without_a_rate_is_named(call: LLMInteraction) -> None:
+    """The amount has the tokens. The run has a call whose cost is not known in full."""
+    made = used(
+        call, "openai-responses", "openai", "gpt-4o", Usage(MILLION, 0), output=[{"type": "code_interpreter_call"}]
+    )
+    cost = cost_of(made)
+    assert cost is not None
+    assert (cost.amount, cost.without_rate) == (2.5, ("code_executions",))
+    assert costs_of_calls([made]) == RunCosts(2.5, estimated=True, calls_without_price=1)
+
+
+@pytest.mark.parametrize(
+    ("tier", "dollars"),
+    [("default", 1.25), ("auto", 1.25), (None, 1.25), ("flex", 0.625), ("priority", 2.5), ("batch", 0.625)],
+)
+def test_service_tiers_have_their_rates(call: LLMInteraction, tier: str | None, dollars: float) -> None:
+    """The tier that the answer states decides, and not the tier that was asked for."""
+    made = used(call, "openai-responses", "openai", "gpt-5", Usage(MILLION, 0), service_tier=tier)
+    cost = cost_of(made)
+    assert cost is not None
+    assert (cost.amount, cost.without_rate) == (pytest.approx(dollars), ())
+
+
+def test_a_tier_without_a_rate_has_no_price(call: LLMInteraction) -> None:
+    """Tokens on special terms are not priced as usual tokens."""
+    made = used(call, "openai-chat", "openai", "gpt-4o", Usage(9, 1), service_tier="scale")
+    assert (cost_of(made), costs_of_calls([made])) == (None, RunCosts(calls_without_price=1))
+
+
+def test_audio_has_its_rate(call: LLMInteraction) -> None:
+    """OpenAI states sounds in details, and Google in a list of modalities."""
+    spoken = {"prompt_tokens_details": {"audio_tokens": MILLION}}
+    openai = used(call, "openai-chat", "openai", "gpt-audio", Usage(MILLION, 0, extra=spoken))
+    heard = {"promptTokensDetails": [{"modality": "AUDIO", "tokenCount": MILLION}]}
+    google = used(call, "google-generate", "google", "gemini-2.5-flash", Usage(MILLION, 0, extra=heard))
+    costs = cost_of(openai), cost_of(google)
+    assert [cost and cost.amount for cost in costs] == [32.0, 1.0]
+
+
+def test_an_advisor_is_priced_as_its_model(call: LLMInteraction) -> None:
+    """The iterations of another model have the rates of that model."""
+    iterations = [
+        {"type": "message", "input_tokens": MILLION, "output_tokens": 0},
+        {"type": "advisor_message", "model": "claude-opus-4-6", "input_tokens": MILLION, "output_tokens": 0},
+    ]
+    cost = cost_of(sonnet(call, Usage(2 * MILLION, 0, extra={"iterations": iterations})))
+    assert cost is not None
+    assert (cost.amount, cost.without_rate) == (pytest.approx(cost.amount), ())
+    assert cost.amount > 3
+
+
+def test_a_stated_0_is_estimated(call: LLMInteraction) -> None:
+    """A client without a price list states 0 for a paid model."""
+    cost = cost_of(sonnet(call, Usage(MILLION, 0, cost=0)))
+    assert cost is not None
+    assert (cost.amount, cost.estimated) == (3.0, True)
+
+
+USAGES: dict[str, Payload] = {
+    "hour": {
+        "input_tokens": 10,
+        "output_tokens": 5,
+        "cache_creation_input_tokens": MILLION,
+        "cache_creation": {"ephemeral_1h_input_tokens": MILLION},
+    },
+    "compaction": {
+        "input_tokens": 23_000,
+        "output_tokens": 1_000,
+        "iterations": [
+            {"type": "compaction", "input_tokens": 180_000, "output_tokens": 3_500},
+            {"type": "message", "input_tokens": 23_000, "output_tokens": 1_000},
+        ],
+    },
+    "searches": {"input_tokens": 10, "output_tokens": 5, "server_tool_use": {"web_search_requests": 2}},
+    "billed": {"input_tokens": 10, "output_tokens": 5, "cost": 0.25},
+    "stated 0": {"input_tokens": 10, "output_tokens": 5, "cost": 0},
+}
+
+
+@pytest.mark.parametrize("case", USAGES)
+def test_all_figures_of_a_run_agree(case: str, tmp_path: Path) -> None:
+    """Metrics, statistics, rows, costs of the document, and ATIF carry the same tokens and the same costs."""
+    path = tmp_path / "a.json"
+    answer = {
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-sonnet-4-6",
+        "content": [{"type": "text", "text": "ok"}],
+        "stop_reason": "end_turn",
+        "usage": USAGES[case],
+    }
+    with TrajectoryRecorder(path) as recorder:
+        recorder.record_llm_interaction(
+            [{"role": "user", "content": "hi"}], answer, provider="anthropic", model="claude-sonnet-4-6"
+        )
+    run = load(path)
+    stats = Stats()
+    stats.add(run)
+    sums, row, atif = stats.every.to_json(), row_of_run(run, path), to_atif(run)["final_metrics"]
+    metrics, costs = run.metrics, costs_of_calls(run.llm_interactions)
+    bill = sums["cost"].get("stated")
+
+    assert [metrics["total_input_tokens"], metrics["output_tokens"], metrics.get("cost")] == [
+        sums["tokens"]["prompt"],
+        sums["tokens"]["completion"],
+        bill,
+    ]
+    assert [atif["total_prompt_tokens"], atif["total_completion_tokens"], atif.get("total_cost_usd")] == [
+        sums["tokens"]["prompt"],
+        sums["tokens"]["completion"],
+        bill,
+    ]
+    assert (row.input_tokens, row.output_tokens) == (sums["tokens"]["prompt"], sums["tokens"]["completion"])
+    assert costs == run_costs(path)
+    assert (row.cost, row.cost_estimated, row.calls_without_price) == (
+        costs.amount,
+        costs.estimated,
+        costs.calls_without_price,
+    )
+    assert costs.amount == (bill if bill is not None else sums["cost"]["estimated"])
+    assert json.loads(path.read_text())["metrics"] == metrics
