@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import inspect
 import json
-import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -176,7 +175,6 @@ def files_with(secret: str, directory: Path) -> list[str]:
 def secret(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Return a secret. The environment has `VALUE`."""
     monkeypatch.setenv("APP_DB_PASSWORD", VALUE)
-    logging.getLogger("trace_recorder").setLevel(logging.CRITICAL)
     return str(request.param)
 
 

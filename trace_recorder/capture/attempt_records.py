@@ -26,7 +26,7 @@ from trace_recorder.dialects.dialect import (
 from trace_recorder.dialects.json_access import as_dict
 from trace_recorder.guard import logger, try_call
 from trace_recorder.recording.context import merge_facts
-from trace_recorder.recording.run import Run
+from trace_recorder.recording.run import MOST_CALL_NAMES, Run
 from trace_recorder.storage.journal_lines import body_member, text_member
 from trace_recorder.storage.redaction import headers
 from trace_recorder.storage.redaction.urls import clean_url
@@ -60,14 +60,21 @@ class AttemptRecords:
         sent = self.sent
         self.run.learn(*headers.secrets(sent.headers, sent.url))
         endpoint = sent.endpoint
-        model = {"model": endpoint.model} if endpoint.model is not None else {}
+        known_names = self.run.call_names
+        names = known_names.get((endpoint.provider, endpoint.model))
+        if names is None:  # the first call of this model
+            names = self.run.named(**without_none(provider=endpoint.provider, model=endpoint.model))
+            if len(known_names) < MOST_CALL_NAMES:
+                known_names[endpoint.provider, endpoint.model] = names
+        context = merge_facts(names, context) if "redacted" in names else context
         members: dict[str, Payload] = {
             **self._members,
             "api": endpoint.api,
-            **merge_facts(self.run.named(provider=endpoint.provider, **model), context),
+            **names,
             "method": sent.method,
             **({"stream": True} if endpoint.streams else {}),
             **({"inferred": True} if self._inferred else {}),
+            **context,
         }
         foreign = dump_members({"url": clean_url(sent.url), "headers": headers.kept(sent.headers)})
         try:

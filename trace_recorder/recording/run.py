@@ -51,6 +51,8 @@ CAPTURED_CALL_KINDS = frozenset({"llm_request", "llm_stream", "llm_response", "l
 _KINDS_BEFORE_CALL_END = frozenset({"llm_request", "llm_stream"})
 
 _RUN_TEXT_KINDS = ("start", "annotation")
+MOST_CALL_NAMES = 64
+"""A run remembers the masked names of at most this many models."""
 RECREATE_RETRY_SECONDS = 1.0
 """A failed attempt to recreate a removed journal is repeated after this time, because copying may take long."""
 
@@ -81,6 +83,8 @@ class Run:
         self._items, self._elements = ItemEncoder(), RepeatedElements()
         self._texts = RunTexts()
         self._names = GivenNames(redaction)
+        self.call_names: dict[tuple[str, str | None], dict[str, Payload]] = {}
+        """The provider and the model of captured calls, with the masked members that name them. `learn` empties it."""
         self._numbers = {kind: itertools.count(1) for kind in ("llm", "step", "agent", "tool")}
         self._exiting = False
         self._recreate_after = 0.0
@@ -279,6 +283,7 @@ class Run:
             return
         new = self.redaction.learn(keys, cookies)
         self._learned = keys, cookies
+        self.call_names = {}
         if new and not self.abandoned:
             with self._lock:
                 for seq, masked, count in self._texts.mask_again(self.redaction.mask):
