@@ -11,7 +11,7 @@ import pytest
 
 from tests.provider import CHAT, SILENCE, Answer, chat_chunk, plain, serving, stream
 from tests.seams.callers import ASK
-from trace_recorder import LLMInteraction, TrajectoryRecorder, load
+from trace_recorder import LLMInteraction, Replay, TrajectoryRecorder, load
 
 aiohttp = pytest.importorskip("aiohttp", reason="aiohttp has an environment of its own")
 PATH = "/v1/chat/completions"
@@ -120,3 +120,76 @@ def test_a_key_of_the_session_is_masked_in_answers(tmp_path: Path) -> None:
 
     assert "It is " in text
     assert "Opaque-K3y9" not in text
+
+
+MIDDLEWARES = pytest.mark.skipif(
+    not hasattr(aiohttp, "ClientMiddlewareType"), reason="aiohttp has middlewares since 3.12"
+)
+
+
+@MIDDLEWARES
+def test_retries_of_a_middleware_are_attempts(tmp_path: Path) -> None:
+    """Each request of a middleware that retries is an attempt, and a replay gives the same answers again."""
+    path, error = tmp_path / "a.json", plain({"error": {"message": "overloaded"}}, status=500)
+
+    async def retry(request: Payload, handler: Payload) -> Payload:
+        for _ in range(3):
+            response = await handler(request)
+            if response.status < 500:
+                break
+            response.release()
+        return response
+
+    async def work(url: str) -> int:
+        async with aiohttp.ClientSession(middlewares=(retry,)) as session:
+            async with recorder.wrap(session).post(url, json=ASK) as response:
+                await response.read()
+                return int(response.status)
+
+    with serving(error, error, plain(CHAT)) as server, TrajectoryRecorder(path, strict=True) as recorder:
+        url = server.url + PATH
+        status = asyncio.run(work(url))
+        requests = len(server.requests)
+    with Replay(path, instrument=True), TrajectoryRecorder(tmp_path / "b.json") as recorder:
+        replayed = asyncio.run(work(url))
+    runs = [load(tmp_path / name).llm_interactions for name in ("a.json", "b.json")]
+
+    assert (status, replayed, requests) == (200, 200, 3)
+    assert [[attempt.status for attempt in call.attempts] for [call] in runs] == [[500, 500, 200], [500, 500, 200]]
+
+
+@MIDDLEWARES
+def test_a_redirect_is_an_attempt(tmp_path: Path) -> None:
+    """The request that a redirect repeats is the next attempt of the call, and is not inferred."""
+
+    async def act(session: Payload, url: str) -> None:
+        async with session.post(url, json=ASK) as response:
+            await response.read()
+
+    there = plain({}, status=307, location=PATH)
+    with serving(there, plain(CHAT)) as server, TrajectoryRecorder(tmp_path / "a.json", strict=True) as recorder:
+
+        async def work() -> None:
+            async with aiohttp.ClientSession() as session:
+                await act(recorder.wrap(session), server.url + PATH)
+
+        asyncio.run(work())
+    [call] = load(tmp_path / "a.json").llm_interactions
+
+    assert [(attempt.status, attempt.inferred) for attempt in call.attempts] == [(307, False), (200, False)]
+
+
+def test_an_error_that_raise_for_status_raises_is_recorded(tmp_path: Path) -> None:
+    """A response that became an exception before its body was read has that exception as its error."""
+
+    async def act(session: Payload, url: str) -> None:
+        with pytest.raises(aiohttp.ClientResponseError):
+            await session.post(url, json=ASK, raise_for_status=True)
+
+    call = recorded(tmp_path / "a.json", plain({"error": "no"}, status=429), act)
+
+    assert (call.complete, call.ended_by, call.error and call.error.type) == (
+        False,
+        "its body was not read",
+        "ClientResponseError",
+    )

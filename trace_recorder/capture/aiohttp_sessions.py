@@ -1,14 +1,15 @@
 """The seam of aiohttp: each request of a client session, and the body of its response.
 
-`ClientSession._request` sends a request, and follows redirects. `send` is called in its place, for a wrapped session or
-for the whole process. The class of the response is replaced by a subclass, which records how the response is closed.
-The response's `content` becomes a reader that records each piece of the body after aiohttp has decoded the piece.
-aiohttp 3 is supported.
+`ClientSession._request` calls the middlewares of a session, which send, and follows redirects. `attempts` is called in
+its place, for a wrapped session or for the whole process, and calls `send` for each attempt. The class of the response
+is replaced by a subclass, which records how the response is closed. The response's `content` becomes a reader that
+records each piece of the body after aiohttp has decoded the piece. aiohttp 3 is supported.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar
 
@@ -22,6 +23,7 @@ from trace_recorder.capture.seam import (
     begin_in_event_loop,
     body_in_memory,
     guard,
+    is_call,
     sending,
 )
 from trace_recorder.values.final_status import CANCELLATION_CLASSES
@@ -30,17 +32,49 @@ from trace_recorder.values.origins import ReplayedFrom
 Piece = TypeVar("Piece", bytes, tuple[bytes, bool])
 
 
-async def send(original: Any, binding: Binding, session: Any, method: str, url: object, **keywords: Any) -> Any:
-    """Send a request with a session, and record the request if it is a call to a model."""
+async def attempts(
+    original: Any,
+    around: Callable[[Any], Any],
+    may_be_answered: bool,  # noqa: FBT001 - the first arguments of all seams have no names
+    session: Any,
+    method: str,
+    url: object,
+    **keywords: Any,
+) -> Any:
+    """Send a request with a session, by one call of the function that `around` makes for each attempt.
+
+    From aiohttp 3.12 on, ours is the innermost middleware, so that each try of a middleware is an attempt, and each
+    redirect. It gets a request of aiohttp. If the attempt may be answered, a body that is made while it is sent is read
+    first. Before aiohttp 3.12, all tries are one attempt, with the arguments of `_request`.
+    """
+    if not hasattr(session, "_middlewares"):
+        return await around(original)(session, method, url, **keywords)
+    decompress = keywords.get("auto_decompress")
+
+    async def attempt(request: Any, handler: Any) -> Any:
+        async def send_attempt(_session: Any, request: Any, send_by: Any = None, **_: Any) -> Any:
+            return await (handler(request) if send_by is None else send_by(handler, request))
+
+        if may_be_answered and _read_request(request).body_passes and is_call(_read_request(request)):
+            await request.update_body(await request.body.as_bytes())
+        return await around(send_attempt)(session, request, auto_decompress=decompress)
+
+    given = keywords.get("middlewares")
+    keywords["middlewares"] = (*(session._middlewares if given is None else given), attempt)
+    return await original(session, method, url, **keywords)
+
+
+async def send(original: Any, binding: Binding, session: Any, *arguments: Any, **keywords: Any) -> Any:
+    """Send an attempt with a session, and record the attempt if it is a call to a model."""
     request: LibraryRequest | None = None
     with guard.protect("read a request of aiohttp"):
-        request = read_request(session, method, url, keywords)
+        request = read_request(session, *arguments, **keywords)
     if request is None:
-        return await original(session, method, url, **keywords)
+        return await original(session, *arguments, **keywords)
     exchange = await begin_in_event_loop(binding, request, tuple)
-    with sending(request, exchange):
+    with sending(request, exchange), _body_passing(exchange, *arguments):
         try:
-            response = await original(session, method, url, **keywords)
+            response = await original(session, *arguments, **keywords)
         except Exception as error:
             if exchange is not None and isinstance(getattr(error, "status", None), int):  # raise_for_status=True
                 _record_refusal(error, exchange)
@@ -51,8 +85,24 @@ async def send(original: Any, binding: Binding, session: Any, method: str, url: 
     return response
 
 
-def read_request(session: Any, method: str, url: object, keywords: dict[str, Any]) -> LibraryRequest:
-    """Return the request that a session sends for these arguments."""
+def read_request(session: Any, *arguments: Any, **keywords: Any) -> LibraryRequest:
+    """Return the request that a session sends for the arguments of an attempt."""
+    if len(arguments) > 1:
+        return _read_arguments(session, keywords, *arguments)
+    return _read_request(*arguments)
+
+
+def _read_request(request: Any) -> LibraryRequest:
+    """Return a request of aiohttp."""
+    body = request.body
+    in_memory = body_in_memory(getattr(body, "_value", body))
+    passes = bool(body) and not in_memory
+    return LibraryRequest(
+        request.method, Url(str(request.url)), Headers(_raw(request.headers)), in_memory, body_passes=passes
+    )
+
+
+def _read_arguments(session: Any, keywords: dict[str, Any], method: str, url: object) -> LibraryRequest:
     address = session._build_url(url)
     if keywords.get("params"):
         address = address.update_query(keywords["params"])
@@ -60,20 +110,49 @@ def read_request(session: Any, method: str, url: object, keywords: dict[str, Any
     auth = keywords.get("auth") or session.auth
     if auth is not None:
         raw.append((b"Authorization", auth.encode().encode()))
-    return LibraryRequest(method.upper(), Url(str(address)), Headers(raw), _body(session, keywords))
+    data = keywords.get("data")
+    if data is None and keywords.get("json") is not None:
+        data = (getattr(session, "_json_serialize_bytes", None) or session.json_serialize)(keywords["json"])
+    body = body_in_memory(data)
+    passes = data is not None and not body
+    return LibraryRequest(method.upper(), Url(str(address)), Headers(raw), body, body_passes=passes)
+
+
+@contextmanager
+def _body_passing(exchange: Exchange | None, *arguments: Any) -> Iterator[None]:
+    """Let the body of a request of aiohttp pass the exchange, if the body is made while it is sent."""
+    if exchange is None or exchange.passing is None or len(arguments) > 1:
+        yield
+        return
+    [request] = arguments
+    write_bytes, passing = request.write_bytes, exchange.passing
+
+    async def write_body(writer: Any, *more: Any) -> None:
+        write, write_eof = writer.write, writer.write_eof
+
+        async def write_piece(piece: Any, *more: Any, **options: Any) -> None:
+            passing.take(piece)
+            await write(piece, *more, **options)
+
+        async def write_end(*rest: Any) -> None:
+            passing.is_whole = True
+            await exchange.request_passed_in_event_loop()
+            await write_eof(*rest)
+
+        with exchange.run.guard.protect("record the body of a request"):
+            writer.write, writer.write_eof = write_piece, write_end
+        await write_bytes(writer, *more)
+
+    request.write_bytes = write_body
+    try:
+        yield
+    finally:
+        vars(request).pop("write_bytes", None)
 
 
 def _raw(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
     pairs = ((name, str(value)) for name, value in headers.items())
     return [(name.encode("latin-1", "replace"), value.encode("latin-1", "replace")) for name, value in pairs]
-
-
-def _body(session: Any, keywords: dict[str, Any]) -> tuple[bytes, ...]:
-    """Return the body of a request, or an empty tuple if the body is only generated while it is sent."""
-    data = keywords.get("data")
-    if data is None and keywords.get("json") is not None:
-        data = (getattr(session, "_json_serialize_bytes", None) or session.json_serialize)(keywords["json"])
-    return body_in_memory(data)
 
 
 def _record_refusal(error: Any, exchange: Exchange) -> None:
@@ -106,6 +185,20 @@ class _AiohttpRecording:
 
     content: RecordedContent
 
+    def raise_for_status(self) -> None:
+        """Raise an exception if the status is an error. This may close the response."""
+        content = self.content
+        closings: list[str] = []
+        content.refusal = closings
+        try:
+            super().raise_for_status()  # type: ignore[misc]
+        except Exception as error:
+            if closings:
+                content.refused(error)
+            raise
+        finally:
+            content.refusal = None
+
     def close(self) -> None:
         """Close the connection, and record what has been received."""
         super().close()  # type: ignore[misc]
@@ -124,6 +217,8 @@ class RecordedContent:
     def __init__(self, inner: Any, exchange: Exchange) -> None:
         self._inner = inner
         self._exchange = exchange
+        self.refusal: list[str] | None = None
+        """The closings of the response while `raise_for_status` runs, or None while it does not."""
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -187,7 +282,14 @@ class RecordedContent:
 
     def closed(self) -> None:
         """Record that the response was closed."""
-        self._exchange.closed("the caller closed it")
+        if self.refusal is None:
+            self._exchange.closed("the caller closed it")
+        else:
+            self.refusal.append("closed")
+
+    def refused(self, error: Exception) -> None:
+        """Record that the status of the response became an exception, which closed the response."""
+        self._exchange.ended("its body was not read", error)
 
     async def _recorded(self, reading: Awaitable[Piece]) -> Piece:
         """Record the bytes of a read.

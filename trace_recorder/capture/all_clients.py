@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import sys
 import threading
-from dataclasses import dataclass
-from functools import wraps
 from importlib import import_module
 from types import ModuleType
 from typing import Any, Protocol
 
 from trace_recorder.capture.method_seams import ImportHook, method_patch
+from trace_recorder.capture.replaced_methods import ReplacedMethod
 from trace_recorder.capture.sdk_clients import LIBRARIES
 from trace_recorder.capture.seam import Binding, Target, guard, prepare
 from trace_recorder.capture.transport import RecordingTransport, recording_class
@@ -25,20 +24,6 @@ from trace_recorder.errors import UnsupportedClientError
 
 TRANSPORT_METHOD = "_transport_for_url"
 """The name of the method by which a client chooses the transport of a request."""
-
-
-@dataclass(frozen=True, slots=True)
-class _PatchedClass:
-    """A client class with its original method and the method that replaces it."""
-
-    kind: type
-    original: Any
-    replacement: Any
-
-    def restore(self) -> None:
-        """Restore the original method. If other code has replaced our method, leave the class as it is."""
-        if vars(self.kind).get(TRANSPORT_METHOD) is self.replacement:
-            setattr(self.kind, TRANSPORT_METHOD, self.original)
 
 
 class Wrap(Protocol):
@@ -55,7 +40,7 @@ class TransportPatch:
         self._lock = threading.RLock()
         self._wrap: Wrap = wrap
         self._installed = False
-        self._patched: list[_PatchedClass] = []
+        self._replaced: dict[type, ReplacedMethod] = {}
         self._import_hook = ImportHook(LIBRARIES, self._patch_module)
 
     def install(self) -> None:
@@ -80,8 +65,8 @@ class TransportPatch:
             self._installed = False
             if self._import_hook in sys.meta_path:
                 sys.meta_path.remove(self._import_hook)
-            while self._patched:
-                self._patched.pop().restore()
+            for replaced in self._replaced.values():
+                replaced.take_out()
 
     def _patch_module(self, module: ModuleType) -> None:
         with guard.protect("record the calls of a library that is imported now"), self._lock:
@@ -89,18 +74,15 @@ class TransportPatch:
                 self._patch(kind)
 
     def _patch(self, kind: type) -> None:
-        if any(patched.kind is kind for patched in self._patched):
-            return
-        original = vars(kind)[TRANSPORT_METHOD]
-        library, asynchronous = kind.__module__.partition(".")[0], hasattr(kind, "aclose")
+        if kind not in self._replaced:
+            library, asynchronous = kind.__module__.partition(".")[0], hasattr(kind, "aclose")
 
-        @wraps(original)
-        def transport_for(client: Any, *arguments: Any, **keywords: Any) -> Any:
-            transport = original(client, *arguments, **keywords)
-            return self._wrap(transport, library, asynchronous=asynchronous) if self._installed else transport
+            def transport_for(original: Any, *arguments: Any, **keywords: Any) -> Any:
+                transport = original(*arguments, **keywords)
+                return self._wrap(transport, library, asynchronous=asynchronous) if self._installed else transport
 
-        setattr(kind, TRANSPORT_METHOD, transport_for)
-        self._patched.append(_PatchedClass(kind, original, transport_for))
+            self._replaced[kind] = ReplacedMethod(kind, TRANSPORT_METHOD, transport_for)
+        self._replaced[kind].put()
 
 
 class ClientPatch:

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from weakref import ref
 
 from trace_recorder.capture import attempts, background_responses
 from trace_recorder.capture.attempts import SentRequest
 from trace_recorder.capture.background_responses import BackgroundCall
+from trace_recorder.capture.decoding import plain_request
+from trace_recorder.capture.passing_bodies import PassingBody
 from trace_recorder.capture.received_response import ReceivedResponse
+from trace_recorder.decompression import TooLargeError
 from trace_recorder.dialects.dialect import (
     USAGE_ADVICE,
     answers_in_background,
@@ -43,17 +47,36 @@ REDIRECTS = (307, 308)
 class AttemptRecords:
     """Writes the records of one attempt of a call. The methods raise the exceptions of `Run`, so callers guard them."""
 
-    def __init__(self, run: Run, sent: SentRequest) -> None:
+    def __init__(self, run: Run, sent: SentRequest, passing: PassingBody | None = None) -> None:
+        """`passing` is where the body passes if it is made while it is sent, or None if `sent` has the body."""
         self.run = run
         self.sent = sent
+        self.passing = passing
+        self.awaits_body = passing is not None
+        """Whether the request is not on file yet, because its body passes."""
         self._began = time.perf_counter()
-        self._id, self._attempt, self._inferred = attempts.identify(run, sent)
-        self._members: dict[str, Payload] = {"interaction_id": self._id, "attempt": self._attempt}
+        self._members: dict[str, Payload] = {}
+        if passing is None:  # as in `take_body`, without a call, because each call counts
+            self._id, self._attempt, self._inferred = attempts.identify(run, sent)
+            self._members |= {"interaction_id": self._id, "attempt": self._attempt}
         self._in_background = answers_in_background(sent.endpoint.api)
         self._polled_id = ""
         """The id of the call's response, if the program polled it before the stream had ended."""
         self.response = ReceivedResponse(run, self._members, self._began)
         self.response.keeps_parts = self._in_background
+
+    def take_body(self) -> None:
+        """Take the body that has passed. Called once, in the context of the call."""
+        if self.passing is not None:
+            body, why = self.passing.join(), self.passing.missing()
+            try:
+                self.sent = replace(self.sent, body=plain_request(self.sent.headers, body))
+            except TooLargeError as error:
+                self.sent, why = replace(self.sent, undecoded=body), str(error)
+            self._id, self._attempt, self._inferred = attempts.identify(self.run, self.sent)
+            self._members |= {"interaction_id": self._id, "attempt": self._attempt}
+            if why is not None:
+                self.run.guard.queue_failure("record the body of a request", why)
 
     def write_request(self, context: Mapping[str, Payload]) -> None:
         """Write the request. `context` has the members that name its agent and step."""

@@ -10,7 +10,7 @@ response that is not final, is not written: the next poll gets the whole answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn, Protocol
 from weakref import ref
@@ -123,12 +123,21 @@ def take(call: BackgroundCall) -> bool:
 class PollRecords:
     """Writes the answer to one poll, if it is final, as a response of the call's own attempt."""
 
+    passing = None
+    awaits_body = False
+
     def __init__(self, run: Run, sent: SentRequest, call: BackgroundCall) -> None:
         self.run = run
         self.sent = sent
         self._call = call
         self._members: dict[str, Payload] = {"interaction_id": call.interaction_id, "attempt": call.attempt}
         self.response = ReceivedResponse(run, self._members, call.began, in_parts=False)
+
+    def take_body(self) -> None:
+        """Do nothing. The request of a poll is not on file."""
+
+    def write_request(self, context: Mapping[str, Payload]) -> None:
+        """Write nothing. The request of a poll is not on file."""
 
     def note_answer(self, status: int, raw: Sequence[tuple[bytes, bytes]]) -> None:
         """Do nothing. The next poll is not another attempt of the call."""

@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from types import MappingProxyType
+from typing import Any
 from weakref import ref
 
 from trace_recorder.background_work import Event
@@ -23,19 +25,30 @@ from trace_recorder.capture.attempt_records import AttemptRecords
 from trace_recorder.capture.background_responses import PollRecords
 from trace_recorder.capture.decoding import body_decoder
 from trace_recorder.capture.event_loops import run_in_thread, start_or_run
-from trace_recorder.capture.received_response import PART, SHORT_BYTES
+from trace_recorder.capture.passing_bodies import PassingAsyncIterator, PassingFile, PassingIterator
+from trace_recorder.capture.received_response import LARGE_BODY_BYTES, PART, SHORT_BYTES
 from trace_recorder.dialects.endpoints import asks_for_stream, is_stream_type
 from trace_recorder.dialects.stream_framing import FRAMING, MEDIA_TYPE
 from trace_recorder.locks import holds_lock
+from trace_recorder.recording.run import Run
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.journal_lines import error_text
 from trace_recorder.storage.redaction import headers
+from trace_recorder.values.messages import Payload
 from trace_recorder.values.origins import REPLAYED_FROM_HEADER, ReplayedFrom
 
 LONG_STREAM_BYTES = 32 * 1024
 """The event loop's own thread assembles a stream of fewer bytes, because that delays the loop only briefly."""
 ASSEMBLY_TIMEOUT_SECONDS = 10.0
 """An ending run waits at most this long for a background thread that writes a request or the end of a response."""
+
+
+def is_large(run: Run, body: bytes) -> bool:
+    """Whether a thread must write a request, because writing the request would delay an event loop.
+
+    The result is always False in a strict run, because such a run must raise at once.
+    """
+    return len(body) > LARGE_BODY_BYTES and not run.guard.strict and run.new_bytes(body) > LARGE_BODY_BYTES
 
 
 class Exchange:
@@ -51,6 +64,8 @@ class Exchange:
 
     Its traceback is removed, because a traceback would keep the response alive.
     """
+    context: Mapping[str, Payload] = MappingProxyType({})
+    """The members that name the agent and the step of a request whose body passes."""
     _watched_body: ref[object] | None = None
     _assembly_done: Event | None = None
     _request_written: Event | None = None
@@ -62,6 +77,8 @@ class Exchange:
         self.run = records.run
         self.response = records.response
         self._records = records
+        self.passing = records.passing
+        """Where the body of the request passes, if it is made while it is sent."""
         self.run.unfinished.hold(self)
 
     def abandon(self) -> None:
@@ -91,6 +108,43 @@ class Exchange:
 
         return write
 
+    def pass_through(self, body: Any) -> Any:
+        """Return what a library reads in place of a body that is made while it is sent."""
+        kind = PassingFile if hasattr(body, "read") else PassingIterator
+        return self._through(kind, body, self.request_passed)
+
+    def pass_through_async(self, body: Any) -> Any:
+        """Do the same as `pass_through` for an async library."""
+        return self._through(PassingAsyncIterator, body, self.request_passed_in_event_loop)
+
+    def _through(self, kind: type[PassingIterator], body: Any, on_end: Callable[[], Any]) -> Any:
+        passing = self.passing
+        return body if passing is None else kind(body, passing, on_end)
+
+    def request_passed(self) -> None:
+        """Write a request whose body was made while it was sent, unless it is on file already."""
+        if self._records.awaits_body:
+            self._passed()()
+        elif self.passing is not None and self._request_written is not None:
+            self._request_written.wait(ASSEMBLY_TIMEOUT_SECONDS)  # a thread writes it
+
+    async def request_passed_in_event_loop(self) -> None:
+        """Do the same as `request_passed` in an event loop. If the request is large, a thread writes it."""
+        if self._records.awaits_body:
+            write = self._passed()
+            if is_large(self.run, self._records.sent.body):
+                await run_in_thread(write, "request", self.is_waited_for)
+            else:
+                write()
+
+    def _passed(self) -> Callable[[], None]:
+        """Take the body that has passed. Return a function that writes the request."""
+        self._records.awaits_body = False
+        with self.run.guard.protect("record a request"):
+            self._records.take_body()
+            return self.request_in_thread(partial(self._records.write_request, self.context))
+        return self.abandon
+
     def call_cancelled(self, error: BaseException) -> None:
         """Record that the call was cancelled while its request was being written."""
         with self.response.lock:
@@ -112,6 +166,8 @@ class Exchange:
         `origin` is the recorded call that gave the response, if a replay answered. If `is_decoded` is True, the library
         decodes the body before it is recorded.
         """
+        if self.passing is not None:
+            self.request_passed()
         response, records = self.response, self._records
         with self.run.guard.protect("record a response's headers"):
             response.status = status
@@ -147,6 +203,7 @@ class Exchange:
 
     def failed(self, error: BaseException) -> None:
         """Record that there is no response: the connection failed, timed out, or was cancelled."""
+        self.request_passed()
         with self.run.guard.protect("record a failed call"):
             if self.response.finish():
                 self._records.write_error(error)
@@ -164,6 +221,7 @@ class Exchange:
 
     def end_with_run(self) -> None:
         """Record the end of a response that is still being received when the run ends."""
+        self.request_passed()
         with self.response.held() as is_held:
             if is_held and self.response.status:  # if not held, a thread still assembles the response
                 self.ended("the run ended", what="record a response that is still open")

@@ -13,15 +13,15 @@ import threading
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import partial, wraps
+from functools import partial
 from importlib import import_module
 from importlib.machinery import ModuleSpec
-from inspect import iscoroutinefunction
 from types import ModuleType
 from typing import Any
 from weakref import WeakSet
 
 from trace_recorder.capture import aiohttp_sessions, urllib3_pools
+from trace_recorder.capture.replaced_methods import ReplacedMethod
 from trace_recorder.capture.seam import Binding, guard
 
 Middleware = Callable[[str, Any], Any]
@@ -41,6 +41,8 @@ class Interception:
 
     binding: Binding | None = None
     middlewares: list[Middleware] = field(default_factory=list)
+    layers: list[tuple[Any, Any]] = field(default_factory=list)
+    """The methods of ours in a client, the newest last, each with the client's own attribute that it replaced."""
 
     def __bool__(self) -> bool:
         return self.binding is not None or bool(self.middlewares)
@@ -55,13 +57,15 @@ class Seam:
     """A class of a library, its method that sends a request, and the function that is called instead.
 
     `needs` is a name that the module has in every supported version. For example, only urllib3 2 has
-    `BaseHTTPResponse`.
+    `BaseHTTPResponse`. `attempts` calls the method. For each attempt, it makes the function that sends one, passes it
+    through a second function, and calls the result. `send` records an attempt.
     """
 
     library: str
     class_name: str
     method: str
     needs: str
+    attempts: Callable[..., Any]
     send: Callable[..., Any]
 
     def original(self, module: ModuleType) -> Any:
@@ -73,8 +77,15 @@ class Seam:
 SEAMS = {
     seam.library: seam
     for seam in (
-        Seam("aiohttp", "ClientSession", "_request", "ClientSession", aiohttp_sessions.send),
-        Seam("urllib3", "HTTPConnectionPool", "_make_request", "BaseHTTPResponse", urllib3_pools.send),
+        Seam("aiohttp", "ClientSession", "_request", "ClientSession", aiohttp_sessions.attempts, aiohttp_sessions.send),
+        Seam(
+            "urllib3",
+            "HTTPConnectionPool",
+            "_make_request",
+            "BaseHTTPResponse",
+            urllib3_pools.attempts,
+            urllib3_pools.send,
+        ),
     )
 }
 LIBRARIES = tuple(SEAMS)
@@ -92,7 +103,7 @@ class MethodPatch:
         self._lock = threading.RLock()
         self._process = Interception()
         self._wrapped: WeakSet[Any] = WeakSet()
-        self._restore: dict[str, Callable[[], None]] = {}
+        self._replaced: dict[str, ReplacedMethod] = {}
         self._import_hook = ImportHook(LIBRARIES, self._patch_imported)
 
     def install(self, binding: Binding) -> None:
@@ -119,24 +130,18 @@ class MethodPatch:
     def is_supported(self, module: ModuleType) -> bool:
         """Whether the method of this version of a library is replaced or can be replaced."""
         seam = SEAMS[module.__name__]
-        return seam.library in self._restore or seam.original(module) is not None
+        return seam.library in self._replaced or seam.original(module) is not None
 
     def patch(self, module: ModuleType) -> None:
         """Replace the method of a library, if this version of it is supported."""
         seam = SEAMS[module.__name__]
         with self._lock:
-            original = seam.original(module)
-            if seam.library in self._restore or original is None:
+            if not self.is_supported(module):
                 return
-            kind = getattr(module, seam.class_name)
-            ours = self._replacement(seam, original)
-            setattr(kind, seam.method, ours)
-
-            def restore() -> None:
-                if vars(kind).get(seam.method) is ours:  # if other code has replaced our method, it stays
-                    setattr(kind, seam.method, original)
-
-            self._restore[seam.library] = restore
+            if seam.library not in self._replaced:
+                owner = getattr(module, seam.class_name)
+                self._replaced[seam.library] = ReplacedMethod(owner, seam.method, partial(self._send, seam))
+            self._replaced[seam.library].put()
 
     def keep_for(self, client: object) -> None:
         """Do not restore the methods while a wrapped client exists."""
@@ -164,26 +169,23 @@ class MethodPatch:
         if self._import_hook in sys.meta_path:
             sys.meta_path.remove(self._import_hook)
         with self._lock:
-            while self._restore and not self._wrapped:
-                self._restore.popitem()[1]()
+            for replaced in self._replaced.values() if not self._wrapped else ():
+                replaced.take_out()
 
-    def _replacement(self, seam: Seam, original: Any) -> Any:
-        @wraps(original)
-        def send(owner: Any, *arguments: Any, **keywords: Any) -> Any:
-            here = current_interception.get()
-            method = original
-            for middleware in (*self._process.middlewares, *(here.middlewares if here else ())):
+    def _send(self, seam: Seam, original: Any, owner: Any, *arguments: Any, **keywords: Any) -> Any:
+        """Record or answer a request, or pass it to the library's own method."""
+        here = current_interception.get()
+        middlewares = (*self._process.middlewares, *(here.middlewares if here else ()))
+        binding = (here and here.binding) or self._process.binding
+        if binding is None and not middlewares:
+            return original(owner, *arguments, **keywords)
+
+        def around(method: Any) -> Any:
+            for middleware in middlewares:
                 method = middleware(seam.library, method)
-            binding = (here and here.binding) or self._process.binding
-            if binding is None:
-                return method(owner, *arguments, **keywords)
-            return seam.send(method, binding, owner, *arguments, **keywords)
+            return method if binding is None else partial(seam.send, method, binding)
 
-        @wraps(original)
-        async def send_async(owner: Any, *arguments: Any, **keywords: Any) -> Any:
-            return await send(owner, *arguments, **keywords)
-
-        return send_async if iscoroutinefunction(original) else send
+        return seam.attempts(original, around, bool(middlewares), owner, *arguments, **keywords)
 
 
 class ImportHook:

@@ -21,6 +21,9 @@ from trace_recorder.capture.method_seams import Interception, Middleware, curren
 from trace_recorder.capture.seam import Binding
 from trace_recorder.errors import UnsupportedClientError
 
+_KEPT_AS = "_trace_recorder_of_"
+"""The beginning of the name under which a client keeps the `Interception` of a method. The method's name follows."""
+
 
 def _always(_: object) -> bool:
     return True
@@ -87,9 +90,16 @@ class MethodSlot:
 
     def interception(self) -> Interception | None:
         """Return the client's `Interception`, or None if its calls are neither recorded nor answered by a replay."""
-        bound = vars(self.client).get(self.method)
-        interception: Interception | None = getattr(bound, "trace_recorder_interception", None)
-        return interception
+        interception = self._kept()
+        return interception or None
+
+    def is_bound(self) -> bool:
+        """Whether our method is in the client, although it may have nothing to do."""
+        return self._kept() is not None
+
+    def _kept(self) -> Interception | None:
+        kept: Interception | None = vars(self.client).get(_KEPT_AS + self.method)
+        return kept
 
     def check(self) -> None:
         """Raise UnsupportedClientError for a version of the library that is not supported."""
@@ -105,7 +115,7 @@ class MethodSlot:
 
     def restore(self) -> None:
         """Stop recording the client. Restore its method unless a replay answers its calls."""
-        interception = self.interception()
+        interception = self._kept()
         if interception is not None:
             interception.binding = None
             self._restore_unneeded(interception)
@@ -124,19 +134,32 @@ class MethodSlot:
     def _bind(self) -> Interception:
         method_patch.patch(import_module(self.library))
         method_patch.keep_for(self.client)
-        interception = self.interception()
+        members = vars(self.client)
+        interception = self._kept()
         if interception is None:
-            members, interception = vars(self.client), Interception()
-            members[self.method] = _bound_method(self.client, self.method, interception, members.get(self.method))
+            members[_KEPT_AS + self.method] = interception = Interception()
+        current = members.get(self.method)
+        if all(layer is not current for layer, _ in interception.layers):
+            layer = _bound_method(self.client, self.method, interception, current)
+            interception.layers.append((layer, current))
+            members[self.method] = layer
         return interception
 
     def _restore_unneeded(self, interception: Interception) -> None:
-        if not interception and self.interception() is interception:
-            members = vars(self.client)
-            original = members.pop(self.method).trace_recorder_original
-            if original is not None:
+        """Restore the client's method, unless it is needed. Below a method of other code, ours stays."""
+        if interception:
+            return
+        members, layers = vars(self.client), interception.layers
+        while layers and members.get(self.method) is layers[-1][0]:
+            original = layers[-1][1]
+            if original is None:
+                del members[self.method]
+            else:
                 members[self.method] = original
-            method_patch.release(self.client)
+            layers.pop()
+        if not layers:
+            members.pop(_KEPT_AS + self.method, None)
+        method_patch.release(self.client)
 
 
 def method_slots(client: object) -> Iterator[MethodSlot]:
@@ -152,7 +175,7 @@ def method_slots(client: object) -> Iterator[MethodSlot]:
     ):
         for request_method in _request_methods(owner):
             slot = MethodSlot(owner, request_method.method, request_method.library)
-            if slot.interception() is not None or request_method.is_used(owner):
+            if slot.is_bound() or request_method.is_used(owner):
                 yield slot
 
 
@@ -195,6 +218,4 @@ def _bound_method(client: object, method: str, interception: Interception, origi
     bound: Any = update_wrapper(send_async if iscoroutinefunction(getattr(type(client), method)) else send, replaced)
     del bound.__wrapped__  # this attribute would keep the client alive
     bound.__signature__ = signature(replaced)
-    bound.trace_recorder_interception = interception
-    bound.trace_recorder_original = original
     return bound

@@ -26,14 +26,15 @@ from trace_recorder.capture.attempt_records import AttemptRecords
 from trace_recorder.capture.attempts import SentRequest
 from trace_recorder.capture.decoding import may_be_encoded, plain_request
 from trace_recorder.capture.event_loops import run_in_thread
-from trace_recorder.capture.exchange import Exchange
-from trace_recorder.capture.received_response import LARGE_BODY_BYTES
+from trace_recorder.capture.exchange import Exchange, is_large
+from trace_recorder.capture.passing_bodies import PassingBody
 from trace_recorder.decompression import TooLargeError
 from trace_recorder.dialects.dialect import DIALECTS
 from trace_recorder.dialects.endpoints import Endpoint, canonical_host, endpoint_of, may_be_call, polled_response
 from trace_recorder.guard import Guard
 from trace_recorder.recording.context import context_of
 from trace_recorder.recording.run import Run
+from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.redaction import key_finder
 
 guard = Guard()
@@ -119,7 +120,9 @@ class LibraryRequest:
     url: Url
     headers: Headers
     stream: tuple[bytes, ...]
-    """The whole body, or an empty tuple if the body is only generated while it is sent."""
+    """The whole body, or an empty tuple if there is none, or if it is made while it is sent."""
+    body_passes: bool = False
+    """Whether the body is made while it is sent. The seam passes it through `Exchange.passing`."""
 
 
 ORIGIN_ATTRIBUTE = "trace_recorder_origin"
@@ -136,10 +139,13 @@ def prepare() -> None:
 
 
 def body_in_memory(content: object) -> tuple[bytes, ...]:
-    """Return a body as a tuple of one value, or an empty tuple if the body is only generated while it is sent."""
+    """Return a body as a tuple of one value, or an empty tuple if it is None or is made while it is sent."""
     if isinstance(content, str):
-        return (content.encode(),)
-    return (bytes(content),) if isinstance(content, bytes | bytearray | memoryview) else ()
+        return (content.encode("utf-8", "replace"),)
+    try:
+        return () if content is None else (bytes(memoryview(content)),)  # type: ignore[arg-type]  # it may be one
+    except ours(TypeError):
+        return ()
 
 
 @contextmanager
@@ -169,9 +175,13 @@ def begin(binding: Binding, request: Any, plain_body: type[Iterable[bytes]]) -> 
     with run.guard.protect("record a request"):
         body = _SentBody(run, request, plain_body)
         body.decode()
-        records = AttemptRecords(run, _sent_request(endpoint, binding, request, body))
+        passing = body.passing
+        records = AttemptRecords(run, _sent_request(endpoint, binding, request, body), passing)
         exchange = Exchange(records)
-        records.write_request(context_of(run))
+        if passing is None:
+            records.write_request(context_of(run))
+        else:
+            exchange.context = context_of(run)
         return exchange
     if exchange is not None:
         exchange.abandon()
@@ -193,13 +203,15 @@ async def begin_in_event_loop(binding: Binding, request: Any, plain_body: type[I
     if body.is_encoded:
         await run_in_thread(body.decode, "request")
     with run.guard.protect("record a request"):
-        records = AttemptRecords(run, _sent_request(endpoint, binding, request, body))
+        records = AttemptRecords(run, _sent_request(endpoint, binding, request, body), body.passing)
         exchange = Exchange(records)
-        write_request = partial(records.write_request, context_of(run))
-        if not _is_large(run, body.plain):
-            write_request()
+        exchange.context = context_of(run)
+        if body.passing is not None:
             return exchange
-        write = exchange.request_in_thread(write_request)
+        if not is_large(run, body.plain):
+            records.write_request(exchange.context)
+            return exchange
+        write = exchange.request_in_thread(partial(records.write_request, exchange.context))
     if exchange is None or write is None:
         if exchange is not None:
             exchange.abandon()
@@ -223,6 +235,12 @@ def _run_and_endpoint(binding: Binding, request: Any) -> tuple[Run | None, Endpo
     run = binding.target.open_run() if endpoint else None
     marked = request_in_progress.get()
     return (None, None) if marked is not None and marked[0] is run and _is_same(marked[1], request) else (run, endpoint)
+
+
+def is_call(request: Any) -> bool:
+    """Whether a request is an LLM call."""
+    url = request.url
+    return endpoint_of(request.method, url.host, url.path, url.port) is not None
 
 
 def _begin_poll_or_note(binding: Binding, request: Any) -> Exchange | None:
@@ -265,14 +283,6 @@ def _poll(binding: Binding, request: Any) -> Exchange | None:
     return None
 
 
-def _is_large(run: Run, body: bytes) -> bool:
-    """Whether a thread must write a request, because writing the request would delay an event loop.
-
-    The result is always False in a strict run, because such a run must raise at once.
-    """
-    return len(body) > LARGE_BODY_BYTES and not run.guard.strict and run.new_bytes(body) > LARGE_BODY_BYTES
-
-
 class _SentBody:
     """The body of a request. Once `decode` has returned, `plain` is the body without its content encoding.
 
@@ -284,8 +294,18 @@ class _SentBody:
     def __init__(self, run: Run, request: Any, plain_body: type[Iterable[bytes]]) -> None:
         self._run = run
         self._headers = request.headers.raw
-        is_plain = isinstance(request.stream, plain_body)
-        self.plain = b"".join(request.stream) if is_plain else _content(request, run)
+        self.plain = b""
+        self.passing: PassingBody | None = None
+        """Where the body passes, if it is made while it is sent."""
+        if isinstance(request.stream, plain_body):
+            self.plain = b"".join(request.stream)
+            passes = getattr(request, "body_passes", False)
+        elif hasattr(request, "_content"):  # the body of a request of httpx that has been read
+            self.plain, passes = request.content, False
+        else:
+            passes = True
+        if passes:
+            self.passing = PassingBody(run.limits.passing_body_bytes)
         self.is_encoded = may_be_encoded(self._headers, self.plain)
 
     def decode(self) -> None:
@@ -305,14 +325,6 @@ def _sent_request(endpoint: Endpoint, binding: Binding, request: Any, body: _Sen
     if binding.provider:
         endpoint = replace(endpoint, provider=binding.provider)
     return SentRequest(endpoint, request.method, str(request.url), request.headers.raw, body.plain, body.undecoded)
-
-
-def _content(request: Any, run: Run) -> bytes:
-    """Return the body of a request that is not in memory. Return b"" if the body is only generated while it is sent."""
-    with run.guard.protect("record the body of a request"):
-        content: bytes = request.content
-        return content
-    return b""
 
 
 def _is_same(outer: Any, inner: Any) -> bool:

@@ -201,8 +201,10 @@ class SyncRecordingTransport(RecordingTransport):
         exchange = begin(self.binding, request, self.plain_body)
         if exchange is None:
             return send(self.inner, request)
-        before = request_in_progress.get()
+        before, stream = request_in_progress.get(), request.stream
         try:
+            if exchange.passing is not None:
+                request.stream = exchange.pass_through(stream)
             request_in_progress.set((exchange.run, request))
             hosts_in_use[id(request)] = request.url.raw_host
             response = self.inner.handle_request(request)
@@ -210,6 +212,8 @@ class SyncRecordingTransport(RecordingTransport):
             exchange.failed(error)
             raise
         finally:
+            if exchange.passing is not None:
+                request.stream = stream
             request_in_progress.set(before)  # `reset` fails if a coroutine is closed in a context other than its own
             hosts_in_use.pop(id(request), None)
         record_response(response, exchange, self.body)
@@ -240,8 +244,10 @@ class AsyncRecordingTransport(RecordingTransport):
         exchange = await begin_in_event_loop(self.binding, request, self.plain_body)
         if exchange is None:
             return await send_async(self.inner, request)
-        before = request_in_progress.get()
+        before, stream = request_in_progress.get(), request.stream
         try:
+            if exchange.passing is not None:
+                request.stream = exchange.pass_through_async(stream)
             request_in_progress.set((exchange.run, request))
             hosts_in_use[id(request)] = request.url.raw_host
             response = await self.inner.handle_async_request(request)
@@ -249,6 +255,8 @@ class AsyncRecordingTransport(RecordingTransport):
             exchange.failed(error)
             raise
         finally:
+            if exchange.passing is not None:
+                request.stream = stream
             request_in_progress.set(before)  # `reset` fails if a coroutine is closed in a context other than its own
             hosts_in_use.pop(id(request), None)
         record_response(response, exchange, self.body)

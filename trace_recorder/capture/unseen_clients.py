@@ -17,11 +17,11 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import wraps
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from trace_recorder.capture.replaced_methods import ReplacedMethod
 from trace_recorder.capture.seam import is_sending_to
 from trace_recorder.dialects.endpoints import is_model_server
 from trace_recorder.guard import logger, try_call
@@ -92,7 +92,7 @@ class UnseenClients:
 
     def __init__(self) -> None:
         self._watching: dict[str, float] = {}
-        self._restore: Callable[[], None] | None = None
+        self._lookup = ReplacedMethod(socket, "getaddrinfo", self._look_up)
         self._noted: dict[UnseenConnection, float] = {}
         """The time at which each connection was last made."""
         self._is_reported = False
@@ -102,16 +102,13 @@ class UnseenClients:
     def watch(self, who: str) -> None:
         """Note connections until `unwatch` is called with the same name."""
         self._watching.setdefault(who, time.monotonic())
-        if self._restore is None:
-            self._replace_lookup()
+        self._lookup.put()
 
     def unwatch(self, who: str) -> None:
         """Stop noting connections for this name. Restore `socket.getaddrinfo` if no other name is left."""
         self._watching.pop(who, None)
-        restore = self._restore
-        if restore is not None and not self._watching:
-            self._restore = None
-            restore()
+        if not self._watching:
+            self._lookup.take_out()
 
     def report(self, document: Path, has_calls_since: str | None = None) -> None:
         """Warn, once in a process, of connections to models if a run has no call, or may lack calls.
@@ -130,21 +127,10 @@ class UnseenClients:
             message = "%s %s %s (logged once)"
             try_call(logger.warning, lambda _: None, message, document, lacks, advice(connections))
 
-    def _replace_lookup(self) -> None:
-        original = socket.getaddrinfo
-
-        @wraps(original)
-        def getaddrinfo(*arguments: Any, **keywords: Any) -> Any:
-            if self._watching:
-                try_call(self._note_lookup, lambda _: None, arguments, keywords)
-            return original(*arguments, **keywords)
-
-        def restore() -> None:
-            if socket.getaddrinfo is getaddrinfo:  # if other code has replaced our function, it stays
-                socket.getaddrinfo = original
-
-        self._restore = restore
-        socket.getaddrinfo = getaddrinfo
+    def _look_up(self, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
+        if self._watching:
+            try_call(self._note_lookup, lambda _: None, arguments, keywords)
+        return original(*arguments, **keywords)
 
     def _note_lookup(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         host, port = (*arguments, None, None)[:2]

@@ -8,7 +8,7 @@ urllib3 2 is supported.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -22,8 +22,28 @@ from trace_recorder.capture.seam import (
     begin,
     body_in_memory,
     guard,
+    is_call,
     sending,
 )
+
+
+def attempts(
+    make_request: Any,
+    around: Callable[[Any], Any],
+    may_be_answered: bool,  # noqa: FBT001 - the first arguments of all seams have no names
+    pool: Any,
+    *arguments: Any,
+    **keywords: Any,
+) -> Any:
+    """Send one attempt: the method that is replaced sends no more.
+
+    If the attempt may be answered, a body that is made while it is sent is read first.
+    """
+    if may_be_answered:
+        request = read_request(pool, *arguments, **keywords)
+        if request.body_passes and is_call(request):
+            arguments, keywords = with_body(arguments, keywords, _read_body)
+    return around(make_request)(pool, *arguments, **keywords)
 
 
 def send(make_request: Any, binding: Binding, pool: Any, *arguments: Any, **keywords: Any) -> Any:
@@ -34,6 +54,8 @@ def send(make_request: Any, binding: Binding, pool: Any, *arguments: Any, **keyw
     if request is None:
         return make_request(pool, *arguments, **keywords)
     exchange = begin(binding, request, tuple)
+    if exchange is not None and exchange.passing is not None:
+        arguments, keywords = with_body(arguments, keywords, exchange.pass_through)
     with sending(request, exchange):
         response = make_request(pool, *arguments, **keywords)
     if exchange is not None:
@@ -49,7 +71,27 @@ def read_request(
     port = f":{pool.port}" if pool.port else ""
     address = url if "://" in url else f"{pool.scheme}://{host}{port}{url}"
     sent = pool.headers if headers is None else headers
-    return LibraryRequest(method, Url(address), Headers(_pairs(sent)), body_in_memory(body))
+    in_memory = body_in_memory(body)
+    passes = body is not None and not in_memory
+    return LibraryRequest(method, Url(address), Headers(_pairs(sent)), in_memory, body_passes=passes)
+
+
+def with_body(
+    arguments: tuple[Any, ...], keywords: dict[str, Any], change: Callable[[Any], Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments of `_make_request` with a changed body, which is the fourth of them."""
+    if len(arguments) > _BODY_POSITION:
+        changed = change(arguments[_BODY_POSITION])
+        return (*arguments[:_BODY_POSITION], changed, *arguments[_BODY_POSITION + 1 :]), keywords
+    return arguments, {**keywords, "body": change(keywords.get("body"))}
+
+
+_BODY_POSITION = 3
+
+
+def _read_body(body: Any) -> bytes:
+    pieces = iter(body.read, body.read(0)) if hasattr(body, "read") else body
+    return b"".join(piece.encode() if isinstance(piece, str) else piece for piece in pieces)
 
 
 def _pairs(headers: Mapping[Any, Any]) -> list[tuple[bytes, bytes]]:

@@ -8,8 +8,9 @@ recorded body is decoded.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from copy import copy
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from typing import Any
 
@@ -31,27 +32,36 @@ async def answered(answers: Answers, original: Any, session: Any, *args: Any, **
         with sending(request, None):
             return await original(session, *args, **kwargs)
     pace = Pace(answers.speed)
+    connector = _connector_class()(answer, answers, pace)
     await asyncio.sleep(0)  # other tasks run here, as they do while a task waits for the network
     if answer.status is None:
         raise await _ending(answer, answers, pace)
-    replaying = copy(session)  # a copy that differs only in its connector
-    replaying._connector = _connector_class()(answer, answers, pace)
     try:
-        response = await original(replaying, *args, **kwargs)
+        if len(args) == 1:
+            response = await original(session, *args, **kwargs, send_by=partial(connector.send, session))
+        else:
+            response = await _send_by_copy(original, session, connector, *args, **kwargs)
     except Exception as error:
         if answer.origin is not None:
             answer.origin.mark(error)
         raise
-    finally:
-        replaying.detach()
     setattr(response, ORIGIN_ATTRIBUTE, answer.origin)
     return response
 
 
+async def _send_by_copy(original: Any, session: Any, connector: Any, *args: Any, **kwargs: Any) -> Any:
+    """Send by a copy of the session that differs only in its connector."""
+    replaying = copy(session)
+    replaying._connector = connector
+    try:
+        return await original(replaying, *args, **kwargs)
+    finally:
+        replaying.detach()
+
+
 def read(session: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> LibraryRequest:
     """Return the request that a session is asked to send."""
-    method, url = args
-    return read_request(session, method, url, kwargs)
+    return read_request(session, *args, **kwargs)
 
 
 def changed(
@@ -61,6 +71,13 @@ def changed(
 
     If the address names the model, the address is changed too.
     """
+    if len(args) == 1:
+        [sent] = args
+        if outgoing.model is not None:
+            sent.url = type(sent.url)(with_model(str(sent.url), outgoing.model), encoded=True)
+        sent.headers.popall("Content-Length", None)
+        sent.update_body_from_data(outgoing.body)
+        return args, kwargs
     method, url = args
     more = {name: value for name, value in kwargs.items() if name != "json"}
     if outgoing.model is not None:
@@ -119,17 +136,17 @@ class RecordedConnection(asyncio.Transport):
             protocol.data_received(chunk(b""))
 
     async def _break_off(self) -> None:
-        """Wait until the reader has read all received bytes.
+        """Wait until the reader has read all received bytes and waits for more. A caller may leave the rest unread.
 
         Then make the reader raise the exception that ends the call. If the exception came earlier, aiohttp would drop
         the unread bytes.
         """
-        error = await _ending(self._answer, self._answers, self._pace)
         body = getattr(self._protocol, "_payload", None)
         seconds = 0.0
-        while getattr(body, "_buffer", None):
+        while body is not None and (body._buffer or body._waiter is None):
             await asyncio.sleep(seconds)
             seconds = min(2 * seconds + 0.001, 0.1)
+        error = await _ending(self._answer, self._answers, self._pace)
         (body or self._protocol).set_exception(error)
 
     def write(self, data: object) -> None:
@@ -168,6 +185,24 @@ def _connector_class() -> type:
             self._answer: Answer | None = answer
             self._answers = answers
             self._pace = pace
+            self._restore: Callable[[], None] = lambda: None
+
+        async def send(self, session: Any, handler: Any, request: Any) -> Any:
+            """Send one request of a session by this connector, which other requests do not see.
+
+            aiohttp asks the session for its connector before it first waits.
+            """
+            self._restore = partial(setattr, session, "_connector", session._connector)
+            try:
+                session._connector = self
+                return await handler(request)
+            finally:
+                if session._connector is self:
+                    self._restore()
+
+        async def connect(self, *args: Any, **kwargs: Any) -> Any:
+            self._restore()
+            return await super().connect(*args, **kwargs)
 
         async def _create_connection(self, request: Any, *_: object) -> Any:
             answer, self._answer = self._answer, None
