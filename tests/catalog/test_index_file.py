@@ -20,7 +20,7 @@ from tests.catalog.many_runs import make_runs, record_run, settle
 from tests.cli.invoking import invoke, recorded
 from tests.faults.unlucky import UnavailableError, immutable_directory
 from trace_recorder import load_all, open_index
-from trace_recorder.catalog.index import KeptRun, NotKept, Task
+from trace_recorder.catalog.index import KeptRun, NotKept, Task, kept_run
 from trace_recorder.catalog.index_file import INDEX_NAME, reading
 
 QUERIES = ("alpha", "tool:bash", "-success:yes", 'text~"code 1"')
@@ -321,3 +321,19 @@ def test_a_run_that_changes_while_it_is_read_is_read_again(tmp_path: Path) -> No
     index.update(read_all)
 
     assert [path.name for path in index.find("omega")] == ["run.json"]
+
+
+def test_a_run_that_changed_just_now_is_not_kept_yet(tmp_path: Path) -> None:
+    """A run whose files changed less than a tenth of a second before it is read may change again unnoticed."""
+    record_run(tmp_path / "run.json", 0)
+    path, seconds = tmp_path / "run.json", 0.1
+
+    def kept_after(age_ns: int) -> KeptRun | NotKept:
+        changed = time.time_ns() - age_ns
+        return kept_run((path, b"run.json", (changed, path.stat().st_size, changed, 0)))
+
+    assert isinstance(kept_after(10**10), KeptRun)
+    began, just_now = time.time(), kept_after(0)
+    while time.time() - began > seconds:  # this process had to wait, so the change was not just now
+        began, just_now = time.time(), kept_after(0)
+    assert just_now is NotKept.NEW

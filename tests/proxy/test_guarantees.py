@@ -7,11 +7,13 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
+from http.cookiejar import Cookie
 from pathlib import Path
 
 import httpx
 import pytest
 
+from tests.counting import alive
 from tests.provider import CHAT, Answer, Server, plain
 from tests.proxy.running import RunningProxy, proxying
 
@@ -79,11 +81,12 @@ def test_a_wrong_length_beside_chunks_does_not_count(
 
 
 def test_the_proxy_keeps_no_cookies(proxy: RunningProxy, server: Server) -> None:
-    """A cookie that a provider sets is forwarded to the client, and is not sent with the next client's request."""
+    """A cookie that a provider sets is forwarded to the client. It is neither kept, nor sent with the next request."""
     server.answers[:] = [plain(CHAT, **{"set-cookie": "session=secret; Path=/"})]
     answers = [httpx.post(proxy.url + path, content=BODY) for path in (PATH, PATH, "/openai/v1/files", PATH)]
     assert [answer.headers["set-cookie"] for answer in answers] == ["session=secret; Path=/"] * 4
     assert [headers.get("cookie") for _, headers, _ in server.requests] == [None] * 4
+    assert alive(Cookie) == 0
 
 
 def test_the_last_chunk_of_a_plain_answer_waits_for_the_record(proxy: RunningProxy, server: Server) -> None:
