@@ -2,7 +2,8 @@
 
 Each `assistant.message` is a call. Executions of tools have events of their own, with the times of their start and end.
 A result is also a message that the next call sees. Messages with a `parentToolCallId` belong to the sub-agent that the
-tool call with this id started. A call states only its output tokens.
+tool call with this id started. A call states only its output tokens. A session that was resumed has a
+`session.shutdown` for each of its parts, with the totals of the part. The run's totals are their sums.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from trace_recorder.imports.foreign.run import (
 )
 from trace_recorder.imports.foreign.source import Source, session_lines
 from trace_recorder.imports.foreign.stated_values import stated_time
-from trace_recorder.values.messages import LLMResponse, Message, ToolCall, Usage, without_none
+from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, Usage, without_none
 from trace_recorder.values.token_counts import WHOLE
 
 _START = "session.start"
@@ -60,6 +61,7 @@ class _CopilotSessionReader:
         self._tool_calls: dict[str, tuple[Members, ForeignAgent]] = {}
         self._names: dict[str, str | None] = {}
         self._thought: str | None = None
+        self._totals: dict[str, Annotation] = {}
 
     def read_event(self, line: Members, kind: str, time: str) -> None:
         data = as_dict(line.get("data"))
@@ -169,7 +171,17 @@ class _CopilotSessionReader:
         elif kind == "abort":
             self.run.status = "interrupted"
         elif kind == "session.shutdown":
-            self.run.events += [Annotation(key=name, value=data[name], time=time) for name in _TOTALS if name in data]
+            self._add_totals(data, time)
+
+    def _add_totals(self, data: Members, time: str) -> None:
+        for name in _TOTALS:
+            if name not in data:
+                continue
+            if name not in self._totals:
+                self._totals[name] = Annotation(key=name, value=None)
+                self.run.events.append(self._totals[name])
+            total = self._totals[name]
+            total.value, total.time = _sum(total.value, data[name]), time
 
     def _identify(self, data: Members) -> None:
         self.run.identity = as_text(data.get("sessionId")) or self.run.identity
@@ -178,6 +190,16 @@ class _CopilotSessionReader:
         context = as_dict(data.get("context"))
         version, cwd, branch = data.get("copilotVersion"), context.get("cwd"), context.get("branch")
         self.run.source |= without_none(version=version, cwd=cwd, branch=branch)
+
+
+def _sum(total: Payload, more: Payload) -> Payload:
+    """Return the sum of two totals: numbers are added, lists joined, and objects summed member by member."""
+    if isinstance(total, dict) and isinstance(more, dict):
+        return total | {name: _sum(total.get(name), value) for name, value in more.items()}
+    if isinstance(total, list) and isinstance(more, list):
+        return [*total, *(element for element in more if element not in total)]
+    earlier, later = as_number(total), as_number(more)
+    return more if earlier is None or later is None else earlier + later
 
 
 def _execution_id(call_id: str) -> str:

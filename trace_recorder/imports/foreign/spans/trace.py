@@ -25,6 +25,7 @@ from trace_recorder.imports.foreign.run import (
 from trace_recorder.imports.foreign.spans.payloads import read_input
 from trace_recorder.imports.foreign.spans.span import ForeignSpan, SpanReading, add_own_facts, merged, origin_of, scores
 from trace_recorder.imports.foreign.spans.tree import Node, Tree, tree_of
+from trace_recorder.imports.foreign.spans.unread_content import unread_content
 from trace_recorder.imports.foreign.spans.vocabularies.frameworks import read_logfire, read_openllmetry, read_vercel
 from trace_recorder.imports.foreign.spans.vocabularies.genai import read_events, read_genai
 from trace_recorder.imports.foreign.spans.vocabularies.openinference import read_openinference
@@ -105,6 +106,7 @@ def run_of(spans: Iterable[ForeignSpan]) -> ForeignRun:
     add_own_facts(run, root.span)
     all_scores = [score for node in tree.nodes for score in scores(node.span)]
     run.events = [*_events(tree), *run.events, *all_scores]  # `_events` is called last, because it keeps unread parts
+    run.events += unread_content(tree.nodes)
     if not any(node.reading.kind for node in tree.nodes):
         run.status, run.error = "unknown", None
         run.events.append(_unknown(tree))

@@ -25,8 +25,16 @@ from trace_recorder.imports.foreign.spans.messages import (
     read_message,
     read_messages,
 )
-from trace_recorder.imports.foreign.spans.payloads import read_output, response_of_messages
-from trace_recorder.imports.foreign.spans.span import ForeignSpan, ForeignSpanEvent, Kind, SpanReading, if_known, parsed
+from trace_recorder.imports.foreign.spans.payloads import read_exchange, read_output, response_of_messages
+from trace_recorder.imports.foreign.spans.span import (
+    ForeignSpan,
+    ForeignSpanEvent,
+    Kind,
+    SpanReading,
+    if_known,
+    merged,
+    parsed,
+)
 from trace_recorder.imports.foreign.stated_values import counts_at
 from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage
 from trace_recorder.values.structs import replace
@@ -41,6 +49,10 @@ _KINDS: dict[str, Kind] = {
 }
 _MERGED = "(merged tools)"
 """The tool's name in a span in which Google's ADK joins the results of parallel calls. No tool ran in this span."""
+_REQUESTS = ("gen_ai.prompt", "gcp.vertex.agent.llm_request")
+_RESPONSES = ("gen_ai.completion", "gcp.vertex.agent.llm_response")
+_KINDS_ELSEWHERE = ("langsmith.span.kind", "traceloop.span.kind", "openinference.span.kind")
+"""Attributes with the kind of a span in other vocabularies."""
 _USAGE = "gen_ai.usage."
 _REQUEST = "gen_ai.request."
 _REPEATED = ("gen_ai.aggregated_usage.", _USAGE, "pydantic_ai.all_messages", "gen_ai.response.", "logfire.json_schema")
@@ -55,7 +67,27 @@ def read_genai(span: ForeignSpan) -> SpanReading | None:
         return _tool(span)
     if kind == "agent":
         return _agent(span)
-    return read_call(span) if kind == "call" else None
+    return _with_whole_exchange(span, read_call(span)) if kind == "call" else None
+
+
+def _with_whole_exchange(span: ForeignSpan, reading: SpanReading) -> SpanReading:
+    """Add a request and a response that are each the JSON of one attribute, as LangSmith and Google's ADK write them.
+
+    ADK's newer releases repeat in them what the messages of the conventions say.
+    """
+    if reading.messages is None and reading.response is None:
+        return merged([reading, _whole_exchange(span)])
+    return reading
+
+
+def _whole_exchange(span: ForeignSpan) -> SpanReading:
+    request, answer = span.take_json(*_REQUESTS), span.take_json(*_RESPONSES)
+    if request in (None, {}) and answer in (None, {}):
+        return SpanReading(kind="call")
+    reading = read_exchange(request, answer)
+    if reading.response is not None:
+        reading.usage = if_known(reading.response.usage)
+    return reading
 
 
 def _kind(span: ForeignSpan) -> Kind | None:
@@ -69,7 +101,9 @@ def _kind(span: ForeignSpan) -> Kind | None:
         return "tool"
     if "agent_name" in span.attributes:
         return "agent"
-    names = ("gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.response.model")
+    if any(name in span.attributes for name in _KINDS_ELSEWHERE):
+        return None
+    names = ("gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.response.model", *_REQUESTS, *_RESPONSES)
     return "call" if any(name in span.attributes for name in names) else None
 
 

@@ -98,7 +98,7 @@ def read_langsmith(span: ForeignSpan) -> SpanReading | None:
     run_type = as_text(span.attributes.get(_LANGSMITH))
     if run_type is None:
         return None
-    kind = _LANGSMITH_KINDS.get(run_type)
+    kind = _LANGSMITH_KINDS.get(run_type.lower())
     if kind is not None:
         span.take(_LANGSMITH)
     request, answer = span.take_json(*_INPUTS), span.take_json(*_OUTPUTS)
