@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 import trace_recorder
-from tests.chat_calls import CHAT, Wire, asked, call, said
+from tests.chat_calls import CHAT, Wire, asked, said
 from tests.journals import records_of
 from trace_recorder import TrajectoryPathError, TrajectoryRecorder, load
 from trace_recorder.values.messages import Payload
@@ -55,16 +55,6 @@ def test_marks_belong_to_the_active_recorder(tmp_path: Path) -> None:
         thread.join()
 
     assert [told(tmp_path / name) for name in ("one.json", "two.json")] == [EXPECTED] * 2
-
-
-def test_a_thread_without_a_context_uses_the_only_recorder(tmp_path: Path) -> None:
-    """A mark in a thread without a context belongs to the only running recorder."""
-    with TrajectoryRecorder(tmp_path / "run.json", strict=True):
-        thread = threading.Thread(target=loop)
-        thread.start()
-        thread.join()
-
-    assert told(tmp_path / "run.json") == EXPECTED
 
 
 def test_a_call_in_a_thread_without_a_context_belongs_to_its_step(tmp_path: Path) -> None:
@@ -114,23 +104,6 @@ def test_a_recorder_that_has_ended_is_not_active(tmp_path: Path) -> None:
     context.run(loop)
 
     assert [record.kind for record in records_of(tmp_path / "run.json")] == ["start", "finalize"]
-
-
-def test_several_recorders_are_distinguished_only_by_the_context(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """With two running recorders, a mark in a thread without a context is not recorded, and each run has a gap."""
-    with TrajectoryRecorder(tmp_path / "one.json") as one, TrajectoryRecorder(tmp_path / "two.json"):
-        thread = threading.Thread(target=loop)
-        thread.start()
-        thread.join()
-        call(one, asked("a"), said("b"))
-
-    assert told(tmp_path / "one.json")[1:] == ({}, [])
-    assert {gap.what for gap in load(tmp_path / "one.json").gaps} == {
-        f"record {what}" for what in ("a sub-agent", "a step", "a tool call", "an annotation", "a reward")
-    }
-    assert "Copy the context" in caplog.text
 
 
 def test_a_disabled_recorder_disturbs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

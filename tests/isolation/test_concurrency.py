@@ -16,7 +16,6 @@ from typing import Any
 
 import httpx2
 import openai
-import pytest
 
 from tests.provider import CHAT, chat_chunk, plain, serving
 from trace_recorder import TrajectoryRecorder, load, wrap
@@ -122,16 +121,6 @@ def test_sixteen_threads_with_one_client_are_separate(tmp_path: Path) -> None:
     assert len(server.requests) == THREADS * CALLS
 
 
-def test_threads_without_a_context_use_the_only_recorder(tmp_path: Path) -> None:
-    """Calls in an executor's threads, which have no context, are recorded by the only running recorder."""
-    path = tmp_path / "run.json"
-    with shared_client() as (client, _), TrajectoryRecorder(path, strict=True):
-        in_threads(THREADS, lambda number: [ask(client, question) for question in questions(number)])
-
-    expected = [(one, "hi", True) for number in range(THREADS) for one in questions(number)]
-    assert sorted(answered(path), key=str) == sorted(expected, key=str)
-
-
 def test_to_thread_copies_the_context(tmp_path: Path) -> None:
     """Calls in `asyncio.to_thread` are recorded in the file of the agent whose task started the thread."""
 
@@ -166,21 +155,6 @@ def test_a_bound_client_needs_no_context(tmp_path: Path) -> None:
 
     found = {number: sorted(answered(tmp_path / f"{number}.json"), key=str) for number in range(4)}
     assert found == {number: [(one, "hi", True) for one in questions(number)] for number in range(4)}
-
-
-def test_an_ambiguous_call_is_a_gap_in_every_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """With several open recorders, a call without a context is recorded in no run: each run has a gap and warns."""
-    with shared_client() as (client, _):
-        with TrajectoryRecorder(tmp_path / "0.json"), TrajectoryRecorder(tmp_path / "1.json"):
-            in_threads(1, lambda _: ask(client, "whose?"))
-
-    found = [load(tmp_path / f"{number}.json") for number in range(2)]
-    assert [(len(one.llm_interactions), [gap.what for gap in one.gaps]) for one in found] == [
-        (0, ["record an LLM call"])
-    ] * 2
-    assert [record.message.partition(":")[0] for record in caplog.records if record.name == "trace_recorder"] == [
-        "an LLM call goes unrecorded"
-    ]
 
 
 def test_recorders_may_begin_and_end_meanwhile(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import resource
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import AsyncGenerator, Generator, Iterator
 from pathlib import Path
 
@@ -275,13 +274,11 @@ def test_a_tool_of_an_ended_run_runs_unrecorded(tmp_path: Path, caplog: pytest.L
 
 
 def test_a_tool_that_follows_the_context_needs_no_recorder(tmp_path: Path) -> None:
-    """A tool without a recorder of its own is recorded by the active recorder, if any, even in a thread."""
+    """A tool without a recorder of its own is recorded by the active recorder, if any."""
     marked = trace_recorder.tool(plain)
     alone = marked(1)
     with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
-        thread = threading.Thread(target=marked, args=(2,))
-        thread.start()
-        thread.join()
+        marked(2)
 
     assert alone == "1x"
     assert facts(recorder, "arguments", "result") == [("tool_call", {"a": 2}, None), ("tool_result", None, "2x")]

@@ -1,22 +1,22 @@
 """Functions that record to the current recorder, so that one client or tool at module level can serve many runs.
 
 A method of a `TrajectoryRecorder` records to that recorder. A function of this module looks up, at each call, the
-recorder that is active in the context of the call. If no recorder is active there, the function uses the only running
-recorder. If no recorder is running, or more than one, the function records nothing.
+recorder that is active in the context of the call, or the recorder of the step or sub-agent that is open there. Without
+such a recorder, `unassigned.py` says whether the only open run is meant. Otherwise the function records nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, overload
 
+from trace_recorder.attach import unassigned
 from trace_recorder.attach.lifecycle import RecorderTarget
 from trace_recorder.attach.recorder import TrajectoryRecorder, active, running
 from trace_recorder.capture import sdk_clients as clients
 from trace_recorder.capture.sdk_clients import Library, newest_library
 from trace_recorder.capture.seam import Target, guard
-from trace_recorder.guard import logger
 from trace_recorder.recording import context as steps
 from trace_recorder.recording import tools
 from trace_recorder.recording.run import Run
@@ -31,11 +31,10 @@ Client = TypeVar("Client")
 class FollowingTarget:
     """The target of captured calls that are recorded by the recorder that is active in the context of the call."""
 
-    def open_run(self) -> Run | None:
-        """Return the run of the recorder that is active here, and begin the run if necessary.
+    follows_context: ClassVar[bool] = True
 
-        If no recorder is active, return the run of the only running recorder, or None.
-        """
+    def open_run(self) -> Run | None:
+        """Return the run of a call that is made here, or None. Begin the run if necessary."""
         recorder = _following("an LLM call")
         return recorder._lifecycle.open_run("a wrapped client") if recorder else None
 
@@ -47,15 +46,19 @@ class FollowingTarget:
     def run_in_progress(self) -> Run | None:
         """Return the run that `open_run` would return if it is open already.
 
-        Never begin a run. If several recorders are running and none is active, return None without a warning.
+        Never begin a run, and log nothing.
         """
-        innermost = active()
-        candidates = _running() if innermost is None else [innermost]
-        return candidates[0]._lifecycle.run_in_progress() if len(candidates) == 1 else None
+        recorder = _of_context() or unassigned.only_recorder()
+        return None if recorder is None else recorder._lifecycle.run_in_progress()
 
     def is_running(self) -> bool:
         """Return False, because this target is not bound to one run."""
         return False
+
+    def is_inferred(self, run: Run, /) -> bool:
+        """Whether no recorder of this context has the run."""
+        recorder = _of_context()
+        return recorder is None or recorder._lifecycle.run is not run
 
 
 following = FollowingTarget()
@@ -144,31 +147,27 @@ def _active(what: str) -> TrajectoryRecorder | None:
 
 
 def _following(what: str) -> TrajectoryRecorder | None:
-    """Return the recorder that is active here.
-
-    If no recorder is active, as in a thread without a copy of the context, return the only running recorder, or None.
-    """
+    """Return the recorder of something that happens here, or None if it belongs to no run."""
     with guard.protect(f"find the run of {what}"):
-        return active() or _only_running(what)
+        recorder = _of_context() or unassigned.only_recorder()
+        if recorder is None:
+            unassigned.report(what)
+        return recorder
     return None
 
 
-def _running() -> list[TrajectoryRecorder]:
-    return [recorder for recorder in running if recorder._lifecycle.is_running()]
+def _of_context() -> TrajectoryRecorder | None:
+    """Return the recorder that is active here, or else the recorder of the step or sub-agent that is open here.
 
-
-def _only_running(what: str) -> TrajectoryRecorder | None:
-    candidates = _running()
-    if len(candidates) > 1:
-        _note_ambiguity(candidates, what)
-    return candidates[0] if len(candidates) == 1 else None
-
-
-def _note_ambiguity(recorders: Sequence[TrajectoryRecorder], what: str) -> None:
-    why = f"{len(recorders)} recorders are running, and no recorder is active in the context of the call"
-    logger.warning("%s goes unrecorded: %s. Copy the context into the thread, or bind the client", what, why)
-    for recorder in recorders:
-        recorder._lifecycle.guard.queue_failure(f"record {what}", why)
+    A dependency of a web framework may run in another context than its handler. The handler can then open a step.
+    """
+    recorder = active()
+    if recorder is not None and not recorder._lifecycle.ended:
+        return recorder
+    run = steps.run_of_block()
+    if run is None:
+        return recorder
+    return next((other for other in running if other._lifecycle.run is run), recorder)
 
 
 def unwrap(client: Client) -> Client:

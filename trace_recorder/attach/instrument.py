@@ -7,6 +7,7 @@ client's recorder. `capture/all_clients.py` patches the HTTP libraries.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 from trace_recorder.attach.current import check_recorder, following
 from trace_recorder.attach.recorder import TrajectoryRecorder, active
@@ -21,6 +22,8 @@ class DefaultTarget:
     The current recorder records a call if its run is open. Otherwise the recorder that `recorder` returns records the
     call.
     """
+
+    follows_context: ClassVar[bool] = False
 
     def __init__(self, recorder: Callable[[], TrajectoryRecorder]) -> None:
         self._recorder = recorder
@@ -42,6 +45,10 @@ class DefaultTarget:
 
     def is_running(self) -> bool:
         """Return False, because this target is not bound to one run."""
+        return False
+
+    def is_inferred(self, _: Run, /) -> bool:
+        """Return False, because the caller chose the recorder."""
         return False
 
 

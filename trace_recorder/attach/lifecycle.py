@@ -13,9 +13,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, ClassVar, NoReturn, Protocol, TypeVar
 
 from trace_recorder.attach.exporting import Exporter, Exporting
+from trace_recorder.attach.main_flow import is_main_flow
 from trace_recorder.capture.unseen_clients import unseen_clients
 from trace_recorder.errors import AlreadyFinalizedError, RecorderStateError, TrajectoryPathError
 from trace_recorder.guard import Guard, logger, try_call
@@ -63,6 +64,7 @@ class Lifecycle:
         self.facts = facts
         self.run: Run | None = None
         self.ended = False
+        self.began_in_main_flow = False
         self._files = files
         self._redact = redact
         self._history = history
@@ -105,6 +107,8 @@ class Lifecycle:
             return
         redaction = Redaction(self._redact)
         run = Run(journal, document, redaction, self.guard, history=self._history, limits=self._limits)
+        with self.guard.protect("find out where the run begins"):
+            self.began_in_main_flow = is_main_flow()
         # The finalizer is made before `self.run` is set, because a fork or a signal may come at any point.
         self._finalizer = weakref.finalize(self, _interrupt, run)
         self._finalizer.atexit = False
@@ -295,6 +299,7 @@ class RecorderTarget:
     A client refers to its target, which refers to the recorder. Two targets are equal if they have the same recorder.
     """
 
+    follows_context: ClassVar[bool] = False
     recorder: Nested
 
     def open_run(self) -> Run | None:
@@ -314,6 +319,10 @@ class RecorderTarget:
     def is_running(self) -> bool:
         """Return whether the recorder's run is open."""
         return self.recorder._lifecycle.is_running()
+
+    def is_inferred(self, _: Run, /) -> bool:
+        """Return False, because the recorder was chosen explicitly."""
+        return False
 
 
 def _stop_watching(run: Run) -> None:

@@ -98,6 +98,7 @@ class AttemptRecords:
             **({"stream": True} if endpoint.streams else {}),
             **({"inferred": True} if self._inferred else {}),
             **context,
+            **({"run_inferred": True} if sent.run_inferred else {}),
         }
         foreign = dump_members({"url": clean_url(sent.url), "headers": headers.kept(sent.headers)})
         try:

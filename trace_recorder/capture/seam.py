@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 from urllib.parse import unquote, urlsplit
 from weakref import WeakKeyDictionary, ref
 
@@ -62,6 +62,9 @@ _unread_hosts: WeakKeyDictionary[Run, set[str]] = WeakKeyDictionary()
 class Target(Protocol):
     """Decides which recorder records a call: always the same one, or the one that is current where the call is made."""
 
+    follows_context: ClassVar[bool]
+    """Whether calls may belong to different recorders, so that the run of a call may be inferred."""
+
     def open_run(self) -> Run | None:
         """Return the run of a call made now, or None if the call is not recorded.
 
@@ -73,6 +76,12 @@ class Target(Protocol):
 
     def is_running(self) -> bool:
         """Whether a run is open."""
+
+    def is_inferred(self, run: Run, /) -> bool:
+        """Whether nothing states that a call made now belongs to a run. `run` is what `open_run` has returned.
+
+        Called only if `follows_context` is True.
+        """
 
 
 @dataclass(slots=True)
@@ -176,7 +185,7 @@ def begin(binding: Binding, request: Any, plain_body: type[Iterable[bytes]]) -> 
         body = _SentBody(run, request, plain_body)
         body.decode()
         passing = body.passing
-        records = AttemptRecords(run, _sent_request(endpoint, binding, request, body), passing)
+        records = AttemptRecords(run, _sent_request(run, endpoint, binding, request, body), passing)
         exchange = Exchange(records)
         if passing is None:
             records.write_request(context_of(run))
@@ -203,7 +212,7 @@ async def begin_in_event_loop(binding: Binding, request: Any, plain_body: type[I
     if body.is_encoded:
         await run_in_thread(body.decode, "request")
     with run.guard.protect("record a request"):
-        records = AttemptRecords(run, _sent_request(endpoint, binding, request, body), body.passing)
+        records = AttemptRecords(run, _sent_request(run, endpoint, binding, request, body), body.passing)
         exchange = Exchange(records)
         exchange.context = context_of(run)
         if body.passing is not None:
@@ -320,11 +329,20 @@ class _SentBody:
                 self._run.guard.queue_failure("record the body of a request", str(error))
 
 
-def _sent_request(endpoint: Endpoint, binding: Binding, request: Any, body: _SentBody) -> SentRequest:
+def _sent_request(run: Run, endpoint: Endpoint, binding: Binding, request: Any, body: _SentBody) -> SentRequest:
     """Return a request as it is about to be sent."""
     if binding.provider:
         endpoint = replace(endpoint, provider=binding.provider)
-    return SentRequest(endpoint, request.method, str(request.url), request.headers.raw, body.plain, body.undecoded)
+    target = binding.target
+    return SentRequest(
+        endpoint,
+        request.method,
+        str(request.url),
+        request.headers.raw,
+        body.plain,
+        body.undecoded,
+        run_inferred=target.follows_context and target.is_inferred(run),
+    )
 
 
 def _is_same(outer: Any, inner: Any) -> bool:

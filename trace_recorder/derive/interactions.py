@@ -52,6 +52,7 @@ def interaction_of(call: CallRecords) -> LLMInteraction:
         complete=complete,
         ended_by=ended_by,
         replayed_from=None if origin is None else ReplayedFrom.of_document(origin),
+        run_inferred=request_data.get("run_inferred") is True,
         **texts_of_members(request_data, _TEXTS),
     )
 

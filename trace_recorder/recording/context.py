@@ -161,6 +161,12 @@ def context_of(run: Run | None) -> Mapping[str, Payload]:
     return {}
 
 
+def run_of_block() -> Run | None:
+    """Return the run of the innermost step or sub-agent that is open in this context, or None outside of all blocks."""
+    innermost = _step_contexts.innermost()
+    return None if innermost is None else innermost.run
+
+
 def agent_of(run: Run) -> dict[str, Payload]:
     """Return the members of a record that name the current agent, without the members that name the step."""
     members = context_of(run)

@@ -53,6 +53,7 @@ Their argument is the path of the run's document. These functions must not raise
 """
 _lock = new_lock()
 _open: dict[str, None] = {}
+_had_concurrent_runs = False
 _published: str | None = None
 _inherited: str | None = None
 
@@ -66,10 +67,17 @@ def parent_run() -> str | None:
     return _inherited if value is not None and value == _published else value
 
 
+def had_concurrent_runs() -> bool:
+    """Return whether two runs have ever been open at the same time, in this process or before it was forked."""
+    return _had_concurrent_runs
+
+
 def add_open_run(run: str, document: Path) -> None:
     """Add a run that has begun in this process to the open runs, and call the listeners."""
+    global _had_concurrent_runs  # noqa: PLW0603 - there is one process
     with _lock:
         _open[run] = None
+        _had_concurrent_runs = _had_concurrent_runs or len(_open) > 1
         _publish()
     for listener in run_listeners:
         listener(document)

@@ -152,8 +152,9 @@ class LLMInteraction(Struct, frozen=True, gc=False, kw_only=True):
     is the reason, if known. `duration_seconds` includes all `attempts` and the pauses between them.
     `time_to_first_token_seconds` is measured in the newest attempt. If a tool started the sub-agent that made this
     call, `parent_execution_id` is the `execution_id` of the tool's result. `replayed_from` is the recorded call whose
-    answer this call got, or None if the call was sent to the provider. Interactions share repeated values, such as the
-    messages of a conversation: do not change them.
+    answer this call got, or None if the call was sent to the provider. `run_inferred` is True if the recorder inferred
+    that the call belongs to the run, because no recorder was active where the call was made. Interactions share
+    repeated values, such as the messages of a conversation: do not change them.
     """
 
     timestamp: StatedTime
@@ -175,6 +176,7 @@ class LLMInteraction(Struct, frozen=True, gc=False, kw_only=True):
     ended_by: Always[str | None] = None
     error: Always[ErrorInfo | None] = None
     replayed_from: ReplayedFrom | None = None
+    run_inferred: bool = False
     source: NotInDocument[InteractionSource]
 
     @property

@@ -83,6 +83,7 @@ class LLMRequestData(ExchangeData, ItemizedData, StepData):
     headers: dict[str, str]
     stream: bool = ABSENT
     inferred: bool = ABSENT
+    run_inferred: bool = ABSENT
     body: Payload = ABSENT
     text: str = ABSENT
     base64: str = ABSENT
