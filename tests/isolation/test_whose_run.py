@@ -78,13 +78,13 @@ def test_no_call_of_a_script_is_lost(program: str, tmp_path: Path) -> None:
 
 def test_no_call_of_a_notebook_is_lost(tmp_path: Path) -> None:
     """Cells have contexts of their own, and the run that one of them began has the calls of all."""
-    found = recorded_by("notebook", tmp_path)
+    recorded = recorded_by("notebook", tmp_path)
 
-    assert found.calls.keys() == {"notebook"}
-    assert [question for question, _ in found.calls["notebook"]] == [
+    assert recorded.calls.keys() == {"notebook"}
+    assert [question for question, _ in recorded.calls["notebook"]] == [
         *("gathered", "in a cell without await", "in a later cell", "in its own cell", "in the pool")
     ]
-    assert found[1:] == (0, [])
+    assert recorded[1:] == (0, [])
 
 
 NOT_ALONE = {
