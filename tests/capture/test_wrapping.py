@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from pathlib import Path
 
 import httpx
@@ -165,28 +164,6 @@ def test_a_client_follows_many_runs(tmp_path: Path) -> None:
 
     prompts = [[call.input_messages[0].content for call in load(path).llm_interactions] for path, _ in runs]
     assert prompts == [[str(number)] * 3 for _, number in runs]
-
-
-def test_a_thread_without_a_context_uses_the_only_run(tmp_path: Path) -> None:
-    """The only running recorder records a call in a thread without a context. Of several, each has a gap."""
-    with serving(plain(CHAT)) as server:
-        client = wrap(_openai(server))
-
-        def call() -> None:
-            thread = threading.Thread(target=lambda: client.chat.completions.create(model="m", messages=ASK))
-            thread.start()
-            thread.join()
-
-        with TrajectoryRecorder(directory=tmp_path) as first:
-            call()
-            with TrajectoryRecorder(directory=tmp_path) as second:
-                call()
-        call()
-        client.close()
-
-    loaded = [load(recorder.trajectory_path) for recorder in (first, second)]
-    assert [len(trajectory.llm_interactions) for trajectory in loaded] == [1, 0]
-    assert [[gap.what for gap in trajectory.gaps] for trajectory in loaded] == [["record an LLM call"]] * 2
 
 
 def test_a_client_of_an_ended_run_works_unrecorded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
