@@ -208,7 +208,7 @@ def test_a_generated_request_body_is_unchanged(tmp_path: Path) -> None:
     trajectory = load(recorder.trajectory_path)
     assert [body for _, _, body in server.requests] == [b"{}"]
     assert [(call.raw_request, call.raw_response) for call in trajectory.llm_interactions] == [({}, CHAT)]
-    assert trajectory.gaps == []
+    assert [gap.what for gap in trajectory.gaps] == []
 
 
 class Pieces:
