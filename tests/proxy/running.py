@@ -29,13 +29,16 @@ class RunningProxy:
 
 @contextmanager
 def proxying(
-    directory: Path, addresses: Mapping[str, str], *, token: str | None = None, **options: Any
+    directory: Path, addresses: Mapping[str, str | Upstream], *, token: str | None = None, **options: Any
 ) -> Iterator[RunningProxy]:
     """Run a proxy for these upstreams, given by name, and end its runs after the block."""
     sessions = Sessions(directory, **options)
     listener = listening()
     port = listener.getsockname()[1]
-    upstreams = {name: Upstream(name, url, {}) for name, url in addresses.items()}
+    upstreams = {
+        name: address if isinstance(address, Upstream) else Upstream(name, address, {})
+        for name, address in addresses.items()
+    }
     with serving(Proxy(upstreams, sessions, port=port, token=token), listener):
         yield RunningProxy(f"http://127.0.0.1:{port}", sessions)
     sessions.end()

@@ -18,6 +18,7 @@ from tests.counting import kept_by
 from tests.provider import CHAT, CHAT_STREAM, DROP, SILENCE, Answer, Server, plain, stream
 from tests.proxy.running import RunningProxy, proxying
 from trace_recorder import load
+from trace_recorder.proxy.upstreams import upstreams
 
 BODY = b'{"model":"m",  "messages":[{"role":"user","content":"caf\\u00e9"}]}'
 PATH = "/openai/v1/chat/completions"
@@ -140,6 +141,44 @@ def test_other_requests_pass_and_are_not_recorded(proxy: RunningProxy, server: S
         ("/v1/files", b"one,two"),
     ]
     assert proxy.runs() == []
+
+
+def test_a_websocket_is_refused_at_once(proxy: RunningProxy, server: Server) -> None:
+    """A program that opens a websocket gets the status at which Codex falls back to HTTP without trying again."""
+    headers = {"connection": "Upgrade", "upgrade": "websocket", "sec-websocket-key": "a", "sec-websocket-version": "13"}
+    response = httpx.get(proxy.url + "/openai/v1/responses", headers=headers)
+    assert (response.status_code, response.json()["error"]["type"], server.requests) == (
+        426,
+        "trace_recorder_proxy",
+        [],
+    )
+
+
+@pytest.mark.parametrize(
+    ("headers", "path"),
+    [
+        ({"authorization": "Bearer sk-proj-key"}, "/api/v1/responses"),
+        ({"authorization": "Bearer token", "chatgpt-account-id": "account"}, "/chatgpt/responses"),
+        ({"authorization": "Bearer eyJhbGciOiJub25lIn0.e30.c2ln"}, "/chatgpt/responses"),
+    ],
+)
+def test_the_token_of_a_login_goes_to_its_own_server(
+    server: Server, tmp_path: Path, headers: dict[str, str], path: str
+) -> None:
+    """An API key goes to the API, and the token of a ChatGPT login to the server for logins."""
+    addresses = [f"openai={server.url}/api/v1", f"chatgpt={server.url}/chatgpt"]
+    with proxying(tmp_path, upstreams({}, addresses)) as proxy:
+        httpx.post(f"{proxy.url}/openai/v1/responses", content=BODY, headers=headers)
+        ((call,),) = [run.llm_interactions for run in proxy.runs()]
+    assert ([request.path for request in server.requests], call.api) == ([path], "openai-responses")
+
+
+def test_a_login_goes_to_the_server_that_a_variable_names(server: Server, tmp_path: Path) -> None:
+    """A company's gateway gets the tokens of logins too, as without the proxy."""
+    with proxying(tmp_path, upstreams({"OPENAI_BASE_URL": f"{server.url}/gateway/v1"})) as proxy:
+        headers = {"authorization": "Bearer token", "chatgpt-account-id": "account"}
+        httpx.post(f"{proxy.url}/openai/v1/responses", content=BODY, headers=headers)
+    assert [request.path for request in server.requests] == ["/gateway/v1/responses"]
 
 
 def test_a_broken_stream_breaks_for_the_program(proxy: RunningProxy, server: Server) -> None:

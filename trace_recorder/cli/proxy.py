@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import socket
@@ -31,10 +30,15 @@ from trace_recorder.cli.run import (
     until_stopped,
 )
 from trace_recorder.loopback import HOST, LOOPBACK_NAMES
+from trace_recorder.proxy.programs.known import DirectedCommand, directed
+from trace_recorder.proxy.programs.launch import Direction
 from trace_recorder.proxy.sessions import Sessions
 from trace_recorder.proxy.upstreams import Upstream, UpstreamError, upstreams
 
 TOKEN_VARIABLE = "TRACE_RECORDER_PROXY_TOKEN"  # noqa: S105 - the name of a variable
+
+_CODEX = ("codex",)
+"""The program whose options are printed if the command runs no program. No variable directs it to the proxy."""
 
 Port = Annotated[
     int, typer.Option("--port", metavar="NUMBER", min=0, max=65535, help="The port. Default: any free port.")
@@ -100,7 +104,8 @@ def proxy(  # noqa: PLR0913, PLR0917 - one argument for each option
         fail("proxy needs httpx and uvicorn: pip install 'trace-recorder[proxy]'")
     from trace_recorder.proxy.server import Proxy, serving  # noqa: PLC0415 - it needs the extra
 
-    targets = _upstreams(upstream or ())
+    directed_command = directed(command or _CODEX, os.environ, Path.cwd())
+    targets = _upstreams(directed_command.direction, upstream or ())
     listener = _listening(host, port)
     sessions = Sessions(
         directory or default_directory(),
@@ -117,18 +122,18 @@ def proxy(  # noqa: PLR0913, PLR0917 - one argument for each option
         url = f"http://{f'[{host}]' if ':' in host else host}:{bound_port}"
         code: int | None = None
         if command:
-            code = _run(command, _environment(targets, url) | ({TOKEN_VARIABLE: token} if token else {}), url)
+            code = _run(directed_command, _environment(targets, url) | ({TOKEN_VARIABLE: token} if token else {}), url)
         else:
-            _serve(targets, url, token)
+            _serve(directed_command, targets, url, token)
     sessions.end(code)
     if not quiet:
         report(_summary(sessions.documents))
     exit_as(code or 0)
 
 
-def _upstreams(options: Sequence[str]) -> dict[str, Upstream]:
+def _upstreams(direction: Direction, options: Sequence[str]) -> dict[str, Upstream]:
     try:
-        return upstreams(os.environ, options)
+        return upstreams(direction.environment, options, direction.upstreams)
     except UpstreamError as error:
         raise typer.BadParameter(str(error)) from None
 
@@ -142,41 +147,26 @@ def _listening(host: str, port: int) -> socket.socket:
         fail(f"port {port} of {host} cannot be used: {error.strerror}")
 
 
-def _run(command: Sequence[str], variables: Mapping[str, str], url: str) -> int:
-    """Run a program with environment variables that direct its calls to the proxy. Return the program's exit code."""
+def _run(command: DirectedCommand, variables: Mapping[str, str], url: str) -> int:
+    """Run a program with what directs its calls to the proxy. Return the program's exit code."""
+    report(command.notices())
+    if command.direction.not_recorded is not None:
+        variables = {}
     with starting("proxy"):
-        return run_process(_with_codex_options(command, url), {**os.environ, **variables})[1]
+        return run_process(command.to(url), {**os.environ, **variables})[1]
 
 
 def _environment(targets: Mapping[str, Upstream], url: str) -> dict[str, str]:
     return {name: value for upstream in targets.values() for name, value in upstream.environment(url).items()}
 
 
-def _with_codex_options(command: Sequence[str], url: str) -> list[str]:
-    """Return the command line.
-
-    If the program is Codex, add options with the proxy's address, because Codex reads no environment variable for it.
-    """
-    name, *arguments = command
-    if Path(name).stem != "codex":
-        return [*command]
-    return [name, *codex_options(f"{url}/openai/v1"), *arguments]
-
-
-def codex_options(url: str) -> list[str]:
-    """Return options that make Codex send its requests to `url`, the proxy's address for OpenAI's API."""
-    auth = 'env_key="OPENAI_API_KEY"' if os.environ.get("OPENAI_API_KEY") else "requires_openai_auth=true"
-    provider = f'{{name="trace-recorder",base_url={json.dumps(url)},wire_api="responses",{auth}}}'
-    return ["-c", "model_provider=trace-recorder", "-c", f"model_providers.trace-recorder={provider}"]
-
-
-def _serve(targets: Mapping[str, Upstream], url: str, token: str | None) -> None:
+def _serve(codex: DirectedCommand, targets: Mapping[str, Upstream], url: str, token: str | None) -> None:
     """Print the addresses, and wait for Ctrl-C or SIGTERM, which may come as soon as the first line is printed."""
     with until_stopped():
         typer.echo(f"recording calls through {url}, until Ctrl-C")
         for name, value in _environment(targets, url).items():
             typer.echo(f"{name}={value}")
-        typer.echo(shlex.join(["codex", *codex_options(f"{url}/openai/v1")]))
+        typer.echo(shlex.join(codex.to(url)))
         if token is not None:
             typer.echo(f"X-Trace-Recorder-Token: {token}")
         while True:

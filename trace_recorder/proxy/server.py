@@ -33,7 +33,7 @@ from trace_recorder.attach.current import async_http_client
 from trace_recorder.dialects.endpoints import endpoint_of, is_stream_type
 from trace_recorder.loopback import HOST, why_refused
 from trace_recorder.proxy.sessions import Session, SessionRequest, Sessions
-from trace_recorder.proxy.upstreams import Upstream
+from trace_recorder.proxy.upstreams import Upstream, address_of
 from trace_recorder.values.origins import REPLAYED_FROM_HEADER, is_believed
 from trace_recorder.version import __version__
 
@@ -52,6 +52,7 @@ _HOP_BY_HOP = frozenset(
 """Headers that concern one connection only. They are not forwarded in either direction."""
 _NOT_SENT = _HOP_BY_HOP | {b"host", b"expect", TOKEN_HEADER.encode()}
 _IDLE_CHECK_SECONDS = 5.0
+_UPGRADE_REQUIRED = 426
 _BAD_GATEWAY = 502
 _SUCCESS = range(200, 300)
 
@@ -64,7 +65,6 @@ class ClientGoneError(Exception):
 class Route:
     """The destination of a request, and the TASK, GROUP and ATTEMPT of a path that begins with `/run`."""
 
-    upstream: Upstream
     path: str
     """The path after the name of the upstream, as the client sent it."""
     url: str
@@ -124,6 +124,10 @@ class Proxy:
         if refused is not None:
             await _send_error(send, 403, refused)
             return
+        if (incoming.header("upgrade") or "").lower() == "websocket":
+            # Codex falls back to HTTP at once if it gets this status, and tries again if it gets any other.
+            await _send_error(send, _UPGRADE_REQUIRED, "this proxy does not record websockets, and refuses them.")
+            return
         route = self._route(incoming)
         if route is None:
             names = ", ".join(f"/{name}" for name in self._upstreams)
@@ -153,11 +157,11 @@ class Proxy:
             *words, rest = rest.split("/", 3)
             chosen = tuple(map(unquote, words))
             first, _, rest = rest.partition("/")
-        upstream = self._upstreams.get(first)
-        if upstream is None:
+        address = address_of(self._upstreams, first, rest, incoming.header)
+        if address is None:
             return None
         query = f"?{incoming.query}" if incoming.query else ""
-        return Route(upstream, rest, f"{upstream.url}/{rest}{query}", chosen)
+        return Route(rest, f"{address}{query}", chosen)
 
     async def _forward(self, incoming: _Incoming, route: Route, send: Send) -> None:
         parts = urlsplit(route.url)

@@ -7,7 +7,7 @@ proxy forwards requests to the address in the variable.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
@@ -27,6 +27,8 @@ class Upstream:
     url: str
     variables: Mapping[str, str]
     """The environment variables from which programs read the address, each with the path at the end of the address."""
+    logins: str | None = None
+    """The name of the upstream for requests with the token of a ChatGPT login. If None, they go where all others go."""
 
     def environment(self, proxy_url: str) -> dict[str, str]:
         """Return the variables that make programs send their requests to the proxy at `proxy_url`."""
@@ -38,8 +40,10 @@ def _of_dialect(family: str) -> dict[str, str]:
     return {variable: path}
 
 
+CHATGPT = "chatgpt"
 _KNOWN = (
-    Upstream("openai", "https://api.openai.com", _of_dialect("openai") | {"OPENAI_API_BASE": "/v1"}),
+    Upstream("openai", "https://api.openai.com", _of_dialect("openai") | {"OPENAI_API_BASE": "/v1"}, logins=CHATGPT),
+    Upstream(CHATGPT, "https://chatgpt.com/backend-api/codex", {}),
     Upstream("anthropic", "https://api.anthropic.com", _of_dialect("anthropic")),
     Upstream("google", "https://generativelanguage.googleapis.com", _of_dialect("google")),
     Upstream("ollama", "http://127.0.0.1:11434", _of_dialect("ollama")),
@@ -49,15 +53,21 @@ _KNOWN = (
 """An upstream with an empty address is offered only if its variable is set, or if an option names it."""
 
 
-def upstreams(environment: Mapping[str, str], options: Iterable[str] = ()) -> dict[str, Upstream]:
-    """Return the upstreams by name. An option `NAME=URL` adds or replaces an upstream. Raises UpstreamError."""
+def upstreams(
+    environment: Mapping[str, str], options: Iterable[str] = (), of_program: Iterable[Upstream] = ()
+) -> dict[str, Upstream]:
+    """Return the upstreams by name. An option `NAME=URL` adds or replaces an upstream. Raises UpstreamError.
+
+    `of_program` has the upstreams of the program that the proxy starts, which replace the known ones.
+    """
     by_name = {known.name: _in_environment(known, environment) for known in _KNOWN}
+    by_name |= {upstream.name: upstream for upstream in of_program}
     for option in options:
         name, equals, url = option.partition("=")
         if not equals or not name.isidentifier() or name == "run":
             raise UpstreamError(f"{option!r} is not NAME=URL, such as vllm=http://localhost:8000")
         known = by_name.get(name, Upstream(name, "", {}))
-        by_name[name] = _upstream_at(known, url)
+        by_name[name] = replace(upstream_at(known, url), logins=known.logins)
     return {name: upstream for name, upstream in by_name.items() if upstream.url}
 
 
@@ -68,13 +78,37 @@ def _in_environment(known: Upstream, environment: Mapping[str, str]) -> Upstream
     """
     url = next(filter(None, (environment.get(variable) for variable in known.variables)), None)
     try:
-        return known if url is None else _upstream_at(known, url)
+        return known if url is None else upstream_at(known, url)
     except UpstreamError:  # perhaps the program does not use this upstream: it gets the variable unchanged
         return replace(known, url="")
 
 
-def _upstream_at(known: Upstream, url: str) -> Upstream:
-    """Return the upstream with `url` as its address.
+def address_of(
+    by_name: Mapping[str, Upstream], name: str, path: str, header: Callable[[str], str | None]
+) -> str | None:
+    """Return where to send a request, or None for an unknown upstream.
+
+    `path` is the path after the upstream's `name`, without its first slash. `header` returns the value of a header.
+    """
+    upstream = by_name.get(name)
+    if upstream is None:
+        return None
+    if upstream.logins is not None and _has_chatgpt_login(header):
+        return f"{by_name[upstream.logins].url}/{path.removeprefix('v1/')}"
+    return f"{upstream.url}/{path}"
+
+
+def _has_chatgpt_login(header: Callable[[str], str | None]) -> bool:
+    """Whether a request has the token of a ChatGPT login.
+
+    Codex states the account of a login in a header. The token of a login without an account is a JSON Web Token. No API
+    key of OpenAI is one.
+    """
+    return header("chatgpt-account-id") is not None or (header("authorization") or "").startswith("Bearer eyJ")
+
+
+def upstream_at(known: Upstream, url: str) -> Upstream:
+    """Return the upstream with `url` as its address. Raises UpstreamError.
 
     If `url` ends with the path of a variable, such as `/v1`, the path is removed from `url`, and becomes the path of
     all variables.
