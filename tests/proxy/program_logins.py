@@ -170,12 +170,14 @@ def _gemini(tools: Path) -> Iterator[Login]:
     yield Login("Gemini CLI", "API key", command, [(path, "g")], "", chosen, key, ends)
     dotenv = {**chosen, ".gemini/.env": "GOOGLE_GEMINI_BASE_URL={url}/gateway\n"}
     yield Login("Gemini CLI", "gateway in .env", command, [(path.replace("google", "gateway"), "g")], "", dotenv, key)
-    said = "Gemini CLI will not be recorded: "
+    announced = "Gemini CLI will not be recorded: "
     yield Login(
-        "Gemini CLI", "API key, no settings", command, said=f"{said}its settings choose no login", environment=key
+        "Gemini CLI", "API key, no settings", command, said=f"{announced}its settings choose no login", environment=key
     )
     google = {settings: '{"security": {"auth": {"selectedType": "oauth-personal"}}}'}
-    yield Login("Gemini CLI", "Google login", command, said=f"{said}with a Google login", files=google, environment=key)
+    yield Login(
+        "Gemini CLI", "Google login", command, said=f"{announced}with a Google login", files=google, environment=key
+    )
     vertex = {"GOOGLE_GENAI_USE_VERTEXAI": "true", "GOOGLE_API_KEY": "v"}
     path = "/vertex/v1beta1/publishers/google/models/gemini-2.5-flash:streamGenerateContent"
     yield Login(
@@ -211,8 +213,8 @@ def _others(tools: Path) -> Iterator[Login]:
         "pi", "API key", pi, said="pi will not be recorded: it reads addresses", environment={"ANTHROPIC_API_KEY": "k"}
     )
     copilot = (str(tools / "copilot"), "-p", "Weather?", "--allow-all-tools")
-    said = "Copilot CLI will not be recorded: with a GitHub login"
-    yield Login("Copilot CLI", "GitHub login", copilot, said=said, environment={"GH_TOKEN": "gho_login"})
+    announced = "Copilot CLI will not be recorded: with a GitHub login"
+    yield Login("Copilot CLI", "GitHub login", copilot, said=announced, environment={"GH_TOKEN": "gho_login"})
     variables = {"COPILOT_PROVIDER_BASE_URL": "{url}/own/v1", "COPILOT_PROVIDER_API_KEY": "k", "COPILOT_MODEL": "gpt-5"}
     yield Login(
         "Copilot CLI", "own provider", copilot, [("/own/v1/chat/completions", "Bearer k")], environment=variables
@@ -226,14 +228,14 @@ def _others(tools: Path) -> Iterator[Login]:
         environment={"ANTHROPIC_API_KEY": "k"},
     )
     opencode = (str(tools / "opencode"), "run", "-m", "anthropic/claude-sonnet-4-5", "What is the weather?")
-    said = "opencode will be recorded in part: only Anthropic with an API key"
+    announced = "opencode will be recorded in part: only Anthropic with an API key"
     ends = {"anthropic": "{url}/anthropic/v1"}
     yield Login(
         "opencode",
         "Anthropic, API key",
         opencode,
         [("/anthropic/v1/messages", "k")],
-        said,
+        announced,
         {},
         {"ANTHROPIC_API_KEY": "k"},
         ends,
@@ -270,8 +272,8 @@ def check(login: Login) -> str:
         command = [sys.executable, "-m", "trace_recorder", "proxy", "--directory", runs, *ends, "--", *login.command]
         output, errors = _run(command, home, _environment(home) | variables, waits=bool(login.goes_to))
         calls = [call for path in sorted(runs.glob("*.json")) for call in load(path).llm_interactions]
-    said = errors.partition("\n")[0]
-    assert (login.said in said, "be recorded" in said) == (True, bool(login.said)), errors[-2000:]
+    first_line = errors.partition("\n")[0]
+    assert (login.said in first_line, "be recorded" in first_line) == (True, bool(login.said)), errors[-2000:]
     assert {*asked} == {*login.goes_to}, ({*asked}, output[-500:], errors[-1500:])
     assert len(calls) == len(asked), (len(calls), len(asked))
     return f"{login.goes_to or 'not recorded, and said so'}"
