@@ -215,6 +215,13 @@ def test_gemini_cli_follows_its_env_file(lead: Lead) -> None:
     assert (led.goes_to["GOOGLE_GEMINI_BASE_URL"], led.said) == ("https://gw.example/", [])
 
 
+def test_gemini_cli_s_own_home_is_read(lead: Lead, tmp_path: Path) -> None:
+    """GEMINI_CLI_HOME names the directory whose settings choose the login."""
+    settings = {f"other/{name}": content for name, content in API_KEY.items()}
+    led = lead("gemini -p hello", settings, GEMINI_CLI_HOME=str(tmp_path / "other"))
+    assert led.goes_to["GOOGLE_GEMINI_BASE_URL"] == "https://generativelanguage.googleapis.com/"
+
+
 @pytest.mark.parametrize(
     ("location", "address"),
     [
@@ -254,6 +261,7 @@ QWEN = {"security": {"auth": {"selectedType": "openai", "baseUrl": "https://own.
         (QWEN, "", {}, "https://own.example/v1"),
         ({**QWEN, "env": {"OPENAI_BASE_URL": "https://b.example/v1"}}, "", {}, "https://b.example/v1"),
         (QWEN, "OPENAI_BASE_URL=https://c.example/v1\nOTHER=1", {}, "https://c.example/v1"),
+        (QWEN, "OPENAI_BASE_URL=\nOTHER=1", {}, "https://own.example/v1"),
         (QWEN, "", {"OPENAI_BASE_URL": "https://d.example/v1"}, "https://d.example/v1"),
     ],
 )

@@ -173,9 +173,12 @@ def test_the_token_of_a_login_goes_to_its_own_server(
     assert ([request.path for request in server.requests], call.api) == ([path], "openai-responses")
 
 
-def test_a_login_goes_to_the_server_that_a_variable_names(server: Server, tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", ["variable", "option"])
+def test_a_login_goes_to_the_server_that_the_user_names(server: Server, tmp_path: Path, way: str) -> None:
     """A company's gateway gets the tokens of logins too, as without the proxy."""
-    with proxying(tmp_path, upstreams({"OPENAI_BASE_URL": f"{server.url}/gateway/v1"})) as proxy:
+    address = f"{server.url}/gateway/v1"
+    ways = {"variable": upstreams({"OPENAI_BASE_URL": address}), "option": upstreams({}, [f"openai={address}"])}
+    with proxying(tmp_path, ways[way]) as proxy:
         headers = {"authorization": "Bearer token", "chatgpt-account-id": "account"}
         httpx.post(f"{proxy.url}/openai/v1/responses", content=BODY, headers=headers)
     assert [request.path for request in server.requests] == ["/gateway/v1/responses"]

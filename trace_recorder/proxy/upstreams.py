@@ -62,13 +62,20 @@ def upstreams(
     """
     by_name = {known.name: _in_environment(known, environment) for known in _KNOWN}
     by_name |= {upstream.name: upstream for upstream in of_program}
-    for option in options:
-        name, equals, url = option.partition("=")
-        if not equals or not name.isidentifier() or name == "run":
-            raise UpstreamError(f"{option!r} is not NAME=URL, such as vllm=http://localhost:8000")
+    addresses = dict(map(_named_address, options))
+    for name, url in addresses.items():
         known = by_name.get(name, Upstream(name, "", {}))
-        by_name[name] = replace(upstream_at(known, url), logins=known.logins)
+        # A server that the user names gets the tokens of logins too, unless the user names a server for them.
+        logins = known.logins if CHATGPT in addresses else None
+        by_name[name] = replace(upstream_at(known, url), logins=logins)
     return {name: upstream for name, upstream in by_name.items() if upstream.url}
+
+
+def _named_address(option: str) -> tuple[str, str]:
+    name, equals, url = option.partition("=")
+    if not equals or not name.isidentifier() or name == "run":
+        raise UpstreamError(f"{option!r} is not NAME=URL, such as vllm=http://localhost:8000")
+    return name, url
 
 
 def _in_environment(known: Upstream, environment: Mapping[str, str]) -> Upstream:

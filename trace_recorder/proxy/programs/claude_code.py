@@ -71,7 +71,7 @@ def _settings(variables: Mapping[str, str]) -> list[str]:
 
 def _stored(launch: Launch) -> dict[str, str]:
     """Return the variables in the settings of the user and of the project. The later file wins."""
-    user = Path(launch.environment.get("CLAUDE_CONFIG_DIR") or launch.home / ".claude")
+    user = Path(launch.environment.get("CLAUDE_CONFIG_DIR") or launch.home() / ".claude")
     project = launch.directory / ".claude"
     variables: dict[str, str] = {}
     for path in (user / "settings.json", project / "settings.json", project / "settings.local.json"):

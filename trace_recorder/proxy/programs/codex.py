@@ -75,7 +75,7 @@ def _open_source(launch: Launch, provider: str) -> Upstream:
 
 def _files(launch: Launch) -> dict[str, Any]:
     """Return the configuration in Codex's files. A project's file may not name a provider, so it is not read."""
-    home = Path(launch.environment.get("CODEX_HOME") or launch.home / ".codex")
+    home = Path(launch.environment.get("CODEX_HOME") or launch.home() / ".codex")
     config = _with_layer(_toml(Path("/etc/codex/config.toml")), _toml(home / "config.toml"))
     profile = next(launch.values_of("-p", "--profile"), None) or config.get("profile")
     if not isinstance(profile, str):

@@ -37,7 +37,10 @@ _SYSTEM_SETTINGS = "/etc/gemini-cli/settings.json"
 
 def direct(launch: Launch) -> Direction:
     """Return how Gemini CLI is directed to the proxy."""
-    variables = {**variables_of_file(env_files(launch, ".gemini")), **launch.environment}
+    variables = {
+        **variables_of_file(env_files(launch, launch.home("GEMINI_CLI_HOME"), ".gemini")),
+        **launch.environment,
+    }
     seen = Launch(launch.arguments, variables, launch.directory)
     login = _login(seen)
     if login in _GOOGLE_LOGINS:
@@ -52,7 +55,7 @@ def direct(launch: Launch) -> Direction:
 
 def _login(seen: Launch) -> str | None:
     """Return the login that the settings choose, or else the variables. Return None if only an API key is set."""
-    user = json_object(seen.home / ".gemini" / "settings.json")
+    user = json_object(seen.home("GEMINI_CLI_HOME") / ".gemini" / "settings.json")
     project = json_object(seen.directory / ".gemini" / "settings.json")
     system = json_object(Path(seen.environment.get("GEMINI_CLI_SYSTEM_SETTINGS_PATH") or _SYSTEM_SETTINGS))
     for settings in (system, project, user):
@@ -89,12 +92,12 @@ def _vertex(seen: Launch) -> str:
     return f"https://{location}-aiplatform.googleapis.com"
 
 
-def env_files(launch: Launch, folder: str) -> Iterator[Path]:
+def env_files(launch: Launch, home: Path, folder: str) -> Iterator[Path]:
     """Yield the `.env` files that Gemini CLI and its descendants look for. The program reads the first that exists.
 
     `folder` is the name of the program's own folder.
     """
-    for directory in (*launch.parents(), launch.home):
+    for directory in (*launch.parents(), home):
         yield directory / folder / ".env"
         yield directory / ".env"
 

@@ -19,7 +19,8 @@ from trace_recorder.proxy.upstreams import Upstream
 from trace_recorder.signal_handlers import ours
 
 _ENV_LINE = re.compile(
-    r"""^\s*(?:export\s+)?([\w.-]+)\s*[=:]\s*(?:'([^']*)'|"([^"]*)"|`([^`]*)`|([^\s#][^#\n]*?)?)\s*(?:#.*)?$""",
+    r"""^[ \t]*(?:export[ \t]+)?([\w.-]+)[ \t]*[=:][ \t]*"""
+    r"""(?:'([^']*)'|"([^"]*)"|`([^`]*)`|([^\s#'"`][^#\n]*?)?)[ \t]*(?:\#.*)?$""",
     re.MULTILINE,
 )
 """A line of a `.env` file: the variable, and its value in one of three quotes or without quotes."""
@@ -33,10 +34,9 @@ class Launch:
     environment: Mapping[str, str]
     directory: Path
 
-    @property
-    def home(self) -> Path:
-        """Return the user's home directory."""
-        return Path(self.environment.get("HOME") or Path.home())
+    def home(self, variable: str = "HOME") -> Path:
+        """Return the user's home directory, or the directory that a variable of the program names in its place."""
+        return Path(self.environment.get(variable) or self.environment.get("HOME") or Path.home())
 
     def values_of(self, *names: str) -> Iterator[str]:
         """Yield the values that the command line gives to an option, which has these names."""

@@ -8,6 +8,7 @@ Source: Qwen Code's page "Settings", and Qwen Code 0.24.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from trace_recorder.proxy.programs.gemini_cli import env_files
@@ -29,7 +30,7 @@ _VARIABLES = {"openai": "OPENAI_BASE_URL", "anthropic": "ANTHROPIC_BASE_URL", "g
 def direct(launch: Launch) -> Direction:
     """Return how Qwen Code is directed to the proxy."""
     settings = _settings(launch)
-    stored = {**texts(settings.get("env")), **variables_of_file(env_files(launch, ".qwen"))}
+    stored = {**texts(settings.get("env")), **variables_of_file(env_files(launch, launch.home(), ".qwen"))}
     variables = {**stored, **launch.environment}
     seen = Launch(launch.arguments, variables, launch.directory)
     login = next(seen.values_of("--auth-type"), None) or member(settings, "security", "auth", "selectedType")
@@ -52,8 +53,9 @@ def direct(launch: Launch) -> Direction:
 def _settings(launch: Launch) -> dict[str, Any]:
     """Return the members of the settings of the user and of the project. The project's win."""
     merged: dict[str, Any] = {}
-    for folder in (launch.home, launch.directory):
-        merged |= json_object(folder / ".qwen" / "settings.json")
+    own = Path(launch.environment.get("QWEN_HOME") or launch.home() / ".qwen")
+    for folder in (own, launch.directory / ".qwen"):
+        merged |= json_object(folder / "settings.json")
     return merged
 
 
