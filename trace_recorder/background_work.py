@@ -22,6 +22,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from queue import Empty, SimpleQueue
 
+from trace_recorder.clocks import monotonic_seconds
 from trace_recorder.signal_handlers import ours
 
 YIELD_SECONDS = 0.0001
@@ -61,9 +62,9 @@ def run_yielding(
 
     def sleep_if_due() -> None:
         nonlocal next_yield
-        if time.perf_counter() >= next_yield and not is_waited_for():
+        if monotonic_seconds() >= next_yield and not is_waited_for():
             sleep(YIELD_SECONDS)
-            next_yield = time.perf_counter() + WORK_SECONDS
+            next_yield = monotonic_seconds() + WORK_SECONDS
 
     current_yield.set(sleep_if_due)  # only this thread's context changes
     work()

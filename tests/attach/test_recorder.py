@@ -273,15 +273,18 @@ def test_strict_raises_failures_of_recording(tmp_path: Path) -> None:
 
 
 def test_a_process_that_ends_without_finalize_is_interrupted(tmp_path: Path) -> None:
-    """If a process exits without `finalize`, the document is written, and the run is interrupted."""
+    """If a process exits without `finalize`, the document is written. The run is interrupted, and one log says so."""
     path = tmp_path / "run.json"
     done = run_python(f"""
         from trace_recorder import TrajectoryRecorder
         recorder = TrajectoryRecorder({str(path)!r})
         recorder.record_agent_step(1, "thinking")
+        other = TrajectoryRecorder({str(tmp_path / "other.json")!r})
+        other.start()
     """)
 
-    assert (done.returncode, done.stderr) == (0, "")
+    said = "was started and not ended, so its status is interrupted. End a run with recorder.finalize()"
+    assert (done.returncode, done.stderr.count(said), len(done.stderr.splitlines())) == (0, 1, 1)
     assert json.loads(path.read_text())["status"] == "interrupted"
 
 

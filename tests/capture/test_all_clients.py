@@ -22,6 +22,7 @@ import pytest
 from google import genai
 from google.genai.types import HttpOptions
 
+import trace_recorder
 from tests.chat_calls import Wire, asked, said
 from tests.processes import python
 from tests.provider import CHAT, CHAT_STREAM, GENERATED, MESSAGE, OLLAMA, Answer, plain, serving, stream
@@ -306,3 +307,30 @@ def test_the_first_requests_import_no_dialect_and_compile_no_long_pattern(tmp_pa
 
     assert (ended.stderr, ended.stdout) == ("", "\n\n")
     assert len(load(tmp_path / "run.json").llm_interactions) == 1
+
+
+@pytest.mark.parametrize("created", ["before", "after"])
+def test_a_following_client_is_recorded_by_the_given_recorder(created: str, tmp_path: Path) -> None:
+    """A client that follows the context is recorded by the recorder of `instrument` where no recorder is active."""
+    recorder = TrajectoryRecorder(tmp_path / "given.json", strict=True)
+    with serving(plain(CHAT)) as server, openai_client(server.url) as wrapped, openai_client(server.url) as other:
+        if created == "before":
+            wrap(wrapped)
+        instrument(recorder=recorder)
+        ask(wrap(wrapped))
+        ask(other)
+        recorder.finalize()
+
+    assert [call.input_messages[0].content for call in load(tmp_path / "given.json").llm_interactions] == ["hello"] * 2
+
+
+def test_tools_and_steps_follow_to_the_given_recorder(tmp_path: Path) -> None:
+    """Tools and steps of the module's functions belong to the recorder of `instrument` where no recorder is active."""
+    recorder = TrajectoryRecorder(tmp_path / "given.json", strict=True)
+    instrument(recorder=recorder)
+    with trace_recorder.step(), trace_recorder.tool_call("search", {"q": "tea"}):
+        pass
+    recorder.finalize()
+
+    steps = load(tmp_path / "given.json").agent_steps
+    assert [(step.step_number, [tool.name for tool in step.tool_calls]) for step in steps] == [(1, ["search"])]

@@ -79,6 +79,25 @@ def test_a_reward_may_have_a_name_a_weight_and_variables(runs: Path, mine: Path)
     assert rewards(runs) == [[("short", 2.0, 0.5)], [("short", 3.0, 0.5)]]
 
 
+def test_each_of_several_functions_gives_its_reward(runs: Path, mine: Path) -> None:
+    """All functions score all runs, also a function of a whole batch, and each has a summary."""
+    done = invoke("score", str(runs), "--reward", f"{mine}:length", "--reward", f"{mine}:ranked", "--weight", "0.5")
+
+    assert rewards(runs) == [[("length", 4.0, 0.5)], [("length", 6.0, 0.5), ("ranked", 1.0, 0.5)]]
+    assert [line for line in done.stdout.splitlines() if " of 2 runs" in line] == [
+        "scored 2 of 2 runs: mean length 5, from 4 to 6",
+        "scored 1 of 2 runs, 1 without a reward: mean ranked 1",
+    ]
+
+
+@pytest.mark.parametrize("more", [["--reward", "other.py:length"], ["--reward", "other.py:b", "--name", "mine"]])
+def test_two_rewards_of_one_name_are_refused(more: list[str], runs: Path, mine: Path) -> None:
+    """The second would replace the first. Nothing is scored."""
+    done = invoke("score", str(runs), "--reward", f"{mine}:length", *more)
+
+    assert (done.exit_code, "would both give the reward" in done.stderr, rewards(runs)) == (2, True, [[], []])
+
+
 def test_a_run_is_scored_once_unless_asked(runs: Path, mine: Path) -> None:
     """A second `score` over the same directory adds no reward. With --again it does."""
     invoke("score", runs / "a.json", "--reward", f"{mine}:length")

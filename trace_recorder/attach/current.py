@@ -2,12 +2,15 @@
 
 A method of a `TrajectoryRecorder` records to that recorder. A function of this module looks up, at each call, the
 recorder that is active in the context of the call, or the recorder of the step or sub-agent that is open there. Without
-such a recorder, `unassigned.py` says whether the only open run is meant. Otherwise the function records nothing.
+such a recorder, the recorder that was passed to `instrument` is meant. Otherwise `unassigned.py` says whether the only
+open run is meant. The last is the recorder of the command that runs this process. `instrument` and the commands use the
+same target as wrapped clients, so this rule is stated once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, overload
 
@@ -26,6 +29,19 @@ if TYPE_CHECKING:  # each library is imported when it is needed
     import httpx2
 
 Client = TypeVar("Client")
+
+
+@dataclass(slots=True)
+class Defaults:
+    """The recorders of everything that belongs to no recorder of its context. There is one instance."""
+
+    instrumented: TrajectoryRecorder | None = None
+    """The recorder that was passed to `instrument`. It comes before the only running recorder."""
+    of_command: Callable[[], TrajectoryRecorder] | None = None
+    """Returns the recorder of the command that runs this process, such as `trace-recorder run`. It comes last."""
+
+
+defaults = Defaults()
 
 
 class FollowingTarget:
@@ -48,17 +64,21 @@ class FollowingTarget:
 
         Never begin a run, and log nothing.
         """
-        recorder = _of_context() or unassigned.only_recorder()
-        return None if recorder is None else recorder._lifecycle.run_in_progress()
+        context = _of_context()
+        for recorder in (context, defaults.instrumented):
+            if recorder is not None and recorder._lifecycle.is_running():
+                return recorder._lifecycle.run_in_progress()
+        only = (unassigned.only_recorder() if context is None else None) or _made_for_command()
+        return None if only is None else only._lifecycle.run_in_progress()
 
     def is_running(self) -> bool:
         """Return False, because this target is not bound to one run."""
         return False
 
     def is_inferred(self, run: Run, /) -> bool:
-        """Whether no recorder of this context has the run."""
-        recorder = _of_context()
-        return recorder is None or recorder._lifecycle.run is not run
+        """Whether neither a recorder of this context nor a default has the run."""
+        recorders = (_of_context(), defaults.instrumented, _made_for_command())
+        return not any(recorder is not None and recorder._lifecycle.run is run for recorder in recorders)
 
 
 following = FollowingTarget()
@@ -149,11 +169,30 @@ def _active(what: str) -> TrajectoryRecorder | None:
 def _following(what: str) -> TrajectoryRecorder | None:
     """Return the recorder of something that happens here, or None if it belongs to no run."""
     with guard.protect(f"find the run of {what}"):
-        recorder = _of_context() or unassigned.only_recorder()
+        recorder = _chosen()
         if recorder is None:
             unassigned.report(what)
         return recorder
     return None
+
+
+def _chosen() -> TrajectoryRecorder | None:
+    """Return the recorder of this context, or else the first default, or None."""
+    recorder, instrumented = _of_context(), defaults.instrumented
+    if recorder is not None and recorder._lifecycle.is_running():
+        return recorder
+    if instrumented is not None and not instrumented._lifecycle.ended:
+        return instrumented
+    if defaults.of_command is None:
+        return recorder or unassigned.only_recorder()
+    return unassigned.only_recorder() or defaults.of_command()
+
+
+def _made_for_command() -> TrajectoryRecorder | None:
+    """Return the recorder of the command that runs this process, if it has been made."""
+    if defaults.of_command is None:
+        return None
+    return next((recorder for recorder in running if recorder._lifecycle.is_of_command), None)
 
 
 def _of_context() -> TrajectoryRecorder | None:

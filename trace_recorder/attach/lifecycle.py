@@ -25,12 +25,12 @@ from trace_recorder.recording import process
 from trace_recorder.recording.limits import Limits
 from trace_recorder.recording.process import NOT_PICKLED
 from trace_recorder.recording.run import Run
-from trace_recorder.recording.stand_ins import replay_in_progress
+from trace_recorder.recording.stand_ins import origin_in_progress
 from trace_recorder.storage.paths import RunPaths, is_wrong_argument
 from trace_recorder.storage.redaction.redactor import Redaction, Redactor
-from trace_recorder.values.final_status import FinalStatus, status_of_process
+from trace_recorder.values.final_status import FinalStatus, status_of_process, uncaught_exception
 from trace_recorder.values.messages import Payload
-from trace_recorder.values.origins import ForkedFrom
+from trace_recorder.values.origins import ForkedFrom, RunOrigin
 
 
 def is_disabled(environment: Mapping[str, str]) -> bool:
@@ -65,6 +65,8 @@ class Lifecycle:
         self.run: Run | None = None
         self.ended = False
         self.began_in_main_flow = False
+        self.is_of_command = False
+        """Whether a command, such as `trace-recorder run`, made the recorder, and not the program."""
         self._files = files
         self._redact = redact
         self._history = history
@@ -93,15 +95,19 @@ class Lifecycle:
     def begin(self) -> None:
         """Begin a run in a new file.
 
-        If the file cannot be created, no run begins. Raises TrajectoryPathError then, if `strict` is set or the path is
-        wrong.
+        If the file cannot be created, no run begins. Raises TrajectoryPathError then, if `strict` is set or the program
+        chose a wrong path.
         """
         self.ended = False
         self._last_step = 0
         if self._disabled:
             return
+        if "TRACE_RECORDER_RUN" in os.environ:
+            from trace_recorder.attach.handoff import report_own_runs  # noqa: PLC0415 - few programs are run by a command
+
+            try_call(report_own_runs, lambda _: None)
         try:
-            document, journal = self._files.take(self._parent or process.parent_run())
+            document, journal = self._files.take(self._earlier_run())
         except TrajectoryPathError as error:
             self._continue_without_files(error)
             return
@@ -115,25 +121,42 @@ class Lifecycle:
         self.run, self._path = run, document
         unseen_clients.watch(run.trajectory_id)
         with self.guard.protect("record the start of the run"):
-            facts, statements = dict(self.facts), {"task": self.facts["task"], "metadata": self.metadata}
+            metadata = dict(self.metadata)
+            if not self.is_of_command:
+                metadata |= process.command_metadata()
+            facts, statements = dict(self.facts), {"task": self.facts["task"], "metadata": metadata}
             del facts["task"]
             members, parent = run.named(**facts), self._parent
-            forked, self._forked_from = self._forked_from, None
-            if forked is not None:
-                parent = forked.trajectory_id
-            if (origin := forked or replay_in_progress()) is not None:
+            origin, self._forked_from = self._origin(), None
+            if isinstance(origin, ForkedFrom):
+                parent = origin.trajectory_id
+            if origin is not None:
                 members |= origin.in_start()
-                statements["metadata"] = {**self.metadata, **origin.in_metadata()}
+                statements["metadata"] = {**metadata, **origin.in_metadata()}
             run.start(members, statements, parent)
             self._exporting.begin(run, journal.path)
-        process.add_open_run(run.trajectory_id, document)
+        process.add_open_run(run.trajectory_id, document, is_of_command=self.is_of_command)
+
+    def _origin(self) -> RunOrigin | None:
+        """Return the run that the next run replays or forks, or None."""
+        return self._forked_from or origin_in_progress()
+
+    def _earlier_run(self) -> str | None:
+        """Return the id of the run whose files must keep their names.
+
+        The program may give the next run the path of this run: of the run that it replays or forks, or of the run of a
+        parent process.
+        """
+        origin = self._origin()
+        return self._parent or (origin and origin.trajectory_id) or process.parent_run()
 
     def _continue_without_files(self, error: TrajectoryPathError) -> None:
         """Let the agent run unrecorded until a file can be created, and log the reason once.
 
-        Raises the error instead if `strict` is set or the path is wrong.
+        Raises the error instead if `strict` is set or the program chose a wrong path. A wrong path of the environment,
+        or of a command, must not end an agent that knows nothing of it.
         """
-        if self.guard.strict or is_wrong_argument(error):
+        if self.guard.strict or (self._files.chosen_by_program and is_wrong_argument(error)):
             raise error
         self.run = self._path = None
         self.guard.queue_failure("create the files of the run", str(error))
@@ -141,6 +164,12 @@ class Lifecycle:
             self._warned_of_files = True
             message = "%s: the agent runs unrecorded (logged once)"
             try_call(lambda: logger.error(message, error), lambda _: None)
+            process.report_run(self._files.disabled_path())  # it does not exist, so its reader knows of the failure
+
+    def serve_command(self) -> None:
+        """Note that a command made this recorder, and not the program. A wrong path must not end the program then."""
+        self.is_of_command = True
+        self._files.chosen_by_program = False
 
     def fork_from(self, origin: ForkedFrom) -> None:
         """Mark the next run as a fork: it continues another run from one of that run's calls.
@@ -232,7 +261,7 @@ class Lifecycle:
             return self._files.disabled_path()
         with self.lock:
             try:
-                return self._files.reserve(self._parent or process.parent_run())
+                return self._files.reserve(self._earlier_run())
             except TrajectoryPathError as error:
                 self._continue_without_files(error)
                 return self._files.disabled_path()
@@ -254,9 +283,12 @@ class Lifecycle:
     def at_exit(self) -> None:
         """Write everything that is not on file yet. Called when the interpreter exits."""
         if self.run is not None:
+            ending = status_of_process()
             if not self.run.closed:
                 self._report_unseen_clients(self.run)
-            self.run.exit(status_of_process())
+                if uncaught_exception() is None:
+                    _say_how_to_end(self.run)
+            self.run.exit(ending)
             self._exporting.end()
 
     def __str__(self) -> str:
@@ -325,6 +357,20 @@ class RecorderTarget:
         return False
 
 
+_said: list[str] = []
+
+
+def _say_how_to_end(run: Run) -> None:
+    """Log, once in a process, that a run was not ended, although nothing interrupted the program."""
+    if not _said:
+        _said.append(run.trajectory_id)
+        message = (
+            "%s was started and not ended, so its status is interrupted. End a run with recorder.finalize(), or record "
+            "it in a block: `with TrajectoryRecorder(...)`. (logged once)"
+        )
+        try_call(lambda: logger.warning(message, run.document), lambda _: None)
+
+
 def _stop_watching(run: Run) -> None:
     """Remove a run from the open runs of the process, and stop watching for clients that are not recorded."""
     process.remove_open_run(run.trajectory_id)
@@ -334,5 +380,6 @@ def _stop_watching(run: Run) -> None:
 def _interrupt(run: Run) -> None:
     """End a run as interrupted, because its recorder was freed without `finalize`."""
     if not run.closed and run.pid == os.getpid():
+        _say_how_to_end(run)
         _stop_watching(run)
         run.finish(FinalStatus("interrupted"))

@@ -120,8 +120,8 @@ class TrajectoryRecorder:
         """Begin a run in a new file, make this the current recorder, and return the document's path.
 
         A run that is still open is closed as "interrupted", with a warning. If an argument is None, the value that was
-        given to the recorder is used. `metadata` is added to the recorder's metadata. Raises TrajectoryPathError if the
-        path cannot be used. If the disk is full or refuses the file, an error is logged and nothing is recorded.
+        given to the recorder is used. `metadata` is added to the recorder's metadata. Raises TrajectoryPathError if a
+        given path is wrong. If the files cannot be created for another reason, an error is logged.
         """
         facts = without_none(**manual_records.start_members("start()", task, provider, model, max_steps))
         added = manual_records.metadata_of(metadata)

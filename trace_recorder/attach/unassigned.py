@@ -38,7 +38,9 @@ def report(what: str) -> None:
 
 
 def _running() -> list[TrajectoryRecorder]:
-    return [recorder for recorder in running if recorder._lifecycle.is_running()]
+    """Return the running recorders that the program made. The recorder of a command takes what has no other one."""
+    lifecycles = ((recorder, recorder._lifecycle) for recorder in running)
+    return [recorder for recorder, lifecycle in lifecycles if lifecycle.is_running() and not lifecycle.is_of_command]
 
 
 def _why_not(recorders: list[TrajectoryRecorder]) -> str | None:

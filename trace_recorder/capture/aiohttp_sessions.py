@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from trace_recorder.capture.exchange import Exchange
+from trace_recorder.capture.proxy_header import headers_for_proxy
 from trace_recorder.capture.seam import (
     ORIGIN_ATTRIBUTE,
     Binding,
@@ -72,6 +73,8 @@ async def send(original: Any, binding: Binding, session: Any, *arguments: Any, *
     if request is None:
         return await original(session, *arguments, **keywords)
     exchange = await begin_in_event_loop(binding, request, tuple)
+    if added := headers_for_proxy(exchange, request.url):
+        arguments, keywords = _with_headers(session, arguments, keywords, added)
     with sending(request, exchange), _body_passing(exchange, *arguments):
         try:
             response = await original(session, *arguments, **keywords)
@@ -83,6 +86,18 @@ async def send(original: Any, binding: Binding, session: Any, *arguments: Any, *
         decompress = keywords.get("auto_decompress")
         _record(response, exchange, is_decoded=session.auto_decompress if decompress is None else decompress)
     return response
+
+
+def _with_headers(
+    session: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], added: dict[str, str]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments of an attempt with more headers. A request of aiohttp is changed itself."""
+    if len(arguments) == 1:
+        arguments[0].headers.update(added)
+        return arguments, keywords
+    headers = session._prepare_headers(keywords.get("headers"))
+    headers.update(added)
+    return arguments, {**keywords, "headers": headers}
 
 
 def read_request(session: Any, *arguments: Any, **keywords: Any) -> LibraryRequest:

@@ -7,7 +7,6 @@ dialect.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from weakref import ref
@@ -18,6 +17,7 @@ from trace_recorder.capture.background_responses import BackgroundCall
 from trace_recorder.capture.decoding import plain_request
 from trace_recorder.capture.passing_bodies import PassingBody
 from trace_recorder.capture.received_response import ReceivedResponse
+from trace_recorder.clocks import monotonic_seconds
 from trace_recorder.decompression import TooLargeError
 from trace_recorder.dialects.dialect import (
     USAGE_ADVICE,
@@ -54,7 +54,7 @@ class AttemptRecords:
         self.passing = passing
         self.awaits_body = passing is not None
         """Whether the request is not on file yet, because its body passes."""
-        self._began = time.perf_counter()
+        self._began = monotonic_seconds()
         self._members: dict[str, Payload] = {}
         if passing is None:  # as in `take_body`, without a call, because each call counts
             self._id, self._attempt, self._inferred = attempts.identify(run, sent)
@@ -133,7 +133,7 @@ class AttemptRecords:
         self._remember_failure()
         if (origin := ReplayedFrom.of_error(error)) is not None:
             self.note_origin(origin)
-        members = self._members | {"duration_seconds": self.response.seconds(time.perf_counter())}
+        members = self._members | {"duration_seconds": self.response.seconds(monotonic_seconds())}
         self.run.append("llm_error", members, members_to_json(describe_error(error)))
 
     def write_response(self, ended_at: float, why: str | None, error: BaseException | None) -> None:
@@ -165,7 +165,7 @@ class AttemptRecords:
 
     def write_bare_response(self, failure: Exception) -> None:
         """Write an end without a body, because the response cannot be written. Then raise the failure."""
-        seconds = self.response.seconds(time.perf_counter())
+        seconds = self.response.seconds(monotonic_seconds())
         ended = {"headers": {}, "complete": False, "ended_by": "it could not be recorded", "text": ""}
         members = {**self._members, "status": self.response.status, "duration_seconds": seconds, **ended}
         try_call(self.run.append, lambda _: None, "llm_response", members)

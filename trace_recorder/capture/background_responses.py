@@ -37,7 +37,7 @@ MAX_REMEMBERED_RESPONSES = 1000
 class BackgroundCall:
     """A response that is not final: how it is polled, and the call that it answers.
 
-    `began` is the time at which the call's request was sent, on the clock of `perf_counter`.
+    `began` is the time at which the call's request was sent, on the clock `monotonic_seconds`.
     """
 
     api: str

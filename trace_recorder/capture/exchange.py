@@ -13,7 +13,6 @@ lock. Then the end is recorded later.
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
@@ -27,6 +26,7 @@ from trace_recorder.capture.decoding import body_decoder
 from trace_recorder.capture.event_loops import run_in_thread, start_or_run
 from trace_recorder.capture.passing_bodies import PassingAsyncIterator, PassingFile, PassingIterator
 from trace_recorder.capture.received_response import LARGE_BODY_BYTES, PART, SHORT_BYTES
+from trace_recorder.clocks import monotonic_seconds
 from trace_recorder.dialects.endpoints import asks_for_stream, is_stream_type
 from trace_recorder.dialects.stream_framing import FRAMING, MEDIA_TYPE
 from trace_recorder.locks import holds_lock
@@ -264,7 +264,7 @@ class Exchange:
 
     def _end_in_thread(self) -> Callable[[], None]:
         """Return a function that records the end of the exchange in a thread. A run that ends waits for that thread."""
-        self._ended_at = time.perf_counter()
+        self._ended_at = monotonic_seconds()
         self._assembly_done = done = Event()
 
         def end() -> None:
@@ -332,7 +332,7 @@ class Exchange:
             self._watched_body = None
             if response.finish():
                 try:
-                    self._records.write_response(self._ended_at or time.perf_counter(), why, error)
+                    self._records.write_response(self._ended_at or monotonic_seconds(), why, error)
                 except ours(Exception) as failure:
                     self._records.write_bare_response(failure)
                 finally:

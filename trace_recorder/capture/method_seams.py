@@ -43,6 +43,8 @@ class Interception:
     middlewares: list[Middleware] = field(default_factory=list)
     layers: list[tuple[Any, Any]] = field(default_factory=list)
     """The methods of ours in a client, the newest last, each with the client's own attribute that it replaced."""
+    is_recorded_inside: bool = False
+    """Whether a middleware records the requests itself. There is then no recording around the middlewares."""
 
     def __bool__(self) -> bool:
         return self.binding is not None or bool(self.middlewares)
@@ -116,13 +118,18 @@ class MethodPatch:
         self._process.binding = None
         self._restore_unneeded()
 
-    def add(self, middleware: Middleware) -> Callable[[], None]:
-        """Let `around` answer the requests of all clients of the process. Return a function that undoes the change."""
+    def add(self, middleware: Middleware, *, records_all: bool = False) -> Callable[[], None]:
+        """Let `middleware` answer the requests of all clients of the process. Return a function that undoes the change.
+
+        If `records_all` is True, `middleware` also records the requests, as it sends them.
+        """
         self._patch_all()
         self._process.middlewares.append(middleware)
+        self._process.is_recorded_inside = records_all
 
         def undo() -> None:
             self._process.middlewares.remove(middleware)
+            self._process.is_recorded_inside = False
             self._restore_unneeded()
 
         return undo
@@ -183,7 +190,9 @@ class MethodPatch:
         def around(method: Any) -> Any:
             for middleware in middlewares:
                 method = middleware(seam.library, method)
-            return method if binding is None else partial(seam.send, method, binding)
+            if binding is None or self._process.is_recorded_inside:
+                return method
+            return partial(seam.send, method, binding)
 
         return seam.attempts(original, around, bool(middlewares), owner, *arguments, **keywords)
 

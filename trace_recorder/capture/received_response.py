@@ -12,13 +12,13 @@ the thread that ends the run. The last of them waits for a second at most.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from trace_recorder.background_work import yield_to_others
 from trace_recorder.capture import stream_flusher
 from trace_recorder.capture.decoding import EncodedBody
+from trace_recorder.clocks import monotonic_seconds
 from trace_recorder.decompression import Decoder
 from trace_recorder.locks import new_lock
 from trace_recorder.recording.run import Run
@@ -77,7 +77,7 @@ class ReceivedResponse:
     """How many parts of a plain body are on file."""
     chunks = 0
     first: float | None = None
-    """When the first chunk came, on the clock of `perf_counter`. `last` is the time of the last chunk."""
+    """When the first chunk came, on the clock `monotonic_seconds`. `last` is the time of the last chunk."""
     last: float | None = None
     _buffered = 0
     _flush_seconds = math.inf
@@ -119,7 +119,7 @@ class ReceivedResponse:
         """
         if self.done or self.run.abandoned:
             return False
-        now = time.perf_counter()
+        now = monotonic_seconds()
         self.chunks += 1
         if self.encoded is None:
             self._keep(now, data)
@@ -162,7 +162,7 @@ class ReceivedResponse:
         """Whether a part must be written before the caller gets more. One chunk may contain several parts."""
         if self.done or not self.buffer:
             return False
-        return self._buffered >= self._due or time.perf_counter() - self._flushed >= self._flush_seconds
+        return self._buffered >= self._due or monotonic_seconds() - self._flushed >= self._flush_seconds
 
     def is_short(self) -> bool:
         """Whether the unwritten text is so short that an event loop may write it."""
@@ -248,7 +248,7 @@ class ReceivedResponse:
         """Write one part. Return whether more can be written. The caller holds `lock`."""
         if not last and (self.done or (self.encoded is not None and self.encoded.may_be_too_large)):
             return False
-        self._flushed = time.perf_counter()
+        self._flushed = monotonic_seconds()
         size = self.run.limits.flush_bytes
         before, is_first_try = self._buffered, self._due <= size
         self._due = max(size, 2 * before)  # a part that cannot be written is not tried again with every chunk
@@ -336,5 +336,5 @@ class ReceivedResponse:
         self.run.append("llm_stream", self._members | members, dump_members({"headers": self.headers}), remove_written)
 
     def seconds(self, moment: float | None) -> float | None:
-        """Return the seconds from the request to a moment on the clock of `perf_counter`."""
+        """Return the seconds from the request to a moment on the clock `monotonic_seconds`."""
         return None if moment is None else round(moment - self._began, 6)

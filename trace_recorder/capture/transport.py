@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from trace_recorder.capture.exchange import Exchange
+from trace_recorder.capture.proxy_header import headers_for_proxy, proxy_address
 from trace_recorder.capture.seam import (
     Binding,
     begin,
@@ -203,6 +204,8 @@ class SyncRecordingTransport(RecordingTransport):
             return send(self.inner, request)
         before, stream = request_in_progress.get(), request.stream
         try:
+            if proxy_address is not None:  # tested here, because each call of a function counts
+                request.headers.update(headers_for_proxy(exchange, request.url))
             if exchange.passing is not None:
                 request.stream = exchange.pass_through(stream)
             request_in_progress.set((exchange.run, request))
@@ -246,6 +249,8 @@ class AsyncRecordingTransport(RecordingTransport):
             return await send_async(self.inner, request)
         before, stream = request_in_progress.get(), request.stream
         try:
+            if proxy_address is not None:  # tested here, because each call of a function counts
+                request.headers.update(headers_for_proxy(exchange, request.url))
             if exchange.passing is not None:
                 request.stream = exchange.pass_through_async(stream)
             request_in_progress.set((exchange.run, request))

@@ -14,7 +14,6 @@ import math
 import os
 import socket
 import sys
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from typing import Any
 
 from trace_recorder.capture.replaced_methods import ReplacedMethod
 from trace_recorder.capture.seam import is_sending_to
+from trace_recorder.clocks import monotonic_seconds
 from trace_recorder.dialects.endpoints import is_model_server
 from trace_recorder.guard import logger, try_call
 
@@ -101,7 +101,7 @@ class UnseenClients:
 
     def watch(self, who: str) -> None:
         """Note connections until `unwatch` is called with the same name."""
-        self._watching.setdefault(who, time.monotonic())
+        self._watching.setdefault(who, monotonic_seconds())
         self._lookup.put()
 
     def unwatch(self, who: str) -> None:
@@ -138,7 +138,7 @@ class UnseenClients:
         if connection is None or (connection not in self._noted and len(self._noted) >= _MAX_NOTED):
             return
         is_new = connection not in self._noted
-        self._noted[connection] = time.monotonic()
+        self._noted[connection] = monotonic_seconds()
         for listener in self.listeners if is_new else ():
             listener(connection)
 

@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any
 
 from trace_recorder.capture.exchange import Exchange
+from trace_recorder.capture.proxy_header import headers_for_proxy
 from trace_recorder.capture.seam import (
     ORIGIN_ATTRIBUTE,
     Binding,
@@ -54,6 +55,8 @@ def send(make_request: Any, binding: Binding, pool: Any, *arguments: Any, **keyw
     if request is None:
         return make_request(pool, *arguments, **keywords)
     exchange = begin(binding, request, tuple)
+    if added := headers_for_proxy(exchange, request.url):
+        keywords["headers"] = {**(keywords.get("headers") or pool.headers), **added}
     if exchange is not None and exchange.passing is not None:
         arguments, keywords = with_body(arguments, keywords, exchange.pass_through)
     with sending(request, exchange):

@@ -11,6 +11,7 @@ Therefore `RecorderCommand` shows only the metavar that the command declares for
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from importlib import import_module
@@ -56,12 +57,21 @@ class RecorderCommand(TyperCommand):
         """
         takes_run = {"run", COMMAND_PARAMETER} <= {param.name for param in self.params}
         if not takes_run or "--" not in args or ctx.resilient_parsing:
-            return super().parse_args(ctx, args)
+            return self._parse(ctx, args)
         position = args.index("--")
         words = args[position + 1 :]
-        rest = super().parse_args(ctx, args[:position])
+        rest = self._parse(ctx, args[:position])
         ctx.params[COMMAND_PARAMETER] = [*(ctx.params.get(COMMAND_PARAMETER) or ()), *words]
         return rest
+
+    def _parse(self, ctx: ClickObject, args: list[str]) -> list[str]:
+        """Parse words. Refuse an option that takes one value and is given twice: click would drop the first value."""
+        if not ctx.resilient_parsing:
+            params: list[ClickObject] = [*self.make_parser(ctx).parse_args([*args])[2]]
+            for param, number in Counter(params).items():
+                if number > 1 and param.param_type_name == "option" and not (param.multiple or param.is_flag):
+                    raise typer.BadParameter("it takes one value, and is given twice", ctx=ctx, param=param)
+        return super().parse_args(ctx, args)
 
     def _argument_records(self, ctx: ClickObject) -> list[tuple[str, str]]:
         arguments: list[ClickObject] = [param for param in self.get_params(ctx) if param.param_type_name == "argument"]

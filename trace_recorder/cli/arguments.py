@@ -11,10 +11,10 @@ from typing import Annotated
 import typer
 
 from trace_recorder.cli.read_files import UnreadableError, is_directory
-from trace_recorder.storage.paths import DEFAULT_DIRECTORY
+from trace_recorder.storage.paths import DEFAULT_DIRECTORY, DIRECTORY_VARIABLE
 from trace_recorder.values.messages import Payload
 
-DEFAULT = f"Default: $TRACE_RECORDER_DIR, or {DEFAULT_DIRECTORY}."
+DEFAULT = f"Default: ${DIRECTORY_VARIABLE}, or {DEFAULT_DIRECTORY}."
 """The end of the help text of a path argument that may be omitted."""
 
 DefaultRuns = Annotated[
@@ -57,13 +57,16 @@ def completion_of(names: Iterable[str]) -> Callable[[str], list[str]]:
 def parse_key_values(pairs: Iterable[str], option: str) -> dict[str, Payload]:
     """Parse KEY=VALUE pairs.
 
-    A value that is not valid JSON is kept as text. Raises BadParameter if a pair has no key or no `=`.
+    A value that is not valid JSON is kept as text. Raises BadParameter if a pair has no key or no `=`, or if a key is
+    given twice.
     """
     values: dict[str, Payload] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not key or not equals:
             raise typer.BadParameter(f"{pair!r} is not KEY=VALUE", param_hint=option)
+        if key in values:
+            raise typer.BadParameter(f"{key} has two values; give it one", param_hint=option)
         try:
             values[key] = json.loads(value)
         except ValueError:
@@ -73,7 +76,7 @@ def parse_key_values(pairs: Iterable[str], option: str) -> dict[str, Payload]:
 
 def default_directory() -> Path:
     """Return the directory in which runs are read and written if the command line names no path."""
-    return Path(os.environ.get("TRACE_RECORDER_DIR") or DEFAULT_DIRECTORY)
+    return Path(os.environ.get(DIRECTORY_VARIABLE) or DEFAULT_DIRECTORY)
 
 
 def paths_or_default(paths: Sequence[Path] | None) -> list[Path]:

@@ -210,10 +210,14 @@ def time_of(text: str | None, option: str) -> datetime | None:
 
 
 def metadata_of(pairs: list[str] | None) -> dict[str, str]:
-    """Parse KEY=VALUE pairs. Raises BadParameter."""
-    metadata = dict(pair.partition("=")[::2] for pair in pairs or ())
-    if bad := next((pair for pair in pairs or () if "=" not in pair), None):
-        raise typer.BadParameter(f"{bad!r} is not KEY=VALUE", param_hint="--meta")
+    """Parse KEY=VALUE pairs. Raises BadParameter for another form, and for a key with two values."""
+    metadata: dict[str, str] = {}
+    for pair in pairs or ():
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise typer.BadParameter(f"{pair!r} is not KEY=VALUE", param_hint="--meta")
+        if metadata.setdefault(key, value) != value:
+            raise typer.BadParameter(f"no run has two values of {key}; give it one", param_hint="--meta")
     return metadata
 
 

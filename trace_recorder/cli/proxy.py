@@ -16,6 +16,7 @@ import typer
 
 from trace_recorder.attach.lifecycle import is_disabled
 from trace_recorder.attach.subprocess.supervisor import run_process
+from trace_recorder.capture.proxy_header import PROXY_VARIABLE
 from trace_recorder.cli.arguments import default_directory
 from trace_recorder.cli.output import fail
 from trace_recorder.cli.run import (
@@ -34,6 +35,7 @@ from trace_recorder.proxy.programs.known import DirectedCommand, directed
 from trace_recorder.proxy.programs.launch import Direction
 from trace_recorder.proxy.sessions import Sessions
 from trace_recorder.proxy.upstreams import Upstream, UpstreamError, upstreams
+from trace_recorder.storage.paths import DIRECTORY_VARIABLE, absolute_path
 
 TOKEN_VARIABLE = "TRACE_RECORDER_PROXY_TOKEN"  # noqa: S105 - the name of a variable
 
@@ -107,8 +109,9 @@ def proxy(  # noqa: PLR0913, PLR0917 - one argument for each option
     directed_command = directed(command or _CODEX, os.environ, Path.cwd())
     targets = _upstreams(directed_command.direction, upstream or ())
     listener = _listening(host, port)
+    target_directory = directory or default_directory()
     sessions = Sessions(
-        directory or default_directory(),
+        target_directory,
         command=command or (),
         task=task,
         header=session_header,
@@ -122,12 +125,13 @@ def proxy(  # noqa: PLR0913, PLR0917 - one argument for each option
         url = f"http://{f'[{host}]' if ':' in host else host}:{bound_port}"
         code: int | None = None
         if command:
-            code = _run(directed_command, _environment(targets, url) | ({TOKEN_VARIABLE: token} if token else {}), url)
+            variables = {**_environment(targets, url), DIRECTORY_VARIABLE: str(absolute_path(target_directory))}
+            code = _run(directed_command, variables | ({TOKEN_VARIABLE: token} if token else {}), url)
         else:
             _serve(directed_command, targets, url, token)
     sessions.end(code)
     if not quiet:
-        report(_summary(sessions.documents))
+        report(_summary(sessions))
     exit_as(code or 0)
 
 
@@ -157,7 +161,9 @@ def _run(command: DirectedCommand, variables: Mapping[str, str], url: str) -> in
 
 
 def _environment(targets: Mapping[str, Upstream], url: str) -> dict[str, str]:
-    return {name: value for upstream in targets.values() for name, value in upstream.environment(url).items()}
+    """Return the variables that direct programs to the proxy. Their own recorders tell the proxy what they record."""
+    variables = {name: value for upstream in targets.values() for name, value in upstream.environment(url).items()}
+    return {**variables, PROXY_VARIABLE: url}
 
 
 def _serve(codex: DirectedCommand, targets: Mapping[str, Upstream], url: str, token: str | None) -> None:
@@ -173,9 +179,12 @@ def _serve(codex: DirectedCommand, targets: Mapping[str, Upstream], url: str, to
             time.sleep(3600)
 
 
-def _summary(documents: Sequence[Path]) -> list[str]:
+def _summary(sessions: Sessions) -> list[str]:
+    documents = [*sessions.documents, *sessions.own_runs]
     if documents:
         return [*recorded_lines(documents)]
     if is_disabled(os.environ):
         return ["nothing was recorded: TRACE_RECORDER_DISABLED is set"]
+    if sessions.has_failed:
+        return ["nothing was recorded: the files could not be created; the messages above have the reason"]
     return ["nothing was recorded: no request to a model came through the proxy"]

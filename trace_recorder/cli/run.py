@@ -27,6 +27,8 @@ from trace_recorder.cli.output import warn
 from trace_recorder.cli.read_files import UnreadableError
 from trace_recorder.cli.text_layout import in_one_line, pluralize
 from trace_recorder.guard import try_call
+from trace_recorder.recording.process import RECORDED_UNDER
+from trace_recorder.storage.paths import absolute_path
 from trace_recorder.values.metrics import metrics_of
 
 Command = Annotated[
@@ -175,8 +177,8 @@ def _lines(result: CommandResult, command: Sequence[str]) -> Iterator[str]:
 
 def recorded_lines(documents: Sequence[Path]) -> Iterator[str]:
     """Yield lines that state how much was recorded, and in which files."""
-    here = Path.cwd()
-    files = [str(path.relative_to(here) if path.is_relative_to(here) else path) for path in documents]
+    here = absolute_path(Path())
+    files = [f"{path.relative_to(here) if path.is_relative_to(here) else path}{_by_whom(path)}" for path in documents]
     if len(files) == 1:
         yield f"recorded {_amount(documents)}: {files[0]}"
         return
@@ -184,6 +186,12 @@ def recorded_lines(documents: Sequence[Path]) -> Iterator[str]:
     yield from (f"  {file}" for file in files[:_MAX_LISTED])
     if len(files) > _MAX_LISTED:
         yield f"  and {len(files) - _MAX_LISTED} more"
+
+
+def _by_whom(path: Path) -> str:
+    """Return a note on a run that the program's own recorder recorded, and not the command. Return "" for others."""
+    metadata = try_call(lambda: read_summary(path).metadata, lambda _: {})
+    return " (by the program's own recorder)" if metadata and RECORDED_UNDER in metadata else ""
 
 
 def _amount(documents: Sequence[Path]) -> str:

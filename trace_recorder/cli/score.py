@@ -41,16 +41,19 @@ from trace_recorder.views.rewards import score as score_of
 from trace_recorder.views.stats import Spread
 from trace_recorder.views.toolbrain.parsing import DEFAULT_PARSER, PARSERS, Parser
 
-Reward = Annotated[
-    str,
+RewardFunctions = Annotated[
+    list[str],
     typer.Option(
         "--reward",
         metavar="MODULE:FUNCTION",
-        help="The function that scores a run, as MODULE:FUNCTION or FILE.py:FUNCTION.",
+        help="The function that scores a run, as MODULE:FUNCTION or FILE.py:FUNCTION. May be repeated.",
     ),
 ]
-Name = Annotated[str | None, typer.Option("--name", metavar="NAME", help="The reward's name. Default: the function's.")]
-Weight = Annotated[float, typer.Option("--weight", metavar="NUMBER", help="The reward's weight.")]
+Name = Annotated[
+    str | None,
+    typer.Option("--name", metavar="NAME", help="The name of the reward, if there is one. Default: the function's."),
+]
+Weight = Annotated[float, typer.Option("--weight", metavar="NUMBER", help="The weight of each reward.")]
 Variables = Annotated[
     list[str] | None,
     typer.Option(
@@ -71,7 +74,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the rewards, and 
 
 
 def score(  # noqa: PLR0913, PLR0917 - one argument for each option
-    reward: Reward,
+    rewards: RewardFunctions,
     paths: DefaultRuns = None,
     name: Name = None,
     weight: Weight = 1.0,
@@ -90,20 +93,44 @@ def score(  # noqa: PLR0913, PLR0917 - one argument for each option
     """
     workers = Engine(engine, address)
     check_names([parser], PARSERS, "--parser")
+    names = _names_of(rewards, name)
+    values = parse_key_values(variables or [], "--set")
+    scorings: list[_Scoring] = []
     try:
-        reward_name = name or reward.rpartition(":")[2]
-        fields = {"name": reward_name, "weight": weight, "explanation": f"scored by {reward}"}
-        values = parse_key_values(variables or [], "--set")
-        function = reward_function(reward)
-        scorer = Scorer(reward, None if workers.repeats_tasks else function, parser, values, reward_name, again=again)
-        scoring = _Scoring(function, PARSERS[parser], values, fields, scorer, again=again, dry_run=dry_run)
+        for reward_name, reward in names.items():
+            fields = {"name": reward_name, "weight": weight, "explanation": f"scored by {reward}"}
+            function = reward_function(reward)
+            known = None if workers.repeats_tasks else function
+            scorer = Scorer(reward, known, parser, values, reward_name, again=again)
+            scorings.append(_Scoring(function, PARSERS[parser], values, fields, scorer, again=again, dry_run=dry_run))
         runs = runs_of(paths_or_default(paths), recursive=recursive)
     except ValueError as error:
         fail(str(error))
-    failed = scoring.batch(runs) if is_batch(function) else scoring.each(runs, workers)
-    print_lines(console(), [scoring.summary(len(runs), failed)])
-    if failed:
+    failures = 0
+    for scoring in scorings:
+        failed = scoring.batch(runs) if is_batch(scoring.function) else scoring.each(runs, workers)
+        print_lines(console(), [scoring.summary(len(runs), failed)])
+        failures += failed
+    if failures:
         raise typer.Exit(1)
+
+
+def _names_of(functions: Sequence[str], name: str | None) -> dict[str, str]:
+    """Return the functions by the names of their rewards. Raises BadParameter if two rewards have one name.
+
+    A second reward of a name would replace the first.
+    """
+    names: dict[str, str] = {}
+    for function in functions:
+        reward_name = name or function.rpartition(":")[2]
+        if reward_name in names:
+            both = f"{names[reward_name]} and {function}"
+            raise typer.BadParameter(
+                f"{both} would both give the reward {reward_name!r}: score them one after the other, each with --name",
+                param_hint="--reward",
+            )
+        names[reward_name] = function
+    return names
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ the target.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -21,6 +20,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Protocol
 
 from trace_recorder.background_work import Event, run_yielding, start_thread
+from trace_recorder.clocks import monotonic_seconds
 from trace_recorder.exporters.delivery import Delivered, Delivery, additions, deliver
 from trace_recorder.guard import logger, try_call
 from trace_recorder.imports.growing_journal import GrowingJournal, ReplacedError
@@ -148,9 +148,9 @@ class LiveExport:
     def _send_all(self) -> None:
         self._sender = self._target.sender()
         while not (self._closed or self._is_over):
-            began = time.perf_counter()
+            began = monotonic_seconds()
             delivery, is_over = try_call(self._send_new, self._note_failure)
-            spent = time.perf_counter() - began
+            spent = monotonic_seconds() - began
             self._note(delivery, is_over)
             if not (self._closed or self._is_over):
                 self._requested = self._next_requests(self._pause(spent))

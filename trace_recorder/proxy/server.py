@@ -30,6 +30,7 @@ import httpx
 import uvicorn
 
 from trace_recorder.attach.current import async_http_client
+from trace_recorder.capture.proxy_header import RECORDED_HEADER
 from trace_recorder.dialects.endpoints import endpoint_of, is_stream_type
 from trace_recorder.loopback import HOST, why_refused
 from trace_recorder.proxy.sessions import Session, SessionRequest, Sessions
@@ -50,7 +51,7 @@ _HOP_BY_HOP = frozenset(
     b"upgrade".split()
 )
 """Headers that concern one connection only. They are not forwarded in either direction."""
-_NOT_SENT = _HOP_BY_HOP | {b"host", b"expect", TOKEN_HEADER.encode()}
+_NOT_SENT = _HOP_BY_HOP | {b"host", b"expect", TOKEN_HEADER.encode(), RECORDED_HEADER.encode()}
 _IDLE_CHECK_SECONDS = 5.0
 _UPGRADE_REQUIRED = 426
 _BAD_GATEWAY = 502
@@ -172,6 +173,10 @@ class Proxy:
             return
         body = b"".join([chunk async for chunk in incoming.body()])
         request = incoming.request_to(route.url, body)
+        if own_run := incoming.header(RECORDED_HEADER):  # the program has a recorder of its own
+            self._sessions.note_own_run(own_run)
+            await _until_client_is_gone(incoming, _forward_to_provider(self._unrecorded, request, send), Context())
+            return
         raw_headers = request.headers.raw
         session_request = SessionRequest(route.url, route.chosen, incoming.header, endpoint.api, body, raw_headers)
         if (session_and_context := await self._sessions.of(session_request)) is None:

@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import unquote_to_bytes
 
 from trace_recorder.attach.recorder import TrajectoryRecorder
 from trace_recorder.attach.subprocess.supervisor import record_exit
@@ -63,6 +64,7 @@ An agent without a context gets a new id with its next request.
 _MAX_FAILED = 16
 """A session remembers at most this many failed requests: the newest, each until it is sent again."""
 _SPARE_DESCRIPTORS = 128
+_MAX_OWN_RUNS = 10_000
 _DESCRIPTORS_OF_A_RUN = 2
 _guard = Guard()
 
@@ -210,6 +212,8 @@ class Sessions:
         self._joining = ThreadPoolExecutor(1, "trace-recorder-join") if join else None
         self.documents: list[Path] = []
         """The document of each run, in the order in which the runs began."""
+        self.own_runs: dict[Path, None] = {}  # the documents of runs that programs record themselves
+        self.has_failed = False
 
     async def of(self, request: SessionRequest) -> tuple[Session, Context] | None:
         """Return the session of a request, and the context in which to send the request.
@@ -221,7 +225,13 @@ class Sessions:
             session = await self._session(key, request)
             session.last_used = time.monotonic()
             return session, session.context_for(request)
+        self.has_failed = True
         return None
+
+    def note_own_run(self, quoted_path: str) -> None:
+        """Note that a program itself records a request, in a document."""
+        if len(self.own_runs) < _MAX_OWN_RUNS:
+            self.own_runs[Path(os.fsdecode(unquote_to_bytes(quoted_path)))] = None
 
     async def _key(self, request: SessionRequest) -> SessionKey:
         if request.chosen:

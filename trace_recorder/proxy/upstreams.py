@@ -62,7 +62,11 @@ def upstreams(
     """
     by_name = {known.name: _in_environment(known, environment) for known in _KNOWN}
     by_name |= {upstream.name: upstream for upstream in of_program}
-    addresses = dict(map(_named_address, options))
+    addresses: dict[str, str] = {}
+    for name, url in map(_named_address, options):
+        if name in addresses:
+            raise UpstreamError(f"{name} has two addresses; give it one")
+        addresses[name] = url
     for name, url in addresses.items():
         known = by_name.get(name, Upstream(name, "", {}))
         # A server that the user names gets the tokens of logins too, unless the user names a server for them.

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
+from trace_recorder.clocks import monotonic_seconds
 from trace_recorder.errors import RecorderStateError
 from trace_recorder.locks import holds_lock
 from trace_recorder.recording.run import Run
@@ -256,12 +256,12 @@ class Step(_ContextBlock):
         self.state: object = None
         self.reflection: str | None = None
         self.error: object = None
-        self._began = time.perf_counter()
+        self._began = monotonic_seconds()
         self._open: dict[str, Payload] | None = None
         self._held: _OpenStep | None = None
 
     def _begin(self, run: Run) -> Mapping[str, Payload]:
-        self._began = time.perf_counter()
+        self._began = monotonic_seconds()
         members = {**context_of(run), "step_id": "", "step_number": to_jsonable_of_type(self.step_number, int)}
         with run.guard.protect("record the beginning of a step"):
             members["step_id"] = run.next_id("step")
@@ -284,7 +284,7 @@ class Step(_ContextBlock):
                 and status_from_exception(error).status != "completed"
             ):
                 self.error = error
-            members = {**members, "duration_seconds": round(time.perf_counter() - self._began, 6)}
+            members = {**members, "duration_seconds": round(monotonic_seconds() - self._began, 6)}
             record_or_defer(self._run if closed else None, partial(self._record_end, self._run, members))
 
     def _record_end(self, run: Run, members: dict[str, Payload]) -> None:

@@ -25,6 +25,10 @@ from trace_recorder.storage.journal_reader import SCHEMA, VERSION
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.version import __version__
 
+COMMAND_VARIABLES = {"TRACE_RECORDER_FORK": "fork", "TRACE_RECORDER_RUN": "run", "TRACE_RECORDER_PROXY": "proxy"}
+"""The commands that record the programs that they run, by the environment variable that each of them sets."""
+RECORDED_UNDER = "recorded_under"
+"""The member of the metadata of a program's own run that names the command that ran the program."""
 PARENT_VARIABLE = "TRACE_RECORDER_PARENT"
 """The environment variable with the id of the open run, for child processes."""
 NOT_PICKLED = (
@@ -33,6 +37,13 @@ NOT_PICKLED = (
     "process was started while no other run was open. If several runs are open, give the process the environment that "
     "recorder.child_environment() returns."
 )
+
+
+def command_metadata() -> dict[str, Payload]:
+    """Return the metadata of a run that the program's own recorder records, and not the command that runs it."""
+    commands = (command for variable, command in COMMAND_VARIABLES.items() if os.environ.get(variable))
+    command = next(commands, None)
+    return {} if command is None else {RECORDED_UNDER: f"trace-recorder {command}"}
 
 
 class ProcessObserver(Protocol):
@@ -49,10 +60,12 @@ observers: WeakRegistry[ProcessObserver] = WeakRegistry()
 run_listeners: list[Callable[[Path], None]] = []
 """Functions that are called when a run begins in this process, or in a fork of this process.
 
-Their argument is the path of the run's document. These functions must not raise exceptions.
+They are also called if a run cannot begin because its files cannot be created. Their argument is the path of the run's
+document. These functions must not raise exceptions.
 """
 _lock = new_lock()
-_open: dict[str, None] = {}
+_open: dict[str, bool] = {}
+"""The open runs by their ids, and for each whether a command made its recorder, and not the program."""
 _had_concurrent_runs = False
 _published: str | None = None
 _inherited: str | None = None
@@ -68,17 +81,25 @@ def parent_run() -> str | None:
 
 
 def had_concurrent_runs() -> bool:
-    """Return whether two runs have ever been open at the same time, in this process or before it was forked."""
+    """Return whether two runs of the program were ever open at the same time, here or before the fork of this process.
+
+    The run of a command is not counted.
+    """
     return _had_concurrent_runs
 
 
-def add_open_run(run: str, document: Path) -> None:
+def add_open_run(run: str, document: Path, *, is_of_command: bool = False) -> None:
     """Add a run that has begun in this process to the open runs, and call the listeners."""
     global _had_concurrent_runs  # noqa: PLW0603 - there is one process
     with _lock:
-        _open[run] = None
-        _had_concurrent_runs = _had_concurrent_runs or len(_open) > 1
+        _open[run] = is_of_command
+        _had_concurrent_runs = _had_concurrent_runs or [*_open.values()].count(False) > 1
         _publish()
+    report_run(document)
+
+
+def report_run(document: Path) -> None:
+    """Call the listeners with the path of the document of a run that has begun, or whose files cannot be created."""
     for listener in run_listeners:
         listener(document)
 

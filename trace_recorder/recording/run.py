@@ -16,7 +16,6 @@ import itertools
 import math
 import os
 import threading
-import time
 import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -24,7 +23,7 @@ from typing import Literal, NoReturn
 from zlib import crc32
 
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS
-from trace_recorder.clocks import now
+from trace_recorder.clocks import monotonic_seconds, now
 from trace_recorder.derive.live_document.writer import DocumentWriter
 from trace_recorder.errors import AlreadyFinalizedError
 from trace_recorder.guard import Guard, try_call
@@ -73,7 +72,7 @@ class Run:
         self.guard = guard
         self.limits = limits
         self.pid = os.getpid()
-        self.began = time.perf_counter()
+        self.began = monotonic_seconds()
         self.closed = self._document_complete = self.abandoned = self.has_calls = self.has_calls_by_hand = False
         self._begin: tuple[Mapping[str, object], str] | None = None
         self._journal = journal
@@ -89,7 +88,7 @@ class Run:
         self._exiting = False
         self._recreate_after = 0.0
         self.unfinished = UnfinishedWork()
-        self._document = document
+        self.document = document
         self._closing_thread = 0
         protect = guard.protect("write the document", costs_record=False)
         sync, in_place = journal.sync, journal.is_in_place
@@ -235,9 +234,9 @@ class Run:
         While this fails, new records go to the removed file too, which is still open. A new attempt is made once a
         second.
         """
-        if time.perf_counter() < self._recreate_after:
+        if monotonic_seconds() < self._recreate_after:
             return
-        self._recreate_after = time.perf_counter() + RECREATE_RETRY_SECONDS
+        self._recreate_after = monotonic_seconds() + RECREATE_RETRY_SECONDS
         what = "keep the journal where it was"
         with self.guard.protect(what, costs_record=False):
             paths.make_directory(self._journal.path.parent, sync=self._journal.sync)
@@ -354,7 +353,7 @@ class Run:
         never continue.
         """
         with self.guard.protect("write the document", costs_record=False):
-            self._writer.write_aside(self._document.with_name(f".{self.pid}.{crc32(b'aside'):08x}.tmp"))
+            self._writer.write_aside(self.document.with_name(f".{self.pid}.{crc32(b'aside'):08x}.tmp"))
 
     def exit(self, ending: FinalStatus) -> None:
         """Write a last record and the document, because the interpreter exits, but keep the files open.
@@ -381,7 +380,7 @@ class Run:
             is_interrupted = ending.status == "interrupted"
             self._recreate_after = math.inf if is_interrupted else 0.0
             self._prepare()
-            seconds = round(time.perf_counter() - self.began, 6)
+            seconds = round(monotonic_seconds() - self.began, 6)
             members = {"status": ending.status, "success": ending.success, "execution_time": seconds}
             texts = {"final_result": final_result, **without_none(error=ending.error)}
             self._append_required("finalize", members, members_to_json(texts), _EMPTY_FINALIZE)

@@ -15,7 +15,7 @@ from typing import Any
 from trace_recorder.errors import ReplayMismatchError
 from trace_recorder.signal_handlers import suppress
 from trace_recorder.values.messages import Payload
-from trace_recorder.values.origins import ReplayOf
+from trace_recorder.values.origins import RunOrigin
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ The function returns the recorded outcome, or None if the tool must run.
 @dataclass(frozen=True, slots=True, eq=False)
 class _StandInBlock:
     give: StandIn
-    origin: ReplayOf | None
+    origin: RunOrigin | None
 
 
 _in_context: ContextVar[_StandInBlock | None] = ContextVar("trace_recorder_stand_in", default=None)
@@ -59,12 +59,12 @@ def let_tool_run(_: str, __: Mapping[str, object]) -> None:
 
 
 @contextmanager
-def stand_in_for_tools(give: StandIn, origin: ReplayOf | None = None) -> Iterator[None]:
+def stand_in_for_tools(give: StandIn, origin: RunOrigin | None = None) -> Iterator[None]:
     """Call `give` before each tool runs, in this context and in each context without a block of its own.
 
     While several blocks are open, a tool in a context without a block raises ReplayMismatchError, because each of the
-    blocks could give its result. If `origin` is given, a run that begins in the block is recorded as a replay of
-    `origin`.
+    blocks could give its result. If `origin` is given, a run that begins in the block is recorded as a replay or
+    a fork of `origin`.
     """
     block = _StandInBlock(give, origin)
     token = _in_context.set(block)
@@ -92,10 +92,10 @@ def outcome_of(name: str, arguments: Callable[[], Mapping[str, object]]) -> Outc
     return None if block is None else block.give(name, arguments())
 
 
-def replay_in_progress() -> ReplayOf | None:
-    """Return the run that is being replayed in this context.
+def origin_in_progress() -> RunOrigin | None:
+    """Return the run that is being replayed or forked in this context.
 
-    Return None if there is no replay. Return None also if several replays are open, and none of them is in this
+    Return None if there is no such run. Return None also if several replays are open, and none of them is in this
     context.
     """
     block = _in_context.get() or (_in_process[0] if len(_in_process) == 1 else None)

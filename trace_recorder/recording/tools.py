@@ -9,13 +9,13 @@ name and arguments.
 from __future__ import annotations
 
 import inspect
-import time
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from dataclasses import dataclass
 from functools import partial, wraps
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, cast
 
+from trace_recorder.clocks import monotonic_seconds
 from trace_recorder.guard import try_call
 from trace_recorder.recording.context import OpenBlock, OpenBlocks, ToolBody, context_of, merge_facts, record_or_defer
 from trace_recorder.recording.run import Run
@@ -55,11 +55,11 @@ class Execution:
         if self._run is not None:
             with self._run.guard.protect("record a tool call"):
                 self._record_call(self._run)
-        self._began = time.perf_counter()
+        self._began = monotonic_seconds()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        seconds = round(time.perf_counter() - self._began, 6)
+        seconds = round(monotonic_seconds() - self._began, 6)
         members, self._members = self._members, None
         if self._run is not None and members is not None and not self._run.closed:
             closing = self._run if isinstance(error, GeneratorExit) else None

@@ -16,6 +16,7 @@ from functools import cache
 from types import ModuleType
 from typing import Any, Literal, Protocol
 
+from trace_recorder.clocks import monotonic_seconds
 from trace_recorder.dialects.endpoints import Endpoint, endpoint_of
 from trace_recorder.errors import ReplayMismatchError
 from trace_recorder.signal_handlers import ours
@@ -157,7 +158,7 @@ class Pace:
 
     def __init__(self, speed: float | None) -> None:
         self._speed = speed
-        self._began = time.perf_counter()
+        self._began = monotonic_seconds()
 
     def seconds(self, recorded: float) -> float:
         """Return how many seconds to wait for a chunk. `recorded` is its time in seconds since the recorded request."""
@@ -165,7 +166,7 @@ class Pace:
 
     def remaining(self, seconds: float) -> float:
         """Return how long to wait until `seconds` have passed since the request."""
-        return max(0.0, seconds - (time.perf_counter() - self._began))
+        return max(0.0, seconds - (monotonic_seconds() - self._began))
 
 
 def endpoint_of_request(request: Any) -> Endpoint | None:

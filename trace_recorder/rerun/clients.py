@@ -85,6 +85,9 @@ In these libraries, a replay replaces a method and not a transport.
 class ReplayTransports:
     """The transports that a replay has replaced. `remove` restores the original transports."""
 
+    records_all = False
+    """Whether every call is recorded here, so that the seams of the HTTP libraries must not record it again."""
+
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
         self.undo: list[Callable[[], None]] = []
@@ -125,7 +128,7 @@ class ReplayTransports:
         self._everywhere.install()
         self._answers_all = True
         self._pauses.skip()
-        self.undo.extend([self._everywhere.remove, method_patch.add(self.middleware)])
+        self.undo.extend([self._everywhere.remove, method_patch.add(self.middleware, records_all=self.records_all)])
 
     def remove(self) -> None:
         """Restore the original transports.

@@ -13,7 +13,7 @@ from functools import cache, partial
 from importlib import import_module
 from typing import Any, Protocol
 
-from trace_recorder.capture.method_seams import recording
+from trace_recorder.capture.method_seams import current_interception, recording
 from trace_recorder.capture.sdk_clients import TransportSlot, newest_library, slots_of
 from trace_recorder.capture.seam import Binding
 from trace_recorder.capture.transport import RecordingTransport, recording_class, send, send_async
@@ -22,6 +22,9 @@ from trace_recorder.errors import ReplayMismatchError
 from trace_recorder.rerun.answers import Answer, Errors, Outgoing, endpoint_of_request
 from trace_recorder.rerun.clients import ANSWERING, ReplayTransports, take_out
 from trace_recorder.rerun.transport import httpx_errors, replaying_class, transport_class
+
+BindingOf = Callable[[Binding | None], Binding]
+"""A function that takes the binding of a wrapped client, or None, and returns the binding that records a call."""
 
 
 class Decider(Protocol):
@@ -68,7 +71,7 @@ class Forking:
 
     library: str
 
-    def __init__(self, inner: Any, fork: Decider, binding: Callable[[], Binding]) -> None:
+    def __init__(self, inner: Any, fork: Decider, binding: BindingOf) -> None:
         self.inner = inner
         self.fork = fork
         self.binding = binding
@@ -83,11 +86,12 @@ class Forking:
         inner = self.inner
         if isinstance(decision, Answer):
             inner = replaying_class(self.library, asynchronous=asynchronous)(None, _DecidedAnswer(decision, self.fork))
-            if isinstance(self.inner, RecordingTransport):  # the agent's own recorder records the call too
+            if isinstance(self.inner, RecordingTransport):  # the client's own recorder records the call too
                 inner = type(self.inner)(inner, self.inner.binding)
         else:
             request = _as_decided(request, body, decision)
-        return recording_class(self.library, asynchronous=asynchronous)(inner, self.binding()), request
+        own = self.inner.binding if isinstance(self.inner, RecordingTransport) else None
+        return recording_class(self.library, asynchronous=asynchronous)(inner, self.binding(own)), request
 
 
 class SyncForking(Forking):
@@ -158,12 +162,17 @@ def forking_class(library: str, *, asynchronous: bool) -> type:
 
 
 class ForkTransports(ReplayTransports):
-    """The transports that a fork has replaced. `remove` restores the original transports."""
+    """The transports that a fork has replaced. `remove` restores the original transports.
 
-    def __init__(self, fork: Any, binding: Callable[[], Binding]) -> None:
+    If `records_all` is True, no seam records the calls a second time. `binding` then returns the binding of a wrapped
+    client unchanged.
+    """
+
+    def __init__(self, fork: Any, binding: BindingOf, *, records_all: bool = False) -> None:
         super().__init__(fork)
         self._fork = fork
         self._binding = binding
+        self.records_all = records_all
 
     def http_client(self, library: str | None, *, asynchronous: bool, **kwargs: Any) -> Any:
         """Make an HTTP client of the named library. If `library` is None, use the newest installed library."""
@@ -204,7 +213,9 @@ class ForkTransports(ReplayTransports):
             if isinstance(decision, Outgoing) and _changes(decision, request, body):
                 args, kwargs = answering.changed(request, args, kwargs, decision)
             inner = partial(answering.answered, _DecidedAnswer(answer, self._fork), method)
-            return recording(self._binding())(library, inner)(owner, *args, **kwargs)
+            here = current_interception.get()
+            binding = self._binding(here.binding if here else None)
+            return recording(binding)(library, inner)(owner, *args, **kwargs)
 
         return forked
 

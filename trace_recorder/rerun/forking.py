@@ -140,7 +140,7 @@ class Fork(Replay):
         self.recorder = recorder or TrajectoryRecorder(
             task=self.point.task, directory=self.recording.path.parent, redact=redact
         )
-        self._installed = ForkTransports(self, lambda: Binding(RecorderTarget(self.recorder), None))
+        self._installed = ForkTransports(self, lambda _: Binding(RecorderTarget(self.recorder), None))
 
     @property
     def origin(self) -> None:

@@ -36,6 +36,8 @@ from trace_recorder.storage.journal import Journal
 from trace_recorder.storage.journal_reader import LINE_BEGIN, Record, read
 
 DEFAULT_DIRECTORY = "trajectories"
+DIRECTORY_VARIABLE = "TRACE_RECORDER_DIR"
+"""The environment variable that replaces the default directory."""
 _JOURNAL_SUFFIX = ".journal.jsonl"
 """The end of a journal's name if the document's name does not end in `.json`, or ends in `.journal.json`.
 
@@ -53,6 +55,14 @@ _STALE_SECONDS = 60.0
 The files of other runs' documents, and of journals, are removed only if they are older than this. The process that
 writes them may run on another host.
 """
+
+
+def absolute_path(path: Path) -> Path:
+    """Return the absolute path, or the path unchanged if the working directory was removed."""
+    try:
+        return path.absolute()
+    except ours(OSError):
+        return path
 
 
 def journal_path_for(document: Path) -> Path:
@@ -93,11 +103,12 @@ class RunPaths:
     """
 
     def __init__(self, path: str | os.PathLike[str] | None, directory: str | os.PathLike[str], *, sync: bool) -> None:
-        self._path = None if path is None else _absolute(document_path_for(Path(path)))
+        self._path = None if path is None else absolute_path(document_path_for(Path(path)))
         is_default = directory == DEFAULT_DIRECTORY
-        self._directory = _absolute(
-            Path(os.environ.get("TRACE_RECORDER_DIR") or directory if is_default else directory)
-        )
+        named = os.environ.get(DIRECTORY_VARIABLE) if is_default else None
+        self._directory = absolute_path(Path(named or directory))
+        self.chosen_by_program = path is not None or not is_default
+        """Whether the program chose the path or the directory. A wrong path is then misuse, and raises."""
         self._sync = sync
         self._is_child = False
         self._reserved: tuple[Path, Journal] | None = None
@@ -139,14 +150,6 @@ class RunPaths:
 
     def __str__(self) -> str:
         return str(self._path or self._directory)
-
-
-def _absolute(path: Path) -> Path:
-    """Return the absolute path, or the path unchanged if the working directory was removed."""
-    try:
-        return path.absolute()
-    except ours(OSError):
-        return path
 
 
 def create_files(

@@ -13,12 +13,11 @@ import os
 import shlex
 import sys
 import threading
-from collections.abc import Callable
 from types import FrameType
 
-from trace_recorder.attach.instrument import DefaultTarget
+from trace_recorder.attach.current import defaults, following
+from trace_recorder.attach.handoff import Handoff
 from trace_recorder.attach.recorder import TrajectoryRecorder
-from trace_recorder.attach.subprocess.handoff import Handoff
 from trace_recorder.capture.all_clients import client_patch
 from trace_recorder.capture.seam import guard
 from trace_recorder.capture.unseen_clients import unseen_clients
@@ -27,7 +26,6 @@ from trace_recorder.recording import process
 from trace_recorder.signal_handlers import suppress
 from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.final_status import uncaught_exception
-from trace_recorder.values.origins import ForkedFrom
 
 
 def begin() -> None:
@@ -38,20 +36,16 @@ def begin() -> None:
             handoff.report_library()
             recording = ProcessRecorder(handoff)
             unseen_clients.listeners.append(handoff.report_unseen)
-            client_patch.install(DefaultTarget(recording.recorder))
+            client_patch.install(following)
+            defaults.of_command = recording.recorder
             recording.end_with_process()
 
 
 class ProcessRecorder:
-    """Makes the recorder of this process when it is first needed, and ends its run with the process.
+    """Makes the recorder of this process when it is first needed, and ends its run with the process."""
 
-    `origin` is called once, when the recorder has been made. If it returns a call of an earlier run, the new run is a
-    fork that continues there.
-    """
-
-    def __init__(self, handoff: Handoff, origin: Callable[[], ForkedFrom | None] = lambda: None) -> None:
+    def __init__(self, handoff: Handoff) -> None:
         self._handoff = handoff
-        self._origin = origin
         self._made: dict[str, TrajectoryRecorder] = {}
         self._exit_code = 0
         """The exit code of this process if it is a worker of multiprocessing, and otherwise 0."""
@@ -65,10 +59,8 @@ class ProcessRecorder:
                 metadata={"command": _masked(sys.orig_argv)},
                 directory=self._handoff.directory,
             )
+            recorder._lifecycle.serve_command()
             if self._made.setdefault("recorder", recorder) is recorder:
-                origin = self._origin()
-                if origin is not None:
-                    recorder._lifecycle.fork_from(origin)
                 self._handoff.report_document(recorder.trajectory_path)
         return self._made["recorder"]
 

@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
+from trace_recorder.attach.handoff import Handoff
 from trace_recorder.attach.lifecycle import is_disabled
-from trace_recorder.attach.subprocess.handoff import Handoff
 from trace_recorder.guard import Guard
 from trace_recorder.imports.loader import load
 from trace_recorder.recording.amend import append_end
 from trace_recorder.signal_handlers import ours
-from trace_recorder.storage.paths import journal_path_for
+from trace_recorder.storage.paths import DIRECTORY_VARIABLE, absolute_path, journal_path_for
 from trace_recorder.values.final_status import status_from_exit_code
 
 SITE = Path(__file__).parent / "site"
@@ -49,8 +49,8 @@ class CommandResult:
 
     `code` is its exit code, or -n if signal n ended it. `documents` has the documents of its runs.
     `imported_http_library` is True if one of its processes imported an HTTP library that can be recorded. `unseen` has
-    the connections to models by clients that are not recorded. `has_recorder` is True if its first process had a call
-    to record.
+    the connections to models by clients that are not recorded. `has_recorder` is True if a run began, or could not
+    begin because its files could not be created.
     """
 
     code: int
@@ -68,10 +68,10 @@ def run(command: Sequence[str], directory: Path, file: Path | None, task: str | 
     """
     reports = tempfile.mkdtemp(prefix="trace-recorder-")
     handoff = Handoff(
-        str(directory.absolute()), reports, str(file.absolute()) if file else None, task or shlex.join(command)
+        str(absolute_path(directory)), reports, str(absolute_path(file)) if file else None, task or shlex.join(command)
     )
     try:
-        return run_recorded(command, handoff, {**handoff.to_environment(), "PYTHONPATH": python_path()})
+        return run_recorded(command, handoff, handoff.to_environment())
     finally:
         shutil.rmtree(reports, ignore_errors=True)
 
@@ -79,21 +79,24 @@ def run(command: Sequence[str], directory: Path, file: Path | None, task: str | 
 def run_recorded(command: Sequence[str], handoff: Handoff, variables: Mapping[str, str]) -> CommandResult:
     """Run a command to its end with these additional environment variables, which request recording.
 
-    Record its exit code. Raises CommandError if the command cannot be started.
+    Recorders of the program's own write to the directory of the command, unless the program chose a directory. Record
+    the exit code. Raises CommandError if the command cannot be started.
     """
-    pid, code = run_process(command, {**os.environ, **variables})
+    defaults = {"PYTHONPATH": python_path(), DIRECTORY_VARIABLE: handoff.directory}
+    pid, code = run_process(command, {**os.environ, **defaults, **variables})
     with _guard.protect("record how the agent ended"):
         document = handoff.document_of(pid)
         # If recording is turned off, the document has no journal.
         if document is not None and journal_path_for(document).is_file():
             record_exit(document, code)
+    runs = handoff.reported_runs()
     return CommandResult(
         code,
-        [path for path in handoff.reported_runs() if path.is_file() or journal_path_for(path).is_file()],
+        [path for path in runs if path.is_file() or journal_path_for(path).is_file()],
         handoff.has_library(),
         is_disabled(os.environ),
         handoff.unseen(),
-        handoff.document_of(pid) is not None,
+        bool(runs),
     )
 
 

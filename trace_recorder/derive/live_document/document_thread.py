@@ -13,13 +13,13 @@ from __future__ import annotations
 import math
 import os
 import threading
-import time
 from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Protocol
 
 from trace_recorder.background_work import run_yielding, start_thread
+from trace_recorder.clocks import monotonic_seconds
 from trace_recorder.guard import try_call
 from trace_recorder.locks import new_lock
 from trace_recorder.signal_handlers import suppress
@@ -124,9 +124,9 @@ class DocumentThread:
 
     def _write_next(self) -> None:
         """Wait until one of the waiting documents may be written, and write this document."""
-        began = time.perf_counter()
+        began = monotonic_seconds()
         while waiting := [*self.waiting]:
-            now, first_pause, soonest = time.perf_counter(), _pause_before(waiting[0]), math.inf
+            now, first_pause, soonest = monotonic_seconds(), _pause_before(waiting[0]), math.inf
             for document in waiting:
                 is_first, pause = document is waiting[0], _pause_before(document)
                 if not is_first and self._overtaken_seconds + pause > first_pause:
@@ -149,7 +149,7 @@ class DocumentThread:
         """Write a document. If it overtakes the first waiting document, the first document waits for both pauses."""
         self.waiting.pop(document, None)
         try_call(document.write_in_thread, lambda _: None)  # if a strict run raises, the thread must not end
-        self._last_end = time.perf_counter()
+        self._last_end = monotonic_seconds()
         if overtakes_by:
             self._overtaken_seconds += overtakes_by
         else:

@@ -25,7 +25,7 @@ from trace_recorder.rerun.clients import ReplayTransports
 from trace_recorder.rerun.replayer import Replay
 from trace_recorder.rerun.subprocess.handoff import ReplayHandoff, SharedRecording
 from trace_recorder.signal_handlers import ours
-from trace_recorder.values.origins import ReplayOf
+from trace_recorder.values.origins import ReplayOf, RunOrigin
 
 
 class HasTools(Protocol):
@@ -73,7 +73,7 @@ class ProcessAnswers(ABC, Generic[Made]):
             self._reports.report_mismatch(str(mismatch))
             raise
 
-    def _stand_in_for_tools(self, origin: ReplayOf | None = None, *, run: bool = False) -> None:
+    def _stand_in_for_tools(self, origin: RunOrigin | None = None, *, run: bool = False) -> None:
         def ask(name: str, arguments: Mapping[str, object]) -> Outcome | None:
             return self._ask(lambda made: made.tool_outcome(name, arguments))
 

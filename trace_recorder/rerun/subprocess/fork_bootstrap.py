@@ -1,8 +1,9 @@
 """Fork inside a process of the program: its LLM calls are answered up to a call, and sent from that call on.
 
-All calls are recorded. The processes share the parent run: each recorded call is used by one process. As soon as one
-process has sent a live call, all processes send their calls. Each process that makes a call has a file of its own,
-which names the parent run. A process that cannot be forked ends before it calls a model.
+All calls are recorded, by the program's own recorders or else by the recorder of the command. The processes share the
+parent run: each recorded call is used by one process. As soon as one process has sent a live call, all processes send
+their calls. Each process that makes a call has a file of its own, which names the parent run. A process that
+cannot be forked ends before it calls a model.
 """
 
 from __future__ import annotations
@@ -10,8 +11,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from trace_recorder.attach.lifecycle import RecorderTarget
-from trace_recorder.attach.recorder import TrajectoryRecorder
+from trace_recorder.attach.current import defaults, following
 from trace_recorder.attach.subprocess.bootstrap import ProcessRecorder
 from trace_recorder.capture.seam import Binding
 from trace_recorder.dialects.endpoints import Endpoint
@@ -36,7 +36,7 @@ class _SharedFork(Fork):
     As soon as one process has sent a live call, all processes send their calls.
     """
 
-    def __init__(self, handoff: ForkHandoff, recorder: TrajectoryRecorder) -> None:
+    def __init__(self, handoff: ForkHandoff) -> None:
         self._handoff = handoff
         answer = handoff.answer and json.loads(read_text(Path(handoff.answer)))
         super().__init__(
@@ -45,7 +45,6 @@ class _SharedFork(Fork):
             model=handoff.model,
             system=handoff.system,
             answer=answer,
-            recorder=recorder,
             ignore=handoff.ignore,
             match=handoff.match,
             speed=handoff.speed,
@@ -80,18 +79,19 @@ class _ProcessFork(ProcessAnswers[_SharedFork]):
     def __init__(self, handoff: ForkHandoff) -> None:
         super().__init__(handoff)
         self._handoff = handoff
-        self._recording = ProcessRecorder(handoff.recording(), handoff.forked_from)
+        self._recording = ProcessRecorder(handoff.recording())
 
     def _make(self) -> _SharedFork:
-        return _SharedFork(self._handoff, self._recording.recorder())
+        return _SharedFork(self._handoff)
 
     def install(self) -> None:
         """From now on, answer or send the calls of every HTTP client in this process, and record the calls.
 
-        Answer tool calls too.
+        Answer tool calls too. Each run that begins in this process is a fork, also a run of the program's own recorder.
         """
-        ForkTransports(self, lambda: Binding(RecorderTarget(self._recording.recorder()), None)).everywhere()
-        self._stand_in_for_tools()
+        defaults.of_command = self._recording.recorder
+        ForkTransports(self, lambda own: own or Binding(following, None), records_all=True).everywhere()
+        self._stand_in_for_tools(self._handoff.forked_from())
         self._recording.end_with_process()
 
     def _makes_calls(self) -> bool:

@@ -14,13 +14,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from trace_recorder.attach.subprocess.supervisor import CommandResult, python_path, run_recorded
+from trace_recorder.attach.subprocess.supervisor import CommandResult, run_recorded
 from trace_recorder.rerun.forking import ForkPoint, answer_by_hand, report_not_reached
 from trace_recorder.rerun.matching import parse_path
 from trace_recorder.rerun.recorded import Recording
 from trace_recorder.rerun.subprocess.handoff import ForkHandoff
 from trace_recorder.rerun.subprocess.supervisor import describe_unused
 from trace_recorder.signal_handlers import ours
+from trace_recorder.storage.paths import absolute_path
 from trace_recorder.values.structs import asdict
 
 
@@ -71,7 +72,7 @@ def fork_program(  # noqa: PLR0913 - one argument for each option of the command
     by_hand = None if answer is None else _parse_answer(answer, point)
     with TemporaryDirectory(prefix="trace-recorder-", ignore_cleanup_errors=True) as reports:
         handoff = ForkHandoff(
-            str(recording.path.absolute()),
+            str(absolute_path(recording.path)),
             reports,
             tuple(ignore),
             speed,
@@ -81,11 +82,11 @@ def fork_program(  # noqa: PLR0913 - one argument for each option of the command
             model,
             system,
             _write(by_hand, reports),
-            str((directory or recording.path.parent).absolute()),
-            str(file.absolute()) if file else None,
+            str(absolute_path(directory or recording.path.parent)),
+            str(absolute_path(file)) if file else None,
             point.task or shlex.join(command),
         )
-        result = run_recorded(command, handoff.recording(), {**handoff.to_environment(), "PYTHONPATH": python_path()})
+        result = run_recorded(command, handoff.recording(), handoff.to_environment())
         return ForkResult(result, handoff.mismatches(), _problem(recording, point, handoff))
 
 

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
-from trace_recorder.attach.subprocess.handoff import Handoff, read_reports, write_report
+from trace_recorder.attach.handoff import Handoff, read_reports, write_report
 from trace_recorder.rerun.matching import Match, results_in_any_order
 from trace_recorder.signal_handlers import ours, suppress
 from trace_recorder.values.origins import ForkedFrom

@@ -14,6 +14,7 @@ from trace_recorder.rerun.matching import parse_path
 from trace_recorder.rerun.recorded import RecordedExchange, Recording
 from trace_recorder.rerun.replayer import calls_outside_tools, report_unused
 from trace_recorder.rerun.subprocess.handoff import ReplayHandoff
+from trace_recorder.storage.paths import absolute_path
 
 _PROVIDERS = "ANTHROPIC ARK AZURE_OPENAI DEEPSEEK GEMINI GOOGLE GROQ MISTRAL OPENAI OPENROUTER TOGETHER XAI"
 PLACEHOLDER_KEYS: Mapping[str, str] = {
@@ -57,7 +58,7 @@ def replay_program(
         parse_path(ignored)
     with TemporaryDirectory(prefix="trace-recorder-", ignore_cleanup_errors=True) as reports:
         handoff = ReplayHandoff(
-            str(recording.path.absolute()),
+            str(absolute_path(recording.path)),
             reports,
             tuple(ignore),
             speed,

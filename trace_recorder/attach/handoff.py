@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
+from trace_recorder.recording import process
 from trace_recorder.signal_handlers import ours, suppress
 
 VARIABLE = "TRACE_RECORDER_RUN"
@@ -23,6 +24,18 @@ _FIRST = "first"
 _LIBRARY = "library"
 _RUN = "run-"
 _UNSEEN = "unseen-"
+
+
+def report_own_runs() -> None:
+    """Report the runs of the program's own recorders to the command, unless this process reports its runs already.
+
+    The recording for the command starts when the process imports an HTTP library. A run may begin before that.
+    Raises ValueError or TypeError if the environment variable has other content.
+    """
+    if VARIABLE in os.environ and not process.run_listeners:
+        handoff = Handoff.from_environment(os.environ)
+        if handoff is not None:
+            process.run_listeners.append(handoff.report_run)
 
 
 def write_report(reports: str, kind: str, text: bytes) -> None:
