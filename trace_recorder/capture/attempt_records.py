@@ -148,7 +148,8 @@ class AttemptRecords:
         elif response.parts:
             members, body = self._members_in_parts(why), ""
         else:
-            why = why or response.missing
+            if response.encoded is not None:
+                why = why or response.missing
             members = {"complete": why is None, "ended_by": why}
             body = body_member(b"".join([data for _, data in response.buffer]), self.run.redaction.mask_bytes)
         foreign: dict[str, Payload] = {"headers": response.headers}

@@ -31,6 +31,8 @@ class SentRequest:
     """The body without its content encoding. It is empty if the body is not known."""
     undecoded: bytes = b""
     """The body as it is sent, if it is too large to be decoded. It is compared, but never recorded."""
+    is_encoded: bool = False
+    """Whether `body` has a content encoding still."""
     run_inferred: bool = False
     """Whether the recorder inferred the run of the call, because the context of the call names no recorder."""
 

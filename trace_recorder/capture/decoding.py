@@ -20,6 +20,8 @@ from trace_recorder.guard import try_call
 
 _UNSUSPICIOUS_BYTES = 1024 * 1024
 """Parts of a body are written without delay up to this length, however well the body is compressed."""
+PLAIN_BEGINNINGS = b"{["
+"""A body that begins with one of these bytes is JSON, and has no encoding. Nearly all requests have such a body."""
 Headers = list[tuple[bytes, bytes]]
 
 
@@ -131,7 +133,7 @@ def may_be_encoded(headers: Headers, body: bytes) -> bool:
 
 
 def _request_decoder(headers: Headers, body: bytes) -> Decoder | None:
-    if not body or body[:1] in b"{[":  # nearly all bodies are JSON
+    if body[:1] in PLAIN_BEGINNINGS:  # an empty body too
         return None
     encoding = b",".join([value for name, value in headers if name.lower() == b"content-encoding"])
     return decoder_of(encoding.decode("latin-1"))

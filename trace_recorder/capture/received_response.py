@@ -83,6 +83,8 @@ class ReceivedResponse:
     _flush_seconds = math.inf
     encoded: EncodedBody | None = None
     """The bytes that must be decoded, or None if the response has no encoding."""
+    is_too_large = False
+    """Whether the response decompresses to more than may be recorded."""
     _framing: str | None = None
     _part = BodyPart()
     _continues = False
@@ -121,13 +123,19 @@ class ReceivedResponse:
             return False
         now = monotonic_seconds()
         self.chunks += 1
-        if self.encoded is None:
-            self._keep(now, data)
-        else:
+        if self.encoded is not None:
             self.encoded.add(now, data)
             self._decode(SHORT_BYTES)
             if self.encoded.has_more:
                 return True
+        elif not data or len(data) > LARGEST:
+            self._keep(now, data)
+        else:  # as in `_keep`, without a call, because a stream has many chunks
+            if self.first is None:
+                self.first = now
+            self.last = now
+            self.buffer.append((now, data))
+            self._buffered += len(data)
         if self.is_live_stream and self not in stream_flusher.watched:
             with self.run.guard.protect(PART):
                 stream_flusher.watch(self)
@@ -154,7 +162,8 @@ class ReceivedResponse:
         with self.run.guard.protect(PART):
             while encoded.has_more and self._buffered < limit:
                 self._keep(*encoded.next_piece())
-            if encoded.is_too_large:
+            self.is_too_large = encoded.is_too_large
+            if self.is_too_large:
                 with self.lock:
                     self.buffer, self._buffered = [], 0
 
@@ -173,11 +182,6 @@ class ReceivedResponse:
     def size(self) -> int:
         """Return how many bytes are in memory."""
         return self._buffered + sum(map(len, self.written))
-
-    @property
-    def is_too_large(self) -> bool:
-        """Whether the response decompresses to more than may be recorded."""
-        return self.encoded is not None and self.encoded.is_too_large
 
     @property
     def missing(self) -> str | None:

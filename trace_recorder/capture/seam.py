@@ -24,7 +24,7 @@ from weakref import WeakKeyDictionary, ref
 from trace_recorder.capture import background_responses
 from trace_recorder.capture.attempt_records import AttemptRecords
 from trace_recorder.capture.attempts import SentRequest
-from trace_recorder.capture.decoding import may_be_encoded, plain_request
+from trace_recorder.capture.decoding import PLAIN_BEGINNINGS, may_be_encoded, plain_request
 from trace_recorder.capture.event_loops import run_in_thread
 from trace_recorder.capture.exchange import Exchange, is_large
 from trace_recorder.capture.passing_bodies import PassingBody
@@ -182,10 +182,8 @@ def begin(binding: Binding, request: Any, plain_body: type[Iterable[bytes]]) -> 
         return _begin_poll_or_note(binding, request) if endpoint is None else None
     exchange: Exchange | None = None
     with run.guard.protect("record a request"):
-        body = _SentBody(run, request, plain_body)
-        body.decode()
-        passing = body.passing
-        records = AttemptRecords(run, _sent_request(run, endpoint, binding, request, body), passing)
+        sent, passing = _sent_request(run, endpoint, binding, request, plain_body)
+        records = AttemptRecords(run, _decoded(run, sent) if sent.is_encoded else sent, passing)
         exchange = Exchange(records)
         if passing is None:
             records.write_request(context_of(run))
@@ -204,20 +202,20 @@ async def begin_in_event_loop(binding: Binding, request: Any, plain_body: type[I
         return _begin_poll_or_note(binding, request) if endpoint is None else None
     exchange: Exchange | None = None
     write: Callable[[], None] | None = None
-    body: _SentBody | None = None
+    sent: SentRequest | None = None
     with run.guard.protect("record a request"):
-        body = _SentBody(run, request, plain_body)
-    if body is None:
+        sent, passing = _sent_request(run, endpoint, binding, request, plain_body)
+    if sent is None:
         return None
-    if body.is_encoded:
-        await run_in_thread(body.decode, "request")
+    if sent.is_encoded:
+        sent = await _decoded_in_thread(run, sent)
     with run.guard.protect("record a request"):
-        records = AttemptRecords(run, _sent_request(run, endpoint, binding, request, body), body.passing)
+        records = AttemptRecords(run, sent, passing)
         exchange = Exchange(records)
         exchange.context = context_of(run)
-        if body.passing is not None:
+        if passing is not None:
             return exchange
-        if not is_large(run, body.plain):
+        if not is_large(run, sent.body):
             records.write_request(exchange.context)
             return exchange
         write = exchange.request_in_thread(partial(records.write_request, exchange.context))
@@ -292,57 +290,46 @@ def _poll(binding: Binding, request: Any) -> Exchange | None:
     return None
 
 
-class _SentBody:
-    """The body of a request. Once `decode` has returned, `plain` is the body without its content encoding.
-
-    If the body is too large to be decoded, `plain` is empty, and `undecoded` is the body.
-    """
-
-    undecoded = b""
-
-    def __init__(self, run: Run, request: Any, plain_body: type[Iterable[bytes]]) -> None:
-        self._run = run
-        self._headers = request.headers.raw
-        self.plain = b""
-        self.passing: PassingBody | None = None
-        """Where the body passes, if it is made while it is sent."""
-        if isinstance(request.stream, plain_body):
-            self.plain = b"".join(request.stream)
-            passes = getattr(request, "body_passes", False)
-        elif hasattr(request, "_content"):  # the body of a request of httpx that has been read
-            self.plain, passes = request.content, False
-        else:
-            passes = True
-        if passes:
-            self.passing = PassingBody(run.limits.passing_body_bytes)
-        self.is_encoded = may_be_encoded(self._headers, self.plain)
-
-    def decode(self) -> None:
-        """Decode the body. The run gets a gap if the body is too large."""
-        if not self.is_encoded:
-            return
-        with self._run.guard.protect("decode the body of a request"):
-            try:
-                self.plain = plain_request(self._headers, self.plain)
-            except TooLargeError as error:
-                self.plain, self.undecoded = b"", self.plain
-                self._run.guard.queue_failure("record the body of a request", str(error))
-
-
-def _sent_request(run: Run, endpoint: Endpoint, binding: Binding, request: Any, body: _SentBody) -> SentRequest:
-    """Return a request as it is about to be sent."""
+def _sent_request(
+    run: Run, endpoint: Endpoint, binding: Binding, request: Any, plain_body: type[Iterable[bytes]]
+) -> tuple[SentRequest, PassingBody | None]:
+    """Return a request as it is about to be sent, and where its body passes if it is made while it is sent."""
     if binding.provider:
         endpoint = replace(endpoint, provider=binding.provider)
-    target = binding.target
-    return SentRequest(
+    body, passes = b"", True
+    if isinstance(request.stream, plain_body):
+        body = b"".join(request.stream)
+        passes = getattr(request, "body_passes", False)
+    elif hasattr(request, "_content"):  # the body of a request of httpx that has been read
+        body, passes = request.content, False
+    target, headers = binding.target, request.headers.raw
+    sent = SentRequest(
         endpoint,
         request.method,
         str(request.url),
-        request.headers.raw,
-        body.plain,
-        body.undecoded,
+        headers,
+        body,
+        is_encoded=body[:1] not in PLAIN_BEGINNINGS and may_be_encoded(headers, body),
         run_inferred=target.follows_context and target.is_inferred(run),
     )
+    return sent, PassingBody(run.limits.passing_body_bytes) if passes else None
+
+
+def _decoded(run: Run, sent: SentRequest) -> SentRequest:
+    """Return a request with its body decoded. The run gets a gap if the body is too large."""
+    with run.guard.protect("decode the body of a request"):
+        try:
+            return replace(sent, body=plain_request(sent.headers, sent.body), is_encoded=False)
+        except TooLargeError as error:
+            run.guard.queue_failure("record the body of a request", str(error))
+            return replace(sent, body=b"", undecoded=sent.body, is_encoded=False)
+    return sent
+
+
+async def _decoded_in_thread(run: Run, sent: SentRequest) -> SentRequest:
+    decoded: list[SentRequest] = []
+    await run_in_thread(lambda: decoded.append(_decoded(run, sent)), "request")
+    return decoded[0] if decoded else sent
 
 
 def _is_same(outer: Any, inner: Any) -> bool:

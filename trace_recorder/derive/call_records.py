@@ -41,6 +41,7 @@ class CallRecords(Struct, gc=False, eq=False):
     cycle.
 
     - `interaction_id`, `first_seq`: the id of the interaction, and the number of its first record
+    - `continues`: the number of the first request, if it belongs to earlier attempts that are put away, else None
     - `requests`, `streams`: the records of requests, and the `llm_stream` records with parts of responses
     - `endings`: the records of responses and errors, by the numbers of their attempts
     - `first`: the record of the first request, or the first record if no request is on file
@@ -59,6 +60,7 @@ class CallRecords(Struct, gc=False, eq=False):
     items: ItemTable
     first_seq: int = 0
     keeps_request: bool = False
+    continues: int | None = None
     requests: list[Record] = field(default_factory=list)
     streams: list[Record] = field(default_factory=list)
     endings: dict[int, Record] = field(default_factory=dict)
@@ -111,17 +113,11 @@ class CallRecords(Struct, gc=False, eq=False):
             status = ending.data.get("status") if ending is not None else 0
             self.ending, self.status = ending, status if isinstance(status, int) else 0
 
-    def is_of_newest_attempt(self, record: Record) -> bool:
-        """Whether a record belongs to the attempt of the newest request. It does if the request states no attempt."""
-        return "attempt" not in self.request_data or record.data.get("attempt", 0) == self.request_data["attempt"]
-
     def attempt_at(self, record: Record) -> CallRecords:
-        """Return the attempt of `record`, without later records. The result is the call itself if it has no others.
+        """Return the attempt of `record`, without later records.
 
         The cost depends on the records of this attempt, and not on the attempts before.
         """
-        if record is self.newest and len(self.requests) <= 1:
-            return self
         attempt = CallRecords(self.interaction_id, self.items, self.first_seq, keeps_request=self.keeps_request)
         for added in self._by_attempt[record.data.get("attempt", 0)]:
             attempt.add(added)
@@ -360,11 +356,12 @@ class CallRecords(Struct, gc=False, eq=False):
 class AddedRecord(NamedTuple):
     """A record that was added, and is not read yet.
 
-    `call` is its call, or None if the record has none. `begun` is the number of the call's first request, and
-    `is_newest_attempt` is whether the record belonged to the newest attempt of its call when it was added.
+    `call` is its call, or None if the record has none. The other two fields state what was known of the call when the
+    record was added: `begun` is the number of its first request, and `newest_attempt` is the number of the newest
+    request's attempt. `newest_attempt` is None if that request states no number, or is missing.
     """
 
     record: Record
     call: CallRecords | None = None
     begun: int = 0
-    is_newest_attempt: bool = True
+    newest_attempt: int | None = None

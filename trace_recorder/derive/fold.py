@@ -154,7 +154,8 @@ class Fold:
             self.calls[identity] = call = self._away.continued(call, record)
         call.add(record)
         self._interactions.pop(identity, None)
-        self._pending.append(AddedRecord(record, call, self._away.begun(call), call.is_of_newest_attempt(record)))
+        begun = call.first.seq if call.continues is None else call.continues
+        self._pending.append(AddedRecord(record, call, begun, call.request_data.get("attempt")))
         if "items" in record.data:
             self.items.add_base(record.seq, record.data["items"])
 
@@ -250,15 +251,18 @@ class Fold:
         An attempt that came to its end after the next attempt had begun has no response.
         """
         interaction: LLMInteraction | None = None
-        if added.is_newest_attempt and latest.interaction_id not in self.unreadable_ids:
-            interaction = self._make_interaction(latest.attempt_at(added.record))
+        record, identity = added.record, latest.interaction_id
+        is_newest = added.newest_attempt in (None, record.data.get("attempt", 0))
+        if is_newest and identity not in self.unreadable_ids:
+            has_others = record is not latest.newest or len(latest.requests) > 1
+            interaction = self._make_interaction(latest.attempt_at(record) if has_others else latest)
         if interaction is not None and (
             not interaction.answered or (interaction.api is None and self.duplicates.has(interaction))
         ):
             interaction = None
         duplicates = self.duplicates.add(interaction) if interaction is not None and interaction.response.id else {}
-        arguments = latest.interaction_id, interaction, latest.first_seq, added.begun, duplicates
-        self._unmatched.append((added.record, self.tools.read_response, *arguments))
+        arguments = identity, interaction, latest.first_seq, added.begun, duplicates
+        self._unmatched.append((record, self.tools.read_response, *arguments))
 
     def _match_tool(self, record: Record) -> None:
         self.tools.read_record(record, self._step_named_by(record))
@@ -297,8 +301,7 @@ class Fold:
     def _make_interaction(self, call: CallRecords) -> LLMInteraction | None:
         identity = call.interaction_id
         interaction = try_call(interaction_of, partial(self._note_unreadable, call), call)
-        is_whole = self.calls.get(identity) is call and not self._away.has_earlier_attempts(identity)
-        if interaction is not None and is_whole:
+        if interaction is not None and self.calls.get(identity) is call and call.continues is None:
             self._interactions[identity] = interaction
         return interaction
 

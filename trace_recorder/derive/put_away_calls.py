@@ -80,16 +80,7 @@ class PutAwayCalls:
         if record.kind != "llm_request":
             return call.read_again(self.items)
         self._before[call.interaction_id] = call
-        return CallRecords(call.interaction_id, self.items, call.first_seq)
-
-    def begun(self, call: CallRecords) -> int:
-        """Return the number of the first request of a call."""
-        before = self._before.get(call.interaction_id)
-        return call.first.seq if before is None else before.begun
-
-    def has_earlier_attempts(self, identity: str) -> bool:
-        """Whether earlier attempts of a call are put away, and the newer ones are in memory."""
-        return identity in self._before
+        return CallRecords(call.interaction_id, self.items, call.first_seq, continues=call.begun)
 
     def whole(self, call: CallRecords | PutAwayCall) -> CallRecords:
         """Return a call with all of its records. Raises KeyError if a record is not in the journal."""

@@ -232,7 +232,8 @@ class TablePrompts:
         else:
             prompt = None
         if prompt is None or not self._extend(prompt, elements, readings):
-            prompt = self._read_edited(key, elements, readings) or self._read_whole(key, elements, readings, begin)
+            prompt = self._read_edited(key, elements, readings) if len(elements) >= MIN_ELEMENTS else None
+            prompt = prompt or self._read_whole(key, elements, readings, begin)
         if not self._prompts or prompt is not self._prompts[0]:
             others = [other for other in self._prompts[1:] if other is not prompt]
             long = [newest for newest in self._prompts[:1] if len(newest.elements) >= MIN_ELEMENTS]
@@ -315,11 +316,10 @@ class TablePrompts:
         """Make a prompt of `elements`: copy ranges of an earlier prompt, and read only the other elements.
 
         The earlier prompt is the newest prompt with the same `key` that contains the middle element of `elements`. If a
-        prompt is returned, the earlier prompt is no longer remembered. Return None if there is no such prompt, if the
-        earlier or the new prompt has made-up ids, or if `elements` are fewer than `MIN_ELEMENTS`.
+        prompt is returned, the earlier prompt is no longer remembered.
+
+        Return None if there is no such prompt, or if the earlier or the new prompt has made-up ids.
         """
-        if len(elements) < MIN_ELEMENTS:
-            return None
         middle = elements[min((len(elements) + 1) // 2, len(elements) - 1)]
         for before in self._prompts:
             if before.key == key and middle in before.elements:

@@ -26,7 +26,7 @@ from trace_recorder.dialects.json_access import (
     role_of,
     text_part,
 )
-from trace_recorder.dialects.stated_usage import output_with_reasoning, take_cost
+from trace_recorder.dialects.stated_usage import COSTS, output_with_reasoning, take_cost
 from trace_recorder.values.messages import (
     Block,
     Choice,
@@ -203,7 +203,7 @@ def read_usage(usage: Payload) -> Usage:
         cache_creation_input_tokens=written,
         cache_read_input_tokens=cached,
         reasoning_tokens=reasoning,
-        cost=take_cost(members),
+        cost=None if members.keys().isdisjoint(COSTS) else take_cost(members),
         extra=members.rest(),
     )
 

@@ -12,6 +12,8 @@ from trace_recorder.dialects.json_access import Members, as_dict, as_int, as_lis
 from trace_recorder.values.messages import Payload
 
 _TICKS_PER_DOLLAR = 10_000_000_000
+COSTS = frozenset({"cost", "cost_in_usd_ticks"})
+"""A usage without any of these members states no bill."""
 
 
 def output_with_reasoning(
@@ -23,7 +25,7 @@ def output_with_reasoning(
     them out, and does not state them either: its total has them. Gateways leave `cached` tokens out of `sent`, and only
     their total has them. So a difference is reasoning only if nothing was cached, or if it is the stated number.
     """
-    stated_total = as_int(total)
+    stated_total = total if type(total) is int else as_int(total)
     if sent is None or answered is None:
         return answered
     if stated_total is None:

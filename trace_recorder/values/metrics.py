@@ -92,7 +92,8 @@ class Tally:
         made = usage.output_tokens if is_whole else completion_tokens(interaction)
         if made is not None:
             sums["output_tokens"] += made
-        for name, fraction in (("llm_seconds", interaction.duration_seconds), ("cost", stated_cost(interaction))):
+        cost = None if usage.cost is None else stated_cost(interaction)
+        for name, fraction in (("llm_seconds", interaction.duration_seconds), ("cost", cost)):
             if fraction is not None and abs(fraction) < _MAX_VALUE:
                 sums[name] += round(fraction * _UNITS[name])
 
