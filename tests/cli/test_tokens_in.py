@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cli.invoking import invoke
+from tests.views.sdk_conversations import gemini
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.catalog.rows import summary_of
 from trace_recorder.derive.validate import validate
@@ -65,3 +66,10 @@ def test_a_document_of_an_earlier_version_agrees_with_its_journal(tmp_path: Path
     journal = path.with_suffix(".jsonl").read_bytes()
     _without_totals(path).with_suffix(".jsonl").write_bytes(journal)
     assert validate(path).ok
+
+
+def test_show_prints_thoughts_in_the_output_of_a_call(tmp_path: Path) -> None:
+    """The line of a call counts the thoughts that Gemini states apart, as the header of the run does."""
+    path = gemini(tmp_path)
+    counts = re.findall(r"(\d+) in, (\d+) out, (\d+) for reasoning", invoke("show", path).output)
+    assert counts == [("24", "12", "4"), ("12", "6", "2"), ("12", "6", "2")]

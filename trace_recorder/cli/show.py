@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import operator
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from trace_recorder.cli.run_header import error_of, replayed_text, tokens_of
@@ -22,11 +22,9 @@ from trace_recorder.values.llm_interaction import Attempt, LLMInteraction, pause
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, ToolResult
 from trace_recorder.values.origins import run_origin_of
 from trace_recorder.values.prompt_relation import MAX_EARLIER_PROMPTS
-from trace_recorder.values.structs import asdict
-from trace_recorder.values.token_counts import prompt_tokens
 from trace_recorder.values.tool_uses import tool_uses
 from trace_recorder.values.trajectory import AgentStep, Trajectory
-from trace_recorder.views.call_facts import incomplete_reason, is_usage_left_out
+from trace_recorder.views.call_facts import counted_usage, incomplete_reason, is_usage_left_out
 from trace_recorder.views.content.kinds import (
     INTERLEAVING,
     REFUSALS,
@@ -113,7 +111,7 @@ class Show:
             yield from self._prompt(self._prompts.of_call(call, self._turn_of(call)))
         if call.answered:
             yield Entry("tokens", f"not stated: {USAGE_ADVICE}" if is_usage_left_out(call) else "")
-            yield from self._answer(response, prompt_tokens(call), replayed=call.is_replayed)
+            yield from self._answer(response, counted_usage(call), replayed=call.is_replayed)
             for number in range(1, len(response.choices)):
                 yield from self._choice(response, number)
             yield Entry("not read", _unread(call), style="yellow")
@@ -131,7 +129,7 @@ class Show:
             if shown_with:
                 yield Entry("answer", f"as in {shown_with}")
             elif response:
-                yield from self._answer(response)
+                yield from self._answer(response, response.usage.to_document())
         yield from self._tools(step.tool_calls, step.tool_results)
         if not step.derived:
             yield Entry("reflection", text_of(step.reflection))
@@ -146,14 +144,11 @@ class Show:
             for call in message.tool_calls:
                 yield from self._tool(call, indent=4)
 
-    def _answer(self, response: LLMResponse, prompt: int | None = None, *, replayed: bool = False) -> Iterator[Entry]:
-        """Yield the entries of an answer.
-
-        `prompt` is how many input tokens the call had. If `prompt` is None, the count is taken from the usage of the
-        answer.
-        """
-        total = response.usage.input_tokens if prompt is None else prompt
-        tokens = tokens_of({**asdict(response.usage), "total_input_tokens": total})
+    def _answer(
+        self, response: LLMResponse, usage: Mapping[str, Payload], *, replayed: bool = False
+    ) -> Iterator[Entry]:
+        """Yield the entries of an answer. `usage` has the token counts and the stated cost, by a document's names."""
+        tokens = tokens_of({**usage, "total_input_tokens": usage.get("input_tokens")})
         yield Entry("tokens", f"{tokens}, when it was recorded" if tokens and replayed else tokens)
         yield Entry("thought", response.reasoning or "", style="italic")
         yield Entry("answer", response.content or "", style="green")
