@@ -1,20 +1,16 @@
-"""Estimates use every rate of the table. What has no rate is named, and all lists of figures agree."""
+"""Estimates use every rate of the table. What has no rate is named."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.catalog.index import row_of_run
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Choice, LLMResponse, Payload, Usage
 from trace_recorder.values.structs import replace
-from trace_recorder.views import to_atif
-from trace_recorder.views.cost import RunCosts, cost_of, costs_of_calls, run_costs
-from trace_recorder.views.stats import Stats
+from trace_recorder.views.cost import RunCosts, cost_of, costs_of_calls
 
 pytest.importorskip("genai_prices", reason="the extra `prices` is not installed")
 MILLION = 1_000_000
@@ -126,13 +122,13 @@ def test_audio_has_its_rate(call: LLMInteraction) -> None:
 def test_an_advisor_is_priced_as_its_model(call: LLMInteraction) -> None:
     """The iterations of another model have the rates of that model."""
     iterations = [
-        {"type": "message", "input_tokens": MILLION, "output_tokens": 0},
-        {"type": "advisor_message", "model": "claude-opus-4-6", "input_tokens": MILLION, "output_tokens": 0},
+        {"type": "message", "input_tokens": MILLION, "output_tokens": 100_000},
+        {"type": "advisor_message", "model": "claude-opus-4-6", "input_tokens": 500_000, "output_tokens": 200_000},
     ]
-    cost = cost_of(sonnet(call, Usage(2 * MILLION, 0, extra={"iterations": iterations})))
+    cost = cost_of(sonnet(call, Usage(1_500_000, 300_000, extra={"iterations": iterations})))
+    of_sonnet, of_opus = 1 * 3 + 0.1 * 15, 0.5 * 5 + 0.2 * 25
     assert cost is not None
-    assert (cost.amount, cost.without_rate) == (pytest.approx(cost.amount), ())
-    assert cost.amount > 3
+    assert (cost.amount, cost.without_rate) == (pytest.approx(of_sonnet + of_opus), ())
 
 
 def test_a_stated_0_is_estimated(call: LLMInteraction) -> None:
@@ -140,68 +136,3 @@ def test_a_stated_0_is_estimated(call: LLMInteraction) -> None:
     cost = cost_of(sonnet(call, Usage(MILLION, 0, cost=0)))
     assert cost is not None
     assert (cost.amount, cost.estimated) == (3.0, True)
-
-
-USAGES: dict[str, Payload] = {
-    "hour": {
-        "input_tokens": 10,
-        "output_tokens": 5,
-        "cache_creation_input_tokens": MILLION,
-        "cache_creation": {"ephemeral_1h_input_tokens": MILLION},
-    },
-    "compaction": {
-        "input_tokens": 23_000,
-        "output_tokens": 1_000,
-        "iterations": [
-            {"type": "compaction", "input_tokens": 180_000, "output_tokens": 3_500},
-            {"type": "message", "input_tokens": 23_000, "output_tokens": 1_000},
-        ],
-    },
-    "searches": {"input_tokens": 10, "output_tokens": 5, "server_tool_use": {"web_search_requests": 2}},
-    "billed": {"input_tokens": 10, "output_tokens": 5, "cost": 0.25},
-    "stated 0": {"input_tokens": 10, "output_tokens": 5, "cost": 0},
-}
-
-
-@pytest.mark.parametrize("case", USAGES)
-def test_all_figures_of_a_run_agree(case: str, tmp_path: Path) -> None:
-    """Metrics, statistics, rows, costs of the document, and ATIF carry the same tokens and the same costs."""
-    path = tmp_path / "a.json"
-    answer = {
-        "type": "message",
-        "role": "assistant",
-        "model": "claude-sonnet-4-6",
-        "content": [{"type": "text", "text": "ok"}],
-        "stop_reason": "end_turn",
-        "usage": USAGES[case],
-    }
-    with TrajectoryRecorder(path) as recorder:
-        recorder.record_llm_interaction(
-            [{"role": "user", "content": "hi"}], answer, provider="anthropic", model="claude-sonnet-4-6"
-        )
-    run = load(path)
-    stats = Stats()
-    stats.add(run)
-    sums, row, atif = stats.every.to_json(), row_of_run(run, path), to_atif(run)["final_metrics"]
-    metrics, costs = run.metrics, costs_of_calls(run.llm_interactions)
-    bill = sums["cost"].get("stated")
-
-    assert [metrics["total_input_tokens"], metrics["output_tokens"], metrics.get("cost")] == [
-        sums["tokens"]["prompt"],
-        sums["tokens"]["completion"],
-        bill,
-    ]
-    assert [atif["total_prompt_tokens"], atif["total_completion_tokens"], atif.get("total_cost_usd")] == [
-        sums["tokens"]["prompt"],
-        sums["tokens"]["completion"],
-        bill,
-    ]
-    assert (row.input_tokens, row.output_tokens) == (sums["tokens"]["prompt"], sums["tokens"]["completion"])
-    assert costs == run_costs(path)
-    assert (row.cost, row.cost_estimated, row.calls_without_price) == (
-        costs.amount,
-        costs.estimated,
-        costs.calls_without_price,
-    )
-    assert costs.amount == (bill if bill is not None else sums["cost"]["estimated"])
-    assert json.loads(path.read_text())["metrics"] == metrics
