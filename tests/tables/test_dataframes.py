@@ -92,6 +92,7 @@ def test_the_table_of_runs_has_a_row_for_each_run(scored: Trajectory, run: Traje
         "output_tokens": 2,
         "cost": None,
         "cost_estimated": None,
+        "calls_without_price": 1,
         "rewards": "{}",
         "metadata": "{}",
         "final_result": None,

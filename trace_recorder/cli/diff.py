@@ -16,7 +16,7 @@ from trace_recorder.cli.read_files import UnreadableError, is_directory, read
 from trace_recorder.cli.text_layout import compact, in_one_line, number, pluralize, seconds
 from trace_recorder.values.messages import Payload
 from trace_recorder.views.comparison.comparable_steps import Ignored
-from trace_recorder.views.comparison.trajectory_diff import DiffRun, DiffSide, DiffStep, TrajectoryDiff
+from trace_recorder.views.comparison.trajectory_diff import DiffRun, DiffSide, DiffStep, Figures, TrajectoryDiff
 from trace_recorder.views.comparison.trajectory_diff import diff as diff_of
 from trace_recorder.views.comparison.value_changes import ValueChange, marked_parts, shortened
 
@@ -123,10 +123,18 @@ def _run(run: DiffRun) -> str:
         pluralize(figures.replayed_calls, "replayed call") if figures.replayed_calls else "",
         f"{number(figures.input_tokens)} tokens in" if figures.input_tokens is not None else "",
         f"{number(figures.output_tokens)} out" if figures.output_tokens is not None else "",
-        f"{'about ' if figures.estimated_cost else ''}{figures.cost:.6f} USD" if figures.cost is not None else "",
+        _cost(figures),
         seconds(run.seconds),
     ]
     return ", ".join(filter(None, words))
+
+
+def _cost(figures: Figures) -> str:
+    """Return a cost as text. As in `stats`, `+ ?` means that the cost of some calls is unknown, in whole or in part."""
+    if figures.cost is None:
+        return ""
+    about, rest = "about " if figures.estimated_cost else "", " + ?" if figures.calls_without_price else ""
+    return f"{about}{figures.cost:.6f} USD{rest}"
 
 
 def _title(step: DiffStep) -> str:

@@ -56,6 +56,12 @@ _COST = (
     Column("cost", "number", "US dollars, stated by the provider or from a table of prices"),
     Column("cost_estimated", "boolean", "whether the cost, or a part of it, is from a table of prices"),
 )
+_CALLS_WITHOUT_PRICE = Column(
+    "calls_without_price", "integer", "the number of calls with tokens whose cost is unknown, in whole or in part"
+)
+_WITHOUT_RATE = Column(
+    "without_rate", "json", "the names of what the cost leaves out, because the table of prices has no rate for it"
+)
 _MODEL = (
     Column("provider", "text", "who served the model"),
     Column("model", "text", "the model that the response names, or else the model that the request names"),
@@ -74,7 +80,7 @@ TABLES: Mapping[TableName, tuple[Column, ...]] = {
         Column("calls", "integer", "the number of LLM calls that were made"),
         Column("replayed_calls", "integer", "the number of calls that a recording answered"),
         Column("failed_calls", "integer", "the number of calls that failed with all their attempts"),
-        *(_TOOL_CALLS, _FAILED_TOOLS, *_TOKENS, *_COST),
+        *(_TOOL_CALLS, _FAILED_TOOLS, *_TOKENS, *_COST, _CALLS_WITHOUT_PRICE),
         Column("rewards", "rewards", "for each name, the last reward of the run as a whole"),
         Column("metadata", "json", "the metadata that the caller gave"),
         Column("final_result", "json", "the result that the caller gave"),
@@ -94,7 +100,7 @@ TABLES: Mapping[TableName, tuple[Column, ...]] = {
         *_TOKENS,
         Column("cache_read_input_tokens", "integer", "the input tokens that the provider read from its cache"),
         Column("reasoning_tokens", "integer", "the output tokens of the model's thinking"),
-        *(*_COST, _SECONDS),
+        *(*_COST, _WITHOUT_RATE, _SECONDS),
         Column("time_to_first_token_seconds", "number", "the time from the request to the first part of the answer"),
         Column("attempts", "integer", "the number of HTTP exchanges; 0 for a call that was not made"),
         Column("complete", "boolean", "whether the whole answer is on file"),

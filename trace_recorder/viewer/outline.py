@@ -132,6 +132,7 @@ def _usage_members(interaction: LLMInteraction, price: Price | None) -> Json:
         "completion_tokens": counts and counts.completion,
         "cost": cost and round(cost.amount, 9),
         "cost_estimated": cost and cost.estimated,
+        "without_rate": cost and [*cost.without_rate],
     }
 
 

@@ -207,6 +207,11 @@ class Costs:
         )
 
 
+def lacks_price(call: LLMInteraction, cost: Cost | None) -> bool:
+    """Return whether a call with known tokens has a cost that is unknown, in whole or in part."""
+    return call.response.usage.is_known if cost is None else bool(cost.without_rate)
+
+
 # ── whole runs ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -322,7 +327,7 @@ def costs_of_calls(calls: Iterable[LLMInteraction]) -> RunCosts:
     for call in made_calls(calls):
         cost = cost_of(call)
         costs.add(cost)
-        without_price += call.response.usage.is_known if cost is None else bool(cost.without_rate)
+        without_price += lacks_price(call, cost)
     if not costs.stated_calls + costs.estimated_calls:
         return RunCosts(calls_without_price=without_price)
     return RunCosts(round(costs.stated + costs.estimated, 9), costs.estimated_calls > 0, without_price)

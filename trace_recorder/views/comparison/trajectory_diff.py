@@ -17,7 +17,7 @@ from trace_recorder.views.call_facts import made_calls, sum_known
 from trace_recorder.views.comparison.comparable_steps import KINDS, ComparableStep, ComparableSteps, Ignored, PartKind
 from trace_recorder.views.comparison.value_changes import ValueChange, changed_ranges, changes, equal_json
 from trace_recorder.views.conversations.steps_and_calls import StepOrCall
-from trace_recorder.views.cost import Costs, cost_of
+from trace_recorder.views.cost import Costs, cost_of, lacks_price
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +25,10 @@ class Figures:
     """Sums over the calls of a run or a step, as far as they are known.
 
     A sum is None if no call has the figure. Costs are in US dollars. `estimated_cost` is the part of `cost` that was
-    estimated from a table of prices. `llm_seconds` is the sum of the durations of the calls. `replayed_calls` is the
-    number of calls whose answers a replay or a fork gave, or None if there are no such calls. All other figures leave
-    out these calls.
+    estimated from a table of prices. `calls_without_price` is the number of calls with known tokens whose cost is
+    unknown, in whole or in part, or None if there are no such calls. `llm_seconds` is the sum of the durations of the
+    calls. `replayed_calls` is the number of calls whose answers a replay or a fork gave, or None if there are no such
+    calls. All other figures leave out these calls.
     """
 
     calls: int = 0
@@ -36,6 +37,7 @@ class Figures:
     output_tokens: int | None = None
     cost: float | None = None
     estimated_cost: float | None = None
+    calls_without_price: int | None = None
     llm_seconds: float | None = None
 
     def to_dict(self) -> dict[str, Payload]:
@@ -47,9 +49,11 @@ def figures_of(calls: Iterable[LLMInteraction]) -> Figures:
     """Sum the figures of calls."""
     all_calls = [*calls]
     calls = made_calls(all_calls)
-    costs = Costs()
+    costs, without_price = Costs(), 0
     for call in calls:
-        costs.add(cost_of(call))
+        cost = cost_of(call)
+        costs.add(cost)
+        without_price += lacks_price(call, cost)
     all_counts = [*filter(None, map(counts_of, calls))]
     seconds = sum_known(call.duration_seconds for call in calls)
     known_costs = costs.stated_calls + costs.estimated_calls
@@ -60,6 +64,7 @@ def figures_of(calls: Iterable[LLMInteraction]) -> Figures:
         output_tokens=sum_known(counts.completion for counts in all_counts),
         cost=round(costs.stated + costs.estimated, 9) if known_costs else None,
         estimated_cost=round(costs.estimated, 9) if costs.estimated_calls else None,
+        calls_without_price=without_price or None,
         llm_seconds=None if seconds is None else round(seconds, 6),
     )
 

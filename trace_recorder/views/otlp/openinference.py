@@ -13,7 +13,7 @@ from trace_recorder.dialects.dialect import is_embedding
 from trace_recorder.values.content_parts import Image, Text, parts_of
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, Payload, ToolCall, without_none
-from trace_recorder.values.token_counts import counts_of
+from trace_recorder.values.token_counts import counts_of, stated_cost
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.content.chat_form import arguments_text, lines_of, result_text
 from trace_recorder.views.conversations.turn import answer_of
@@ -61,7 +61,7 @@ class OpenInferenceAttributes:
                 "llm.finish_reason": call.response.finish_reason,
             }
         )
-        return attributes | dict(_token_counts(call)) | (dict(self._messages(call, prompt)) if self.content else {})
+        return attributes | dict(_usage(call)) | (dict(self._messages(call, prompt)) if self.content else {})
 
     def tool(self, tool: ToolNode) -> dict[str, AttributeValue]:
         """Return the attributes of a tool's execution."""
@@ -98,7 +98,11 @@ class OpenInferenceAttributes:
             yield from self._values(lines_of(prompt.messages[-1]), None)
 
 
-def _token_counts(call: LLMInteraction) -> Iterator[Attribute]:
+def _usage(call: LLMInteraction) -> Iterator[Attribute]:
+    """Yield the token counts, and the cost if the provider stated it."""
+    cost = stated_cost(call)
+    if cost is not None:
+        yield "llm.cost.total", cost
     counts = counts_of(call)
     if counts is None:
         return

@@ -269,6 +269,8 @@ export interface Call {
   completion_tokens: number | null;
   cost: number | null;
   cost_estimated: boolean | null;
+  /** What the cost leaves out, because the table of prices has no rate for it. Null if there is no cost. */
+  without_rate: string[] | null;
   finish_reason: string | null;
   /** The first 200 characters of the answer's text on one line. */
   excerpt: string | null;

@@ -1,4 +1,5 @@
 /** Numbers, times and sizes as short text for people. Pure functions. An unknown value becomes an empty text. */
+import type { Call } from "../data/types";
 
 const grouped = new Intl.NumberFormat("en-US");
 
@@ -50,28 +51,30 @@ export interface Cost {
   dollars: number | null;
   /** Whether a part of the sum is an estimate by a table of prices. Other costs are stated by the provider. */
   estimated: boolean;
-  /** The number of calls with tokens but without a known price. They are not in the sum. */
+  /** The number of calls with tokens whose price is unknown, in whole or in part. What is unknown is not in the sum. */
   withoutPrice: number;
 }
 
-export function costOf(calls: { cost: number | null; cost_estimated: boolean | null; prompt_tokens: number | null }[]): Cost {
+type Priced = Pick<Call, "cost" | "cost_estimated" | "without_rate" | "prompt_tokens">;
+
+export function costOf(calls: Priced[]): Cost {
   const known = calls.filter((call) => call.cost != null);
   return {
     dollars: known.length > 0 ? known.reduce((sum, call) => sum + (call.cost ?? 0), 0) : null,
     estimated: known.some((call) => call.cost_estimated),
-    withoutPrice: calls.filter((call) => call.cost == null && call.prompt_tokens != null).length,
+    withoutPrice: calls.filter((call) => (call.cost == null ? call.prompt_tokens != null : call.without_rate?.length)).length,
   };
 }
 
-/** "≈ $0.012" for an estimate. */
-export function costText({ dollars, estimated }: Cost): string {
-  return dollars === null ? "" : `${estimated ? "≈ " : ""}${cost(dollars)}`;
+/** "≈ $0.012" for an estimate, and "+ ?" for a cost that is unknown in part. */
+export function costText({ dollars, estimated, withoutPrice }: Cost): string {
+  return dollars === null ? "" : `${estimated ? "≈ " : ""}${cost(dollars)}${withoutPrice > 0 ? " + ?" : ""}`;
 }
 
 export function costNote({ dollars, estimated, withoutPrice }: Cost): string {
   if (dollars === null) return withoutPrice > 0 ? "no price is known" : "";
   const source = estimated ? "estimated by a table of prices" : "as the provider states it";
-  return withoutPrice > 0 ? `${source}, without ${plural(withoutPrice, "call")} whose price is not known` : source;
+  return withoutPrice > 0 ? `${source}, the price of ${plural(withoutPrice, "call")} is not fully known` : source;
 }
 
 export function percent(part: number, whole: number): string {
