@@ -166,8 +166,8 @@ HOOKS: dict[str, Hook] = {
     "wrap the stream": Hook(
         together(*(failing(transport_class, "body") for transport_class in TRANSPORTS)), always(LISTEN)
     ),
-    "find a decoder": Hook(failing(exchange, "decoder_of"), always(HEADERS)),
-    "decode": Hook(failing(exchange, "decoder_of", lambda *_: fail), always(PART)),
+    "find a decoder": Hook(failing(exchange, "body_decoder"), always(HEADERS)),
+    "decode": Hook(failing(exchange, "body_decoder", lambda *_: fail), always(PART)),
     "watch a stream": Hook(failing(stream_flusher, "watch"), streamed(PART)),
     "start a thread": Hook(no_threads_of_ours, streamed(DOCUMENT, PART, whole=DOCUMENT)),
     "beat": Hook(

@@ -74,7 +74,7 @@ CONDITIONS = {
     "flushing each chunk": Hook(together(), flush_bytes=1),
     "flushes fail": Hook(failing(ReceivedResponse, "_flush_stream"), flush_bytes=1),
     "the disk is full": Hook(failing(Journal, "append_all"), flush_bytes=1),
-    "nothing can be decoded": Hook(failing(exchange, "decoder_of", lambda *_: fail)),
+    "nothing can be decoded": Hook(failing(exchange, "body_decoder", lambda *_: fail)),
 }
 
 

@@ -78,7 +78,11 @@ class EncodedBody:
         self._received += len(data)
         self._digest.update(data)
         if self._failure is None:
-            self._waiting.append((time, self._decode(data)))
+            self._waiting.append((time, self._pieces(data)))
+
+    def _pieces(self, data: bytes) -> Iterator[bytes]:
+        """Yield decoded pieces. The decoder is called for the first piece, so `add` cannot fail."""
+        yield from self._decode(data)
 
     def next_piece(self) -> tuple[float, bytes]:
         """Decode one more piece. Return the time of its chunk and its bytes, which may be empty.
