@@ -1,8 +1,8 @@
 .PHONY: demo test test-viewer test-programs docs bench clean
 
 demo: ## a small agent on the real SDKs, recorded, then shown
-	@scripts/setup
-	@.venv/bin/python -m examples.demo $(ARGS)
+	@scripts/setup .venv-demo 'trace-recorder[openai,anthropic,google,ollama,view]'
+	@.venv-demo/bin/python -m examples.demo $(ARGS)
 
 test: ## every check
 	@scripts/setup
@@ -28,4 +28,4 @@ bench: ## overhead against the alternatives, as ratios of one run: ROUNDS= WORKL
 		$(if $(CONTENDERS),--contenders $(CONTENDERS)) $(if $(QUICK),--quick) $(if $(PEERS),--peers) $(ARGS)
 
 clean:
-	rm -rf .venv build dist *.egg-info
+	rm -rf .venv .venv-demo build dist *.egg-info

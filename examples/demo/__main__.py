@@ -24,7 +24,6 @@ FORMS: tuple[Form, ...] = ("sync", "async", "streaming")
 RUNS: list[tuple[str, Form]] = [(sdk, form) for sdk in ("openai", "anthropic", "google", "ollama") for form in FORMS]
 RUNS.append(("openai-responses", "streaming"))
 REFUSED_ONCE = ("openai", "sync")
-SHOWN = (REFUSED_ONCE, ("anthropic", "streaming"))
 
 KEYS = {
     "openai": ("OPENAI_API_KEY",),
@@ -75,11 +74,11 @@ def _demo_local(directory: Path) -> int:
         print(f"\nOne more, in a process that gets SIGKILL in the middle of call {FINISHED_CALLS + 1} ...", flush=True)
         killed = run_and_kill(provider, directory)
     show("list", directory)
-    for run in SHOWN:
-        show("show", recordings[run].path)
-    show("show", killed)
-    print(f"\nThe trajectories are in {directory}; each is plain JSON.")
-    print(f"The viewer shows them in a browser:\n\n$ {program()} view {directory}")
+    show("show", killed, "--step", str(FINISHED_CALLS + 1))
+    print(f"\nThe trajectories are in {directory}; each is plain JSON. To see the rest:\n")
+    print(f"$ {program()} show {killed}    # all steps of the killed run")
+    print(f"$ {program()} show {directory / recordings[REFUSED_ONCE].path.name}    # step 3 was refused, and sent again")
+    print(f"$ {program()} view {directory}    # all runs, in a browser")
     return 0 if all(recording.outcome.success for recording in recordings.values()) else 1
 
 

@@ -8,13 +8,13 @@ import sys
 from pathlib import Path
 
 
-def show(command: str, path: Path) -> None:
-    """Call `trace-recorder COMMAND PATH`. Its output goes where the output of this process goes."""
-    print(f"\n$ {program()} {command} {path}", flush=True)
+def show(command: str, path: Path, *options: str) -> None:
+    """Call `trace-recorder COMMAND PATH OPTION …`. Its output goes where the output of this process goes."""
+    print("\n$", program(), command, path, *options, flush=True)
     if importlib.util.find_spec("trace_recorder.cli") is None:
         print(*(sorted(path.glob("*.json")) if path.is_dir() else [path]), sep="\n")
         return
-    subprocess.run([sys.executable, "-m", "trace_recorder", command, str(path)], check=True)
+    subprocess.run([sys.executable, "-m", "trace_recorder", command, str(path), *options], check=True)
 
 
 def program() -> str:

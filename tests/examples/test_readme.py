@@ -210,7 +210,12 @@ def test_the_demo_prints_commands_that_can_be_typed(shown: list[str], tmp_path: 
     typed = run([sys.executable, "-c", SHOWING], tmp_path, {**os.environ, "PYTHONPATH": str(ROOT)}).stdout
     assert typed.splitlines()[1].split() == ["$", str(command), "list", "empty"]
     assert next(line for line in shown if line.startswith("$")) == "$ trace-recorder list trajectories/demo_MOMENT"
-    assert ".venv/bin/trace-recorder" in COMMANDS
+    assert ".venv-demo/bin/trace-recorder" in COMMANDS
+
+
+def test_the_demo_prints_at_most_a_screen_or_two(shown: list[str]) -> None:
+    """The demo prints no more than a person reads in a minute."""
+    assert len(shown) <= 60
 
 
 SHOWING = """
