@@ -77,7 +77,9 @@ def _demo_local(directory: Path) -> int:
     show("show", killed, "--step", str(FINISHED_CALLS + 1))
     print(f"\nThe trajectories are in {directory}; each is plain JSON. To see the rest:\n")
     print(f"$ {program()} show {killed}    # all steps of the killed run")
-    print(f"$ {program()} show {directory / recordings[REFUSED_ONCE].path.name}    # step 3 was refused, and sent again")
+    print(
+        f"$ {program()} show {directory / recordings[REFUSED_ONCE].path.name}    # step 3 was refused, and sent again"
+    )
     print(f"$ {program()} view {directory}    # all runs, in a browser")
     return 0 if all(recording.outcome.success for recording in recordings.values()) else 1
 

@@ -28,6 +28,14 @@ def test_a_marked_test_is_recorded_once_and_then_replayed(project: Project) -> N
     assert project.journals == before
 
 
+def test_a_replay_needs_no_key(project: Project) -> None:
+    """The SDK gets a placeholder for the key that it requires."""
+    project.run(ONE)
+    keyless = f"import os\ndel os.environ['OPENAI_API_KEY']\n{ONE}"
+
+    project.run(keyless, "--trajectory-mode=none").assert_outcomes(passed=1)
+
+
 def test_a_replayed_test_records_a_run_of_its_own(project: Project) -> None:
     """The replayed answers are recorded as in any run. The fixture has this run, and not the journal."""
     asking = ONE.replace("test_one()", "test_one(trajectory)") + "    print(trajectory.path, trajectory.tools_called)\n"

@@ -21,6 +21,7 @@ from trace_recorder.capture.method_seams import method_patch, recording
 from trace_recorder.capture.seam import Binding
 from trace_recorder.capture.transport import recording_class
 from trace_recorder.errors import RecorderStateError, TrajectoryFormatError
+from trace_recorder.rerun.placeholder_keys import placeholder_keys
 from trace_recorder.rerun.replayer import Replay, Tools
 from trace_recorder.storage.atomic_write import replace_file
 from trace_recorder.storage.paths import journal_path_for
@@ -85,6 +86,8 @@ class RecordOrReplay:
         with ExitStack() as blocks:
             if self.replay is not None:
                 blocks.enter_context(self.replay)
+            if self.replay is not None and self.mode != "new_episodes":  # a new call needs a real key
+                blocks.enter_context(placeholder_keys())
             blocks.enter_context(self._recorder)
             everywhere = TransportPatch(self._recording)
             blocks.callback(everywhere.remove)

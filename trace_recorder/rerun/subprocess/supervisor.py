@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,16 +11,11 @@ from typing import Literal
 
 from trace_recorder.attach.subprocess.supervisor import python_path, run_process
 from trace_recorder.rerun.matching import parse_path
+from trace_recorder.rerun.placeholder_keys import PLACEHOLDER_KEYS
 from trace_recorder.rerun.recorded import RecordedExchange, Recording
 from trace_recorder.rerun.replayer import calls_outside_tools, report_unused
 from trace_recorder.rerun.subprocess.handoff import ReplayHandoff
 from trace_recorder.storage.paths import absolute_path
-
-_PROVIDERS = "ANTHROPIC ARK AZURE_OPENAI DEEPSEEK GEMINI GOOGLE GROQ MISTRAL OPENAI OPENROUTER TOGETHER XAI"
-PLACEHOLDER_KEYS: Mapping[str, str] = {
-    f"{provider}_API_KEY": "none-is-needed-for-a-replay" for provider in _PROVIDERS.split()
-}
-"""Variables that SDKs require before they send anything. A variable that is set stays as it is."""
 
 
 @dataclass(frozen=True, slots=True)
