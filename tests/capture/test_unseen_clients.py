@@ -58,8 +58,8 @@ def test_an_instrumented_run_without_calls_is_warned_of(library: str, tmp_path: 
     assert f"/a.json has no LLM call, but {library} connected to localhost. Clients of httpx" in line
 
 
-@pytest.mark.parametrize("end", ["recorder.finalize()", "pass"])
-def test_a_client_that_was_not_wrapped_is_named(end: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("end", "lines"), [("recorder.finalize()", 1), ("pass", 2)], ids=["ended", "not ended"])
+def test_a_client_that_was_not_wrapped_is_named(end: str, lines: int, tmp_path: Path) -> None:
     """Without `instrument`, a warning at the end of the run or process names the client that was not wrapped."""
     code = f"""
     import httpx
@@ -68,9 +68,10 @@ def test_a_client_that_was_not_wrapped_is_named(end: str, tmp_path: Path) -> Non
     httpx.post(URL, json={{}})
     {end}
     """
-    [line] = told(code, tmp_path)
+    [line, *others] = told(code, tmp_path)
 
     assert "/a.json has no LLM call, but httpx connected to localhost. Clients of httpx" in line
+    assert ["/a.json was started and not ended" in other for other in others] == [True] * (lines - 1)
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ for name in ("own.json", "other.json"):
     [
         (CHILDREN, ["trajectories/run..json", "trajectories/run.json"]),
         (FORKS, ["trajectories/run..json", "trajectories/run..json", "trajectories/run.json"]),
-        (OWN, ["other.json", "own.json"]),
+        (OWN, [f"{name} (by the program's own recorder)" for name in ("other.json", "own.json")]),
     ],
     ids=["children", "forks", "own"],
 )

@@ -33,6 +33,16 @@ DIFFERENCES = (
         "Together counts cached tokens outside the details, where we read them and the openai SDK does not",
     ),
     Difference(
+        ("usage",),
+        lambda exchange: '"cost":0,"is_byok":true' in exchange.response_text,
+        "OpenRouter states no price of its own for the user's own key, so we add what the upstream provider bills",
+    ),
+    Difference(
+        ("usage",),
+        lambda exchange: exchange.dialect == "openai-responses" and '"cache_write_tokens"' in exchange.response_text,
+        "OpenAI counts written tokens in the details, where we read them and the openai SDK does not",
+    ),
+    Difference(
         ("content",),
         lambda exchange: exchange.host == "api.writer.com" and exchange.stream,
         "Writer's chunks are {value: …}, which we read and which mean nothing to the openai SDK",

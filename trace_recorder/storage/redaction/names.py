@@ -68,8 +68,8 @@ _QUOTED_SAMPLE = re.compile(rf"[^\s\"'`\\<>\0-\x1f]{{1,{LONGEST_JUDGED}}}+")
 _BARE_VALUE = re.compile(r"[^\s\"'`\\<>,;&|(){}\[\]\0-\x1f\u3000-\u303f\uff01-\uff65]++")
 _BARE_SAMPLE = re.compile(rf"[^\s\"'`\\<>,;&|(){{}}\[\]\0-\x1f\u3000-\u303f\uff01-\uff65]{{1,{LONGEST_JUDGED}}}+")
 _TAIL = re.compile(
-    r"(?:[,;&|](?![,;&|]|(?:amp|quot|apos|lt|gt|nbsp|#\w{1,5});|[\w.$-]{1,60}[ \t]{0,3}[:=])"
-    r"[^\s\"'`\\<>,;&|(){}\[\]\0-\x1f\u3000-\u303f\uff01-\uff65]++)++"
+    r"(?>(?:[,;&|](?![,;&|]|(?:amp|quot|apos|lt|gt|nbsp|#\w{1,5});|[\w.$-]{1,60}[ \t]{0,3}[:=])"
+    r"[^\s\"'`\\<>,;&|(){}\[\]\0-\x1f\u3000-\u303f\uff01-\uff65]++)+)"
 )
 """Matches the rest of a value without quotes that contains a comma, a semicolon, an ampersand or a bar.
 

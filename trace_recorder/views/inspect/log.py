@@ -44,6 +44,7 @@ _SUPPORTED: FormatSupport = {
     "answers": ContentSupport.of(THOUGHTS, INTERLEAVING, locations=("part", "images")),
 }
 _SUMMARY_MEMBERS = ("id", "epoch", "input", "target", "metadata", "scores", "model_usage", "error", "total_time")
+_TOKEN_COUNTS = ("prompt", "completion", "cache_read", "cache_write", "reasoning")
 _MAX_ID = 1000
 """Longer ids of runs are cut to this many characters, because an id is part of a file name in the archive."""
 
@@ -176,7 +177,7 @@ def _total(calls: Sequence[LLMInteraction]) -> Counts | None:
     known = [*filter(None, map(counts_of, calls))]
     if not known:
         return None
-    return Counts(**{name: sum_known(getattr(counts, name) for counts in known) for name in Counts.__struct_fields__})
+    return Counts(**{name: sum_known(getattr(counts, name) for counts in known) for name in _TOKEN_COUNTS})
 
 
 def _error(run: Trajectory) -> dict[str, Payload] | None:
