@@ -57,9 +57,11 @@ def decoder_of(encodings: str) -> Decoder | None:
     makers = [_MAKERS.get(name) for name in reversed(names) if name not in {"", "identity"}]
     if not makers or len(makers) > MAX_ENCODINGS:
         return None
-    decoders = [make() if make is not None else None for make in makers]
+    decoders = [make() for make in makers if make is not None]
     known = [decoder for decoder in decoders if decoder is not None]
-    return _Bounded(known).decode if len(known) == len(decoders) else None
+    if len(known) < len(makers):
+        return None
+    return _Bounded(known).decode
 
 
 class _Bounded:

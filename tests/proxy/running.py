@@ -14,6 +14,10 @@ from trace_recorder.proxy.sessions import Sessions
 from trace_recorder.proxy.upstreams import Upstream
 from trace_recorder.values.trajectory import Trajectory
 
+BODY = b'{"model":"m",  "messages":[{"role":"user","content":"caf\\u00e9"}]}'
+"""A request whose bytes no encoder would write."""
+PATH = "/openai/v1/chat/completions"
+
 
 @dataclass
 class RunningProxy:

@@ -6,7 +6,6 @@ import http.client
 import json
 import socket
 import threading
-from collections.abc import Iterator
 from http.cookiejar import Cookie
 from pathlib import Path
 
@@ -15,16 +14,7 @@ import pytest
 
 from tests.counting import alive
 from tests.provider import CHAT, Answer, Server, plain
-from tests.proxy.running import RunningProxy, proxying
-
-BODY = b'{"model":"m",  "messages":[{"role":"user","content":"caf\\u00e9"}]}'
-PATH = "/openai/v1/chat/completions"
-
-
-@pytest.fixture
-def proxy(server: Server, tmp_path: Path) -> Iterator[RunningProxy]:
-    with proxying(tmp_path, {"openai": server.url}, command=["agent"]) as proxy:
-        yield proxy
+from tests.proxy.running import BODY, PATH, RunningProxy, proxying
 
 
 def raw_answer(proxy: RunningProxy, line: str, headers: dict[str, str], body: bytes) -> tuple[int, bytes]:

@@ -6,7 +6,6 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +15,8 @@ import pytest
 from tests.capture.compressing import compressed
 from tests.counting import kept_by
 from tests.provider import CHAT, CHAT_STREAM, DROP, SILENCE, Answer, Server, plain, stream
-from tests.proxy.running import RunningProxy, proxying
+from tests.proxy.running import BODY, PATH, RunningProxy, proxying
 from trace_recorder import load
-
-BODY = b'{"model":"m",  "messages":[{"role":"user","content":"caf\\u00e9"}]}'
-PATH = "/openai/v1/chat/completions"
-
-
-@pytest.fixture
-def proxy(server: Server, tmp_path: Path) -> Iterator[RunningProxy]:
-    with proxying(tmp_path, {"openai": server.url}, command=["agent"]) as proxy:
-        yield proxy
 
 
 def test_headers_pass_in_their_order(proxy: RunningProxy, server: Server) -> None:
@@ -103,7 +93,7 @@ def test_a_client_that_expects_100_gets_it(proxy: RunningProxy, server: Server) 
 def test_a_large_request_passes_unchanged(proxy: RunningProxy, server: Server) -> None:
     """A request of four megabytes, which a Python client sends in pieces, is forwarded and recorded unchanged."""
     body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "0123456789 " * 400_000}]}).encode()
-    httpx.post(proxy.url + PATH, content=body)
+    httpx.post(proxy.url + PATH, content=body, timeout=60)
     assert [body for _, _, body in server.requests] == [body]
     assert proxy.runs()[0].llm_interactions[0].raw_request == json.loads(body)
 

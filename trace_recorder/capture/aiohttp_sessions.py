@@ -27,6 +27,7 @@ from trace_recorder.capture.seam import (
     is_call,
     sending,
 )
+from trace_recorder.capture.wrappers import Wrapper
 from trace_recorder.values.final_status import CANCELLATION_CLASSES
 from trace_recorder.values.origins import ReplayedFrom
 
@@ -226,24 +227,14 @@ class _AiohttpRecording:
         return released
 
 
-class RecordedContent:
+class RecordedContent(Wrapper):
     """Reads a response's body, and records each piece before the caller gets it."""
 
     def __init__(self, inner: Any, exchange: Exchange) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._exchange = exchange
         self.refusal: list[str] | None = None
         """The closings of the response while `raise_for_status` runs, or None while it does not."""
-
-    @property  # type: ignore[misc]
-    def __class__(self) -> type:
-        """The class of the reader inside, so that `isinstance` is true for both classes."""
-        return type(self._inner)
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "_inner":  # a copy has no attributes at first, and looking up `_inner` would recurse
-            raise AttributeError(name)
-        return getattr(self._inner, name)
 
     async def read(self, n: int = -1) -> bytes:
         """Read at most `n` bytes, or all bytes if `n` is negative."""

@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from hashlib import sha256
 from typing import Any
 
+from trace_recorder.capture.wrappers import Wrapper
+
 
 class PassingBody:
     """The bytes of a body that have passed.
@@ -48,23 +50,13 @@ class PassingBody:
         return None if self.is_whole else f"only {self.size:,} bytes of it were seen"
 
 
-class PassingIterator:
+class PassingIterator(Wrapper):
     """A body over which a library iterates. `on_end` is called after the last piece."""
 
     def __init__(self, inner: Any, passing: PassingBody, on_end: Callable[[], Any]) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._passing = passing
         self._on_end = on_end
-
-    @property  # type: ignore[misc]
-    def __class__(self) -> type:
-        """The class of the body, so that `isinstance` is true for both classes."""
-        return type(self._inner)
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "_inner":  # a copy has no attributes at first, and looking up `_inner` would recurse
-            raise AttributeError(name)
-        return getattr(self._inner, name)
 
     def __iter__(self) -> Iterator[Any]:
         for piece in self._inner:

@@ -94,7 +94,14 @@ _BODY_POSITION = 3
 
 def _read_body(body: Any) -> bytes:
     pieces = iter(body.read, body.read(0)) if hasattr(body, "read") else body
-    return b"".join(piece.encode() if isinstance(piece, str) else piece for piece in pieces)
+    return b"".join(map(_encoded, pieces))
+
+
+def _encoded(piece: Any) -> Any:
+    """Return a piece of a body as urllib3 sends it: a text as UTF-8."""
+    if isinstance(piece, str):
+        return piece.encode()
+    return piece
 
 
 def _pairs(headers: Mapping[Any, Any]) -> list[tuple[bytes, bytes]]:

@@ -177,8 +177,7 @@ def _lines(result: CommandResult, command: Sequence[str]) -> Iterator[str]:
 
 def recorded_lines(documents: Sequence[Path]) -> Iterator[str]:
     """Yield lines that state how much was recorded, and in which files."""
-    here = absolute_path(Path())
-    files = [f"{path.relative_to(here) if path.is_relative_to(here) else path}{_by_whom(path)}" for path in documents]
+    files = [f"{_from_here(path)}{_by_whom(path)}" for path in documents]
     if len(files) == 1:
         yield f"recorded {_amount(documents)}: {files[0]}"
         return
@@ -186,6 +185,14 @@ def recorded_lines(documents: Sequence[Path]) -> Iterator[str]:
     yield from (f"  {file}" for file in files[:_MAX_LISTED])
     if len(files) > _MAX_LISTED:
         yield f"  and {len(files) - _MAX_LISTED} more"
+
+
+def _from_here(path: Path) -> Path:
+    """Return the relative path of a file below the working directory. Return any other path unchanged."""
+    here = absolute_path(Path())
+    if path.is_relative_to(here):
+        return path.relative_to(here)
+    return path
 
 
 def _by_whom(path: Path) -> str:

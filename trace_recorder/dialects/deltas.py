@@ -127,7 +127,11 @@ def _as_parts(value: Payload) -> list[Payload]:
     """Return a member as a list. Mistral's content is a text at first, and becomes a list when thinking arrives."""
     if isinstance(value, str | GrowingText):
         return [text_part(str(value))] if value else []
-    return value if isinstance(value, list) else [] if value is None else [value]
+    if isinstance(value, list):
+        return value
+    if value is None:
+        return []
+    return [value]
 
 
 def _with_parts(
