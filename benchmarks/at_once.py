@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import Any
 
 from benchmarks.contenders import Messages, Unrecorded
-from benchmarks.workloads import KB, SYSTEM, Conversation, ask, said, text
+from benchmarks.workloads import SYSTEM, Conversation, ask, history, said, text
 
 TICK = 0.001
 
@@ -40,8 +40,7 @@ class Agents(Conversation):
 
     def warm(self, client: Any, contender: Unrecorded) -> Messages:
         """Make one call of each agent at once, so that there are as many connections."""
-        messages = [SYSTEM]
-        messages += ({"role": "user", "content": text(-number, 4 * KB)} for number in range(self.before // (4 * KB)))
+        messages = [SYSTEM, *history(self.before)] if self.before else [SYSTEM]
         _loop().run_until_complete(self._calls(client, contender, messages, 1, 0.0))
         return messages
 

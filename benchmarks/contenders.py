@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks.inside import Hooks
 
-Messages = list[dict[str, str]]
+Messages = list[dict[str, Any]]
 
 
 class Unrecorded:

@@ -1,6 +1,7 @@
 """Texts as agents send and get them: source code, prose in several scripts, logs, JSON of tools, images, embeddings.
 
-They come from the files of this Python, or are drawn by a fixed seed. No text is one repeated word.
+They come from the standard library of this Python, or are drawn by a fixed seed, so that the environments of ourselves
+and of the peers have the same texts. No text is one repeated word.
 """
 
 from __future__ import annotations
@@ -8,12 +9,15 @@ from __future__ import annotations
 import base64
 import json
 import sysconfig
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from pydoc_data.topics import topics
 from random import Random
 
 MESSAGE_CHARS = 4000
 """A long text becomes messages of this many characters, as the results of tools."""
+TEXT_CHARS = 400_000
+"""`tool_result` takes pieces of texts of this many characters."""
 _SENTENCES = (
     "All human beings are born free and equal in dignity and rights.",
     "They are endowed with reason and conscience and should act towards one another in a spirit of brotherhood.",
@@ -31,51 +35,99 @@ _SENTENCES = (
 
 def requests(size: int) -> dict[str, list[str]]:
     """Return JSON texts by kind, about `size` characters of each kind, as they are masked one by one."""
-    random = Random(1)
+    numbers = Random(2)
     return {
-        "source code": _messages(_of_files("*.py", size)),
-        "prose": _messages(_of_files("*.rst", size) or _of_files("*.txt", size)),
-        "prose in ten scripts": _messages(" ".join(random.choices(_SENTENCES, k=size // 60))[:size]),
-        "logs": _messages("\n".join(_log(random, size))[:size]),
-        "JSON of tools": _messages(_listing(size)),
-        "a raw body of JSON": [_listing(size)],
-        "an image in base64": [json.dumps({"url": base64.b64encode(random.randbytes(size * 3 // 4)).decode()})],
-        "embeddings": [json.dumps({"embedding": [random.gauss(0, 0.02) for _ in range(size // 22)]})],
-        "numbers": [json.dumps({"tokens": [random.randrange(200_000) for _ in range(size // 7)]})],
+        "source code": _messages(code(size)),
+        "prose": _messages(prose(size)),
+        "prose in ten scripts": _messages(scripts(size)),
+        "logs": _messages(log(size)),
+        "JSON of tools": _messages(listing(size)),
+        "a raw body of JSON": [listing(size)],
+        "an image in base64": [json.dumps({"url": image(size)})],
+        "embeddings": [json.dumps({"embedding": embedding(size // 22)})],
+        "numbers": [json.dumps({"tokens": [numbers.randrange(200_000) for _ in range(size // 7)]})],
     }
 
 
-def _messages(text: str) -> list[str]:
-    pieces = [text[at : at + MESSAGE_CHARS] for at in range(0, len(text), MESSAGE_CHARS)]
-    return [json.dumps({"role": "tool", "content": piece}, ensure_ascii=False) for piece in pieces]
+def tool_result(number: int, size: int) -> str:
+    """Return what a tool of a coding agent returns, different for each number: half of them are source code."""
+    kinds = _tool_texts()
+    text = kinds[number % len(kinds)]
+    start = number * 7919 % (len(text) - size)
+    return text[start : start + size]
 
 
-def _of_files(pattern: str, size: int) -> str:
+@cache
+def _tool_texts() -> tuple[str, ...]:
+    source = code(TEXT_CHARS)
+    return source, log(TEXT_CHARS), source, listing(TEXT_CHARS), source, prose(TEXT_CHARS), source, scripts(TEXT_CHARS)
+
+
+def code(size: int) -> str:
+    """Return source code of the standard library."""
     parts: list[str] = []
-    for name in ("stdlib", "purelib"):
-        for path in sorted(Path(sysconfig.get_paths()[name]).rglob(pattern)):
-            if sum(map(len, parts)) >= size:
-                break
-            parts.append(path.read_text(encoding="utf-8", errors="replace")[: size // 20])
+    length = 0
+    for path in _modules():
+        if length >= size:
+            break
+        parts.append(path.read_text(encoding="utf-8", errors="replace")[: size // 20])
+        length += len(parts[-1])
     return "".join(parts)[:size]
 
 
-def _log(random: Random, size: int) -> Iterator[str]:
-    for _ in range(size // 90):
-        yield (
-            f"2025-06-12T22:05:{random.randint(10, 59)}Z INFO [http] GET /v1/items/{random.randint(1, 99999)} 200 "
-            f"{random.randint(1, 999)}ms request_id={random.randbytes(16).hex()}"
-        )
+def prose(size: int) -> str:
+    """Return Python's language reference, again from its beginning if `size` is larger."""
+    text = "\n\n".join(topics[name] for name in sorted(topics))
+    return (text * (size // len(text) + 1))[:size]
 
 
-def _listing(size: int) -> str:
-    """Return the listing of a directory as a tool returns it."""
+def scripts(size: int) -> str:
+    """Return sentences in ten languages and seven scripts."""
+    return " ".join(Random(1).choices(_SENTENCES, k=size // 30))[:size]
+
+
+def log(size: int) -> str:
+    """Return the log of a server."""
+    random = Random(1)
+    lines = (
+        f"2025-06-12T22:05:{random.randint(10, 59)}Z INFO [http] GET /v1/items/{random.randint(1, 99999)} 200 "
+        f"{random.randint(1, 999)}ms request_id={random.randbytes(16).hex()}"
+        for _ in range(size // 90)
+    )
+    return "\n".join(lines)[:size]
+
+
+def listing(size: int) -> str:
+    """Return the listing of a directory as a tool returns it, about `size` characters of JSON."""
     root = Path(sysconfig.get_paths()["stdlib"])
     entries: list[dict[str, object]] = []
-    for number, path in enumerate(sorted(root.rglob("*.py"))):
+    for number, path in enumerate(_modules()):
         if number * 130 >= size:
             break
         status = path.stat()
         entries.append({"path": str(path.relative_to(root)), "size": status.st_size, "mode": oct(status.st_mode)})
         entries[-1] |= {"modified": status.st_mtime, "type": "file", "readable": True}
     return json.dumps(entries)
+
+
+def image(size: int) -> str:
+    """Return `size` characters of base64."""
+    return base64.b64encode(Random(1).randbytes(size * 3 // 4)).decode()
+
+
+def embedding(dimensions: int) -> list[float]:
+    """Return a vector."""
+    random = Random(1)
+    return [random.gauss(0, 0.02) for _ in range(dimensions)]
+
+
+@cache
+def _modules() -> tuple[Path, ...]:
+    """Return the modules of the standard library. Installed packages are left out."""
+    root = Path(sysconfig.get_paths()["stdlib"])
+    return tuple(path for path in sorted(root.rglob("*.py")) if "site-packages" not in path.parts)
+
+
+def _messages(text: str) -> list[str]:
+    pieces = [text[at : at + MESSAGE_CHARS] for at in range(0, len(text), MESSAGE_CHARS)]
+    return [json.dumps({"role": "tool", "content": piece}, ensure_ascii=False) for piece in pieces]

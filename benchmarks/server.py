@@ -19,14 +19,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from benchmarks.real_texts import prose
+
 ROOT = Path(__file__).resolve().parent.parent
 EVENTS = 500
 PACED_EVENTS = 40
 PACE_SECONDS = 0.005
-SAID = (
-    "The function returns early when the list is empty, so the total is never set. I shall move the check below it. "
-    * 4
-)
+SAID = prose(6000)[-460:]
 COMPLETION = {
     "id": "chatcmpl-BcQ2Vq7mJm0P5o4LkU1yXh3Tz8Wd9",
     "object": "chat.completion",
@@ -129,7 +128,7 @@ STREAM_HEAD = _head("text/event-stream; charset=utf-8", "transfer-encoding: chun
 STREAM_END = [_chunk(_event({}, "stop")), _chunk(b"data: [DONE]\n\n") + b"0\r\n\r\n"]
 STREAM = [
     _chunk(_event({"role": "assistant", "content": ""})),
-    *(_chunk(_event({"content": f" word{number}"})) for number in range(EVENTS - 2)),
+    *(_chunk(_event({"content": f"{word} "})) for word in prose(8 * EVENTS).split(" ")[: EVENTS - 2]),
     *STREAM_END,
 ]
 

@@ -1,21 +1,21 @@
 """How long recording blocks an event loop: `python -m benchmarks.stalls`.
 
 A task that only sleeps notes how late it is woken during a call with much content. The figure is the largest delay for
-each kind of call, unrecorded and recorded in turn, in one process. The calls are made by the HTTP library alone,
-because an SDK blocks the loop itself while it reads a large answer. The server is a separate process.
+each kind of call, unrecorded and recorded in turn, each in a process of its own. The calls are made by the OpenAI SDK,
+which parses its answers in the loop: a recorded call may hold the loop for twice as long as the SDK does, or for 2 ms.
+The server is a separate process.
 
 Delays are measured by the clock, and by this process's CPU time meanwhile, which other work on the machine hardly
 changes. Two further figures are the longest pieces of work in CPU time of their thread: in the loop's own thread
-between two returns to the loop, and in the recorder's threads between two pauses.
+between two returns to the loop, and in the recorder's threads between two pauses. The last column says how much longer
+the caller waits for the recorded call, compared with `json.loads` of its large body.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import base64
 import json
-import random
 import subprocess
 import sys
 import tempfile
@@ -28,24 +28,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import httpx
+from openai import AsyncOpenAI
 
 from benchmarks.measuring import peak_memory, sizes
-from benchmarks.workloads import LINES
+from benchmarks.real_texts import code, embedding, image
 from trace_recorder import TrajectoryRecorder
 from trace_recorder.background_work import run_yielding
 
 ROOT = Path(__file__).resolve().parent.parent
 MB = 1_000_000
 MS = 1e-3
-
-
-def _image(size: int) -> str:
-    return base64.b64encode(random.Random(0).randbytes(size * 3 // 4)).decode()
-
-
-def _prose(size: int) -> str:
-    return (LINES * (size // len(LINES) + 1))[:size]
+DIMENSIONS = 1536
 
 
 def _plain(content: str) -> bytes:
@@ -55,15 +48,15 @@ def _plain(content: str) -> bytes:
 
 
 def _embeddings(size: int) -> bytes:
-    chance = random.Random(0)
-    vectors = [[chance.uniform(-1, 1) for _ in range(1536)] for _ in range(max(1, size // 33_000))]
+    numbers = embedding(size // 22)
+    vectors = [numbers[at : at + DIMENSIONS] for at in range(0, len(numbers), DIMENSIONS)]
     data = [{"object": "embedding", "index": at, "embedding": one} for at, one in enumerate(vectors)]
     return json.dumps({"object": "list", "data": data, "model": "m"}).encode()
 
 
 def _stream(size: int) -> bytes:
     events: list[bytes] = []
-    words = LINES.split(" ")
+    words = code(size).split(" ")
     number = done = 0
     while done < size:
         delta = {"content": f"{words[number % len(words)]} "}
@@ -81,8 +74,8 @@ def _stream(size: int) -> bytes:
 
 
 MAKERS = {
-    "prose": lambda size: _plain(_prose(size)),
-    "image": lambda size: _plain(_image(size)),
+    "code": lambda size: _plain(code(size)),
+    "image": lambda size: _plain(image(size)),
     "embeddings": _embeddings,
     "stream": _stream,
 }
@@ -90,9 +83,13 @@ MAKERS = {
 
 
 @cache
+def _body_of(kind: str, size: int) -> bytes:
+    return MAKERS[kind](size)
+
+
 def _answer(path: str) -> bytes:
     _, kind, size, _ = path.split("/", 3)
-    body = MAKERS[kind](int(size))
+    body = _body_of(kind, int(size))
     media = "text/event-stream" if kind == "stream" else "application/json"
     return f"HTTP/1.1 200 OK\r\ncontent-type: {media}\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
 
@@ -136,17 +133,20 @@ class Case:
     size: int
     asked: int = 0
     """How many bytes an image in the request has."""
+    asked_text: int = 0
+    """How many characters of source code are in the request."""
 
 
 CASES = {
-    "small": Case("an answer of 1 KB", "prose", 1_000),
-    "plain-64k": Case("an answer of 60 KB", "prose", 60_000),
-    "plain-1m": Case("an answer of 1 MB", "prose", MB),
+    "small": Case("an answer of 1 KB", "code", 1_000),
+    "plain-64k": Case("an answer of 60 KB", "code", 60_000),
+    "plain-1m": Case("an answer of 1 MB", "code", MB),
     "image-2m": Case("an image of 2 MB in an answer", "image", 2 * MB),
     "embeddings": Case("an answer with 5 MB of embeddings", "embeddings", 5 * MB),
-    "plain-100m": Case("an answer of 100 MB", "prose", 100 * MB),
-    "asked-1m": Case("an image of 1 MB in the request", "prose", 1_000, MB),
-    "asked-5m": Case("an image of 5 MB in the request", "prose", 1_000, 5 * MB),
+    "plain-100m": Case("an answer of 100 MB", "code", 100 * MB),
+    "asked-1m": Case("an image of 1 MB in the request", "code", 1_000, MB),
+    "asked-code": Case("4 MB of code in the request", "code", 1_000, asked_text=4 * MB),
+    "asked-5m": Case("an image of 5 MB in the request", "code", 1_000, 5 * MB),
     "stream-1m": Case("a stream of 1 MB", "stream", MB),
     "stream-10m": Case("a stream of 10 MB", "stream", 10 * MB),
 }
@@ -212,17 +212,18 @@ def _background_pieces(lengths: list[float]) -> Iterator[None]:
         run_yielding.__defaults__ = before
 
 
-async def _call(client: httpx.AsyncClient, url: str, body: bytes, rest: float) -> dict[str, float]:
+async def _call(client: AsyncOpenAI, case: Case, rest: float) -> dict[str, float]:
     """Make a call. Return the largest gaps during the call, and in the `rest` after it, when a document may be
     written.
     """
     late: list[Gap] = []
     pieces: list[float] = []
     background = [0.0]
+    arguments = _arguments(case)
     async with _heartbeat(late):
         began = time.perf_counter()
         with _pieces(pieces), _background_pieces(background):
-            await client.post(url, content=body)
+            await _ask(client, case, arguments)
             took = time.perf_counter() - began
             during = len(late) + 1
             await asyncio.sleep(rest)
@@ -232,28 +233,54 @@ async def _call(client: httpx.AsyncClient, url: str, body: bytes, rest: float) -
     return found | {"piece": max(pieces), "background": max(background), "wall": took}
 
 
-def _body(case: Case) -> bytes:
-    image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{_image(case.asked)}"}}
-    content: Any = [{"type": "text", "text": "What is this?"}, image] if case.asked else "What is this?"
-    asked = {"model": "m", "stream": case.kind == "stream", "messages": [{"role": "user", "content": content}]}
-    return json.dumps(asked).encode()
+def _arguments(case: Case) -> dict[str, Any]:
+    if case.kind == "embeddings":
+        return {"input": "What is this?", "encoding_format": "float"}
+    picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{image(case.asked)}"}}
+    texts = {"type": "text", "text": code(case.asked_text) or "What is this?"}
+    content = [texts, picture] if case.asked else [texts]
+    return {"messages": [{"role": "user", "content": content}]}
+
+
+async def _ask(client: AsyncOpenAI, case: Case, arguments: dict[str, Any]) -> None:
+    if case.kind == "embeddings":
+        await client.embeddings.create(model="m", **arguments)
+    elif case.kind == "stream":
+        async for _ in await client.chat.completions.create(model="m", stream=True, **arguments):
+            pass
+    else:
+        await client.chat.completions.create(model="m", **arguments)
+
+
+def _parsing(case: Case) -> float:
+    """Return the seconds that `json.loads` takes for the larger body of the call."""
+    request = json.dumps(_arguments(case)).encode()
+    answer = _body_of(case.kind, case.size)
+    larger = max(request, b"{}" if case.kind == "stream" else answer, key=len)
+    times: list[float] = []
+    for _ in range(3):
+        began = time.perf_counter()
+        json.loads(larger)
+        times.append(time.perf_counter() - began)
+    return min(times)
 
 
 async def _measure(case: Case, base: str, *, recorded: bool) -> dict[str, float]:
-    endpoint = "embeddings" if case.kind == "embeddings" else "chat/completions"
     with tempfile.TemporaryDirectory() as directory:
         recorder = TrajectoryRecorder(directory=Path(directory) / "runs", task="stalls")
-        async with httpx.AsyncClient(timeout=120) as client:
+        async with AsyncOpenAI(
+            api_key="sk-bench", base_url=f"{base}/code/100/v1", timeout=120, max_retries=0
+        ) as client:
             if recorded:
                 recorder.start()
                 recorder.wrap(client)
-            await client.post(f"{base}/prose/100/v1/chat/completions", content=_body(CASES["small"]))
+            await _ask(client, CASES["small"], _arguments(CASES["small"]))
             figures = await _call(
-                client, f"{base}/{case.kind}/{case.size}/v1/{endpoint}", _body(case), 1.0 + case.size / MB / 10
+                client.copy(base_url=f"{base}/{case.kind}/{case.size}/v1"), case, 1.0 + case.size / MB / 10
             )
         if recorded:
             recorder.finalize(success=True)
-        return figures | sizes(Path(directory)) | {"peak": peak_memory()}
+        return figures | sizes(Path(directory)) | {"peak": peak_memory(), "parsing": _parsing(case)}
 
 
 def _in_a_process(name: str, url: str, *, recorded: bool) -> dict[str, float]:
@@ -264,13 +291,21 @@ def _in_a_process(name: str, url: str, *, recorded: bool) -> dict[str, float]:
 
 def _table(names: list[str], rounds: int) -> Iterator[str]:
     columns = "largest gap, ms", "of CPU", "after it", "of CPU", "in the loop's thread", "in others", "the call, ms"
-    yield f"| call | | {' | '.join(columns)} | peak MB | journal KB |"
-    yield f"|---|---|{'---:|' * (len(columns) + 2)}"
+    yield f"| call | | {' | '.join(columns)} | peak MB | journal KB | waits, of `json.loads` |"
+    yield f"|---|---|{'---:|' * (len(columns) + 3)}"
     with _serving() as url:
         for name in names:
             laps = [[_in_a_process(name, url, recorded=one) for one in (False, True)] for _ in range(rounds)]
             for says, own in zip(("unrecorded", "recorded"), zip(*laps, strict=True), strict=True):
-                yield f"| {CASES[name].says} | {says} | {' | '.join(_figures(own))} |"
+                waits = _waits(laps) if says == "recorded" else ""
+                yield f"| {CASES[name].says} | {says} | {' | '.join(_figures(own))} | {waits} |"
+
+
+def _waits(laps: list[list[dict[str, float]]]) -> str:
+    """Return how much longer a recorded call takes, compared with `json.loads` of its large body."""
+    unrecorded, recorded = (min(lap[number]["wall"] for lap in laps) for number in (0, 1))
+    parsing = min(lap["parsing"] for pair in laps for lap in pair)
+    return f"{(recorded - unrecorded) / parsing:.1f}"
 
 
 def _figures(laps: tuple[dict[str, float], ...]) -> Iterator[str]:

@@ -6,7 +6,7 @@ measured, and runs. All calls use the real OpenAI SDK. Agents at once and very l
 
 from __future__ import annotations
 
-import random
+import json
 import statistics
 import time
 from dataclasses import dataclass
@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from benchmarks.contenders import Messages, Unrecorded
+from benchmarks.real_texts import embedding, image, tool_result
 from benchmarks.server import COMPLETION, COMPLETION_BYTES, HEADERS
 
 MODEL = "gpt-4.1"
@@ -21,21 +22,19 @@ SYSTEM = {"role": "system", "content": "You mend programs. Think step by step, a
 KB = 1000
 
 
-def _lines(count: int) -> str:
-    chance = random.Random(0)
-    names = [f"{chance.choice(WORDS)}_{chance.choice(WORDS)}" for _ in range(300)]
-    forms = ('    if {} in {} and "{}" not in {}:\n', "        {} = {}.{}({})\n", "\t# {}: {} before {}, as {} says\n")
-    return "".join(chance.choice(forms).format(*chance.sample(names, 4)) for _ in range(count))
-
-
-WORDS = ("total", "found", "name", "path", "item", "left", "last", "first", "read", "write", "count", "line", "call")
-LINES = _lines(4000)
-
-
 def text(number: int, size: int) -> str:
-    """Return a tool's result: lines of a program, different for each number."""
-    start = number * 7919 % (len(LINES) - size)
-    return f"{number}\n{LINES[start : start + size]}"
+    """Return a tool's result, different for each number."""
+    return f"{number}\n{tool_result(number, size)}"
+
+
+def history(size: int) -> Messages:
+    """Return messages of about `size` characters: half of them are tool results, the others an image and a vector."""
+    url = f"data:image/png;base64,{image(size * 3 // 8)}"
+    return [
+        *({"role": "user", "content": text(-number, 4 * KB)} for number in range(size // (8 * KB))),
+        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]},
+        {"role": "user", "content": json.dumps({"embedding": embedding(size // 176)})},
+    ]
 
 
 def ask(client: Any, messages: Messages, **more: Any) -> Any:
@@ -89,8 +88,7 @@ class Conversation:
 
     def warm(self, client: Any, contender: Unrecorded) -> Messages:
         """Make the first call, and return the messages with which the next call begins."""
-        messages = [SYSTEM]
-        messages += ({"role": "user", "content": text(-number, 4 * KB)} for number in range(self.before // (4 * KB)))
+        messages = [SYSTEM, *history(self.before)] if self.before else [SYSTEM]
         self.turn(client, contender, [*messages, {"role": "user", "content": "Are you there?"}])
         return messages
 
