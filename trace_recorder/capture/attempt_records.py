@@ -63,7 +63,6 @@ class AttemptRecords:
         self._polled_id = ""
         """The id of the call's response, if the program polled it before the stream had ended."""
         self.response = ReceivedResponse(run, self._members, self._began)
-        self.response.keeps_parts = self._in_background
 
     def take_body(self) -> None:
         """Take the body that has passed. Called once, in the context of the call."""
@@ -145,13 +144,11 @@ class AttemptRecords:
             members, body = self._stream_members(why)
         elif response.is_too_large:
             members, body = {"complete": False, "ended_by": response.missing, "text": ""}, ""
-        elif response.parts:
-            members, body = self._members_in_parts(why), ""
         else:
             if response.encoded is not None:
                 why = why or response.missing
             members = {"complete": why is None, "ended_by": why}
-            body = body_member(b"".join([data for _, data in response.buffer]), self.run.redaction.mask_bytes)
+            body = body_member(joined_bytes(response.buffer), self.run.redaction.mask_bytes)
         foreign: dict[str, Payload] = {"headers": response.headers}
         if error is not None and members["complete"] is False:
             self._remember_failure()
@@ -171,12 +168,6 @@ class AttemptRecords:
         members = {**self._members, "status": self.response.status, "duration_seconds": seconds, **ended}
         try_call(self.run.append, lambda _: None, "llm_response", members)
         raise failure
-
-    def _members_in_parts(self, why: str | None) -> dict[str, Payload]:
-        """Write the last parts of a plain body. Return the members that describe the body in the record of its end."""
-        self.response.flush(last=True)
-        why = why or self.response.missing
-        return {"complete": why is None, "parts": self.response.parts, "ended_by": why}
 
     def _stream_members(self, why: str | None) -> tuple[dict[str, Payload], str]:
         response = self.response

@@ -10,6 +10,7 @@ response that is not final, is not written: the next poll gets the whole answer.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn, Protocol
@@ -24,7 +25,6 @@ from trace_recorder.signal_handlers import WeakRegistry, ours
 from trace_recorder.storage.journal_lines import body_member
 from trace_recorder.storage.redaction import headers
 from trace_recorder.storage.stream_chunks import joined_bytes
-from trace_recorder.values.json_text import parse_leniently
 from trace_recorder.values.jsonable import dump_members, to_json
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.origins import ReplayedFrom
@@ -88,7 +88,7 @@ def response_id(text: str) -> str | None:
     if not any(f'"{status}"' in text for status in NOT_FINAL):
         return None
     try:
-        members = parse_leniently(text if text.startswith("{") else f"{{{text}}}")
+        members = json.loads(text if text.startswith("{") else f"{{{text}}}")
     except ours(ValueError, RecursionError):
         return None
     return background_id(members.get("assembled", members.get("body", members)))
@@ -183,6 +183,6 @@ class PollRecords:
             joined = join_stream(self._call.api, data) if has_whole_response(self._call.api, self.sent.url) else None
             return joined.body if joined is not None and joined.ended else None
         try:
-            return parse_leniently(data.decode())
+            return json.loads(data.decode())
         except ours(ValueError):
             return None

@@ -25,7 +25,7 @@ from trace_recorder.capture.background_responses import PollRecords
 from trace_recorder.capture.decoding import body_decoder
 from trace_recorder.capture.event_loops import run_in_thread, start_or_run
 from trace_recorder.capture.passing_bodies import PassingAsyncIterator, PassingFile, PassingIterator
-from trace_recorder.capture.received_response import LARGE_BODY_BYTES, PART, SHORT_BYTES
+from trace_recorder.capture.received_response import LARGE_REQUEST_BYTES, PART, SHORT_BYTES
 from trace_recorder.clocks import monotonic_seconds
 from trace_recorder.dialects.endpoints import asks_for_stream, is_stream_type
 from trace_recorder.dialects.stream_framing import FRAMING, MEDIA_TYPE
@@ -48,7 +48,7 @@ def is_large(run: Run, body: bytes) -> bool:
 
     The result is always False in a strict run, because such a run must raise at once.
     """
-    return len(body) > LARGE_BODY_BYTES and not run.guard.strict and run.new_bytes(body) > LARGE_BODY_BYTES
+    return len(body) > LARGE_REQUEST_BYTES and not run.guard.strict and run.new_bytes(body) > LARGE_REQUEST_BYTES
 
 
 class Exchange:

@@ -1,7 +1,7 @@
-"""The bytes of one response: received chunk by chunk, and written to the journal in parts while the rest is coming.
+"""The bytes of one response: received chunk by chunk. A stream is written to the journal in parts while the rest comes.
 
-A stream is cut at the ends of its lines, and a large plain body is cut anywhere. Each part is one `llm_stream` record.
-A part that cannot be written stays in the buffer, and is tried again.
+A stream is cut at the ends of its lines. Each part is one `llm_stream` record. A part that cannot be written stays in
+the buffer, and is tried again. The bytes of a plain body stay in the buffer until its end.
 
 The thread that reads the response adds chunks to the buffer without a lock. Parts are taken from the beginning of the
 buffer while `lock` is held. A thread that needs both locks takes `lock` first, then the run's lock. The exchange holds
@@ -23,7 +23,6 @@ from trace_recorder.decompression import Decoder
 from trace_recorder.locks import new_lock
 from trace_recorder.recording.run import Run
 from trace_recorder.storage import stream_chunks
-from trace_recorder.storage.redaction.body_parts import LARGEST, BodyPart
 from trace_recorder.storage.stream_chunks import first_pieces, joined_bytes, packed
 from trace_recorder.values.jsonable import dump_members
 from trace_recorder.values.messages import Payload, without_none
@@ -33,22 +32,18 @@ MAX_PARTS = 64
 
 The parts of a long text are longer.
 """
-LARGE_BODY_BYTES = 48 * 1024
-"""A plain body of more bytes than this is written in parts.
-
-A request of more bytes than this is written in a thread.
-"""
+LARGE_REQUEST_BYTES = 48 * 1024
+"""Beside an event loop, a thread writes a request of more bytes than this."""
+DECODED_BYTES = 256 * 1024
+"""A compressed body is decoded in pieces of about this many bytes, between which parts are written."""
+MAX_BODY_BYTES = 256 * 1024 * 1024
+"""A plain body of more bytes than this is not recorded, because it would need several times as much memory."""
 SHORT_BYTES = 8 * 1024
 """An event loop writes up to this many bytes itself. If there are more, a thread writes them, and the call waits."""
 MAX_LINE_BYTES = 4 * 1024 * 1024
 """A line of more bytes than this is cut anywhere.
 
 Otherwise a stream is cut at the ends of lines, to keep secrets whole.
-"""
-MAX_KEPT_PARTS = 32
-"""At most this many parts of a plain body are kept in memory until it is known whether the response is final.
-
-A response with a longer body counts as final.
 """
 PACKED_LEVEL = 3
 """The compression level of zlib for parts. Level 6 makes recorded streams 6 % smaller, and takes 1.7 times as long."""
@@ -61,8 +56,8 @@ class ReceivedResponse:
     """The status, the headers and the bytes of a response, and which of the bytes are on file.
 
     Unless `set_form` is called, the response is a plain body without an encoding. `members` are the members that each
-    record of the attempt has. `began` is the time at which the request was sent. If `in_parts` is False, no part is
-    written: the whole response stays in `buffer` until its end.
+    record of the attempt has. `began` is the time at which the request was sent. If `in_parts` is False, no part of a
+    stream is written: the whole response stays in `buffer` until its end.
     """
 
     done = False
@@ -71,10 +66,6 @@ class ReceivedResponse:
     is_stream = False
     is_live_stream = False
     """Whether the response is a stream, with parts that are written while it comes."""
-    keeps_parts = False
-    """Whether parts of a plain body are kept in `written` too."""
-    parts = 0
-    """How many parts of a plain body are on file."""
     chunks = 0
     first: float | None = None
     """When the first chunk came, on the clock `monotonic_seconds`. `last` is the time of the last chunk."""
@@ -84,9 +75,8 @@ class ReceivedResponse:
     encoded: EncodedBody | None = None
     """The bytes that must be decoded, or None if the response has no encoding."""
     is_too_large = False
-    """Whether the response decompresses to more than may be recorded."""
+    """Whether the response is longer, or decompresses to more, than may be recorded."""
     _framing: str | None = None
-    _part = BodyPart()
     _continues = False
 
     def __init__(self, run: Run, members: dict[str, Payload], began: float, *, in_parts: bool = True) -> None:
@@ -99,7 +89,7 @@ class ReceivedResponse:
         self._members = members
         self._began = self._flushed = began
         self._in_parts = in_parts
-        self._due: float = LARGE_BODY_BYTES if in_parts else math.inf
+        self._due: float = math.inf
 
     def set_form(self, *, is_stream: bool, decode: Decoder | None, framing: str | None) -> None:
         """Set how the bytes are decoded and cut.
@@ -128,30 +118,27 @@ class ReceivedResponse:
             self._decode(SHORT_BYTES)
             if self.encoded.has_more:
                 return True
-        elif not data or len(data) > LARGEST:
-            self._keep(now, data)
-        else:  # as in `_keep`, without a call, because a stream has many chunks
+        elif data:  # as in `_keep`, without a call, because a stream has many chunks
             if self.first is None:
                 self.first = now
             self.last = now
             self.buffer.append((now, data))
             self._buffered += len(data)
+            if self._buffered > MAX_BODY_BYTES:
+                self._refuse_large_body()
         if self.is_live_stream and self not in stream_flusher.watched:
             with self.run.guard.protect(PART):
                 stream_flusher.watch(self)
         return self._buffered > 0 and (self._buffered >= self._due or now - self._flushed >= self._flush_seconds)
 
     def _keep(self, now: float, data: bytes) -> None:
-        """Add bytes to the buffer, which has a limit for the length of each of its chunks."""
+        """Add decoded bytes to the buffer."""
         if not data:  # a chunk may decode to nothing, such as the header of gzip
             return
         if self.first is None:
             self.first = now
         self.last = now
-        if self.is_stream or len(data) <= LARGEST:
-            self.buffer.append((now, data))
-        else:
-            self.buffer += [(now, data[start : start + LARGEST]) for start in range(0, len(data), LARGEST)]
+        self.buffer.append((now, data))
         self._buffered += len(data)
 
     def _decode(self, size: int) -> None:
@@ -166,6 +153,12 @@ class ReceivedResponse:
             if self.is_too_large:
                 with self.lock:
                     self.buffer, self._buffered = [], 0
+
+    def _refuse_large_body(self) -> None:
+        """Forget a plain body that is too large to be recorded. Its end states that it is missing."""
+        if not self.is_stream:
+            self.is_too_large = True
+            self.buffer, self._buffered = [], 0
 
     def _is_due(self) -> bool:
         """Whether a part must be written before the caller gets more. One chunk may contain several parts."""
@@ -186,7 +179,9 @@ class ReceivedResponse:
     @property
     def missing(self) -> str | None:
         """Why a part of the response is missing, or None if no part is missing."""
-        return None if self.encoded is None else self.encoded.why_missing()
+        if self.encoded is not None:
+            return self.encoded.why_missing()
+        return f"it has more than {MAX_BODY_BYTES} bytes" if self.is_too_large else None
 
     def write_due(self) -> None:
         """Decode what was received, and write all parts that are due.
@@ -195,7 +190,7 @@ class ReceivedResponse:
         """
         self._write_due()
         while self.encoded is not None and self.encoded.has_more and not self.done:
-            self._decode(LARGE_BODY_BYTES)
+            self._decode(DECODED_BYTES)
             yield_to_others()
             self._write_due()
 
@@ -208,8 +203,11 @@ class ReceivedResponse:
             yield_to_others()
 
     def write_pending(self, *, last: bool = False) -> None:
-        """Write the bytes received so far. The beginning of a possible secret is written only if `last` is True."""
-        if not self._in_parts:
+        """Write the bytes of a stream received so far.
+
+        The beginning of a possible secret is written only if `last` is True.
+        """
+        if not self.is_live_stream:
             return
         with self.run.guard.protect(PART):
             self.run.unfinished.end_abandoned()
@@ -241,9 +239,9 @@ class ReceivedResponse:
         return is_first
 
     def flush(self, *, last: bool = False) -> None:
-        """Write all received bytes that are not on file yet. The caller holds `lock`.
+        """Write all received bytes of a stream that are not on file yet, up to the end of its last whole line.
 
-        A stream is written up to the end of its last whole line.
+        If `last` is True, write the rest too. The caller holds `lock`.
         """
         while self._flush_part(last=last):
             yield_to_others()
@@ -256,41 +254,10 @@ class ReceivedResponse:
         size = self.run.limits.flush_bytes
         before, is_first_try = self._buffered, self._due <= size
         self._due = max(size, 2 * before)  # a part that cannot be written is not tried again with every chunk
-        if self.is_stream:
-            self._flush_stream(max(size, before // MAX_PARTS) if is_first_try else before, last=last)
-        else:
-            self._flush_body(last=last)
+        self._flush_stream(max(size, before // MAX_PARTS) if is_first_try else before, last=last)
         if self._buffered < before:
             self._due = size
         return self._buffered < before and self._buffered >= (1 if last else size)
-
-    def _flush_body(self, *, last: bool) -> None:
-        """Write a part of a plain body."""
-        pieces = first_pieces(self.buffer, LARGEST)
-        data = joined_bytes(pieces)
-        if not data:
-            return
-        is_last = last and len(data) == self._buffered and len(data) <= LARGEST
-        part = self.run.redaction.mask_part(self._part, data[:LARGEST], last=is_last)
-        yield_to_others()
-        members: dict[str, Payload] = {
-            "status": self.status,
-            "time_to_first_token_seconds": None,
-            "bytes": part.size,
-            "plain": True,
-            "zlib": packed(part.masked, PACKED_LEVEL),
-            **without_none(redacted=part.redacted or None),
-        }
-
-        def remove_written() -> None:
-            _, self.buffer[: len(pieces)], _ = stream_chunks.split_at(pieces, part.size)
-            self._buffered -= part.size
-            self._part = part
-            self.parts += 1
-            if self.keeps_parts and len(self.written) < MAX_KEPT_PARTS:
-                self.written.append(part.masked)
-
-        self._append(members, remove_written)
 
     def _flush_stream(self, size: int, *, last: bool) -> None:
         """Write whole lines of a stream as a part. Write as much as possible of a very long line."""

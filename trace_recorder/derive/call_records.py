@@ -7,12 +7,10 @@ None, and `has_request` returns whether the request can be put together.
 
 from __future__ import annotations
 
-import base64
 import zlib
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from trace_recorder.background_work import yield_to_others
 from trace_recorder.derive.record_bodies import raw_body, read_body
 from trace_recorder.derive.stream_parts import contains_word, unpacked
 from trace_recorder.derive.table_prompts import IncrementalReading, newest_results
@@ -23,9 +21,7 @@ from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal_reader import Record
 from trace_recorder.storage.stream_chunks import TimedBytes, read_chunks
-from trace_recorder.values.json_text import NotJsonError
 from trace_recorder.values.jsonable import to_jsonable
-from trace_recorder.values.long_strings import parse_bytes
 from trace_recorder.values.messages import NO_RESPONSE, JoinedStream, LLMResponse, Payload, RequestReading, ToolResult
 from trace_recorder.values.structs import Struct, field, replace
 
@@ -81,11 +77,10 @@ class CallRecords(Struct, gc=False, eq=False):
     _whole: bool | None = None
     _request: RequestReading | None = None
     _joined: JoinedStream | None = _NOT_READ
-    _body_in_parts: Mapping[str, Payload] | None = None
 
     def add(self, record: Record) -> None:
         """Add one more record."""
-        self._joined, self._body_in_parts, self._whole = _NOT_READ, None, None
+        self._joined, self._whole = _NOT_READ, None
         self._records.append(record)
         self.size += record.length
         self.newest, kind = record, record.kind
@@ -202,23 +197,13 @@ class CallRecords(Struct, gc=False, eq=False):
         return sum(call.call_id_made_up for message in self.request().messages for call in message.tool_calls)
 
     def raw_stream(self) -> str | None:
-        """Return the text of the newest attempt's stream.
-
-        While the attempt is in progress, this may also be the text of a body that is not a stream.
-        """
-        raw = self.stream_bytes() if self.ending else self.bytes_in_parts(plain="plain" in self.last_part)
+        """Return the text of the newest attempt's stream, or None if there is no stream."""
+        raw = self.stream_bytes()
         return None if raw is None else raw.decode("utf-8", "replace")
 
     def stream_bytes(self) -> bytes | None:
-        """Return the unpacked bytes of the newest attempt's stream, or None if there is no stream."""
-        return self.bytes_in_parts(plain=False)
-
-    def bytes_in_parts(self, *, plain: bool) -> bytes | None:
-        """Return the bytes of the newest attempt's stream so far.
-
-        If `plain` is True, return the bytes of a body that is not a stream.
-        """
-        parts = self._parts(self.request_data.get("attempt", 0), plain=plain)
+        """Return the unpacked bytes of the newest attempt's stream so far, or None if there is no stream."""
+        parts = self._parts(self.request_data.get("attempt", 0))
         return None if parts is None else b"".join(text for text, _ in parts)
 
     def raw_chunks(self) -> tuple[TimedBytes, ...] | None:
@@ -232,51 +217,14 @@ class CallRecords(Struct, gc=False, eq=False):
         except ours(ValueError, TypeError, KeyError):
             return None
 
-    @property
-    def body_in_parts(self) -> Mapping[str, Payload]:
-        """The body of the newest attempt's response, if it is not a stream, but was written in parts."""
-        if self._body_in_parts is None:
-            self._body_in_parts = self._body_of_attempt(self.request_data.get("attempt", 0))
-        return self._body_in_parts
-
-    def body_of_attempt(self, attempt: int) -> Mapping[str, Payload]:
-        """Return the body of a response that is not a stream, but was written in parts because it is long.
-
-        The result has one member, as the record of a short response would have: `body`, `text` or `base64`. The result
-        is empty until the response has ended. It is also empty if a part is missing.
-        """
-        return self.body_in_parts if attempt == self.request_data.get("attempt", 0) else self._body_of_attempt(attempt)
-
-    def _body_of_attempt(self, attempt: int) -> Mapping[str, Payload]:
-        ending = self.endings.get(attempt) if self.streams else None
-        if ending is None or "parts" not in ending.data:
-            return {}
-        parts = self._parts(attempt, plain=True)
-        if parts is None or ending.data["parts"] != len(parts):
-            return {}
-        data = b"".join([text for text, _ in parts])
-        del parts  # frees many MB before more copies are made
-        yield_to_others()
-        try:
-            return {"body": parse_bytes(data)}
-        except ours(UnicodeDecodeError):
-            return {"base64": base64.b64encode(data).decode()}
-        except NotJsonError:
-            return {"text": data.decode()}
-
-    def lacks_parts(self) -> bool:
-        """Return whether the response was written in parts, and some parts are missing or cannot be unpacked."""
-        return self.ending is not None and "parts" in self.ending.data and not self.body_in_parts
-
-    def _parts(self, attempt: int, *, plain: bool = False) -> list[tuple[bytes, Mapping[str, Payload]]] | None:
-        """Return the parts of a stream, or of a body if `plain` is True: unpacked bytes, and the data of each record.
+    def _parts(self, attempt: int) -> list[tuple[bytes, Mapping[str, Payload]]] | None:
+        """Return the parts of a stream: the unpacked bytes, and the data of each record.
 
         Return None if there is no part, or if a part is damaged.
         """
         if not self.streams:
             return None
         parts = [record.data for record in self._by_attempt.get(attempt, ()) if record.kind == "llm_stream"]
-        parts = [data for data in parts if bool(data.get("plain")) is plain]
         try:
             inflated = unpacked(parts)
             return list(zip(inflated, parts, strict=True)) or None
@@ -329,10 +277,10 @@ class CallRecords(Struct, gc=False, eq=False):
             return raw_body(data)
         if self.streams and self.joined is not None:
             return self.joined.body
-        return raw_body({**data, **self.body_in_parts} if self.streams else data)
+        return raw_body(data)
 
     def _readable_text(self, raw: str) -> Payload:
-        data = {**(self.ending.data if self.ending else {}), **self.body_in_parts}
+        data = self.ending.data if self.ending else {}
         return raw if data.keys().isdisjoint({"text", "base64"}) else read_body(data)
 
     def read_response(self) -> LLMResponse:

@@ -33,7 +33,7 @@ def interaction_of(call: CallRecords) -> LLMInteraction:
     model = body.get("model") or request_data.get("model")
     ending_error = None
     if ending is not None and not call.is_manual:
-        ending_error = _ending_error(ending, call.body_in_parts if call.streams else {})
+        ending_error = _ending_error(ending)
     stream_error = _stream_error(call, end) if call.streams and "polled" not in end else None
     complete, ended_by = _completeness(call, end)
     attempts = () if call.is_manual else _attempts(call, ending_error)
@@ -107,10 +107,10 @@ def _stream_error(call: CallRecords, end: Mapping[str, Payload]) -> ErrorInfo | 
     return ErrorInfo(kind or "stream_error", message or "the stream carried an error", status)
 
 
-def _ending_error(ending: Record, in_parts: Mapping[str, Payload]) -> ErrorInfo | None:
-    if ending.kind == "llm_error" or "error" in ending.data:
-        return stated_error(ending.data.get("error", ending.data))
-    data = {**ending.data, **in_parts} if in_parts else ending.data
+def _ending_error(ending: Record) -> ErrorInfo | None:
+    data = ending.data
+    if ending.kind == "llm_error" or "error" in data:
+        return stated_error(data.get("error", data))
     body = data["body"] if "body" in data else read_body(data)
     status = data.get("status")
     status = status if isinstance(status, int) else 0
@@ -138,7 +138,7 @@ def _attempts(call: CallRecords, ending_error: ErrorInfo | None) -> tuple[Attemp
         number = request_data.get("attempt", 0)
         ending, error = call.endings.get(number), ending_error
         if ending is not call.ending:
-            error = _ending_error(ending, call.body_of_attempt(number) if call.streams else {}) if ending else None
+            error = None if ending is None else _ending_error(ending)
         data = ending.data if ending else parts.get(number, {})
         status, headers = data.get("status"), data.get("headers")
         seconds: Payload = data.get("duration_seconds")

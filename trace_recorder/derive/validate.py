@@ -212,8 +212,6 @@ def _check_streams(records: Iterable[Record], items: ItemTable) -> Iterator[Find
             exchanges.setdefault(identity, CallRecords(identity[0], items)).add(record)
     for call in exchanges.values():
         ending = call.ending
-        if ending is not None and call.lacks_parts():
-            yield Finding("error", _place_of(ending), "a part of its body is missing, or cannot be unpacked")
         if ending is not None and "assembled" in ending.data:
             what = _fault_of_stream(call, ending)
             if what:

@@ -161,7 +161,7 @@ def join_stream(api: str | None, data: bytes) -> JoinedStream | None:
     return joined
 
 
-_dump = make_json_writer(",", ":", yields=True)
+_dump = make_json_writer(",", ":")
 _NO_LAST_EVENT = "the stream ended without its last event"
 _CARRIED_ERROR = "the stream carried an error"
 ENDED_BY_SERVER = frozenset({_NO_LAST_EVENT, _CARRIED_ERROR})

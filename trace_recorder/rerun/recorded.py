@@ -59,10 +59,8 @@ class RecordedExchange:
 
     @property
     def streams(self) -> bool:
-        """Whether the response was a stream. A large response that is not a stream is written in parts too."""
-        if self.records.streams:
-            return not self.records.streams[0].data.get("plain")
-        return bool(self.ending and self.ending.data.get("stream"))
+        """Whether the response was a stream."""
+        return bool(self.records.streams or (self.ending and self.ending.data.get("stream")))
 
     @property
     def is_masked(self) -> bool:
@@ -220,8 +218,6 @@ class Recording:
     def body(self, exchange: RecordedExchange) -> bytes:
         """Return the body of a response that was not a stream, as it is in the journal."""
         record = exchange.ending
-        if exchange.records.streams:
-            return self._undamaged(exchange, plain=True)
         data: Mapping[str, Payload] = record.data if record else {}
         if "text" in data:
             return str(data["text"]).encode("utf-8", "surrogatepass")
@@ -236,13 +232,13 @@ class Recording:
         """Return the chunks of a stream with their times. If the journal has no chunks, each event is a chunk."""
         chunks = exchange.records.raw_chunks()
         if chunks is None:
-            chunks = tuple((0.0, event) for event in _events(self._undamaged(exchange, plain=False)))
+            chunks = tuple((0.0, event) for event in _events(self._undamaged(exchange)))
         has_frames = any(part.data.get("framing") == FRAMING for part in exchange.records.streams)
         return tuple(_framed(chunks)) if has_frames else chunks
 
-    def _undamaged(self, exchange: RecordedExchange, *, plain: bool) -> bytes:
-        """Return the joined parts of a response. Raises TrajectoryFormatError if a part is damaged."""
-        data = exchange.records.bytes_in_parts(plain=plain)
+    def _undamaged(self, exchange: RecordedExchange) -> bytes:
+        """Return the joined parts of a stream. Raises TrajectoryFormatError if a part is damaged."""
+        data = exchange.records.stream_bytes()
         if data is None and exchange.records.is_damaged:
             raise TrajectoryFormatError(
                 f"A part of the response of {exchange.interaction_id} is damaged in {self.path}, "

@@ -1,8 +1,8 @@
 """Encodes the lines of a journal: the data of each record, and its number, time, kind and CRC.
 
-The data of a large record is encoded before the record has a number (`encode_data`), without any lock and in short
-steps. The CRC of the line is computed from the CRC of the data and the CRC of the bytes before the data. So the work
-that needs the number does not grow with the size of the record.
+The data of a large record is encoded before the record has a number (`encode_data`), without any lock. The CRC of the
+line is computed from the CRC of the data and the CRC of the bytes before the data. So the work that needs the number
+does not grow with the size of the record.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from trace_recorder.background_work import yield_to_others
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.journal_reader import LINE_BEGIN
 from trace_recorder.values.json_text import NotJsonError, make_json_writer, one_line, parse
@@ -26,7 +25,6 @@ if TYPE_CHECKING:  # the command `list` reads no items, and must not import them
 
 LARGE_DATA = 32 * 1024
 """Data with more characters than this is encoded before the record has a number."""
-_STEP = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +82,6 @@ def encode_data(text: str) -> Data:
     if len(text) <= LARGE_DATA:
         return text
     data = _without_line_begins(text).encode()
-    yield_to_others()
     return EncodedData(data, crc32(data))
 
 
@@ -104,9 +101,7 @@ def lines_in_pieces(records: Iterable[tuple[str, Data]], seq: int, time: str, cr
             lines.append((begin, data.data, b',"crc":"%08x"}\n' % crcs[-1]))
             continue
         text = data if isinstance(data, str) else data(crcs)
-        if LINE_BEGIN in text:
-            text = _without_line_begins(text)
-        line = f"{head}{text}".encode()
+        line = f"{head}{_without_line_begins(text)}".encode()
         crcs.append(crc32(line))
         lines.append((b'%s,"crc":"%08x"}\n' % (line, crcs[-1]),))
     return lines
@@ -117,11 +112,7 @@ def _without_line_begins(text: str) -> str:
 
     Readers search damaged lines for this text, because each record begins with it.
     """
-    for at in range(0, len(text), _STEP):
-        if text.find(LINE_BEGIN, at, at + _STEP + len(LINE_BEGIN)) >= 0:
-            return text.replace(LINE_BEGIN, "{ " + LINE_BEGIN[1:])
-        yield_to_others()
-    return text
+    return text.replace(LINE_BEGIN, "{ " + LINE_BEGIN[1:]) if LINE_BEGIN in text else text
 
 
 # ── the CRC-32 of two texts joined, as zlib's crc32_combine computes it ──────────────────────────────────────────────

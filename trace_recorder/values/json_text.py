@@ -10,12 +10,11 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import accumulate, count
-from typing import NoReturn, TypeVar
+from itertools import accumulate
+from typing import NoReturn
 
-from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, is_background, yield_to_others
 from trace_recorder.signal_handlers import ours
 from trace_recorder.values.messages import Payload
 
@@ -24,8 +23,6 @@ MAX_DEPTH = 200
 
 MAX_DOCUMENT_DEPTH = MAX_DEPTH + 50
 """A document may be nested to this many levels. It may have JSON of `MAX_DEPTH` levels inside its own few levels."""
-
-T = TypeVar("T")
 
 
 class NotJsonError(ValueError):
@@ -41,34 +38,7 @@ def _finite_number(text: str) -> float:
     return number if math.isfinite(number) else _refuse_constant(text)
 
 
-_values_read = count()
-_YIELD_VALUES = 64
-"""Other threads may run each time after this many numbers and objects."""
-
-
-def _yielding(read: Callable[[T], Payload]) -> Callable[[T], Payload]:
-    """Return a function that calls `read`.
-
-    Each time after `_YIELD_VALUES` calls, the function lets other threads run.
-    """
-
-    def read_and_yield(text: T) -> Payload:
-        if next(_values_read) % _YIELD_VALUES == 0:
-            yield_to_others()
-        return read(text)
-
-    return read_and_yield
-
-
 _decoder = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite_number)
-_yielding_decoder = json.JSONDecoder(
-    parse_constant=_refuse_constant,
-    parse_float=_yielding(_finite_number),
-    parse_int=_yielding(int),
-    object_hook=_yielding(dict),
-)
-"""Decodes large texts in background threads. It takes a tenth longer, but other threads can run in between."""
-_lenient_decoder = json.JSONDecoder(parse_float=_yielding(float), parse_int=_yielding(int), object_hook=_yielding(dict))
 _SPACE = re.compile(r"[ \t\n\r]*+")
 _COMMA, _LIST_BEGIN = (re.compile(rf"[ \t\n\r]*+{token}[ \t\n\r]*+") for token in (",", r"\["))
 _EMPTY_LIST, _LIST_END = (re.compile(rf"{begin}[ \t\n\r]*+\]") for begin in (r"\[", ""))
@@ -82,138 +52,68 @@ _STRING_OR_REST = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 
 So the search for strings reads no character twice.
 """
+_STEP = 32 * 1024
+"""The depth of a text is found in steps of about this many characters, to need little memory."""
 _NO_BRACKETS = bytes(code for code in range(256) if chr(code) not in "[]{}")
 _LEVELS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 COLON = re.compile(r"[ \t\n\r]*:")
 _HEX = "[0-9a-fA-F]"
+_ESCAPED_SURROGATE = re.compile(r"\\u[dD]")
 _SURROGATE = re.compile(rf"\\u[dD][89abAB]{_HEX}{{2}}\\u[dD][c-fC-F]{_HEX}{{2}}|(\\u[dD][89a-fA-F]{_HEX}{{2}})|\\.")
 
 
-def make_json_writer(
-    between: str, behind_name: str, *, allow_nan: bool = True, yields: bool = False
-) -> Callable[[Payload], str]:
+def make_json_writer(between: str, behind_name: str, *, allow_nan: bool = True) -> Callable[[Payload], str]:
     """Return a function that encodes values as `json.dumps(value, ensure_ascii=False)` does.
 
     `between` separates members and elements, and `behind_name` separates a name from its value. The function does not
     check for cycles. It keeps its encoder, because `json.dumps` creates an encoder for each call, which takes longer
-    than encoding a small value. If `yields` is True, a background thread lets other threads run during a long value.
+    than encoding a small value.
     """
-    encode = make_json_encoder(between, behind_name, json.encoder.encode_basestring, allow_nan=allow_nan)
-    encode_and_yield = make_json_encoder(between, behind_name, encode_string, allow_nan=allow_nan)
-    if encode is None or encode_and_yield is None:
+    make = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
         return json.JSONEncoder(
             ensure_ascii=False, separators=(between, behind_name), allow_nan=allow_nan, check_circular=False
         ).encode
-
-    def write_and_yield(value: Payload) -> str:
-        if not is_background():
-            return "".join(encode(value, 0))
-        parts = encode_and_yield(value, 0)
-        yield_to_others()
-        return "".join(parts)
-
-    return write_and_yield if yields else lambda value: "".join(encode(value, 0))
-
-
-def make_json_encoder(
-    between: str, behind_name: str, encode_string: Callable[[str], str], *, allow_nan: bool = True
-) -> Callable[[Payload, int], Sequence[str]] | None:
-    """Return the C function of the `json` module that encodes a value as several texts.
-
-    Return None if Python has none.
-    """
-    make = getattr(json.encoder, "c_make_encoder", None)
-    default = json.JSONEncoder().default
-    return make and make(None, default, encode_string, None, behind_name, between, False, False, allow_nan)  # noqa: FBT003
-
-
-def encode_string(text: str) -> str:
-    """Encode a text as a JSON string.
-
-    A background thread encodes a long text step by step, so that other threads can run.
-    """
-    if len(text) <= MAX_UNINTERRUPTED_CHARS:
-        return json.encoder.encode_basestring(text)
-    parts = ['"']
-    for at in range(0, len(text), MAX_UNINTERRUPTED_CHARS):
-        parts.append(json.encoder.encode_basestring(text[at : at + MAX_UNINTERRUPTED_CHARS])[1:-1])
-        yield_to_others()
-    parts.append('"')
-    return "".join(parts)
+    default, encode_string = json.JSONEncoder().default, json.encoder.encode_basestring
+    encode = make(None, default, encode_string, None, behind_name, between, False, False, allow_nan)  # noqa: FBT003
+    return lambda value: "".join(encode(value, 0))
 
 
 def parse(text: str, max_depth: int = MAX_DEPTH) -> Payload:
-    """Read JSON strictly: no NaN, no lone surrogate, no nesting beyond `max_depth` levels.
-
-    In a background thread, other threads run while a long text is read. Raises NotJsonError.
-    """
-    if "\\" in text:
-        refuse_lone_surrogates(text)
+    """Read JSON strictly: no NaN, no lone surrogate, no nesting beyond `max_depth` levels. Raises NotJsonError."""
+    refuse_lone_surrogates(text)
     space = _SPACE.match(text)
-    value, end = _value(text, space.end() if space else 0, yields=True, max_depth=max_depth)
+    value, end = _value(text, space.end() if space else 0, max_depth)
     if not _SPACE.fullmatch(text, end):
         raise NotJsonError("more text after the JSON value")
     return value
 
 
-def parse_leniently(text: str) -> Payload:
-    """Read any text that Python's `json` reads.
-
-    In a background thread, other threads run while a long text is read. Raises ValueError, and RecursionError for a
-    text that is nested too deeply.
-    """
-    if len(text) <= MAX_UNINTERRUPTED_CHARS or not is_background():
-        return json.loads(text)
-    yield_to_others()
-    return _lenient_decoder.decode(text)
-
-
 def replace_lone_surrogates(text: str) -> str:
     """Return JSON text in which U+FFFD replaces each lone half of a surrogate pair."""
-    if "\\ud" not in text and "\\uD" not in text:
+    if not _may_have_surrogates(text):
         return text
     return _SURROGATE.sub(lambda match: "\\ufffd" if match[1] else match[0], text)
 
 
-def refuse_lone_surrogates(text: str, pause: Callable[[], None] = yield_to_others) -> None:
-    """Raise NotJsonError if JSON text has a lone half of a surrogate pair.
-
-    A long text is searched in steps, with a call of `pause` between two steps.
-    """
-    is_short = len(text) <= MAX_UNINTERRUPTED_CHARS
-    has_some = "\\ud" in text or "\\uD" in text if is_short else _has_surrogates(text, pause)
-    if has_some and any(match[1] for match in _SURROGATE.finditer(text)):
+def refuse_lone_surrogates(text: str) -> None:
+    """Raise NotJsonError if JSON text has a lone half of a surrogate pair."""
+    if _may_have_surrogates(text) and any(match[1] for match in _SURROGATE.finditer(text)):
         raise NotJsonError("a surrogate has no partner")
 
 
-def _has_surrogates(text: str, pause: Callable[[], None]) -> bool:
-    """Return whether JSON text has an escape of a surrogate."""
-    for at in range(0, len(text), MAX_UNINTERRUPTED_CHARS):
-        end = at + MAX_UNINTERRUPTED_CHARS
-        if text.find("\\", at, end) >= 0:
-            if text.find("\\ud", at, end + 2) >= 0 or text.find("\\uD", at, end + 2) >= 0:
-                return True
-            pause()
-    return False
+def _may_have_surrogates(text: str) -> bool:
+    return "\\" in text and _ESCAPED_SURROGATE.search(text) is not None  # the first test is a hundred times faster
 
 
-def check_depth(
-    text: str, max_depth: int, begin: int = 0, end: int = sys.maxsize, pause: Callable[[], None] = yield_to_others
-) -> None:
+def check_depth(text: str, max_depth: int, begin: int = 0, end: int = sys.maxsize) -> None:
     """Raise NotJsonError for nesting deeper than `max_depth`.
 
     A text with at most `max_depth` opening brackets is accepted at once. The time is linear in the length of any text.
-    Unmatched brackets raise no error here, because the decoder refuses them. `pause` is called between two steps.
+    Unmatched brackets raise no error here, because the decoder refuses them.
     """
     end = min(end, len(text))
-    if end - begin <= 2 * max_depth:
-        return
-    remaining = max_depth
-    for start in range(begin, end, MAX_UNINTERRUPTED_CHARS):
-        stop = min(start + MAX_UNINTERRUPTED_CHARS, end)
-        remaining -= text.count("[", start, stop) + text.count("{", start, stop)
-        pause()
-    if remaining >= 0:
+    if end - begin <= 2 * max_depth or text.count("[", begin, end) + text.count("{", begin, end) <= max_depth:
         return
     depth = 0
     for brackets in _brackets(text, begin, end):
@@ -221,14 +121,13 @@ def check_depth(
         if max(levels) > max_depth:
             raise NotJsonError(f"nested more than {max_depth} levels deep")
         depth = levels[-1]
-        pause()
 
 
 def _brackets(text: str, start: int, end: int) -> Iterator[bytes]:
     """Yield the brackets that are not inside strings. The text is read in steps, and each step yields its brackets."""
     opening = ""
     while start < end:
-        stop = min(start + MAX_UNINTERRUPTED_CHARS, end)
+        stop = min(start + _STEP, end)
         while stop < end and text[stop - 1] == "\\":  # do not cut an escape
             stop += 1
         bare = _STRING_OR_REST.sub("", f'{opening}{text[start:stop]}"\0')
@@ -255,19 +154,17 @@ class JsonMember:
     elements: list[tuple[int, int]] | None
 
 
-def split_members(text: str, *, yields: bool = False) -> list[JsonMember]:
+def split_members(text: str) -> list[JsonMember]:
     """Split the text of a JSON object into its members.
 
-    If the value of a member is a list of objects, find the spans of its elements too.
-
-    If `yields` is True, a background thread lets other threads run, so no lock may be held. Raises NotJsonError.
+    If the value of a member is a list of objects, find the spans of its elements too. Raises NotJsonError.
     """
     members: list[JsonMember] = []
     position, next_member = 0, _FIRST_MEMBER
     while match := next_member.match(text, position):
         name, begin = match[1], match.end()
         is_list = text.startswith("[", begin)
-        elements, position = _elements(text, begin, yields) if is_list else (None, _value(text, begin, yields)[1])
+        elements, position = _elements(text, begin) if is_list else (None, _value(text, begin)[1])
         plain_name = name[1:-1] if "\\" not in name else str(_value(name, 0)[0])
         members.append(JsonMember(plain_name, name, text[begin:position], elements))
         next_member = _NEXT_MEMBER
@@ -276,19 +173,16 @@ def split_members(text: str, *, yields: bool = False) -> list[JsonMember]:
     return members
 
 
-def split_added_elements(data: bytes, *, yields: bool = False) -> list[str] | None:
-    """Read bytes that were appended to a list: elements, each after a comma.
+def split_added_elements(text: str) -> list[str] | None:
+    """Read a text that was appended to the elements of a list: more elements, each after a comma.
 
-    Return the JSON texts of these elements, or None if the bytes have another form.
-
-    If `yields` is True, a background thread lets other threads run, so no lock may be held.
+    Return the JSON texts of these elements, or None if the text has another form.
     """
+    elements: list[str] = []
+    position = 0
     try:
-        text = decode_json(data)
-        elements: list[str] = []
-        position = 0
         while comma := _COMMA.match(text, position):
-            _, position = _value(text, comma.end(), yields)
+            _, position = _value(text, comma.end())
             elements.append(text[comma.end() : position])
     except NotJsonError:
         return None
@@ -304,12 +198,11 @@ def decode_json(data: bytes) -> str:
         text = data.decode()
     except ours(UnicodeDecodeError) as error:
         raise NotJsonError(str(error)) from None
-    if "\\" in text:
-        refuse_lone_surrogates(text, _go_on)
+    refuse_lone_surrogates(text)
     return text
 
 
-def _elements(text: str, position: int, yields: bool) -> tuple[list[tuple[int, int]] | None, int]:
+def _elements(text: str, position: int) -> tuple[list[tuple[int, int]] | None, int]:
     """Return the spans of a list's elements, and the end of the list.
 
     If no element is an object or a list, return None and the end.
@@ -320,7 +213,7 @@ def _elements(text: str, position: int, yields: bool) -> tuple[list[tuple[int, i
         return None, empty.end()
     next_element = _LIST_BEGIN
     while match := next_element.match(text, position):
-        value, position = _value(text, match.end(), yields)
+        value, position = _value(text, match.end())
         objects = objects or isinstance(value, dict | list)
         spans.append((match.end(), position))
         next_element = _COMMA
@@ -330,17 +223,23 @@ def _elements(text: str, position: int, yields: bool) -> tuple[list[tuple[int, i
     return spans if objects else None, end.end()
 
 
-def _value(text: str, start: int, yields: bool = False, max_depth: int = MAX_DEPTH) -> tuple[Payload, int]:
-    """Read one value. If `yields` is False, there are no pauses, so a lock may be held. Raises NotJsonError."""
-    decoder = _yielding_decoder if yields and len(text) > MAX_UNINTERRUPTED_CHARS and is_background() else _decoder
+def _value(text: str, start: int, max_depth: int = MAX_DEPTH) -> tuple[Payload, int]:
+    """Read one value. Raises NotJsonError."""
     try:
-        value, end = decoder.raw_decode(text, start)
+        value, end = _decoder.raw_decode(text, start)
     except ours(ValueError, RecursionError) as error:
         raise NotJsonError(str(error)) from None
-    if end - start > max_depth:
-        check_depth(text, max_depth, start, end, yield_to_others if yields else _go_on)
+    if end - start > 2 * max_depth and text.count("[", start, end) + text.count("{", start, end) > max_depth:
+        _check_depth_of(value, max_depth)
     return value, end
 
 
-def _go_on() -> None:
-    """Do not pause."""
+def _check_depth_of(value: Payload, max_depth: int) -> None:
+    """Do the same as `check_depth` for a value that was read. This takes less time than to read its text again."""
+    containers = [value]
+    for _ in range(max_depth):
+        children = (child for one in containers for child in (one.values() if isinstance(one, dict) else one))
+        containers = [child for child in children if isinstance(child, dict | list)]
+        if not containers:
+            return
+    raise NotJsonError(f"nested more than {max_depth} levels deep")

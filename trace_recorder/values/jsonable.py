@@ -53,7 +53,7 @@ def to_json(value: object, *, max_nodes: int = MAX_NODES) -> str:
 
     In a background thread, other threads run while a long value is written.
     """
-    dump = _dump_and_yield
+    dump = _dump
     return try_call(lambda: dump(to_jsonable(value, max_nodes=max_nodes)), lambda _: dump(describe_value(value)))
 
 
@@ -325,7 +325,6 @@ def _known_attributes(value: object) -> dict[str, object]:
 
 
 _dump = make_json_writer(",", ":", allow_nan=False)
-_dump_and_yield = make_json_writer(",", ":", allow_nan=False, yields=True)
 
 
 def _is_utf8(text: str) -> bool:

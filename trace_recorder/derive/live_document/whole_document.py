@@ -31,7 +31,6 @@ from trace_recorder.values.history_deltas import MessageDeltas
 from trace_recorder.values.json_text import make_json_writer
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.llm_interaction import LLMInteraction
-from trace_recorder.values.long_strings import make_json_bytes_writer
 from trace_recorder.values.message_table import MessageTable, NumberedMessages
 from trace_recorder.values.messages import Message, Payload
 from trace_recorder.values.metrics import Tally
@@ -44,14 +43,15 @@ MAX_KEPT_BYTES = 4 * 1024 * 1024
 Later calls and steps repeat messages, and encoding a message again takes time.
 """
 _write = make_json_writer(",", ":")
-_encode_in_steps = make_json_bytes_writer(",", ":")
-_encode_lines, _encode_lines_and_yield = (make_json_writer(",\n", ": ", yields=yields) for yields in (False, True))
+_encode_lines = make_json_writer(",\n", ": ")
 try:
     from msgspec.json import Encoder
 
     _encode: Callable[[Payload], bytes] = Encoder().encode
 except ImportError:  # an agent's interpreter may have only the standard library
-    _encode = make_json_bytes_writer(",", ":")
+
+    def _encode(value: Payload) -> bytes:
+        return _write(value).encode()
 
 
 def _encode_described(value: Payload) -> bytes:
@@ -67,13 +67,9 @@ class EncodedTexts:
 
     It keeps the sizes of all messages, and at most about `max_kept_bytes` of their texts. So most messages are encoded
     only once.
-
-    `has_long_strings` is True if a string in the document may be so long that other threads must run during its
-    encoding.
     """
 
     def __init__(self, *, max_kept_bytes: int = MAX_KEPT_BYTES) -> None:
-        self.has_long_strings = False
         self._max_kept_bytes = max_kept_bytes
         self._kept: dict[int, bytes] = {}
         self._kept_bytes = 0
@@ -83,7 +79,7 @@ class EncodedTexts:
     def encode(self, value: Payload) -> bytes:
         """Encode a value."""
         try:
-            return _encode_in_steps(value) if self.has_long_strings else _encode(value)
+            return _encode(value)
         except ours(UnicodeEncodeError):
             return _encode_described(value)
 
@@ -132,7 +128,6 @@ class DocumentText:
     def __init__(self, history: History, texts: EncodedTexts) -> None:
         self._history = history
         self._texts = texts
-        self._encode = _encode_in_steps if texts.has_long_strings else _encode
         self.counts, self.gaps = Tally(), list[Gap]()
         self._number_of_steps = 0
         self._calls, self._steps = MessageDeltas(_numbers_of), MessageDeltas(_numbers_of)
@@ -174,9 +169,8 @@ class DocumentText:
 
     def members(self, document: dict[str, Payload]) -> bytes:
         """Encode members of the document's root, each on its own line, without the braces around them."""
-        encode = _encode_lines_and_yield if self._texts.has_long_strings else _encode_lines
         try:
-            return encode(document)[1:-1].encode()
+            return _encode_lines(document)[1:-1].encode()
         except ours(UnicodeEncodeError):
             return to_json(document)[1:-1].encode()
 
@@ -196,7 +190,7 @@ class DocumentText:
         not None, the value is a delta: the members in `since`, and the list.
         """
         texts = b",".join(self._texts.texts_of(messages))
-        for encode in (self._encode, _encode_described):
+        for encode in (_encode, _encode_described):
             try:
                 text = encode(document)
                 begin = b"[" if since is None else encode(since)[:-1] + b',"messages":['
@@ -303,8 +297,6 @@ class WholeDocument:
         offset, size = 0, MAX_UNINTERRUPTED_CHARS
         while data := self._journal.read(size, offset):
             whole = data.rfind(b"\n") + 1
-            if not whole or b'"plain"' in data:  # a response that was written in parts may have a long string
-                self._texts.has_long_strings = True
             fold.add_all(journal_reader.read(data[:whole], base=offset))
             if fold.is_stale:
                 self._texts = EncodedTexts()
@@ -320,9 +312,6 @@ class WholeDocument:
             size = MAX_UNINTERRUPTED_CHARS if whole else size * 2
             self._pause()
         self.journal_bytes = offset
-        open_calls = (call for call in fold.calls.values() if isinstance(call, CallRecords) and call.ending is None)
-        if any(call.streams for call in open_calls):  # a stream that is not assembled yet may be long
-            self._texts.has_long_strings = True
         return fold
 
     def _has_long_prompts(self) -> bool:

@@ -90,10 +90,7 @@ class LLMRequestData(ExchangeData, ItemizedData, StepData):
 
 
 class LLMStreamData(ExchangeData):
-    """The next part of a stream, or of a large response that is not a stream.
-
-    `zlib` has the text of the part, compressed with zlib, in base64.
-    """
+    """The next part of a stream. `zlib` has the text of the part, compressed with zlib, in base64."""
 
     replayed_from: ReplayedFrom = ABSENT
     status: int
@@ -101,7 +98,6 @@ class LLMStreamData(ExchangeData):
     time_to_first_token_seconds: Seconds | None
     bytes: Count
     zlib: str
-    plain: bool = ABSENT
     chunk_ends: str = ABSENT
     chunk_times: str = ABSENT
     continues: bool = ABSENT
@@ -111,12 +107,11 @@ class LLMStreamData(ExchangeData):
 class LLMResponseData(ExchangeData):
     """A response that was received completely or partly.
 
-    `assembled` is one response body made from the events of a stream. A large body that is not a stream is in earlier
-    `llm_stream` records, and `parts` is how many. If the provider made the response in the background, a second record
-    of the attempt, with `polled`, has the final response.
+    `assembled` is one response body made from the events of a stream. If the provider made the response in the
+    background, a second record of the attempt, with `polled`, has the final response.
     """
 
-    exactly_one_of = ("body", "text", "base64", "assembled", "parts")
+    exactly_one_of = ("body", "text", "base64", "assembled")
     replayed_from: ReplayedFrom = ABSENT
     status: int
     headers: dict[str, str]
@@ -135,7 +130,6 @@ class LLMResponseData(ExchangeData):
     text: str = ABSENT
     base64: str = ABSENT
     assembled: Payload = ABSENT
-    parts: Count = ABSENT
 
 
 class LLMErrorData(ExchangeData):

@@ -70,14 +70,14 @@ MAX_GROWING_LISTS = 8
 class Prepared:
     """The result of `ItemEncoder.prepare`: the part of a request from `start` to `end`, without its large strings.
 
-    If the part is the whole request, `members` has the text of the request and its members. Otherwise `added` has the
-    elements that the request adds to a list of an earlier request. Both are None if the JSON cannot be split.
+    If the part is the whole request, `members` has its members. Otherwise `added` has the elements that the request
+    adds to a list of an earlier request, or is None if it adds anything else.
     """
 
     start: int
     end: int
     reduced: Reduced
-    members: tuple[str, list[JsonMember]] | None = None
+    members: list[JsonMember] | None = None
     added: list[str] | None = None
 
     def is_of(self, start: int, end: int) -> bool:
@@ -145,12 +145,15 @@ class ItemEncoder:
         if len(request) <= MIN_PREPARED_BYTES:
             return None
         start, end = self._new_span(request)
-        reduced = reduce_json(request, start, end) if end - start > MIN_PREPARED_BYTES else None
-        if reduced is None:
+        if end - start <= MIN_PREPARED_BYTES:
             return None
-        if (start, end) == (0, len(request)):
-            return Prepared(start, end, reduced, members=_members(reduced.text))
-        return Prepared(start, end, reduced, added=split_added_elements(reduced.text, yields=True))
+        try:
+            reduced = reduce_json(decode_json(request[start:end]))
+            if (start, end) != (0, len(request)):
+                return Prepared(start, end, reduced, added=split_added_elements(reduced.text))
+            return Prepared(start, end, reduced, members=split_members(reduced.text))
+        except NotJsonError:  # `encode` raises it again
+            return None
 
     def encode(self, request: bytes, prepared: Prepared | None = None) -> Encoded:
         """Take a request apart into new item records and the rest of the request.
@@ -269,18 +272,9 @@ def _added(request: bytes, span: tuple[int, int], prepared: Prepared | None, ite
     Return None if that part has anything but whole elements.
     """
     if prepared is None or not prepared.is_of(*span):
-        return split_added_elements(request[slice(*span)])
+        return split_added_elements(decode_json(request[slice(*span)]))
     items.take_reduced(prepared.reduced.strings)
     return prepared.added
-
-
-def _members(request: bytes) -> tuple[str, list[JsonMember]] | None:
-    """Return the text of a request and its members, or None if it is not a JSON object. The caller holds no lock."""
-    try:
-        text = decode_json(request)
-        return text, split_members(text, yields=True)
-    except NotJsonError:
-        return None
 
 
 def _take_apart(
@@ -292,7 +286,7 @@ def _take_apart(
     """
     if prepared is not None and prepared.members is not None:
         items.take_reduced(prepared.reduced.strings)
-        text, members = prepared.members
+        text, members = prepared.reduced.text, prepared.members
     else:
         text = decode_json(request)
         members = split_members(text)

@@ -166,11 +166,9 @@ class RequestItems:
         return len(text) + sum(len(string.literal) for string in marks)
 
     def _reduce(self, text: str) -> str:
-        reduced = reduce_json(text.encode())
-        if reduced is None:  # the element has such a mark already, which should not occur
-            return text
+        reduced = reduce_json(text)
         self._large |= reduced.strings
-        return reduced.text.decode() if reduced.strings else text
+        return reduced.text
 
     def _refer_to_strings(self, text: str, strings: dict[str, int]) -> str:
         """Replace the marks of large strings by placeholders, and add each placeholder's item number to `strings`."""

@@ -20,7 +20,7 @@ from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.redaction.json_strings import decode_string
 from trace_recorder.storage.redaction.name_kinds import SCHEMES, is_secret_name, is_secret_value, is_strange, kind_of
 from trace_recorder.storage.redaction.names import has_cookies
-from trace_recorder.values.json_text import COLON, parse_leniently
+from trace_recorder.values.json_text import COLON
 from trace_recorder.values.messages import Payload
 
 Span = tuple[int, int]
@@ -91,7 +91,7 @@ def mask_json(text: str) -> str:
     if masked == text:
         return text
     try:
-        value = parse_leniently(text)
+        value = json.loads(text)
     except ours(ValueError, RecursionError):
         return text
     return mask_fields(text, keep_labels=True) if _is_table_of_labels(value) else masked
@@ -100,7 +100,7 @@ def mask_json(text: str) -> str:
 def is_json(text: str) -> bool:
     """Return whether the whole text is JSON."""
     try:
-        parse_leniently(text)
+        json.loads(text)
     except ours(ValueError, RecursionError):
         return False
     return True

@@ -21,7 +21,6 @@ from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_oth
 from trace_recorder.dialects.event_forms import PIECES
 from trace_recorder.guard import try_call
 from trace_recorder.signal_handlers import ours
-from trace_recorder.storage.redaction.body_parts import BodyPart
 from trace_recorder.storage.redaction.json_members import (
     ARGUMENTS,
     MASK,
@@ -341,15 +340,6 @@ class Redaction:
             for number, line in enumerate(lines_of(text))
         ]
         return "".join(line for line, _ in masked), sum(count for _, count in masked)
-
-    def mask_part(self, before: BodyPart, data: bytes, *, last: bool) -> BodyPart:
-        """Mask the part of a response's body that follows the part `before`.
-
-        Return the part, which ends where the body can be cut.
-        """
-        if not self._redactors:
-            return BodyPart(data, 0, len(data))
-        return before.next(self, data, last=last)
 
     def mask_bytes(self, data: bytes) -> bytes:
         """Mask secrets in bytes that are not UTF-8, before the bytes become base64. Return UTF-8 unchanged."""

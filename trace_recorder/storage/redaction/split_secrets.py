@@ -23,7 +23,7 @@ from trace_recorder.dialects.event_forms import PIECES, TELLING, EventForm, Even
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.redaction.json_members import ARGUMENTS
 from trace_recorder.storage.redaction.partial_secrets import LONGEST
-from trace_recorder.values.json_text import STRING, parse_leniently
+from trace_recorder.values.json_text import STRING
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.structs import Struct
 
@@ -271,7 +271,7 @@ def _is_of_arguments(path: StringPath) -> bool:
 
 def _pieces(line: str, begin: int, number: int) -> Iterator[tuple[StringPath, _Piece]]:
     try:
-        event = parse_leniently(line[begin:])
+        event = json.loads(line[begin:])
     except ours(ValueError, RecursionError):
         return
     texts: dict[int, tuple[StringPath, str]] = {}
