@@ -101,7 +101,9 @@ def lines_in_pieces(records: Iterable[tuple[str, Data]], seq: int, time: str, cr
             lines.append((begin, data.data, b',"crc":"%08x"}\n' % crcs[-1]))
             continue
         text = data if isinstance(data, str) else data(crcs)
-        line = f"{head}{_without_line_begins(text)}".encode()
+        if LINE_BEGIN in text:
+            text = _without_line_begins(text)
+        line = f"{head}{text}".encode()
         crcs.append(crc32(line))
         lines.append((b'%s,"crc":"%08x"}\n' % (line, crcs[-1]),))
     return lines
@@ -112,7 +114,7 @@ def _without_line_begins(text: str) -> str:
 
     Readers search damaged lines for this text, because each record begins with it.
     """
-    return text.replace(LINE_BEGIN, "{ " + LINE_BEGIN[1:]) if LINE_BEGIN in text else text
+    return text.replace(LINE_BEGIN, "{ " + LINE_BEGIN[1:])
 
 
 # ── the CRC-32 of two texts joined, as zlib's crc32_combine computes it ──────────────────────────────────────────────

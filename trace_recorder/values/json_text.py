@@ -81,7 +81,8 @@ def make_json_writer(between: str, behind_name: str, *, allow_nan: bool = True) 
 
 def parse(text: str, max_depth: int = MAX_DEPTH) -> Payload:
     """Read JSON strictly: no NaN, no lone surrogate, no nesting beyond `max_depth` levels. Raises NotJsonError."""
-    refuse_lone_surrogates(text)
+    if "\\" in text:  # most texts have none, and calls cost
+        refuse_lone_surrogates(text)
     space = _SPACE.match(text)
     value, end = _value(text, space.end() if space else 0, max_depth)
     if not _SPACE.fullmatch(text, end):
@@ -198,7 +199,8 @@ def decode_json(data: bytes) -> str:
         text = data.decode()
     except ours(UnicodeDecodeError) as error:
         raise NotJsonError(str(error)) from None
-    refuse_lone_surrogates(text)
+    if "\\" in text:
+        refuse_lone_surrogates(text)
     return text
 
 
@@ -238,7 +240,9 @@ def _check_depth_of(value: Payload, max_depth: int) -> None:
     """Do the same as `check_depth` for a value that was read. This takes less time than to read its text again."""
     containers = [value]
     for _ in range(max_depth):
-        children = (child for one in containers for child in (one.values() if isinstance(one, dict) else one))
+        children: list[Payload] = []
+        for container in containers:
+            children += container.values() if isinstance(container, dict) else container
         containers = [child for child in children if isinstance(child, dict | list)]
         if not containers:
             return
