@@ -143,7 +143,7 @@ CASES = {
     "plain-1m": Case("an answer of 1 MB", "code", MB),
     "image-2m": Case("an image of 2 MB in an answer", "image", 2 * MB),
     "embeddings": Case("an answer with 5 MB of embeddings", "embeddings", 5 * MB),
-    "plain-100m": Case("an answer of 100 MB", "code", 100 * MB),
+    "plain-30m": Case("an answer of 30 MB", "code", 30 * MB),
     "asked-1m": Case("an image of 1 MB in the request", "code", 1_000, MB),
     "asked-code": Case("4 MB of code in the request", "code", 1_000, asked_text=4 * MB),
     "asked-5m": Case("an image of 5 MB in the request", "code", 1_000, 5 * MB),

@@ -36,7 +36,7 @@ LARGE_REQUEST_BYTES = 48 * 1024
 """Beside an event loop, a thread writes a request of more bytes than this."""
 DECODED_BYTES = 256 * 1024
 """A compressed body is decoded in pieces of about this many bytes, between which parts are written."""
-MAX_BODY_BYTES = 256 * 1024 * 1024
+MAX_BODY_BYTES = 128 * 1024 * 1024
 """A plain body of more bytes than this is not recorded, because it would need several times as much memory."""
 SHORT_BYTES = 8 * 1024
 """An event loop writes up to this many bytes itself. If there are more, a thread writes them, and the call waits."""
