@@ -17,9 +17,9 @@ import trio
 
 from tests.chat_calls import CHAT
 from tests.journals import records_of
+from tests.limits import limited
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.background_work import current_yield
-from trace_recorder.capture import received_response
 from trace_recorder.derive.validate import validate
 
 KEY = "sk-ant-api03-" + "aB3xY9kQ7m" * 4
@@ -82,12 +82,11 @@ def test_a_large_answer_is_one_record(tmp_path: Path, *, coded: bool) -> None:
     assert [finding for finding in validate(path).findings if finding.severity == "error"] == []
 
 
-def test_a_body_beyond_the_limit_is_named_and_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_body_beyond_the_limit_is_named_and_not_kept(tmp_path: Path) -> None:
     """A body that is too large for memory reaches the caller whole. The record says why it has no body."""
-    monkeypatch.setattr(received_response, "MAX_BODY_BYTES", 100_000)
     body = answer("x" * 300_000)
     path = tmp_path / "run.json"
-    with TrajectoryRecorder(path) as recorder:
+    with limited(body_bytes=100_000)(path) as recorder:
         received = asyncio.run(ask(recorder, Wire(body)))
 
     [one] = load(path).llm_interactions

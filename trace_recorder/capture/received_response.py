@@ -36,8 +36,6 @@ LARGE_REQUEST_BYTES = 48 * 1024
 """Beside an event loop, a thread writes a request of more bytes than this."""
 DECODED_BYTES = 256 * 1024
 """A compressed body is decoded in pieces of about this many bytes, between which parts are written."""
-MAX_BODY_BYTES = 128 * 1024 * 1024
-"""A plain body of more bytes than this is not recorded, because it would need several times as much memory."""
 SHORT_BYTES = 8 * 1024
 """An event loop writes up to this many bytes itself. If there are more, a thread writes them, and the call waits."""
 MAX_LINE_BYTES = 4 * 1024 * 1024
@@ -90,6 +88,7 @@ class ReceivedResponse:
         self._began = self._flushed = began
         self._in_parts = in_parts
         self._due: float = math.inf
+        self._max_bytes = run.limits.body_bytes
 
     def set_form(self, *, is_stream: bool, decode: Decoder | None, framing: str | None) -> None:
         """Set how the bytes are decoded and cut.
@@ -124,7 +123,7 @@ class ReceivedResponse:
             self.last = now
             self.buffer.append((now, data))
             self._buffered += len(data)
-            if self._buffered > MAX_BODY_BYTES:
+            if self._buffered > self._max_bytes:
                 self._refuse_large_body()
         if self.is_live_stream and self not in stream_flusher.watched:
             with self.run.guard.protect(PART):
@@ -181,7 +180,7 @@ class ReceivedResponse:
         """Why a part of the response is missing, or None if no part is missing."""
         if self.encoded is not None:
             return self.encoded.why_missing()
-        return f"it has more than {MAX_BODY_BYTES} bytes" if self.is_too_large else None
+        return f"it has more than {self._max_bytes} bytes" if self.is_too_large else None
 
     def write_due(self) -> None:
         """Decode what was received, and write all parts that are due.

@@ -312,7 +312,7 @@ def _sent_request(
         is_encoded=body[:1] not in PLAIN_BEGINNINGS and may_be_encoded(headers, body),
         run_inferred=target.follows_context and target.is_inferred(run),
     )
-    return sent, PassingBody(run.limits.passing_body_bytes) if passes else None
+    return sent, PassingBody(run.limits.body_bytes) if passes else None
 
 
 def _decoded(run: Run, sent: SentRequest) -> SentRequest:

@@ -15,12 +15,13 @@ class Limits:
     """The limits of a run.
 
     The received part of a response is written when it has `flush_bytes` bytes, or `flush_seconds` after the last write.
-    At most `passing_body_bytes` of a request's body that is made while it is sent are kept.
+    A plain response of more than `body_bytes` is not recorded, because its record needs several times as much memory.
+    Of a request's body that is made while it is sent, at most `body_bytes` are kept.
     A run that ends waits at most `lock_timeout_seconds` for a thread that is recording a response at that moment.
     """
 
     flush_bytes: int = 64 * 1024
     flush_seconds: float = 1.0
-    passing_body_bytes: int = 64 * 1024 * 1024
+    body_bytes: int = 64 * 1024 * 1024
     lock_timeout_seconds: float = 1.0
     document: DocumentLimits = DEFAULT_LIMITS
