@@ -172,6 +172,7 @@ def _run_rows(run: Trajectory) -> Iterator[Row]:
     yield {
         "started_at": run.started_at,
         "duration_seconds": run.execution_time,
+        "parent": run.parent,
         "provider": run.provider,
         "model": run.model,
         "steps": len(run.agent_steps),

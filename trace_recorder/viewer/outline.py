@@ -27,6 +27,7 @@ def run_facts(trajectory: Trajectory, limits: TextLimits = CUT) -> Json:
     """Return the facts of a run."""
     return {
         "trajectory_id": trajectory.trajectory_id,
+        "parent": trajectory.parent,
         "task": trajectory.task,
         "status": trajectory.status,
         "success": trajectory.success,

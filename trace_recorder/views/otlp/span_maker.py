@@ -240,6 +240,8 @@ class SpanMaker:
     def _run_attributes(self) -> Iterator[tuple[str, AttributeValue]]:
         run = self.trajectory
         yield "trace_recorder.status", run.status
+        if run.parent is not None:
+            yield "trace_recorder.parent", encodable(run.parent)
         if run.success is not None:
             yield "trace_recorder.success", run.success
         if run.max_steps is not None:
