@@ -87,12 +87,12 @@ def test_list_draws_a_run_below_its_parent(family: Family) -> None:
 def test_find_selects_the_runs_of_a_parent(family: Family, tmp_path: Path) -> None:
     """`parent:` is a term of the query language, for files and for the rows of an index."""
     index = tmp_path / "index"
-    found = [invoke("find", f"parent:{family.identity}", family.directory, "--json").output]
+    outputs = [invoke("find", f"parent:{family.identity}", family.directory, "--json").output]
     invoke("index", family.directory, "--index", index)
-    found.append(invoke("find", f"parent:{family.identity}", family.directory, "--json", "--index", index).output)
+    outputs.append(invoke("find", f"parent:{family.identity}", family.directory, "--json", "--index", index).output)
 
     assert index.is_file()
-    names = [[row["file"] for row in json.loads(output)] for output in found]
+    names = [[row["file"] for row in json.loads(output)] for output in outputs]
     assert names == [["child.json", "fork.json"]] * 2
 
 

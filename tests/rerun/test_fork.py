@@ -96,13 +96,13 @@ def test_a_fork_names_its_parent(path: Path, server: Server) -> None:
     assert (load(child).task, load(child).status) == ("count", "completed")
 
 
-@pytest.mark.parametrize("stated", [{}, {"provider": "openai", "model": "m"}], ids=["not stated", "stated"])
-def test_a_fork_is_listed_under_the_model_that_it_called(stated: dict[str, str], path: Path, server: Server) -> None:
+@pytest.mark.parametrize("facts", [{}, {"provider": "openai", "model": "m"}], ids=["not stated", "stated"])
+def test_a_fork_is_listed_under_the_model_that_it_called(facts: dict[str, str], path: Path, server: Server) -> None:
     """The model of the parent's answers is not the fork's, even if the agent states it. The document and the journal,
     `list`, `show` and queries agree.
     """
     child, provider = path.with_name("child.json"), load(path).provider
-    with fork(path, at="llm_2", model="better", recorder=TrajectoryRecorder(child, **stated)) as branch:
+    with fork(path, at="llm_2", model="better", recorder=TrajectoryRecorder(child, **facts)) as branch:
         work(branch.wrap(client(f"{server.url}/v1")))
 
     [row] = json.loads(invoke("list", child, "--json").output)["trajectories"]

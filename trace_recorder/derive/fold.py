@@ -35,15 +35,15 @@ from trace_recorder.derive.requests import MAX_READINGS, RequestReader
 from trace_recorder.derive.run_facts import RunFacts
 from trace_recorder.derive.steps import RecordedStep, ToolStep, agent_key, step_of
 from trace_recorder.derive.tool_executions import ToolExecutions
-from trace_recorder.dialects.dialect import MANUAL, is_embedding
+from trace_recorder.dialects.dialect import is_embedding
 from trace_recorder.dialects.json_access import as_text
-from trace_recorder.dialects.manual import message_of, read_step
+from trace_recorder.dialects.manual import read_step
 from trace_recorder.guard import try_call
 from trace_recorder.storage.items.table import DiskBackedItems, ItemTable, JournalFile
 from trace_recorder.storage.journal_reader import BadLine, Record
 from trace_recorder.values.llm_interaction import LLMInteraction
-from trace_recorder.values.message_table import MessageTable, SharedSequence
-from trace_recorder.values.messages import Message, ToolResult
+from trace_recorder.values.message_table import MessageTable
+from trace_recorder.values.messages import ToolResult
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.trajectory import AgentStep, Status, Trajectory
 
@@ -184,21 +184,13 @@ class Fold:
 
     def _add_step(self, record: Record) -> None:
         self.items.add_base(record.seq, record.data["items"])
-        step_values = read_step(self._messages_of_step(record), record.data, record.time)
+        step_values = read_step(self._step_reader.messages_of_step(record.data), record.data, record.time)
         step = self._step_named_by(record)
         if step is None:
             self._begin_step(record, RecordedStep(step_values, record.seq))
             self._pending.append(AddedRecord(record))
         else:
             step.update(step_values)
-
-    def _messages_of_step(self, record: Record) -> Sequence[Message] | None:
-        """Return the messages of an `agent_step` record, if any. Raises KeyError if an item is missing."""
-        reading = self._step_reader.read(MANUAL, record.data, "llm_messages")
-        if reading is not None:
-            return reading.messages
-        messages = self.items.expand(record.data).get("llm_messages")
-        return None if messages is None else SharedSequence([message_of(message) for message in messages])
 
     def _add_tool(self, record: Record) -> None:
         self.tools.start(record, self._step_named_by(record))
