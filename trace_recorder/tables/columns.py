@@ -118,6 +118,7 @@ TABLES: Mapping[TableName, tuple[Column, ...]] = {
             "boolean",
             "whether the program made the call beside its conversation, for example to get a title",
         ),
+        Column("run_inferred", "boolean", "whether the call had no context, and was put into the only open run"),
     ),
     "steps": (
         *(*_SUCCESS, _STEP, _STARTED),

@@ -228,6 +228,7 @@ def _call_rows(run: Trajectory) -> Iterator[Row]:
             "is_replayed": call.is_replayed,
             "replayed_from": call.replayed_from and call.replayed_from.to_document(),
             "is_side_call": call.interaction_id in side_calls,
+            "run_inferred": call.run_inferred,
         }
 
 

@@ -128,6 +128,7 @@ class SpanMaker:
             trace_recorder__api=interaction.api,
             http__request__resend_count=len(interaction.attempts) - 1 if len(interaction.attempts) > 1 else None,
             trace_recorder__incomplete=None if interaction.complete else True,
+            trace_recorder__run_inferred=interaction.run_inferred or None,
             trace_recorder__side_call=interaction.interaction_id in self.side_calls or None,
         )
         start, end = times_of(interaction)

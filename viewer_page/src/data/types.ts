@@ -254,6 +254,8 @@ export interface Call {
   timestamp: string | null;
   /** Whether a program asked this beside its conversation, such as for a title. */
   side_call: boolean;
+  /** Whether the recorder inferred that the call belongs to this run, because no recorder was active in its context. */
+  run_inferred: boolean;
   /** Since the start of the run. */
   start_seconds: number | null;
   /** The time of all attempts and of the pauses between them. Null if no end is on file. */
