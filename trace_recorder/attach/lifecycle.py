@@ -8,6 +8,7 @@ new file, which names the parent's run. Recorded facts are never deleted, in wha
 from __future__ import annotations
 
 import os
+import sys
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -287,7 +288,7 @@ class Lifecycle:
             if not self.run.closed:
                 self._report_unseen_clients(self.run)
                 if uncaught_exception() is None:
-                    _say_how_to_end(self.run)
+                    _LastSentence(self.run)
             self.run.exit(ending)
             self._exporting.end()
 
@@ -369,6 +370,25 @@ def _say_how_to_end(run: Run) -> None:
             "it in a block: `with TrajectoryRecorder(...)`. (logged once)"
         )
         try_call(lambda: logger.warning(message, run.document), lambda _: None)
+
+
+class _LastSentence:
+    """Garbage whose deletion says that a run was not ended.
+
+    Other exit handlers, and daemon threads, may end a run after our exit handler. When all of them have stopped, and
+    before modules are deleted, the interpreter collects its garbage. An earlier collection makes new garbage. A log
+    file with the mode "w" is closed by then, and does not get the sentence.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.itself = self
+
+    def __del__(self) -> None:
+        if not sys.is_finalizing():
+            _LastSentence(self.run)
+        elif not self.run.closed:
+            _say_how_to_end(self.run)
 
 
 def _stop_watching(run: Run) -> None:
