@@ -8,7 +8,6 @@ new file, which names the parent's run. Recorded facts are never deleted, in wha
 from __future__ import annotations
 
 import os
-import sys
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -18,6 +17,7 @@ from typing import Any, ClassVar, NoReturn, Protocol, TypeVar
 
 from trace_recorder.attach.exporting import Exporter, Exporting
 from trace_recorder.attach.main_flow import is_main_flow
+from trace_recorder.attach.unended_runs import say_at_end_of_interpreter, say_how_to_end
 from trace_recorder.capture.unseen_clients import unseen_clients
 from trace_recorder.errors import AlreadyFinalizedError, RecorderStateError, TrajectoryPathError
 from trace_recorder.guard import Guard, logger, try_call
@@ -288,7 +288,7 @@ class Lifecycle:
             if not self.run.closed:
                 self._report_unseen_clients(self.run)
                 if uncaught_exception() is None:
-                    _LastSentence(self.run)
+                    say_at_end_of_interpreter(self.run)
             self.run.exit(ending)
             self._exporting.end()
 
@@ -358,39 +358,6 @@ class RecorderTarget:
         return False
 
 
-_said: list[str] = []
-
-
-def _say_how_to_end(run: Run) -> None:
-    """Log, once in a process, that a run was not ended, although nothing interrupted the program."""
-    if not _said:
-        _said.append(run.trajectory_id)
-        message = (
-            "%s was started and not ended, so its status is interrupted. End a run with recorder.finalize(), or record "
-            "it in a block: `with TrajectoryRecorder(...)`. (logged once)"
-        )
-        try_call(lambda: logger.warning(message, run.document), lambda _: None)
-
-
-class _LastSentence:
-    """Garbage whose deletion says that a run was not ended.
-
-    Other exit handlers, and daemon threads, may end a run after our exit handler. When all of them have stopped, and
-    before modules are deleted, the interpreter collects its garbage. An earlier collection makes new garbage. A log
-    file with the mode "w" is closed by then, and does not get the sentence.
-    """
-
-    def __init__(self, run: Run) -> None:
-        self.run = run
-        self.itself = self
-
-    def __del__(self) -> None:
-        if not sys.is_finalizing():
-            _LastSentence(self.run)
-        elif not self.run.closed:
-            _say_how_to_end(self.run)
-
-
 def _stop_watching(run: Run) -> None:
     """Remove a run from the open runs of the process, and stop watching for clients that are not recorded."""
     process.remove_open_run(run.trajectory_id)
@@ -400,6 +367,6 @@ def _stop_watching(run: Run) -> None:
 def _interrupt(run: Run) -> None:
     """End a run as interrupted, because its recorder was freed without `finalize`."""
     if not run.closed and run.pid == os.getpid():
-        _say_how_to_end(run)
+        say_how_to_end(run)
         _stop_watching(run)
         run.finish(FinalStatus("interrupted"))
