@@ -102,6 +102,8 @@ class Show:
         response = call.response
         yield Entry("call", _describe_call(call))
         yield Entry("replayed", replayed_text(call, self._origin), style="cyan")
+        if call.run_inferred:
+            yield Entry("run", "inferred, because the call had no context", style="cyan")
         if len(call.attempts) > 1:
             pairs = zip(call.attempts, [None, *call.attempts], strict=False)
             yield from (Entry("attempt", _attempt(attempt, before)) for attempt, before in pairs)

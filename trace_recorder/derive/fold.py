@@ -35,15 +35,15 @@ from trace_recorder.derive.requests import MAX_READINGS, RequestReader
 from trace_recorder.derive.run_facts import RunFacts
 from trace_recorder.derive.steps import RecordedStep, ToolStep, agent_key, step_of
 from trace_recorder.derive.tool_executions import ToolExecutions
-from trace_recorder.dialects.dialect import MANUAL, is_embedding
+from trace_recorder.dialects.dialect import is_embedding
 from trace_recorder.dialects.json_access import as_text
-from trace_recorder.dialects.manual import message_of, read_step
+from trace_recorder.dialects.manual import read_step
 from trace_recorder.guard import try_call
 from trace_recorder.storage.items.table import DiskBackedItems, ItemTable, JournalFile
 from trace_recorder.storage.journal_reader import BadLine, Record
 from trace_recorder.values.llm_interaction import LLMInteraction
-from trace_recorder.values.message_table import MessageTable, SharedSequence
-from trace_recorder.values.messages import Message, ToolResult
+from trace_recorder.values.message_table import MessageTable
+from trace_recorder.values.messages import ToolResult
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.trajectory import AgentStep, Status, Trajectory
 
@@ -59,6 +59,7 @@ class Fold:
     - `steps`: the steps that the agent recorded
     - `steps_by_id`: the recorded steps that are `with` blocks, by their `step_id`
     - `duplicates`: finds interactions that were recorded by hand and captured too
+    - `replayed_ids`: the ids of the interactions that were not made, because a recording gave their answers
     - `unreadable_ids`: the ids of the interactions that cannot be read; the trajectory has a gap for each
     - `is_stale`: whether tools were matched before the agent recorded its first step. Then these tools are in wrong
       steps. Make a new fold, and set its `tools.has_recorded_steps` to True before records are added.
@@ -73,6 +74,7 @@ class Fold:
     tools: ToolExecutions = field(default_factory=ToolExecutions)
     steps: list[RecordedStep] = field(default_factory=list)
     steps_by_id: dict[str, RecordedStep] = field(default_factory=dict)
+    replayed_ids: set[str] = field(default_factory=set)
     unreadable_ids: set[str] = field(default_factory=set)
     duplicates: Duplicates = field(default_factory=Duplicates)
     _request_reader: RequestReader = field(init=False)
@@ -153,6 +155,8 @@ class Fold:
         elif isinstance(call, PutAwayCall):
             self.calls[identity] = call = self._away.continued(call, record)
         call.add(record)
+        if "replayed_from" in record.data:
+            self.replayed_ids.add(identity)
         self._interactions.pop(identity, None)
         begun = call.first.seq if call.continues is None else call.continues
         self._pending.append(AddedRecord(record, call, begun, call.request_data.get("attempt")))
@@ -180,21 +184,13 @@ class Fold:
 
     def _add_step(self, record: Record) -> None:
         self.items.add_base(record.seq, record.data["items"])
-        step_values = read_step(self._messages_of_step(record), record.data, record.time)
+        step_values = read_step(self._step_reader.messages_of_step(record.data), record.data, record.time)
         step = self._step_named_by(record)
         if step is None:
             self._begin_step(record, RecordedStep(step_values, record.seq))
             self._pending.append(AddedRecord(record))
         else:
             step.update(step_values)
-
-    def _messages_of_step(self, record: Record) -> Sequence[Message] | None:
-        """Return the messages of an `agent_step` record, if any. Raises KeyError if an item is missing."""
-        reading = self._step_reader.read(MANUAL, record.data, "llm_messages")
-        if reading is not None:
-            return reading.messages
-        messages = self.items.expand(record.data).get("llm_messages")
-        return None if messages is None else SharedSequence([message_of(message) for message in messages])
 
     def _add_tool(self, record: Record) -> None:
         self.tools.start(record, self._step_named_by(record))
@@ -285,6 +281,11 @@ class Fold:
         """Yield the interactions in the order in which they began, without duplicates. Each is made on demand."""
         return filter(None, map(self._shown_interaction, [*self.calls.values()]))
 
+    def first_made(self) -> LLMInteraction | None:
+        """Return the first interaction that was made. If a recording gave all answers, return the first interaction."""
+        made = (call for identity, call in self.calls.items() if identity not in self.replayed_ids)
+        return next(filter(None, map(self._shown_interaction, chain(made, self.calls.values()))), None)
+
     def _shown_interaction(self, call: CallRecords | PutAwayCall) -> LLMInteraction | None:
         """Return an interaction, or None if it cannot be read, or was recorded by hand and captured too."""
         shown = self._interactions.get(call.interaction_id) or self.interaction(call)
@@ -321,7 +322,7 @@ class Fold:
         """Return the fields of the trajectory that depend on its interactions, but not on `match_tools`."""
         self.read_pending()
         interactions = [*self.interactions()]
-        outline = self.run.outline("unknown", interactions[0] if interactions else None)
+        outline = self.run.outline("unknown", self.first_made())
         return {"llm_interactions": interactions, "provider": outline.provider, "model": outline.model}
 
     def step_fields(self) -> dict[str, Any]:

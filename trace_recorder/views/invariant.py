@@ -148,6 +148,7 @@ def _answer_metadata(answered: AnsweredTurn) -> dict[str, Payload]:
         replayed_from=origin_of(call, usage),
         duration_seconds=call.duration_seconds,
         complete=None if call.complete else False,
+        run_inferred=call.run_inferred or None,
         other_answers=[choice.to_document() for choice in others] or None,
     )
 

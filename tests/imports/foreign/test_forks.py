@@ -97,7 +97,7 @@ _OWN = [(["user 1", "assistant 2", "user 3", "assistant 4", "user 5"], "assistan
 @pytest.mark.parametrize("lines", [_claude_fork(), _qwen_fork()], ids=["claude-code", "qwen"])
 def test_marked_copies_are_given(tmp_path: Path, lines: list[_Line]) -> None:
     run = load(_written(tmp_path / "s2.jsonl", lines))
-    assert (_said(run), run.trajectory_id, run.gaps) == (_OWN, "s2", ())
+    assert (_said(run), run.trajectory_id, run.parent, run.gaps) == (_OWN, "s2", "s1", ())
 
 
 def test_a_copy_that_was_written_twice_and_marked_once_is_given(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def _trajectory(document: Mapping[str, Payload]) -> Trajectory:
         model=model,
         start_time=extra.get("start_time") or begin,
         end_time=extra.get("end_time") or end,
-        **{name: extra.get(name) for name in ("task", "success", "final_result", "provider", "max_steps")},
+        **{name: extra.get(name) for name in ("parent", "task", "success", "final_result", "provider", "max_steps")},
         execution_time=extra.get("execution_time"),
         error=error_of(extra.get("error")),
         metadata={**(extra.get("metadata") or {}), **members.as_kept(_extra_members(readers, model))},

@@ -128,6 +128,7 @@ class SpanMaker:
             trace_recorder__api=interaction.api,
             http__request__resend_count=len(interaction.attempts) - 1 if len(interaction.attempts) > 1 else None,
             trace_recorder__incomplete=None if interaction.complete else True,
+            trace_recorder__run_inferred=interaction.run_inferred or None,
             trace_recorder__side_call=interaction.interaction_id in self.side_calls or None,
         )
         start, end = times_of(interaction)
@@ -240,6 +241,8 @@ class SpanMaker:
     def _run_attributes(self) -> Iterator[tuple[str, AttributeValue]]:
         run = self.trajectory
         yield "trace_recorder.status", run.status
+        if run.parent is not None:
+            yield "trace_recorder.parent", encodable(run.parent)
         if run.success is not None:
             yield "trace_recorder.success", run.success
         if run.max_steps is not None:
