@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from trace_recorder.cli.run_header import error_of, replayed_text, tokens_of
 from trace_recorder.cli.text_layout import Entry, compact, heading, local_time, pluralize, seconds, text_of
-from trace_recorder.dialects.dialect import USAGE_ADVICE, is_embedding
+from trace_recorder.dialects.dialect import USAGE_ADVICE, is_turn
 from trace_recorder.values.llm_interaction import Attempt, LLMInteraction, pause_between
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, ToolResult
 from trace_recorder.values.origins import run_origin_of
@@ -105,7 +105,7 @@ class Show:
         if len(call.attempts) > 1:
             pairs = zip(call.attempts, [None, *call.attempts], strict=False)
             yield from (Entry("attempt", _attempt(attempt, before)) for attempt, before in pairs)
-        if is_embedding(call.api):
+        if not is_turn(call.api):
             yield Entry("input", text_of(_embedded(call), full=self._full))
         else:
             yield from self._prompt(self._prompts.of_call(call, self._turn_of(call)))
