@@ -1,5 +1,7 @@
 """Decodes bodies that have a content encoding: gzip, deflate, br and zstd, if their libraries are installed.
 
+The body of a request that is a multipart form becomes JSON (`dialects/form_bodies.py`).
+
 An HTTP library offers the server only the encodings that it can decode itself, with these same libraries. A program
 that uses the proxy may offer other encodings. Therefore the extra `proxy` installs the libraries for br and zstd.
 
@@ -15,6 +17,8 @@ from hashlib import sha256
 
 from trace_recorder.background_work import yield_to_others
 from trace_recorder.decompression import MAX_RATIO, Decoder, TooLargeError, decoder_of
+from trace_recorder.dialects.form_bodies import MEDIA_TYPE as FORM_TYPE
+from trace_recorder.dialects.form_bodies import form_as_json
 from trace_recorder.dialects.stream_framing import MEDIA_TYPE, FrameDecoder
 from trace_recorder.guard import try_call
 
@@ -119,28 +123,41 @@ class EncodedBody:
 
 
 def plain_request(headers: Headers, body: bytes) -> bytes:
-    """Return the decoded body of a request. A body that is not encoded, or cannot be decoded, is returned unchanged.
+    """Return the decoded body of a request, and a multipart form as JSON.
+
+    A body that is not encoded, or cannot be decoded, is returned unchanged.
 
     Raises TooLargeError if the body decompresses to more than `max_size` allows. The message has the number and the
     digest of its bytes. Call this function in a thread if `may_be_encoded` returns True and an event loop waits.
     """
-    decode = _request_decoder(headers, body)
-    if decode is None:
+    if body[:1] in PLAIN_BEGINNINGS:  # an empty body too
         return body
-    decoded = try_call(_joined, _undecodable, decode, body)
-    return body if decoded is None else decoded
+    decode = decoder_of(_values(headers, b"content-encoding").decode("latin-1"))
+    if decode is not None:
+        body = try_call(_joined, _undecodable, decode, body) or body
+    form = try_call(form_as_json, _undecodable, _values(headers, b"content-type"), body)
+    return body if form is None else form
 
 
 def may_be_encoded(headers: Headers, body: bytes) -> bool:
-    """Whether the body of a request must be decoded. It may be any number of times longer than it seems."""
-    return _request_decoder(headers, body) is not None
+    """Whether `plain_request` may change a body. The result may be any number of times longer than the body seems."""
+    if body[:1] in PLAIN_BEGINNINGS:
+        return False
+    return is_form(headers) or decoder_of(_values(headers, b"content-encoding").decode("latin-1")) is not None
 
 
-def _request_decoder(headers: Headers, body: bytes) -> Decoder | None:
-    if body[:1] in PLAIN_BEGINNINGS:  # an empty body too
-        return None
-    encoding = b",".join([value for name, value in headers if name.lower() == b"content-encoding"])
-    return decoder_of(encoding.decode("latin-1"))
+def is_form(headers: Headers) -> bool:
+    """Whether a request has a multipart form."""
+    return _values(headers, b"content-type").lower().startswith(FORM_TYPE)
+
+
+def without_boundary(headers: Headers) -> Headers:
+    """Return headers in which the content type has no boundary of a multipart form."""
+    return [(name, FORM_TYPE if name.lower() == b"content-type" else value) for name, value in headers]
+
+
+def _values(headers: Headers, name: bytes) -> bytes:
+    return b",".join([value for other, value in headers if other.lower() == name])
 
 
 def _joined(decode: Decoder, body: bytes) -> bytes:

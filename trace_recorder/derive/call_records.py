@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from trace_recorder.background_work import yield_to_others
-from trace_recorder.derive.record_bodies import raw_body, read_body
+from trace_recorder.derive.record_bodies import media_body, raw_body, read_body
 from trace_recorder.derive.stream_parts import contains_word, unpacked
 from trace_recorder.derive.table_prompts import IncrementalReading, newest_results
 from trace_recorder.dialects.call_ids import count_made_up
@@ -316,7 +316,7 @@ class CallRecords(Struct, gc=False, eq=False):
         return any(part.data.get("framing") == FRAMING for part in self.streams)
 
     def raw_response(self) -> Payload:
-        """Return the response as JSON or text.
+        """Return the response as JSON or text. Bytes that are neither, such as a sound, are an object (`media_body`).
 
         For a stream, return the assembled response on file. If that is missing, assemble the stream.
         """
@@ -329,7 +329,9 @@ class CallRecords(Struct, gc=False, eq=False):
             return raw_body(data)
         if self.streams and self.joined is not None:
             return self.joined.body
-        return raw_body({**data, **self.body_in_parts} if self.streams else data)
+        if self.streams:
+            data = {**data, **self.body_in_parts}
+        return media_body(data) or raw_body(data)
 
     def _readable_text(self, raw: str) -> Payload:
         data = {**(self.ending.data if self.ending else {}), **self.body_in_parts}
