@@ -331,7 +331,7 @@ class CallRecords(Struct, gc=False, eq=False):
             return self.joined.body
         if self.streams:
             data = {**data, **self.body_in_parts}
-        return media_body(data) or raw_body(data)
+        return data["body"] if "body" in data else media_body(data) or raw_body(data)
 
     def _readable_text(self, raw: str) -> Payload:
         data = {**(self.ending.data if self.ending else {}), **self.body_in_parts}
