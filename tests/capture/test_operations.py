@@ -146,9 +146,7 @@ OPERATIONS: dict[str, Operation] = {
         plain({"created": 1, "data": [{"url": "https://x/1.png"}]}),
         "images",
         [Message("user", "a cat")],
-        LLMResponse(
-            extra={"images": [{"type": "image_url", "image_url": {"url": "https://x/1.png"}}], "created": 1}
-        ),
+        LLMResponse(extra={"images": [{"type": "image_url", "image_url": {"url": "https://x/1.png"}}], "created": 1}),
     ),
     "images.generate, streamed": Operation(
         lambda client: client.images.generate,
