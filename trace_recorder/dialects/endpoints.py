@@ -154,8 +154,8 @@ def is_stream_type(content_type: str) -> bool | None:
 
 def asks_for_stream(endpoint: Endpoint, request: bytes) -> bool:
     """Whether a request asks for a stream."""
-    if endpoint.streams:
-        return True
+    if endpoint.streams or b'"stream"' not in request:  # a request may have megabytes
+        return endpoint.streams
     compact = request.replace(b" ", b"")
     return b'"stream":true' in compact or b'"stream":"true"' in compact  # the second one is a field of a form
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 import base64
 import json
 import re
+from codecs import utf_8_decode
+from collections.abc import Iterator
 from urllib.parse import unquote
 
 from trace_recorder.background_work import yield_to_others
@@ -34,50 +36,62 @@ def form_as_json(content_type: bytes, body: bytes) -> bytes | None:
     boundary = (match[1] or match[2]) if match and content_type.lower().startswith(MEDIA_TYPE) else b""
     if not boundary:
         return None
-    _, *parts = (b"\r\n" + body).split(b"\r\n--" + boundary)
-    fields: dict[str, list[bytes]] = {}
-    for part in parts:
-        head, is_whole, content = part.partition(b"\r\n\r\n")
-        if part.startswith(b"--"):
-            break
-        if is_whole:
-            name, value = _field(head.decode("utf-8", "replace"), content)
-            fields.setdefault(name, []).append(value)
-    if not fields:
-        return None
-    members = [b"%s:%s" % (_dump(name), _joined(values)) for name, values in fields.items()]
-    return b"{%s}" % b",".join(members)
+    fields: dict[str, list[list[bytes]]] = {}
+    for head, content in _parts(body, b"--" + boundary):
+        name, value = _field(head.decode("utf-8", "replace"), content)
+        fields.setdefault(name, []).append(value)
+    members = [piece for name, values in fields.items() for piece in (b",", _dump(name), b":", *_joined(values))]
+    return b"".join((b"{", *members[1:], b"}")) if members else None
 
 
-def _field(head: str, content: bytes) -> tuple[str, bytes]:
-    """Return the name of a field, and its value as JSON."""
+def _parts(body: bytes, delimiter: bytes) -> Iterator[tuple[bytes, memoryview]]:
+    """Yield the headers and the content of each part of a form. The content is not copied."""
+    whole, between = memoryview(body), b"\r\n" + delimiter
+    start = 0 if body.startswith(delimiter) else body.find(between) + len(b"\r\n")
+    while body.startswith(delimiter, start) and not body.startswith(b"--", start + len(delimiter)):
+        start += len(delimiter)
+        end = body.find(between, start)
+        yield_to_others()
+        end = len(body) if end < 0 else end
+        head_end = body.find(b"\r\n\r\n", start, end)
+        if head_end >= 0:
+            yield body[start:head_end], whole[head_end + 4 : end]
+        start = end + len(b"\r\n")
+
+
+def _field(head: str, content: memoryview) -> tuple[str, list[bytes]]:
+    """Return the name of a field, and the pieces of its value as JSON."""
     headers = dict(line.split(":", 1) for line in head.split("\r\n") if ":" in line)
     headers = {name.strip().lower(): value.strip() for name, value in headers.items()}
     found = _PARAMETER.findall(headers.get("content-disposition", ""))
     parameters = {name.lower(): quoted or unquote(encoded) for name, quoted, encoded in found}
     name, filename = parameters.get("name", ""), parameters.get("filename")
+    described = without_none(filename=filename, content_type=headers.get("content-type"))
     try:
-        text = content.decode()
+        utf_8_decode(content[:_STEP], "strict", False)  # noqa: FBT003 - it takes no names; False allows half a character
+        text = str(content, "utf-8")
     except ours(UnicodeDecodeError):
-        members = without_none(filename=filename, content_type=headers.get("content-type"))
-        # the text is joined here, not encoded, because encoding megabytes as JSON would stop all threads
-        before = _dump(members)[:-1] + (b"," if members else b"")
-        return name, b'%s"base64":"%s"}' % (before, _base64(content))
-    if filename is None:
-        return name, _dump(text)
-    return name, _dump(without_none(filename=filename, content_type=headers.get("content-type"), text=text))
+        # the pieces are joined here, not encoded, because encoding megabytes as JSON would stop all threads
+        before = _dump(described)[:-1] + (b"," if described else b"")
+        return name, [before, b'"base64":"', *_base64(content), b'"}']
+    return name, [_dump(text if filename is None else {**described, "text": text})]
 
 
-def _base64(data: bytes) -> bytes:
-    pieces = []
+def _base64(data: memoryview) -> Iterator[bytes]:
     for start in range(0, len(data), _STEP):
-        pieces.append(base64.b64encode(data[start : start + _STEP]))
+        yield base64.b64encode(data[start : start + _STEP])
         yield_to_others()
-    return b"".join(pieces)
 
 
-def _joined(values: list[bytes]) -> bytes:
-    return values[0] if len(values) == 1 else b"[%s]" % b",".join(values)
+def _joined(values: list[list[bytes]]) -> Iterator[bytes]:
+    """Yield the pieces of a field, which is a list if it was given several times."""
+    if len(values) == 1:
+        yield from values[0]
+        return
+    for number, value in enumerate(values):
+        yield b"," if number else b"["
+        yield from value
+    yield b"]"
 
 
 def _dump(value: Payload) -> bytes:
