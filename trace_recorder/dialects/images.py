@@ -8,7 +8,7 @@ sends versions of an image before the final one. They are on file as they came, 
 
 from __future__ import annotations
 
-from trace_recorder.dialects.chat_chunks import error_of
+from trace_recorder.dialects.chat_chunks import error_of, joined_events
 from trace_recorder.dialects.dialect import Dialect
 from trace_recorder.dialects.form_bodies import media_part
 from trace_recorder.dialects.json_access import (
@@ -108,7 +108,7 @@ def join_stream(text: str) -> JoinedStream:
         return unstreamed(text)
     if final:
         beside.pop("partial_image_index", None)
-    return JoinedStream({**beside, "data": final or newest}, ended, number, error)
+    return joined_events({**beside, "data": final or newest}, ended=ended, events=number, error=error)
 
 
 DIALECT = Dialect(

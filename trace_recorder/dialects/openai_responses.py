@@ -164,7 +164,7 @@ def _blocks(output: list[Payload]) -> Blocks:
     gathered, kept = Blocks(), 0
     for item in output:
         for message in read_message(item):
-            if message.role == "user":  # a compaction repeats the user's messages
+            if as_dict(item).get("role") == "user":  # a compaction repeats the user's messages
                 continue
             if message.tool_calls:
                 gathered.add_call()

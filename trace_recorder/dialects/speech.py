@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 
-from trace_recorder.dialects.chat_chunks import error_of
+from trace_recorder.dialects.chat_chunks import error_of, joined_events
 from trace_recorder.dialects.dialect import Dialect
 from trace_recorder.dialects.json_access import Members, as_text, json_value
 from trace_recorder.dialects.openai_chat import not_found, read_usage
@@ -54,7 +54,8 @@ def join_stream(text: str) -> JoinedStream:
         beside |= members.rest() if error is None else {}
     if not number:
         return unstreamed(text)
-    return JoinedStream({**beside, "audio": base64.b64encode(b"".join(pieces)).decode()}, ended, number, error)
+    body = {**beside, "audio": base64.b64encode(b"".join(pieces)).decode()}
+    return joined_events(body, ended=ended, events=number, error=error)
 
 
 def _bytes(piece: str) -> bytes:

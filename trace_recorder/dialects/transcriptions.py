@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 
-from trace_recorder.dialects.chat_chunks import error_of
+from trace_recorder.dialects.chat_chunks import error_of, joined_events
 from trace_recorder.dialects.dialect import Dialect
 from trace_recorder.dialects.form_bodies import media_part
 from trace_recorder.dialects.json_access import Members, as_text, content_of, json_value, text_part
@@ -68,7 +68,8 @@ def join_stream(text: str) -> JoinedStream:
     if not number:
         return unstreamed(text)
     listed = {"segments": segments} if segments else {}
-    return JoinedStream({"text": "".join(pieces), **listed, **last}, ended, number, error)
+    body = {"text": "".join(pieces), **listed, **last}
+    return joined_events(body, ended=ended, events=number, error=error)
 
 
 DIALECT = Dialect(
