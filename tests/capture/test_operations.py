@@ -158,7 +158,7 @@ OPERATIONS: dict[str, Operation] = {
             usage=READ_IMAGE_USAGE,
             extra={
                 "images": [image(PNG)],
-                **{"created": 1, "output_format": "png", "size": "1024x1024", "quality": "low"},
+                "created": 1, "output_format": "png", "size": "1024x1024", "quality": "low",
                 "background": "opaque",
             },
         ),
@@ -172,8 +172,8 @@ OPERATIONS: dict[str, Operation] = {
         LLMResponse(
             extra={
                 "images": [image(PNG[:99])],
-                **{"created": 1, "output_format": "png", "size": "1024x1024", "quality": "low"},
-                **{"background": "opaque", "partial_image_index": 0},
+                "created": 1, "output_format": "png", "size": "1024x1024", "quality": "low",
+                "background": "opaque", "partial_image_index": 0,
             },
         ),
         ended_by="the stream ended without its last event",
@@ -327,8 +327,7 @@ OPERATIONS: dict[str, Operation] = {
 
 def client_of(sdk: str, url: str, *, asynchronous: bool) -> Payload:
     if sdk == "google":
-        client = genai.Client(api_key="k", http_options={"base_url": url})
-        return client
+        return genai.Client(api_key="k", http_options={"base_url": url})
     kind = openai.AsyncOpenAI if asynchronous else openai.OpenAI
     return kind(api_key="k", base_url=f"{url}/v1", max_retries=0)
 

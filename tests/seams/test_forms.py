@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 from collections.abc import Callable
 from importlib import import_module
@@ -15,7 +14,7 @@ import httpx
 import pytest
 
 from tests.journals import records_of
-from tests.provider import Answer, Request, plain, serving
+from tests.provider import Request, plain, serving
 from tests.proxy.running import proxying
 from trace_recorder import Replay, TrajectoryRecorder, load
 from trace_recorder.capture import decoding
@@ -192,7 +191,7 @@ IN_ONE_CONTEXT = ("httpx", "httpx2", "requests", "urllib3")
 
 
 def test_a_form_that_breaks_off_keeps_what_was_seen(tmp_path: Path) -> None:
-    """If the program's file raises, the fields that have passed are on file, and a gap says how many bytes were seen."""
+    """If the file of the program raises, the fields that have passed are on file, with a gap."""
 
     class Breaking:
         def __init__(self) -> None:

@@ -146,7 +146,7 @@ def test_an_image_that_a_model_made_is_shown(run: Trajectory) -> None:
 
 
 def test_tokens_of_images_and_sounds_have_their_own_rates(run: Trajectory) -> None:
-    """A million tokens of text-embedding-3-small cost 0.02 dollars, and audio costs more than text. Speech is unknown."""
+    """A million tokens of embeddings cost 0.02 dollars, and audio costs more than text. Speech is unknown."""
     pytest.importorskip("genai_prices")
     costs = [cost_of(call) for call in run.llm_interactions[1:6]]
 

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from urllib.parse import urljoin
 
-from trace_recorder.capture.decoding import is_form, plain_request, without_boundary
+from trace_recorder.capture.decoding import plain_request
 from trace_recorder.dialects.endpoints import Endpoint
+from trace_recorder.dialects.form_bodies import is_form, without_boundary
 from trace_recorder.recording.run import Run
 
 

@@ -17,8 +17,7 @@ from hashlib import sha256
 
 from trace_recorder.background_work import yield_to_others
 from trace_recorder.decompression import MAX_RATIO, Decoder, TooLargeError, decoder_of
-from trace_recorder.dialects.form_bodies import MEDIA_TYPE as FORM_TYPE
-from trace_recorder.dialects.form_bodies import form_as_json
+from trace_recorder.dialects.form_bodies import Headers, content_type_of, form_as_json, is_form
 from trace_recorder.dialects.stream_framing import MEDIA_TYPE, FrameDecoder
 from trace_recorder.guard import try_call
 
@@ -26,7 +25,6 @@ _UNSUSPICIOUS_BYTES = 1024 * 1024
 """Parts of a body are written without delay up to this length, however well the body is compressed."""
 PLAIN_BEGINNINGS = b"{["
 """A body that begins with one of these bytes is JSON, and has no encoding. Nearly all requests have such a body."""
-Headers = list[tuple[bytes, bytes]]
 
 
 def body_decoder(content_encoding: str, content_type: str) -> Decoder | None:
@@ -132,10 +130,10 @@ def plain_request(headers: Headers, body: bytes) -> bytes:
     """
     if body[:1] in PLAIN_BEGINNINGS:  # an empty body too
         return body
-    decode = decoder_of(_values(headers, b"content-encoding").decode("latin-1"))
-    if decode is not None:
-        body = try_call(_joined, _undecodable, decode, body) or body
-    form = try_call(form_as_json, _undecodable, _values(headers, b"content-type"), body)
+    decode = decoder_of(_encoding_of(headers))
+    decoded = None if decode is None else try_call(_joined, _undecodable, decode, body)
+    body = body if decoded is None else decoded
+    form = try_call(form_as_json, _undecodable, content_type_of(headers), body)
     return body if form is None else form
 
 
@@ -143,21 +141,11 @@ def may_be_encoded(headers: Headers, body: bytes) -> bool:
     """Whether `plain_request` may change a body. The result may be any number of times longer than the body seems."""
     if body[:1] in PLAIN_BEGINNINGS:
         return False
-    return is_form(headers) or decoder_of(_values(headers, b"content-encoding").decode("latin-1")) is not None
+    return is_form(headers) or decoder_of(_encoding_of(headers)) is not None
 
 
-def is_form(headers: Headers) -> bool:
-    """Whether a request has a multipart form."""
-    return _values(headers, b"content-type").lower().startswith(FORM_TYPE)
-
-
-def without_boundary(headers: Headers) -> Headers:
-    """Return headers in which the content type has no boundary of a multipart form."""
-    return [(name, FORM_TYPE if name.lower() == b"content-type" else value) for name, value in headers]
-
-
-def _values(headers: Headers, name: bytes) -> bytes:
-    return b",".join([value for other, value in headers if other.lower() == name])
+def _encoding_of(headers: Headers) -> str:
+    return b",".join([value for name, value in headers if name.lower() == b"content-encoding"]).decode("latin-1")
 
 
 def _joined(decode: Decoder, body: bytes) -> bytes:

@@ -21,10 +21,29 @@ from trace_recorder.signal_handlers import ours
 from trace_recorder.values.messages import Payload, without_none
 
 MEDIA_TYPE = b"multipart/form-data"
+_CONTENT_TYPE = b"content-type"
 _BOUNDARY = re.compile(rb';\s*boundary=(?:"([^"]*)"|([^\s;]*))', re.IGNORECASE)
 _PARAMETER = re.compile(r';\s*(name|filename)(?:="((?:[^"\\]|\\.)*)"|\*=[\w-]*\'\'([^;\s]+))', re.IGNORECASE)
 _STEP = 3 * 256 * 1024
 """Base64 is made of so many bytes at once: a multiple of three, so that the texts can be joined."""
+
+
+Headers = list[tuple[bytes, bytes]]
+
+
+def is_form(headers: Headers) -> bool:
+    """Whether a request has a multipart form."""
+    return content_type_of(headers).lower().startswith(MEDIA_TYPE)
+
+
+def content_type_of(headers: Headers) -> bytes:
+    """Return the content type of a request, or b"" if it has none."""
+    return next((value for name, value in headers if name.lower() == _CONTENT_TYPE), b"")
+
+
+def without_boundary(headers: Headers) -> Headers:
+    """Return the headers of a form. The content type has no boundary, which is different in each request."""
+    return [(name, MEDIA_TYPE if name.lower() == _CONTENT_TYPE else value) for name, value in headers]
 
 
 def form_as_json(content_type: bytes, body: bytes) -> bytes | None:
