@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from trace_recorder.derive.record_bodies import raw_body, read_body
+from trace_recorder.derive.record_bodies import media_body, raw_body, read_body
 from trace_recorder.derive.stream_parts import contains_word, unpacked
 from trace_recorder.derive.table_prompts import IncrementalReading, newest_results
 from trace_recorder.dialects.call_ids import count_made_up
@@ -264,7 +264,7 @@ class CallRecords(Struct, gc=False, eq=False):
         return any(part.data.get("framing") == FRAMING for part in self.streams)
 
     def raw_response(self) -> Payload:
-        """Return the response as JSON or text.
+        """Return the response as JSON or text. Bytes that are neither, such as a sound, are an object (`media_body`).
 
         For a stream, return the assembled response on file. If that is missing, assemble the stream.
         """
@@ -277,7 +277,7 @@ class CallRecords(Struct, gc=False, eq=False):
             return raw_body(data)
         if self.streams and self.joined is not None:
             return self.joined.body
-        return raw_body(data)
+        return data["body"] if "body" in data else media_body(data) or raw_body(data)
 
     def _readable_text(self, raw: str) -> Payload:
         data = self.ending.data if self.ending else {}

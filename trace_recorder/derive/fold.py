@@ -35,7 +35,7 @@ from trace_recorder.derive.requests import MAX_READINGS, RequestReader
 from trace_recorder.derive.run_facts import RunFacts
 from trace_recorder.derive.steps import RecordedStep, ToolStep, agent_key, step_of
 from trace_recorder.derive.tool_executions import ToolExecutions
-from trace_recorder.dialects.dialect import is_embedding
+from trace_recorder.dialects.dialect import is_turn
 from trace_recorder.dialects.json_access import as_text
 from trace_recorder.dialects.manual import read_step
 from trace_recorder.guard import try_call
@@ -146,7 +146,7 @@ class Fold:
                 raise TypeError("the interaction_id is not a text")
             call = CallRecords(identity, self.items, record.seq, keeps_request=self.journal is None)
             self.calls[identity] = call
-            if self.tools.steps.has_started and not is_embedding(as_text(record.data.get("api"))):
+            if self.tools.steps.has_started and is_turn(as_text(record.data.get("api"))):
                 self.tools.steps.close(agent_key(record.data))
             step = self._step_named_by(record) if "step_id" in record.data else None
             if step is not None and step.identity is not None:
@@ -359,7 +359,7 @@ class Fold:
                 step = begun.step(next(numbers), self.tools.answers)
             else:
                 interaction = self._shown_interaction(begun)
-                if interaction is not None and not self.steps and not is_embedding(interaction.api):
+                if interaction is not None and not self.steps and is_turn(interaction.api):
                     identity = begun.interaction_id
                     answers, executions = self.tools.answers.get(identity, {}), self.tools.executions.get(identity, ())
                     step = step_of(next(numbers), interaction, answers, executions)

@@ -34,7 +34,7 @@ from trace_recorder.views.export_format import ExportFormat, LeftOut, OutputPlac
 from trace_recorder.views.left_out import (
     ARGUMENTS,
     ATTEMPTS,
-    EMBEDDINGS,
+    OTHER_CALLS,
     SAMPLED,
     ContentSupport,
     FormatSupport,
@@ -227,7 +227,7 @@ def to_invariant_dataset(
         yield _json({"metadata": dict(metadata)})
     for index, trajectory in enumerate(trajectories):
         events = InvariantMessages.of(trajectory)
-        count(trajectory, left_out, ARGUMENTS, EMBEDDINGS, ATTEMPTS, SAMPLED)
+        count(trajectory, left_out, ARGUMENTS, OTHER_CALLS, ATTEMPTS, SAMPLED)
         count_unsupported_contents(events.turns, left_out, _SUPPORTED)
         count_changed_histories(events.turns, left_out, "edits", "rewrites")
         yield _json(

@@ -15,7 +15,7 @@ from itertools import count
 from typing import TypeVar, get_args
 
 from trace_recorder.derive.steps import step_of
-from trace_recorder.dialects.dialect import is_embedding
+from trace_recorder.dialects.dialect import is_turn
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.atif import members
 from trace_recorder.imports.atif.members import error_of, tool_steps
@@ -157,7 +157,7 @@ def _extra_members(readers: Sequence[TrajectoryReader], model: str | None) -> di
 
 def _steps(interactions: Sequence[LLMInteraction]) -> Iterator[AgentStep]:
     """Yield the steps that the agent recorded itself. If it recorded none, yield a step for each call."""
-    decisions = [interaction for interaction in interactions if not is_embedding(interaction.api)]
+    decisions = [interaction for interaction in interactions if is_turn(interaction.api)]
     derived = [step_of(number, interaction, {}) for number, interaction in enumerate(decisions, start=1)]
     sources = [interaction.source for interaction in interactions if isinstance(interaction.source, AtifSource)]
     if not any(source.recorded_steps for source in sources):
