@@ -71,6 +71,7 @@ MALICIOUS: dict[str, list[tuple[str, Payload]]] = {
         ("llm_request", {"interaction_id": "a", "api": "openai-chat", "body": {}, "attempt": "b"}),
         ("llm_response", {"interaction_id": "a", "status": 200, "body": {}, "attempt": 1}),
     ],
+    "masked metadata that are a list": [("start", {"task": "a"}), ("redaction", {"of": 1, "metadata": [None]})],
     "a tool without an id": [("start", {"task": "a"}), ("tool_result", {"execution_id": None, "name": "a"})],
     "a body that is no base64": [
         ("start", {"task": "a"}),
