@@ -142,11 +142,12 @@ def talk_streaming(agent: Agent, worker: str = "a", model: str = "m") -> None:
 
 def talk_to_bedrock(library: str, agent: Agent) -> None:
     """Ask Bedrock by a library, and ask again. Every second answer is a stream."""
-    ask, talk = bedrock_calls.asker(library, agent.recorder, agent.job.address), Talk(agent.job, library)
-    while not agent.ending.is_set():
-        agent.may_raise()
-        messages = talk.ask()["messages"]
-        agent.answered(talk, ask(messages, agent.job.length, len(messages) % 4 == 1))  # type: ignore[arg-type]
+    talk = Talk(agent.job, library)
+    with bedrock_calls.asking(library, agent.recorder, agent.job.address) as ask:
+        while not agent.ending.is_set():
+            agent.may_raise()
+            messages = talk.ask()["messages"]
+            agent.answered(talk, ask(messages, agent.job.length, len(messages) % 4 == 1))  # type: ignore[arg-type]
 
 
 def talk_stalling(agent: Agent) -> None:

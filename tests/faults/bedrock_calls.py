@@ -6,8 +6,8 @@ Only an environment with these libraries has such agents: `.venv-aiohttp` of `sc
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -34,19 +34,21 @@ def _arguments(address: str) -> dict[str, Payload]:
     return {"endpoint_url": address, "region_name": "us-east-1", "config": config, **KEYS}
 
 
-def asker(library: str, recorder: TrajectoryRecorder, address: str) -> Ask:
-    """Return a function that asks a recorded client of a library."""
+@contextmanager
+def asking(library: str, recorder: TrajectoryRecorder, address: str) -> Iterator[Ask]:
+    """Yield a function that asks a recorded client of a library."""
     if library == "boto3":
         client = recorder.wrap(_session(library).client("bedrock-runtime", **_arguments(address)))
-        return lambda messages, length, stream: _asked(client, messages, length, stream=stream)
-    runner, stack = asyncio.Runner(), AsyncExitStack()
-
-    async def opened() -> Payload:
-        made = _session(library).create_client("bedrock-runtime", **_arguments(address))
-        return recorder.wrap(await stack.enter_async_context(made))
-
-    async_client = runner.run(opened())
-    return lambda messages, length, stream: runner.run(_asked_async(async_client, messages, length, stream=stream))
+        yield lambda messages, length, stream: _asked(client, messages, length, stream=stream)
+        return
+    made = _session(library).create_client("bedrock-runtime", **_arguments(address))
+    with asyncio.Runner() as runner:
+        opened = runner.run(made.__aenter__())
+        try:
+            recorder.wrap(opened)
+            yield lambda messages, length, stream: runner.run(_asked_async(opened, messages, length, stream=stream))
+        finally:
+            runner.run(made.__aexit__(None, None, None))
 
 
 def _body(messages: list[Payload], length: int) -> dict[str, Payload]:

@@ -152,8 +152,9 @@ class Told(logging.Handler):
         self.messages.append(record.getMessage())
 
 
-def openai_asker(recorder: TrajectoryRecorder, address: str) -> bedrock_calls.Ask:
-    """Return a function that asks a recorded client of OpenAI's SDK."""
+@contextmanager
+def asking_openai(recorder: TrajectoryRecorder, address: str) -> Iterator[bedrock_calls.Ask]:
+    """Yield a function that asks a recorded client of OpenAI's SDK."""
     client = recorder.wrap(openai.OpenAI(api_key="k", base_url=address, max_retries=0))
 
     def ask(messages: list[Any], length: int, stream: bool) -> str:  # noqa: FBT001 - as of Bedrock
@@ -163,12 +164,12 @@ def openai_asker(recorder: TrajectoryRecorder, address: str) -> bedrock_calls.As
             return "".join(chunk.choices[0].delta.content or "" for chunk in made)
         return str(made.choices[0].message.content)
 
-    return ask
+    yield ask
 
 
-LIBRARIES: dict[str, Callable[[TrajectoryRecorder, str], bedrock_calls.Ask]] = {
-    "openai": openai_asker,
-    **{library: partial(bedrock_calls.asker, library) for library in bedrock_calls.LIBRARIES},
+LIBRARIES: dict[str, Callable[[TrajectoryRecorder, str], AbstractContextManager[bedrock_calls.Ask]]] = {
+    "openai": asking_openai,
+    **{library: partial(bedrock_calls.asking, library) for library in bedrock_calls.LIBRARIES},
 }
 
 
@@ -185,17 +186,17 @@ def endure(library: str, fault: str, phases: list[str], directory: Path, address
     told = Told()
     recorder = limited(document=AT_ONCE)(directory / "run.json", task="endure")
     recorder.start()
-    ask = LIBRARIES[library](recorder, address)
     answers: list[str] = []
-    for phase in phases:
-        with FAULTS[fault](directory) if phase == "during" else nullcontext():
-            answers += [
-                ask([{"role": "user", "content": question}], LENGTH, question in STREAMED)
-                for question in questions(phase)
-            ]
-            recorder.record_agent_step(len(answers), "completed")
-            if phase == phases[-1]:
-                recorder.finalize(success=True, final_result="endured")
+    with LIBRARIES[library](recorder, address) as ask:
+        for phase in phases:
+            with FAULTS[fault](directory) if phase == "during" else nullcontext():
+                answers += [
+                    ask([{"role": "user", "content": question}], LENGTH, question in STREAMED)
+                    for question in questions(phase)
+                ]
+                recorder.record_agent_step(len(answers), "completed")
+                if phase == phases[-1]:
+                    recorder.finalize(success=True, final_result="endured")
     return {"answers": answers, "log": told.messages}
 
 
