@@ -133,7 +133,7 @@ class Exchange:
         """Do the same as `request_passed` in an event loop. If the request is large, a thread writes it."""
         if self._records.awaits_body:
             write = self._passed()
-            if self.passing is not None and self.passing.size > LARGE_BODY_BYTES and not self.run.guard.strict:
+            if self.passing is not None and self.passing.size > LARGE_REQUEST_BYTES and not self.run.guard.strict:
                 await run_in_thread(write, "request", self.is_waited_for)
             else:
                 write()

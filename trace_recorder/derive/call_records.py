@@ -79,12 +79,14 @@ class CallRecords(Struct, gc=False, eq=False):
     _joined: JoinedStream | None = _NOT_READ
 
     def add(self, record: Record) -> None:
-        """Add one more record."""
+        """Add one more record. Raises TypeError if the number of its attempt is not an integer."""
+        attempt = record.data.get("attempt", 0)
+        if type(attempt) is not int:
+            raise TypeError("the attempt is not an integer")
         self._joined, self._whole = _NOT_READ, None
         self._records.append(record)
         self.size += record.length
         self.newest, kind = record, record.kind
-        attempt = record.data.get("attempt", 0)
         self._by_attempt.setdefault(attempt, []).append(record)
         if kind in ENDINGS:
             self._last_ended = attempt if self._last_ended is None else max(self._last_ended, attempt)

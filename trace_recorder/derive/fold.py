@@ -142,9 +142,9 @@ class Fold:
         identity = record.data["interaction_id"]
         call = self.calls.get(identity)
         if call is None:
-            if not isinstance(identity, str):
-                raise TypeError("the interaction_id is not a text")
+            _check_identity(identity, "interaction_id")
             call = CallRecords(identity, self.items, record.seq, keeps_request=self.journal is None)
+            call.add(record)
             self.calls[identity] = call
             if self.tools.steps.has_started and is_turn(as_text(record.data.get("api"))):
                 self.tools.steps.close(agent_key(record.data))
@@ -152,9 +152,10 @@ class Fold:
             if step is not None and step.identity is not None:
                 step.interactions.append(identity)
                 self.tools.step_of_interaction[identity] = step.identity
-        elif isinstance(call, PutAwayCall):
-            self.calls[identity] = call = self._away.continued(call, record)
-        call.add(record)
+        else:
+            if isinstance(call, PutAwayCall):
+                self.calls[identity] = call = self._away.continued(call, record)
+            call.add(record)
         if "replayed_from" in record.data:
             self.replayed_ids.add(identity)
         self._interactions.pop(identity, None)
@@ -172,6 +173,7 @@ class Fold:
         if identity is None:
             return None
         if identity not in self.steps_by_id:
+            _check_identity(identity, "step_id")
             self.steps_by_id[identity] = RecordedStep.begin(record)
             self._begin_step(record, self.steps_by_id[identity])
         return self.steps_by_id[identity]
@@ -193,6 +195,7 @@ class Fold:
             step.update(step_values)
 
     def _add_tool(self, record: Record) -> None:
+        _check_identity(record.data["execution_id"], "execution_id")
         self.tools.start(record, self._step_named_by(record))
         self._pending.append(AddedRecord(record))
 
@@ -375,6 +378,12 @@ class Fold:
         shown = [*filter(None, map(self._shown_interaction, calls))]
         attached = chain.from_iterable(self.tools.executions.get(call.interaction_id, ()) for call in shown)
         return step.step(shown, self.tools.answers, [tool for tool in attached if tool.requested_by])
+
+
+def _check_identity(identity: object, member: str) -> None:
+    """Raise TypeError if a member by which records refer to each other is not a text."""
+    if not isinstance(identity, str):
+        raise TypeError(f"the {member} is not a text")
 
 
 def _ignore(_: Exception) -> None:

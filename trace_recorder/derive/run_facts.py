@@ -152,7 +152,8 @@ class RunFacts:
         """Replace the data of an earlier record by a masked copy, because a value became known as a secret later."""
         of, data = record.data["of"], record.data
         if self.start is not None and of == self.start.seq:
-            masked: dict[str, Payload] = {name: data[name] for name in ("task", "metadata") if name in data}
+            masked = self._with_declared_types(record, _TYPES_OF_START).data
+            masked = {name: masked[name] for name in ("task", "metadata") if name in masked}
             self.start = replace(self.start, data={**self.start.data, **masked})
         elif self._annotated.get(of) in self.annotations and self._is_newest(of):
             self.annotations[self._annotated[of]] = data["value"]
