@@ -36,21 +36,21 @@ def read_input_usage(members: Members) -> Usage:
     OpenAI has a `usage`. A total alone is the number of input tokens, as at Voyage. Cohere states what is billed in
     `meta`, and Google states tokens in `usageMetadata`, or for each vector.
     """
-    stated = members.object("usage")
-    if not stated:
+    counts = members.object("usage")
+    if not counts:
         meta = members.nested("meta")
-        stated = {**meta.object("tokens"), **meta.object("billed_units")}
+        counts = {**meta.object("tokens"), **meta.object("billed_units")}
     of_google = Members(members.object("usageMetadata"))
-    usage = read_usage(stated)
+    usage = read_usage(counts)
     if usage.input_tokens is not None:
         return usage
-    counts = (
+    alternatives = (
         of_google.integer("promptTokenCount"),
         members.integer("prompt_eval_count"),
-        as_int(stated.get("total_tokens")),
+        as_int(counts.get("total_tokens")),
         _of_vectors(members),
     )
-    tokens = next((count for count in counts if count is not None), None)
+    tokens = next((count for count in alternatives if count is not None), None)
     return replace(usage, input_tokens=tokens, extra=usage.extra | of_google.rest())
 
 
