@@ -155,20 +155,20 @@ def test_deleted_runs_leave_no_text_in_the_index(tmp_path: Path) -> None:
     settle(tmp_path)
     index = open_index(tmp_path)
     index.update()
-    held = index.path.read_bytes()
+    before = index.path.read_bytes()
     for path in tmp_path.glob("b.json*"):
         path.unlink()
     for path in tmp_path.glob("c.json*"):
         path.write_bytes(path.read_bytes().replace(b"secrettwo", b"*********"))
     settle(tmp_path)
     index.update()
-    left = index.path.read_bytes()
+    after = index.path.read_bytes()
     with closing(sqlite3.connect(index.path)) as connection:
         rows = [connection.execute(f"SELECT count(*) FROM {table}").fetchone() for table in ("runs", "files", "kept")]  # noqa: S608
 
     words = (b"keptword", b"secretone", b"secrettwo")
-    assert [word in held for word in words] == [True, True, True]
-    assert [word in left for word in words] == [True, False, False]
+    assert [word in before for word in words] == [True, True, True]
+    assert [word in after for word in words] == [True, False, False]
     assert rows == [(1,)] * 3  # the changed lines of c are damaged, and a damaged run is not kept
     assert [*tmp_path.glob(f"{INDEX_NAME}?*")] == []
 
