@@ -16,6 +16,7 @@ import pytest
 from tests.secrets import hostile
 from trace_recorder.storage.redaction import (
     commands,
+    first_look,
     json_members,
     json_strings,
     key_finder,
@@ -35,7 +36,7 @@ from trace_recorder.storage.redaction.text_masking import default_redactor
 
 MODULES = (
     *(secret_forms, secret_names, secret_values, secret_encodings, secret_endings),
-    *(commands, key_finder, name_kinds, json_members, text_masking, urls),
+    *(commands, first_look, key_finder, name_kinds, json_members, text_masking, urls),
 )
 FULL = {
     "_NAME",
@@ -70,7 +71,8 @@ def patterns() -> Iterator[tuple[str, re.Pattern[str] | re.Pattern[bytes]]]:
             yield f"{form.what} behind {form.literal}", form.literal_pattern
         if form.up_to_literal:
             yield f"{form.what} up to {form.literal}", re.compile(form.up_to_literal)
-    yield "the search for the literals of forms", key_finder.FINDER.search
+    for literals in key_finder.LITERALS_OF.values():
+        yield from ((f"may begin {literal.text}", literal.may_begin) for literal in literals)
 
 
 def unbounded(tree: list[tuple[object, object]], *, is_end: bool) -> list[str]:

@@ -42,19 +42,9 @@ def mask_together(texts: list[str], mask: Callable[[str], str]) -> list[str]:
     return [BETWEEN.join(parts[start:end]) for start, end in pairwise(ends)]
 
 
-def without_escapes(text: str) -> tuple[str, list[tuple[int, int]]]:
-    """Return JSON text with its escaped ASCII characters decoded, and the spans that their escapes had."""
-    if not ("\\u00" in text or "\\/" in text):
-        return text, []
-    parts: list[str] = []
-    escapes: list[tuple[int, int]] = []
-    done = 0
-    for escape in _ESCAPED.finditer(text):
-        start, end = escape.span()
-        escapes.append((start, end))
-        parts += (text[done:start], chr(int(escape[1], 16)) if escape[1] else "/")
-        done = end
-    return "".join([*parts, text[done:]]), escapes
+def escaped_letters(text: str) -> Iterator[re.Match[str]]:
+    """Return the escapes in JSON text of ASCII characters that need no escape, or that may separate words."""
+    return _ESCAPED.finditer(text) if "\\u00" in text or "\\/" in text else iter(())
 
 
 def literals(text: str) -> Iterator[tuple[int, int]]:

@@ -11,12 +11,12 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from urllib.parse import quote, quote_plus
 
 from trace_recorder.locks import new_lock
-from trace_recorder.storage.redaction.candidates import PreparedText
+from trace_recorder.storage.redaction.first_look import any_word
 
 KEPT = 32
 """A run keeps at most this many keys that its requests have sent.
@@ -154,6 +154,32 @@ def secrets_of_environment(environment: Mapping[str, str]) -> Iterator[str]:
             yield value
 
 
+class _ValueSearch:
+    """A search for the parts of known values that are the same in each spelling.
+
+    The parts are searched one by one, or by an automaton if much text is searched before the values change.
+    """
+
+    def __init__(self, secrets: tuple[_Secret, ...]) -> None:
+        self.secrets = secrets
+        self._parts = tuple(part for secret in secrets for part in (secret.trace, *secret.base64))
+        self._chars = 0
+        self._may_contain: Callable[[bytes], bool] | None = None
+
+    def positions(self, text: str) -> list[int]:
+        """Return the positions of the parts in a text."""
+        self._chars += len(text)
+        if self._may_contain is not None and not self._may_contain(text.encode("latin-1", "replace")):
+            return []
+        if self._may_contain is None and self._chars > _WORTH_AN_AUTOMATON and all(self._parts):
+            self._may_contain = any_word(self._parts)
+        return [at for part in self._parts if part in text for at in _everywhere(text, part)]
+
+
+_WORTH_AN_AUTOMATON = 64 * 1024
+"""To make an automaton takes as long as to search this many characters for each part."""
+
+
 class KnownSecrets:
     """The values that one run knows to be secret. Any thread may call `learn` and `mask`."""
 
@@ -169,6 +195,7 @@ class KnownSecrets:
 
         A change replaces the whole tuple, because other threads may read it.
         """
+        self._search: _ValueSearch | None = None
         self._learn(environment, self._given, FROM_THE_ENVIRONMENT)
 
     def learn(self, keys: Iterable[str], cookies: Iterable[str] = ()) -> list[str]:
@@ -208,22 +235,12 @@ class KnownSecrets:
         """Return how many values are kept."""
         return len(self.all)
 
-    def positions(self, text: str, prepared: PreparedText | None) -> list[int]:
-        """Return the positions in a text at which one of the values may be.
-
-        A value in base64 is searched only in the words of `prepared`, or in the whole text if `prepared` is None.
-        """
-        positions: list[int] = []
-        words = text if prepared is None else prepared.words
-        position_in_text = prepared.position_in_text if prepared is not None else int
-        for secret in self.all:
-            if secret.trace in text:
-                positions += _everywhere(text, secret.trace)
-            if words:
-                positions += [
-                    position_in_text(at) for core in secret.base64 if core in words for at in _everywhere(words, core)
-                ]
-        return positions
+    def positions(self, text: str) -> list[int]:
+        """Return the positions in a text at which one of the values may be."""
+        search = self._search
+        if search is None or search.secrets is not self.all:
+            search = self._search = _ValueSearch(self.all)
+        return search.positions(text)
 
     def partial_value_length(self, text: str) -> int:
         """Return how many characters at the end of a text may be the beginning of a known value."""

@@ -46,7 +46,7 @@ _BEHIND_NAME = r"(?=[\\\"'`\]\s=:?>,+|]|-[-\s\\+>|v\"'`]|value)"
 
 The check is quick, and rules out most words that contain a stem, because no such character follows them.
 """
-_COMMAND = r"(curl|mysql|sshpass|login\b|cookies|(?<=redi)s-cli)"
+_COMMAND = r"(curl|mysql|sshpass|login\b|cookies|redis-cli)"
 _COOKIE = rf"cookie()(?:{_QUOTE})?[ \t]{{0,20}}+(?:=>|:=|\?=|=|:)[ \t]{{0,20}}+(?:{_QUOTE})?(?=[\w.-]{{1,60}}=)"
 
 

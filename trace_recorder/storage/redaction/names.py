@@ -1,6 +1,6 @@
 r"""Finds secrets by a name before them, as in `password: …`, `--token …` and `"clientSecret": "…"`.
 
-A name is found by the first three letters of its stem, such as `tok` in `api_token` (`Beginnings`). One pattern then
+A name is found by its stem, such as `token` in `api_token` (`first_look.py`). One pattern then
 reads the rest of the name and the separator. It also tests whether the following value is long enough to be a secret.
 Python code runs only where this pattern matches. This code judges the name and the value (`name_kinds.py`), and how the
 value is written (`_notation`). Invariants: each position costs a bounded number of steps. Names inside a secret are not
@@ -15,15 +15,8 @@ import string
 from collections.abc import Callable, Iterator
 
 from trace_recorder.storage.redaction import commands
-from trace_recorder.storage.redaction.candidates import (
-    CLOSE_NAMES,
-    MANY,
-    Beginnings,
-    Density,
-    PreparedText,
-    are_close,
-    dense_end,
-)
+from trace_recorder.storage.redaction.dense_parts import CLOSE_NAMES, Density, dense_end
+from trace_recorder.storage.redaction.first_look import Look
 from trace_recorder.storage.redaction.json_strings import TEXT_END, string_end
 from trace_recorder.storage.redaction.name_kinds import (
     LONGEST_JUDGED,
@@ -95,39 +88,28 @@ _NAME_LETTERS = string.ascii_letters + string.digits + "_.-"
 _IN_NAMES = bytes(ord("w") if chr(code) in _NAME_LETTERS else 32 for code in range(256))
 _LONGEST_NAME = 60
 
-_STEMS = Beginnings(
-    [["sec", "sig", "ssh"], ["tok", "log"], ["key"], ["aut"], ["cre", "coo"], ["pas"], ["pw?", "s-c"], ["cur", "mys"]]
-)
-"""The first three letters of each stem in the names of secrets, and of each command that takes a secret."""
 
+def possible_names(look: Look, *, any_value: bool = False) -> Iterator[int]:
+    """Yield the positions of names in JSON text that a secret may follow, at most one in each string.
 
-def candidate_positions(prepared: PreparedText, *, any_value: bool = False) -> list[int]:
-    """Return the positions of names in JSON text that a secret may follow, at most one in each string.
-
-    Return early after `MANY` positions that are close together, because the caller then searches all strings. If
-    `any_value` is True, a value may also be a known secret that does not look like a secret.
+    If `any_value` is True, a value may also be a known secret that does not look like a secret.
     """
-    stems = _STEMS.positions(prepared.data)
-    if not stems:
-        return []
-    positions: list[int] = []
+    if not look.names:
+        return
+    text, low, done = look.text, look.low, 0
+    read_name = (KNOWN_NAMED if any_value else NAMED).match
     has_commands = False
-    low = prepared.data.lower().decode("latin-1")
-    letters, read_name, done = prepared.data.translate(_IN_NAMES), (KNOWN_NAMED if any_value else NAMED).match, 0
-    for position in stems:
+    for position in look.names:
         match = read_name(low, position) if position >= done else None
         if match is None:
             continue
         if match[COMMAND_WORD]:
             has_commands = True
-        elif _may_be_secret(
-            prepared.plain, _name_begins(prepared.plain, letters, position), match, any_value=any_value
-        ):
-            positions.append(position)
-            if len(positions) >= MANY and are_close(positions):
-                return positions
-            done = string_end(prepared.plain, max(match.end(COOKIE_END), match.end(MEMBER_END)))
-    return [*positions, *commands.candidate_positions(prepared)] if has_commands else positions
+        elif _may_be_secret(text, _name_begins(text, position), match, any_value=any_value):
+            yield position
+            done = string_end(text, max(match.end(COOKIE_END), match.end(MEMBER_END)))
+    if has_commands:
+        yield from (start for start, _ in commands.secrets_in_commands(text))
 
 
 def _may_be_secret(plain: str, begin: int, match: re.Match[str], *, any_value: bool) -> bool:
@@ -154,22 +136,20 @@ def _may_be_secret(plain: str, begin: int, match: re.Match[str], *, any_value: b
     return kind == "strong" or bool(has_scheme) or any_value or _LONG_VALUE.match(plain, match.end()) is not None
 
 
-def secrets_by_name(text: str, is_known: Is, *, any_value: bool = False) -> Iterator[Span]:
+def secrets_by_name(look: Look, is_known: Is, *, any_value: bool = False) -> Iterator[Span]:
     """Yield the spans of secrets that follow their names in a text.
 
     `is_known` returns whether a value is a known secret. If `any_value` is True, the text may have a known
     secret that does not look like a secret.
     """
-    prepared = PreparedText(text, runs=False)
-    stems = _STEMS.positions(prepared.data)
-    if not stems:
+    if not look.names:
         return
-    low = prepared.data.lower().decode("latin-1")
-    letters, read_name = prepared.data.translate(_IN_NAMES), (KNOWN_NAMED if any_value else NAMED).match
+    text, low = look.text, look.low
+    read_name = (KNOWN_NAMED if any_value else NAMED).match
     has_masks = "[REDACTED:" in text
     density = Density(CLOSE_NAMES)
     done = within = nested = read = 0
-    for position in stems:
+    for position in look.names:
         nested = nested + 1 if position < within else 0
         if position < done or nested > MAX_NESTED:
             continue
@@ -178,7 +158,7 @@ def secrets_by_name(text: str, is_known: Is, *, any_value: bool = False) -> Iter
             continue
         if has_masks and _is_in_mask(text, position):
             continue
-        begin = _name_begins(text, letters, position)
+        begin = _name_begins(text, position)
         is_cookie = match[COOKIE_END] is not None
         span, end = _cookies(text, begin, match) if is_cookie else _value_of(text, begin, match, is_known, density)
         if span is not None and density.is_dense:
@@ -297,13 +277,13 @@ def _read_value(text: str, sample: re.Match[str], *, is_json: bool, is_open: boo
     return value.rstrip(".:")
 
 
-def _name_begins(text: str, letters: bytes, stem: int) -> int:
+def _name_begins(text: str, stem: int) -> int:
     """Return the position at which the name with this stem begins.
 
     An escape before the name, such as `%2F`, may end in a letter, which is not part of the name.
     """
-    longest = stem - _LONGEST_NAME if stem > _LONGEST_NAME else 0
-    begin = letters.rfind(b" ", longest, stem) + 1 or longest
+    before = text[max(0, stem - _LONGEST_NAME) : stem].encode("latin-1", "replace").translate(_IN_NAMES)
+    begin = stem - len(before) + before.rfind(b" ") + 1
     if begin == 0 or text[begin - 1] not in "\\[%;":
         return begin
     if text[begin - 1] == "\\" and text[begin] in "nrtbf":

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from functools import lru_cache
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
-from trace_recorder.storage.redaction.candidates import PreparedText
-from trace_recorder.storage.redaction.json_strings import string_end
 from trace_recorder.storage.redaction.name_kinds import is_strange
 
 Span = tuple[int, int]
@@ -24,7 +22,6 @@ _USER = re.compile(
 _NO_PASSWORD = re.compile(
     r"\[REDACTED|[{<*]|\$[{(A-Z]|%[s(]|password\Z|\d{1,5}[/?#]|\.{3}|x{3}|pass(?:wd)?\Z|pw\Z", re.IGNORECASE
 )
-_SIGN = re.compile(r"[^\s\"'<>@]{1,602}+@", re.ASCII)
 _LONGEST = 602
 """The last `MARK` of a URL is looked for in at most this many characters after the slashes of the URL."""
 MARK = "@"
@@ -36,7 +33,7 @@ def secrets_in_urls(text: str) -> Iterator[Span]:
 
     The span covers the user and the password, or a token in place of both.
     """
-    for position, last in _with_mark(text):
+    for position, last in with_mark(text):
         match = _USER.match(text, position, last + 2)
         if match is None:
             continue
@@ -48,7 +45,7 @@ def secrets_in_urls(text: str) -> Iterator[Span]:
             yield position, match.end("token")
 
 
-def _with_mark(text: str) -> Iterator[Span]:
+def with_mark(text: str) -> Iterator[Span]:
     """For each URL with a `MARK`, yield the position after its slashes, and the position of its last `MARK`."""
     for slashes in _SLASHES if MARK in text else ():
         mark = text.find(MARK) if slashes in text else -1
@@ -60,21 +57,6 @@ def _with_mark(text: str) -> Iterator[Span]:
                 at = begin + len(slashes)
                 yield at, text.rfind(MARK, at, min(end, at + _LONGEST))
             mark = text.find(MARK, end)
-
-
-def candidate_positions(prepared: PreparedText) -> list[int]:
-    """Return the positions in JSON text of URLs that may have a user and a password, possibly written with escapes.
-
-    At most one position is returned for each string.
-    """
-    text = prepared.plain
-    positions: list[int] = []
-    done = 0
-    for at, last in _with_mark(text):
-        if at >= done and (user := _SIGN.match(text, at, last + 1)):
-            positions.append(at)
-            done = string_end(prepared.plain, user.end())
-    return positions
 
 
 # ── the URL of a request ───────────────────────────────────────────────────────────────────────────────────────────
