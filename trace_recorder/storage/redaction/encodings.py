@@ -41,9 +41,10 @@ def possible_words(look: Look) -> Iterator[int]:
             yield position
             done = string_end(text, position)
     done = 0
-    while "%" in text and (escape := _ESCAPE.search(text, done)) is not None:
-        yield escape.start()
-        done = string_end(text, escape.start())
+    for position, mark in look.marks:
+        if mark[0] == "%" and position >= done and _ESCAPE.match(text, position):
+            yield position
+            done = string_end(text, position)
 
 
 def _is_text(plain: str, position: int) -> bool:

@@ -33,6 +33,9 @@ _STEMS = (
     *("curl", "mysql", "sshpass", "login", "redis-cli"),
 )
 """The stems of secrets' names, and the commands that take a secret."""
+MCP = '"mcp"'
+MARKS = (MCP, "\\u00", "\\/", *(f"%{digit}" for digit in range(2, 8)))
+"""Words that other searches look for: the type of a tool, escapes of JSON, and percent-encoded letters."""
 _BESIDE_RUNS = frozenset({".", "-", "|", "0.", "s.", ":A", "1/", "2/"})
 """Literals that are too short and too frequent to search for. They are searched beside long runs only."""
 _BEFORE_IDS = (b"1/", b"2/")
@@ -45,12 +48,13 @@ _BEFORE_RUN = re.compile(rb"(?<=pat[a-z0-9]{14}\.)|(?<=[s0]\.)|(?<=\|)|(?<=:)(?:
 _BACKSLASH, _DOT = b"\\."
 _AFTER_RUN = re.compile(rb"\.[a-z0-9_-]{6}(?:\.|[a-z0-9_-]{10})")
 """Matches a dot after a run if the secret goes on after the dot."""
-_IN_RUN = re.compile(rb"(?<=[0-9a-f]{32})-(?=[0-9a-f]{8}-)")
+_IN_RUN = re.compile(rb"-(?=[0-9a-f]{8}-)(?<=[0-9a-f]{32}-)")
 """Matches a hyphen between two ids that are one secret together."""
 _TWO_IDS = 49
 _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
 _IN_RUNS = bytes((code in _LETTERS) for code in range(256))
 _LONG_RUN = b"\1" * ENCODED
+_FIRST_OF_TEXT = b"CDIJKLMNOPQRSTUVWXYZabcdef"
 OF_TEXT = re.compile(rb"(?:[CDI-Za-f][ACDEFGHQS-Xgi-nwyz0-3][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0-9+/_-]){6}")
 """Matches six groups of four letters of base64 that encode three characters of ASCII each.
 
@@ -63,13 +67,13 @@ Match = tuple[int, int, int]
 
 def _words() -> tuple[bytes, ...]:
     literals = {form.literal.lower() for form in FORMS if form.literal not in _BESIDE_RUNS}
-    return tuple(word.encode() for word in (*_STEMS, *sorted(literals - {*_STEMS})))
+    return tuple(word.encode() for word in (*_STEMS, *MARKS, *sorted(literals - {*_STEMS})))
 
 
 WORDS = _words()
 """The words that the first look finds, in lower case. A match names a word by its number in this tuple."""
 _BESIDE = {word.lower().encode(): len(WORDS) + number for number, word in enumerate(sorted(_BESIDE_RUNS))}
-_IS_NAME = bytes(number < len(_STEMS) for number in range(len(WORDS)))
+_STEMS_END, _MARKS_END = len(_STEMS), len(_STEMS) + len(MARKS)
 NUMBERS: dict[str, int] = {
     **{word.decode(): number for number, word in enumerate(WORDS)},
     **{word.decode(): number for word, number in _BESIDE.items()},
@@ -161,38 +165,46 @@ class Look:
     """The result of the first look at a text.
 
     `low` is the text in lower case; each letter beyond Latin-1 is a question mark. `names` has the positions of the
-    stems of names and of commands. `keys` has the positions of literals, each with the number of its word. `runs` has
-    the beginnings of long runs that may be text in base64. All three are in order.
+    stems of names and of commands. `keys` has the positions of literals, each with the number of its word. `marks` has
+    the positions of `MARKS`, each with the mark. `runs` has the beginnings of long runs that may be text in base64. All
+    four are in order.
     """
 
-    __slots__ = ("_low", "keys", "names", "runs", "text")
+    __slots__ = ("_low", "keys", "marks", "names", "runs", "text")
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.keys: list[tuple[int, int]] = []
         self.names: list[int] = []
+        self.marks: list[tuple[int, str]] = []
         self.runs: list[int] = []
-        data = text.encode("latin-1", "replace")
-        self._low = data.lower()
-        if len(text) <= LONGEST_NUMBERS:
-            self._search(data, self._low, 0)
+        self._low = b""
+        if len(text) < LONGEST_ENCODED:
+            self._low = self._search(text, 0)
         else:
             for start, end in searched_parts(text):
-                self._search(data[start:end], self._low[start:end], start)
+                self._search(text[start:end], start)
         self.keys.sort()
         self.names.sort()
 
     @property
     def low(self) -> str:
         """The text in lower case."""
-        return self._low.decode("latin-1")
+        return (self._low or self.text.encode("latin-1", "replace").lower()).decode("latin-1")
 
-    def _search(self, data: bytes, low: bytes, begin: int) -> None:
-        """Search a part of the text, which begins at a position of the text."""
+    def _search(self, text: str, begin: int) -> bytes:
+        """Search a part of the text, which begins at a position of the text. Return the part in lower case."""
+        data = text.encode("latin-1", "replace")
+        low = data.lower()
         matches = find_words()(low)
         if matches:
-            self.names += [begin + start for number, start, _ in matches if number < len(_STEMS)]
+            self.names += [begin + start for number, start, _ in matches if number < _STEMS_END]
             self.keys += [(begin + start, number) for number, start, _ in matches if _IS_LITERAL[number]]
+            self.marks += [
+                (begin + start, MARKS[number - _STEMS_END])
+                for number, start, _ in matches
+                if _STEMS_END <= number < _MARKS_END
+            ]
         letters = data.translate(_IN_RUNS)
         find, may_be_text, size = letters.find, OF_TEXT.match, len(data)
         start = find(_LONG_RUN)
@@ -201,7 +213,9 @@ class Look:
             if end < 0:
                 end = size
             before = data[start - 1] if start else 0
-            if may_be_text(data, start) or (before == _BACKSLASH and may_be_text(data, start + 1)):
+            if (data[start] in _FIRST_OF_TEXT and may_be_text(data, start)) or (
+                before == _BACKSLASH and may_be_text(data, start + 1)
+            ):
                 self.runs.append(begin + start)
             if before in _MAY_PRECEDE_RUN and _BEFORE_RUN.match(low, start):
                 self._search_before_run(low, start, begin)
@@ -212,13 +226,18 @@ class Look:
                 if hyphen >= 0 and (ids := _IN_RUN.search(low, hyphen, end)):
                     self.keys.append((begin + ids.start(), _BESIDE[b"-"]))
             start = find(_LONG_RUN, end)
+        return low
 
     def _search_before_run(self, low: bytes, start: int, begin: int) -> None:
         """Add the literals that end right before a run, or with its first letter, or that begin an id with a colon."""
-        for literal in (low[start - 1 : start], low[start - 2 : start], low[start - 1 : start + 1]):
-            if (number := _BESIDE.get(literal)) is not None:
-                self.keys.append((begin + low.find(literal, start - 2), number))
-        if low[start - 1 : start] == b":" and _HEX.match(low, start):
+        one, two, around = low[start - 1 : start], low[start - 2 : start], low[start - 1 : start + 1]
+        if one in _BESIDE:
+            self.keys.append((begin + start - 1, _BESIDE[one]))
+        if two in _BESIDE:
+            self.keys.append((begin + start - 2, _BESIDE[two]))
+        if around in _BESIDE:
+            self.keys.append((begin + start - 1, _BESIDE[around]))
+        if one == b":" and _HEX.match(low, start):
             for literal in _BEFORE_IDS:
                 position = low.rfind(literal, max(0, start - _LONGEST_ID), start)
                 if position >= 0:

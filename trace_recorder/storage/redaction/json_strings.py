@@ -12,11 +12,13 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from itertools import accumulate, pairwise
+from json.decoder import scanstring
 from json.encoder import encode_basestring, encode_basestring_ascii
 
 from trace_recorder.values.json_text import COLON
 
-_ESCAPED = re.compile(r"\\(?:u00(0[9aAdD]|[2-7][0-9A-Fa-f])|/)")
+ESCAPED_LETTER = re.compile(r"\\(?:u00(?:0[9aAdD]|[2-7][0-9A-Fa-f])|/)")
+"""Matches an escape in JSON text of an ASCII character that needs no escape, or that may separate words."""
 _LABELS = frozenset({"name", "key", "Name", "Key", "variable"})
 _VALUES = frozenset({"value", "Value"})
 
@@ -40,11 +42,6 @@ def mask_together(texts: list[str], mask: Callable[[str], str]) -> list[str]:
         return [mask(text) for text in texts]
     ends = list(accumulate(counts, initial=0))
     return [BETWEEN.join(parts[start:end]) for start, end in pairwise(ends)]
-
-
-def escaped_letters(text: str) -> Iterator[re.Match[str]]:
-    """Return the escapes in JSON text of ASCII characters that need no escape, or that may separate words."""
-    return _ESCAPED.finditer(text) if "\\u00" in text or "\\/" in text else iter(())
 
 
 def literals(text: str) -> Iterator[tuple[int, int]]:
@@ -86,6 +83,28 @@ def decode_string(text: str, start: int, end: int) -> str:
     """Return the decoded text of a string of JSON. `start` and `end` are its span, quotes included."""
     inner = text[start + 1 : end - 1]
     return inner if "\\" not in inner else str(json.loads(text[start:end]))
+
+
+def decoded_around(text: str, position: int, before: int, behind: int) -> tuple[str, int]:
+    """Return the decoded text around a position within a string of JSON text, and this position in the decoded text.
+
+    At most the given numbers of characters before the position and behind it are decoded, and only those of the string.
+    Raises ValueError if the string is not valid.
+    """
+    first = max(0, position - before)
+    window = text[first : position + behind]
+    begin = position - first
+    quote = window.rfind('"', 0, begin)
+    while quote > 0 and _is_escaped(window, quote):
+        quote = window.rfind('"', 0, quote)
+    head, rest = window[quote + 1 : begin], window[begin : string_end(window, begin)]
+    if "\\" in head:
+        head, _ = scanstring(f'{head}"', 0, False)
+    if "\\" in rest:
+        cut = rest.rfind("\\", len(rest) - 6)  # the end of the window may cut an escape
+        rest = rest[:cut].rstrip("\\") if cut >= 0 and begin + len(rest) == len(window) else rest
+        rest, _ = scanstring(f'{rest}"', 0, False)
+    return head + rest, len(head)
 
 
 def encode_string(text: str) -> str:

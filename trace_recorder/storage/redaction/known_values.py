@@ -164,15 +164,19 @@ class _ValueSearch:
         self.secrets = secrets
         self._parts = tuple(part for secret in secrets for part in (secret.trace, *secret.base64))
         self._chars = 0
-        self._may_contain: Callable[[bytes], bool] | None = None
+        self._contains: Callable[[bytes], bool] | None = None
+
+    def may_contain(self, text: str) -> bool:
+        """Return whether a text may contain one of the parts. Without an automaton, the answer is True."""
+        self._chars += len(text)
+        if self._contains is None and self._chars > _WORTH_AN_AUTOMATON and all(self._parts):
+            self._contains = any_word(self._parts)
+        return self._contains is None or self._contains(text.encode("latin-1", "replace"))
 
     def positions(self, text: str) -> list[int]:
         """Return the positions of the parts in a text."""
-        self._chars += len(text)
-        if self._may_contain is not None and not self._may_contain(text.encode("latin-1", "replace")):
+        if not self.may_contain(text):
             return []
-        if self._may_contain is None and self._chars > _WORTH_AN_AUTOMATON and all(self._parts):
-            self._may_contain = any_word(self._parts)
         return [at for part in self._parts if part in text for at in _everywhere(text, part)]
 
 
@@ -237,10 +241,13 @@ class KnownSecrets:
 
     def positions(self, text: str) -> list[int]:
         """Return the positions in a text at which one of the values may be."""
+        return self._current_search().positions(text)
+
+    def _current_search(self) -> _ValueSearch:
         search = self._search
         if search is None or search.secrets is not self.all:
             search = self._search = _ValueSearch(self.all)
-        return search.positions(text)
+        return search
 
     def partial_value_length(self, text: str) -> int:
         """Return how many characters at the end of a text may be the beginning of a known value."""
@@ -262,6 +269,8 @@ class KnownSecrets:
         If `names` is True, `text` is a name, such as a JSON member's. Then only values with a digit and at least
         `ANYWHERE` characters are masked, because other values may be ordinary names.
         """
+        if not self.all or not self._current_search().may_contain(text):
+            return text
         secrets = [secret for secret in self.all if secret.is_no_name] if names else self.all
         spans = [span for secret in secrets for span in secret.spans(text)]
         if not spans:

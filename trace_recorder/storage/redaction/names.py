@@ -13,11 +13,13 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
+from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.redaction import commands
 from trace_recorder.storage.redaction.dense_parts import CLOSE_NAMES, Density, dense_end
 from trace_recorder.storage.redaction.first_look import Look
-from trace_recorder.storage.redaction.json_strings import TEXT_END, string_end
+from trace_recorder.storage.redaction.json_strings import TEXT_END, decoded_around, string_end
 from trace_recorder.storage.redaction.name_kinds import (
     LONGEST_JUDGED,
     SHORTEST,
@@ -53,6 +55,31 @@ from trace_recorder.storage.redaction.name_patterns import (
 Span = tuple[int, int]
 Is = Callable[[str], bool]
 
+
+class _FoundName(NamedTuple):
+    """A name in a text, with a separator and the beginning of a value after it.
+
+    `before` is the text right before the name, and `match` is the match of the stem and of everything after it.
+    """
+
+    text: str
+    begin: int
+    name: str
+    kind: Kind | None
+    before: str
+    match: re.Match[str]
+
+
+def _found_name(text: str, position: int, match: re.Match[str]) -> _FoundName:
+    begin = _name_begins(text, position)
+    end = match.end(MEMBER_END if match[COOKIE_END] is None else COOKIE_END)
+    name = text[begin:end]
+    return _FoundName(text, begin, name, kind_of(name), text[max(0, begin - _BEFORE) : begin], match)
+
+
+_BEFORE = 60
+"""So many characters before a name decide how its value is written."""
+
 MAX_NESTED = 3
 """At most this many names are examined within a value that is not secret. In `a=b=c`, `b` may be a value or a name."""
 
@@ -85,18 +112,19 @@ _MOST_OF_COOKIES = 1200
 """Only this many characters at the beginning of a list of cookies are searched for a secret."""
 _JSON_SCALAR = re.compile(r"[-+\d.eE]+|true|false|null")
 _NAME_LETTERS = string.ascii_letters + string.digits + "_.-"
-_IN_NAMES = bytes(ord("w") if chr(code) in _NAME_LETTERS else 32 for code in range(256))
 _LONGEST_NAME = 60
 
 
-def possible_names(look: Look, *, any_value: bool = False) -> Iterator[int]:
-    """Yield the positions of names in JSON text that a secret may follow, at most one in each string.
+def possible_names(look: Look, is_known: Is, *, any_value: bool = False) -> Iterator[int]:
+    """Yield the positions of names in JSON text that a secret follows, or may follow.
 
-    If `any_value` is True, a value may also be a known secret that does not look like a secret.
+    The name of a member is always a possible name, because its string is judged by another rule. A name within a string
+    is judged as `secrets_by_name` judges it in the decoded string.
     """
     if not look.names:
         return
-    text, low, done = look.text, look.low, 0
+    text, low, done, last, escapes = look.text, look.low, 0, 0, 0
+    density = Density(CLOSE_NAMES)
     read_name = (KNOWN_NAMED if any_value else NAMED).match
     has_commands = False
     for position in look.names:
@@ -105,35 +133,93 @@ def possible_names(look: Look, *, any_value: bool = False) -> Iterator[int]:
             continue
         if match[COMMAND_WORD]:
             has_commands = True
-        elif _may_be_secret(text, _name_begins(text, position), match, any_value=any_value):
+            continue
+        found = _found_name(text, position, match)
+        end = found.begin + len(found.name)
+        if match[COOKIE_END] is not None:
+            may_be = found.kind == "cookie"
+        elif text.startswith('"', end):
+            may_be = _may_be_member(found, end, any_value=any_value)
+        else:
+            escapes += text.count("\\", last, position)  # escapes lengthen the distances
+            last = position
+            may_be = _may_be_followed(found, any_value=any_value) and (
+                _ends_soon(text, end, match.end())
+                or density.add(position - escapes)
+                or _is_followed(text, position, match, is_known, read_name)
+            )
+        if may_be:
             yield position
-            done = string_end(text, max(match.end(COOKIE_END), match.end(MEMBER_END)))
+            done = string_end(text, end)
     if has_commands:
         yield from (start for start, _ in commands.secrets_in_commands(text))
 
 
-def _may_be_secret(plain: str, begin: int, match: re.Match[str], *, any_value: bool) -> bool:
-    """Return whether the name that begins here is the name of a secret, and the value after it is long enough.
+def _ends_soon(text: str, end: int, value: int) -> bool:
+    """Return whether a string ends soon after a name and its separator, so that searching it costs less than judging.
 
-    The value may have escapes.
+    In a text that is not JSON, the quote before a value counts as such an end too.
     """
-    if match[COOKIE_END] is not None:
-        return kind_of(plain[begin : match.end(COOKIE_END)]) == "cookie"
-    name = plain[begin : match.end(MEMBER_END)]
-    kind = kind_of(name)
-    if is_secret_name(name) or kind == "cookie":
+    quote = text.find('"', end, value + _SOON)
+    return quote > 0 and text[quote - 1] != "\\"
+
+
+_SOON = 40
+_BEFORE_NAME = 140
+"""So many characters before a stem decide whether a secret follows its name."""
+_BEHIND_SHORT, _BEHIND_LONG = 100, 700
+"""So many characters after the separator decide this, for short and for long values."""
+_LONG = re.compile(r"[^\s\"'`<>]{60}")
+
+
+def _is_followed(
+    text: str, position: int, raw: re.Match[str], is_known: Is, read_name: Callable[..., re.Match[str] | None]
+) -> bool:
+    """Return whether a secret follows the name with the stem at a position within a string of JSON text."""
+    behind = _BEHIND_LONG if _LONG.match(text, raw.end()) else _BEHIND_SHORT
+    try:
+        decoded, stem = decoded_around(text, position, _BEFORE_NAME, raw.end() - position + behind)
+    except ours(ValueError):
         return True
-    if kind is None:
+    match = read_name(decoded.encode("latin-1", "replace").lower().decode("latin-1"), stem)
+    if match is None:
         return False
-    member = _JSON_MEMBER.match(plain, match.end(MEMBER_END))
-    is_label = _LABEL.search(plain, max(0, begin - _LONGEST_LABEL), begin) is not None
-    if is_label or member is not None or match[QUOTE_ALONE]:
-        value_size = string_end(plain, member.end()) - member.end() if member is not None else 0
-        return is_label or kind == "strong" or any_value or value_size >= SHORTEST_WEAK
-    if match[BLANK] and _behind_blank(plain[max(0, begin - 60) : begin], name, match[BLANK]) is None:
+    found = _found_name(decoded, stem, match)
+    if is_secret_name(found.name) and _FIELD.match(decoded, found.begin + len(found.name)):
+        return True  # JSON within the string
+    if match[MEMBER_END] or match[QUOTE_ALONE]:
+        return False
+    return _value_of(found, is_known, Density(CLOSE_NAMES))[0] is not None
+
+
+_FIELD = re.compile(r"\\{0,7}\"\s{0,20}+:\s{0,20}+\\{0,7}\"")
+
+
+def _may_be_member(found: _FoundName, end: int, *, any_value: bool) -> bool:
+    """Return whether the string of JSON that ends with a name may be the name of a secret."""
+    text, begin = found.text, found.begin
+    if is_secret_name(found.name) or found.kind == "cookie":
+        return True
+    if found.kind is None:
+        return False
+    member = _JSON_MEMBER.match(text, end)
+    value_size = string_end(text, member.end()) - member.end() if member is not None else 0
+    is_label = _LABEL.search(text, max(0, begin - _LONGEST_LABEL), begin) is not None
+    return is_label or found.kind == "strong" or any_value or value_size >= SHORTEST_WEAK
+
+
+def _may_be_followed(found: _FoundName, *, any_value: bool) -> bool:
+    """Return whether a name is used for secrets, and the value after it is long enough."""
+    match = found.match
+    if is_secret_name(found.name):
+        return True
+    if found.kind in {None, "cookie"}:
+        return False
+    if match[BLANK] and _behind_blank(found.before, found.name, match[BLANK]) is None:
         return False
     has_scheme = match[SCHEME_THERE] or match[SCHEME_BEHIND_BLANK]
-    return kind == "strong" or bool(has_scheme) or any_value or _LONG_VALUE.match(plain, match.end()) is not None
+    is_long = _LONG_VALUE.match(found.text, match.end()) is not None
+    return found.kind == "strong" or bool(has_scheme) or any_value or is_long
 
 
 def secrets_by_name(look: Look, is_known: Is, *, any_value: bool = False) -> Iterator[Span]:
@@ -158,11 +244,13 @@ def secrets_by_name(look: Look, is_known: Is, *, any_value: bool = False) -> Ite
             continue
         if has_masks and _is_in_mask(text, position):
             continue
-        begin = _name_begins(text, position)
-        is_cookie = match[COOKIE_END] is not None
-        span, end = _cookies(text, begin, match) if is_cookie else _value_of(text, begin, match, is_known, density)
+        found = _found_name(text, position, match)
+        if match[COOKIE_END] is None:
+            span, end = _value_of(found, is_known, density)
+        else:
+            span, end = _cookies(found), 0
         if span is not None and density.is_dense:
-            span = begin, dense_end(text, span[1])
+            span = found.begin, dense_end(text, span[1])
         if span is not None:
             yield span
             done = span[1]
@@ -172,15 +260,15 @@ def secrets_by_name(look: Look, is_known: Is, *, any_value: bool = False) -> Ite
             within = max(within, end)
 
 
-def _value_of(text: str, begin: int, match: re.Match[str], is_known: Is, density: Density) -> tuple[Span | None, int]:
+def _value_of(found: _FoundName, is_known: Is, density: Density) -> tuple[Span | None, int]:
     """Return the span of the secret after a name, and the position up to which the value was read.
 
     The span is None if the value is not a secret. The position is 0 if no value was read.
     """
-    name, start = text[begin : match.end(MEMBER_END)], match.end()
-    kind = kind_of(name)
-    if kind in {None, "cookie"} or match[ESCAPES] is not None:
+    text, kind, match = found.text, found.kind, found.match
+    if kind is None or kind == "cookie" or match[ESCAPES] is not None:
         return None, 0
+    start = match.end()
     is_open = (match[OPEN] or match[COMMA] or match[OPEN_BEHIND_BLANK]) is not None
     sample = (_QUOTED_SAMPLE if is_open else _BARE_SAMPLE).match(text, start)
     if sample is None:
@@ -191,9 +279,9 @@ def _value_of(text: str, begin: int, match: re.Match[str], is_known: Is, density
     shortest = SHORTEST_WEAK if kind == "weak" and not is_judged else SHORTEST
     if len(value) < shortest and (tail is None or kind == "weak"):  # rules out most values
         return None, sample.end()
-    if not density.add(start) and not _is_secret(text, begin, match, kind, sample, value, is_known):
+    if not density.add(start) and not _is_secret(found, kind, sample, value, is_known):
         whole = "" if tail is None or kind == "weak" else text[start : tail.end()]
-        if not whole or not _is_whole_secret(text, begin, match, kind, value, whole):
+        if not whole or not _is_whole_secret(found, kind, value, whole):
             return None, sample.end()
     if len(value) >= LONGEST_JUDGED:
         longest = (_QUOTED_VALUE if is_open else _BARE_VALUE).match(text, start)
@@ -204,39 +292,37 @@ def _value_of(text: str, begin: int, match: re.Match[str], is_known: Is, density
     return (start, end if tail is None else tail.start() + len(tail[0].rstrip(".:"))), sample.end()
 
 
-def _is_secret(
-    text: str, begin: int, match: re.Match[str], kind: Kind, sample: re.Match[str], value: str, is_known: Is
-) -> bool:
+def _is_secret(found: _FoundName, kind: Kind, sample: re.Match[str], value: str, is_known: Is) -> bool:
     """Return whether the value after a name is a secret. The text around the value decides."""
-    name = text[begin : match.end(MEMBER_END)]
-    notation = _notation(text[max(0, begin - 60) : begin], begin, match, name)
+    text, match = found.text, found.match
+    notation = _notation(found)
     if notation is None or is_known(value):
         return notation is not None
     scheme = match[SCHEME_THERE] or match[SCHEME_BEHIND_BLANK]
     is_alone = (scheme is not None or value.islower()) and _ALONE.match(text, sample.end()) is not None
     if scheme:
         return is_credential(scheme.rstrip(), value, is_alone=is_alone)
-    is_alone = is_alone and _is_assigned_alone(text, match, name, sample.end())
-    return is_secret_value(kind, name, value, notation, is_alone=is_alone)
+    is_alone = is_alone and _is_assigned_alone(text, match, found.name, sample.end())
+    return is_secret_value(kind, found.name, value, notation, is_alone=is_alone)
 
 
-def _is_whole_secret(text: str, begin: int, match: re.Match[str], kind: Kind, value: str, whole: str) -> bool:
+def _is_whole_secret(found: _FoundName, kind: Kind, value: str, whole: str) -> bool:
     """Return whether a value is a secret that contains a comma, a semicolon, an ampersand or a bar.
 
     `value` is the part before the first such character, and is not a secret by itself.
     """
-    name = text[begin : match.end(MEMBER_END)]
-    notation = _notation(text[max(0, begin - 60) : begin], begin, match, name)
-    if notation not in {"line", "variable"} or (len(value) > 2 and is_no_value(name, value, notation)):
+    notation = _notation(found)
+    if notation not in {"line", "variable"} or (len(value) > 2 and is_no_value(found.name, value, notation)):
         return False
-    return is_secret_value(kind, name, whole, notation)
+    return is_secret_value(kind, found.name, whole, notation)
 
 
-def _notation(before: str, begin: int, match: re.Match[str], name: str) -> Notation | None:
+def _notation(found: _FoundName) -> Notation | None:
     """Return how the value after a name is written. The text before the name decides.
 
     Return None if no value follows.
     """
+    before, name, match = found.before, found.name, found.match
     if match[BLANK]:
         return _behind_blank(before, name, match[BLANK])
     if match[COMMA]:
@@ -246,7 +332,7 @@ def _notation(before: str, begin: int, match: re.Match[str], name: str) -> Notat
     if match[OPEN] or match[SCHEME_THERE]:
         return "quoted"
     is_option = ("-" in name and before.endswith(("'", '"', " "))) or before.endswith("/:")
-    if is_option or match[PAIR_THERE] or match[CLOSE] or _begins_line(before, begin):
+    if is_option or match[PAIR_THERE] or match[CLOSE] or _begins_line(before, found.begin):
         return "variable" if match[ASSIGN] and match[ASSIGN] != ":" and name.isupper() else "line"
     return _assigned(before, name, match[ASSIGN])
 
@@ -282,8 +368,8 @@ def _name_begins(text: str, stem: int) -> int:
 
     An escape before the name, such as `%2F`, may end in a letter, which is not part of the name.
     """
-    before = text[max(0, stem - _LONGEST_NAME) : stem].encode("latin-1", "replace").translate(_IN_NAMES)
-    begin = stem - len(before) + before.rfind(b" ") + 1
+    first = max(0, stem - _LONGEST_NAME)
+    begin = first + len(text[first:stem].rstrip(_NAME_LETTERS))
     if begin == 0 or text[begin - 1] not in "\\[%;":
         return begin
     if text[begin - 1] == "\\" and text[begin] in "nrtbf":
@@ -306,12 +392,12 @@ def has_cookies(value: str) -> bool:
     return _COOKIES.match("".join([first, *(other.partition("]")[2] for other in others)])) is not None
 
 
-def _cookies(text: str, begin: int, match: re.Match[str]) -> tuple[Span | None, int]:
-    at = match.end()
-    if kind_of(text[begin : match.end(COOKIE_END)]) != "cookie" or not _COOKIES.match(text, at):
-        return None, 0  # the line is read only if it begins with cookies: reading a long line for each name is slow
-    line = _REST_OF_LINE.match(text, at)
-    return (line.span() if line and has_cookies(line[0]) else None), 0
+def _cookies(found: _FoundName) -> Span | None:
+    text, start = found.text, found.match.end()
+    if found.kind != "cookie" or not _COOKIES.match(text, start):
+        return None  # the line is read only if it begins with cookies: reading a long line for each name is slow
+    line = _REST_OF_LINE.match(text, start)
+    return line.span() if line and has_cookies(line[0]) else None
 
 
 def _begins_line(before: str, begin: int) -> bool:

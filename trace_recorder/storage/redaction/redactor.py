@@ -272,10 +272,7 @@ class Redaction:
         """Return the positions in JSON text at which a secret may be, or the name of a secret."""
         if not self._redactors:
             return []
-        positions = possible_secrets(text, self._known, forms=self._knows_forms)
-        if '"mcp"' in text and self._knows_forms:
-            positions = sorted([*positions, *(start for start, _ in mcp_secrets(text))])
-        return positions
+        return possible_secrets(text, self._known, forms=self._knows_forms)
 
     def mask_stream(self, data: bytes, *, last: bool = True) -> tuple[bytes, int, int]:
         """Mask the next bytes of a stream.

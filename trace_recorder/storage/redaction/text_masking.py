@@ -14,9 +14,9 @@ from trace_recorder.storage.redaction import commands, key_finder, urls
 from trace_recorder.storage.redaction import encodings as secret_encodings
 from trace_recorder.storage.redaction import names as secret_names
 from trace_recorder.storage.redaction.dense_parts import mask_of_part
-from trace_recorder.storage.redaction.first_look import Look
-from trace_recorder.storage.redaction.json_members import mask_json
-from trace_recorder.storage.redaction.json_strings import escaped_letters
+from trace_recorder.storage.redaction.first_look import MCP, Look
+from trace_recorder.storage.redaction.json_members import mask_json, mcp_secrets
+from trace_recorder.storage.redaction.json_strings import ESCAPED_LETTER
 from trace_recorder.storage.redaction.known_values import KnownSecrets
 
 
@@ -43,33 +43,40 @@ def possible_secrets(text: str, known: KnownSecrets, *, forms: bool = True) -> l
     known values are searched. An escaped letter may be a part of a secret, so that it is one of the positions too. A
     long text is searched in blocks.
     """
-    if len(text) <= MAX_UNINTERRUPTED_CHARS + _OVERLAP:
-        return sorted(_possible_secrets(text, known, forms=forms))
     positions: list[int] = []
-    for start in range(0, len(text), MAX_UNINTERRUPTED_CHARS):
-        yield_to_others()
+    has_mcp = False
+    size = MAX_UNINTERRUPTED_CHARS if len(text) > MAX_UNINTERRUPTED_CHARS + _OVERLAP else len(text)
+    for start in range(0, len(text), size or 1):
         begin = max(0, start - _OVERLAP)
-        block = text[begin : start + MAX_UNINTERRUPTED_CHARS]
-        positions += [begin + position for position in _possible_secrets(block, known, forms=forms)]
-    return sorted(positions)
+        block = text[begin : start + size] if size < len(text) else text
+        yield_to_others()
+        own = known.positions(block) if known.all else []
+        if forms:
+            look = Look(block)
+            own += _possible_secrets(look, known)
+            has_mcp = has_mcp or any(mark == MCP for _, mark in look.marks)
+        positions += [begin + position for position in own] if begin else own
+    if has_mcp:
+        positions += [start for start, _ in mcp_secrets(text)]
+    positions.sort()
+    return positions
 
 
-def _possible_secrets(text: str, known: KnownSecrets, *, forms: bool) -> list[int]:
-    positions = known.positions(text) if known.all else []
-    if not forms:
-        return positions
-    look = Look(text)
+def _possible_secrets(look: Look, known: KnownSecrets) -> list[int]:
+    """Return the positions of possible secrets, except for known values, in a block of JSON text."""
+    text = look.text
+    positions: list[int] = []
     if look.keys:
         positions += [span.start for span in key_finder.find_keys(look, len(text), once=True)]
     if look.names:
         any_value = any(value in text for value in known.short)
-        positions += secret_names.possible_names(look, any_value=any_value)
-    if look.runs or "%" in text:
+        positions += secret_names.possible_names(look, known.short.__contains__, any_value=any_value)
+    if look.runs or look.marks:
         positions += secret_encodings.possible_words(look)
     if urls.MARK in text:
         positions += [position for position, _ in urls.with_mark(text)]
-    if "\\" in text:
-        positions += [escape.start() for escape in escaped_letters(text)]
+    if look.marks:
+        positions += [position for position, _ in look.marks if ESCAPED_LETTER.match(text, position)]
     return positions
 
 
@@ -104,32 +111,31 @@ def mask_text(text: str, short: Collection[str] = frozenset(), *, names: bool = 
     The known values in `short` are masked only after the name of a secret. If `names` is False, secrets that are
     recognised by a name before them are not masked.
     """
-    look = _mask(Look(text), short, names=names)
-    if not look.runs and "%" not in look.text:
-        return look.text
-    return secret_encodings.mask_encoded(look, lambda decoded: _mask(Look(decoded), short).text)
+    look = Look(text)
+    masked = _mask(look, short, names=names)
+    if not look.runs and "%" not in text:
+        return masked
+    look = look if masked is text else Look(masked)
+    return secret_encodings.mask_encoded(look, lambda decoded: _mask(Look(decoded), short))
 
 
-def _mask(look: Look, short: Collection[str], *, names: bool = True) -> Look:
-    """Mask the secrets of a text, except for secrets in base64 or in percent-encoded words.
-
-    Return the first look at the masked text.
-    """
+def _mask(look: Look, short: Collection[str], *, names: bool = True) -> str:
+    """Mask the secrets of a text, except for secrets in base64 or in percent-encoded words."""
     if names and urls.MARK in look.text:
-        look = _masked(look, urls.secrets_in_urls(look.text), "[REDACTED:url-password]")
+        look = _look_again(look, _mask_spans(look.text, urls.secrets_in_urls(look.text), "[REDACTED:url-password]"))
     if look.keys:
         masked, _ = _mask_keys(look, len(look.text))
         look = look if masked is look.text else Look(_mask_beside_masks(masked))
-    if names and look.names:
-        look = _masked(look, commands.secrets_in_commands(look.text), "[REDACTED:assigned-secret]")
-        any_value = any(value in look.text for value in short)
-        secrets = secret_names.secrets_by_name(look, short.__contains__, any_value=any_value)
-        look = _masked(look, secrets, "[REDACTED:assigned-secret]")
-    return look
+    if not names or not look.names:
+        return look.text
+    secrets_in_commands = commands.secrets_in_commands(look.text)
+    look = _look_again(look, _mask_spans(look.text, secrets_in_commands, "[REDACTED:assigned-secret]"))
+    any_value = any(value in look.text for value in short)
+    secrets = secret_names.secrets_by_name(look, short.__contains__, any_value=any_value)
+    return _mask_spans(look.text, secrets, "[REDACTED:assigned-secret]")
 
 
-def _masked(look: Look, spans: Iterable[tuple[int, int]], mask: str) -> Look:
-    masked = _mask_spans(look.text, spans, mask)
+def _look_again(look: Look, masked: str) -> Look:
     return look if masked is look.text else Look(masked)
 
 
