@@ -53,7 +53,7 @@ _IN_RUN = re.compile(rb"-(?=[0-9a-f]{8}-)(?<=[0-9a-f]{32}-)")
 _TWO_IDS = 49
 _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
 _IN_RUNS = bytes((code in _LETTERS) for code in range(256))
-_LONG_RUN = b"\1" * ENCODED
+_LONG_RUN, _SIX = b"\1" * ENCODED, b"\1" * 6
 _FIRST_OF_TEXT = b"CDIJKLMNOPQRSTUVWXYZabcdef"
 OF_TEXT = re.compile(rb"(?:[CDI-Za-f][ACDEFGHQS-Xgi-nwyz0-3][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0-9+/_-]){6}")
 """Matches six groups of four letters of base64 that encode three characters of ASCII each.
@@ -219,7 +219,7 @@ class Look:
                 self.runs.append(begin + start)
             if before in _MAY_PRECEDE_RUN and _BEFORE_RUN.match(low, start):
                 self._search_before_run(low, start, begin)
-            if end < size and data[end] == _DOT and _AFTER_RUN.match(low, end):
+            if end < size and data[end] == _DOT and letters.startswith(_SIX, end + 1) and _AFTER_RUN.match(low, end):
                 self.keys.append((begin + end, _BESIDE[b"."]))
             if end - start > _TWO_IDS:
                 hyphen = low.find(b"-", start + 32, end - 9)

@@ -12,7 +12,6 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from itertools import accumulate, pairwise
-from json.decoder import scanstring
 from json.encoder import encode_basestring, encode_basestring_ascii
 
 from trace_recorder.values.json_text import COLON
@@ -85,6 +84,9 @@ def decode_string(text: str, start: int, end: int) -> str:
     return inner if "\\" not in inner else str(json.loads(text[start:end]))
 
 
+_DECODER = json.JSONDecoder(strict=False)
+
+
 def decoded_around(text: str, position: int, before: int, behind: int) -> tuple[str, int]:
     """Return the decoded text around a position within a string of JSON text, and this position in the decoded text.
 
@@ -99,11 +101,11 @@ def decoded_around(text: str, position: int, before: int, behind: int) -> tuple[
         quote = window.rfind('"', 0, quote)
     head, rest = window[quote + 1 : begin], window[begin : string_end(window, begin)]
     if "\\" in head:
-        head, _ = scanstring(f'{head}"', 0, False)
+        head, _ = _DECODER.raw_decode(f'"{head}"')
     if "\\" in rest:
         cut = rest.rfind("\\", len(rest) - 6)  # the end of the window may cut an escape
         rest = rest[:cut].rstrip("\\") if cut >= 0 and begin + len(rest) == len(window) else rest
-        rest, _ = scanstring(f'{rest}"', 0, False)
+        rest, _ = _DECODER.raw_decode(f'"{rest}"')
     return head + rest, len(head)
 
 

@@ -457,7 +457,7 @@ def _behind_blank(before: str, name: str, blank: str) -> Notation | None:
 _SETTERS = ("setx", "set -gx", "set -x", "set", "ENV", "setenv")
 _SET_BEFORE = re.compile(
     r"(?:login[ \t]{1,4}[^\s\\]{1,64}(?:[ \t]|(?:\n|\\{1,7}n)(?:[^\n\"'\\]{0,40}?[ \t+])??)"
-    r"|(?:setx|set -g?x|(?<![A-Za-z])set|ENV|setenv)[ \t])[ \t]{0,19}\Z"
+    r"|(?:setx|set -g?x|(?:(?<![A-Za-z])|(?<=\\[nrt]))set|ENV|setenv)[ \t])[ \t]{0,19}\Z"
 )
 """Matches the text before a name: a command that sets a variable, such as `setx`, or the login in a .netrc file.
 
