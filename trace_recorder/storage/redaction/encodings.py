@@ -33,18 +33,30 @@ Span = tuple[int, int]
 Mask = Callable[[str], str]
 
 
-def possible_words(look: Look) -> Iterator[int]:
-    """Yield the positions of words in JSON text in which a secret may be encoded, at most one in each string."""
+def possible_words(look: Look, has_secrets: Callable[[str], bool]) -> Iterator[int]:
+    """Yield the positions of words in JSON text in which a secret may be encoded, at most one in each string.
+
+    `has_secrets` returns whether a decoded text may have a secret.
+    """
     text, done = look.text, 0
     for position in look.runs:
         if position >= done and _is_text(text, position):
             yield position
             done = string_end(text, position)
-    done = 0
-    for position, mark in look.marks:
-        if mark[0] == "%" and position >= done and _ESCAPE.match(text, position):
-            yield position
-            done = string_end(text, position)
+    escapes = [position for position, mark in look.marks if mark[0] == "%" and _ESCAPE.match(text, position)]
+    if escapes and has_secrets(unquote(BETWEEN.join(_words_at(text, escapes)))):
+        yield from escapes
+
+
+def _words_at(text: str, positions: list[int]) -> Iterator[str]:
+    """Yield the words of a text that contain one of these positions. Each consists of characters of a URL."""
+    letters, end = text.encode("latin-1", "replace").translate(_IN_ESCAPED), 0
+    for position in positions:
+        if position >= end:
+            start = letters.rfind(b" ", end, position) + 1 or end
+            end = letters.find(b" ", position)
+            end = len(text) if end < 0 else end
+            yield text[start:end]
 
 
 def _is_text(plain: str, position: int) -> bool:

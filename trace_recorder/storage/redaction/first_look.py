@@ -28,11 +28,10 @@ STEP = 1024
 """A text is tested for an opaque part at positions that are this far apart."""
 
 _OPAQUE = re.compile(rf"[A-Za-z0-9+/]{{{LONGEST_ENCODED},}}+|[-+0-9.eE, \n]{{{LONGEST_NUMBERS},}}+")
-_STEMS = (
-    *("pass", "pw", "secret", "token", "key", "auth", "cred", "sig", "cookie"),
-    *("curl", "mysql", "sshpass", "login", "redis-cli"),
-)
-"""The stems of secrets' names, and the commands that take a secret."""
+_STEMS = ("pass", "pw", "secret", "token", "key", "auth", "cred", "sig", "cookie")
+"""The stems of secrets' names."""
+_COMMAND_WORDS = ("curl", "mysql", "sshpass", "login", "redis-cli", "cookies")
+"""A word of each command that takes a secret."""
 MCP = '"mcp"'
 MARKS = (MCP, "\\u00", "\\/", *(f"%{digit}" for digit in range(2, 8)))
 """Words that other searches look for: the type of a tool, escapes of JSON, and percent-encoded letters."""
@@ -67,13 +66,14 @@ Match = tuple[int, int, int]
 
 def _words() -> tuple[bytes, ...]:
     literals = {form.literal.lower() for form in FORMS if form.literal not in _BESIDE_RUNS}
-    return tuple(word.encode() for word in (*_STEMS, *MARKS, *sorted(literals - {*_STEMS})))
+    return tuple(word.encode() for word in (*_STEMS, *_COMMAND_WORDS, *MARKS, *sorted(literals - {*_STEMS})))
 
 
 WORDS = _words()
 """The words that the first look finds, in lower case. A match names a word by its number in this tuple."""
 _BESIDE = {word.lower().encode(): len(WORDS) + number for number, word in enumerate(sorted(_BESIDE_RUNS))}
-_STEMS_END, _MARKS_END = len(_STEMS), len(_STEMS) + len(MARKS)
+_STEMS_END, _COMMANDS_END = len(_STEMS), len(_STEMS) + len(_COMMAND_WORDS)
+_MARKS_END = _COMMANDS_END + len(MARKS)
 NUMBERS: dict[str, int] = {
     **{word.decode(): number for number, word in enumerate(WORDS)},
     **{word.decode(): number for word, number in _BESIDE.items()},
@@ -165,17 +165,18 @@ class Look:
     """The result of the first look at a text.
 
     `low` is the text in lower case; each letter beyond Latin-1 is a question mark. `names` has the positions of the
-    stems of names and of commands. `keys` has the positions of literals, each with the number of its word. `marks` has
-    the positions of `MARKS`, each with the mark. `runs` has the beginnings of long runs that may be text in base64. All
-    four are in order.
+    stems of names. `keys` has the positions of literals, each with the number of its word. `marks` has the positions of
+    `MARKS`, each with the mark. `runs` has the beginnings of long runs that may be text in base64. All four are in
+    order. `has_commands` is True if the text has a word of a command that takes a secret.
     """
 
-    __slots__ = ("_low", "keys", "marks", "names", "runs", "text")
+    __slots__ = ("_low", "has_commands", "keys", "marks", "names", "runs", "text")
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.keys: list[tuple[int, int]] = []
         self.names: list[int] = []
+        self.has_commands = False
         self.marks: list[tuple[int, str]] = []
         self.runs: list[int] = []
         self._low = b""
@@ -200,11 +201,20 @@ class Look:
         if matches:
             self.names += [begin + start for number, start, _ in matches if number < _STEMS_END]
             self.keys += [(begin + start, number) for number, start, _ in matches if _IS_LITERAL[number]]
-            self.marks += [
-                (begin + start, MARKS[number - _STEMS_END])
-                for number, start, _ in matches
-                if _STEMS_END <= number < _MARKS_END
-            ]
+            for number, start, _ in matches:
+                if _STEMS_END <= number < _MARKS_END:
+                    self._add_mark(number, begin + start)
+        self._search_runs(data, low, begin)
+        return low
+
+    def _add_mark(self, number: int, position: int) -> None:
+        if number < _COMMANDS_END:
+            self.has_commands = True
+        else:
+            self.marks.append((position, MARKS[number - _COMMANDS_END]))
+
+    def _search_runs(self, data: bytes, low: bytes, begin: int) -> None:
+        """Find the runs that may be text in base64, and the literals of `_BESIDE_RUNS`."""
         letters = data.translate(_IN_RUNS)
         find, may_be_text, size = letters.find, OF_TEXT.match, len(data)
         start = find(_LONG_RUN)
@@ -226,7 +236,6 @@ class Look:
                 if hyphen >= 0 and (ids := _IN_RUN.search(low, hyphen, end)):
                     self.keys.append((begin + ids.start(), _BESIDE[b"-"]))
             start = find(_LONG_RUN, end)
-        return low
 
     def _search_before_run(self, low: bytes, start: int, begin: int) -> None:
         """Add the literals that end right before a run, or with its first letter, or that begin an id with a colon."""

@@ -44,12 +44,14 @@ def mask_together(texts: list[str], mask: Callable[[str], str]) -> list[str]:
 
 
 def literals(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the beginning and the end of each string of JSON text, quotes included. `find` is faster than a pattern."""
+    """Yield the beginning and the end of each string of JSON text, quotes included."""
+    if '\\"' in text:  # blank out the escaped quotes, because `find` is faster than a pattern
+        text = text.replace("\\\\", "\0\0").replace('\\"', "\0\0")
     find = text.find
     start = find('"')
     while start >= 0:
-        end = string_end(text, start + 1)
-        if end == len(text):
+        end = find('"', start + 1)
+        if end < 0:
             return
         yield start, end + 1
         start = find('"', end + 1)

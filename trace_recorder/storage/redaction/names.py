@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from trace_recorder.signal_handlers import ours
-from trace_recorder.storage.redaction import commands
 from trace_recorder.storage.redaction.dense_parts import CLOSE_NAMES, Density, dense_end
 from trace_recorder.storage.redaction.first_look import Look
 from trace_recorder.storage.redaction.json_strings import TEXT_END, decoded_around, string_end
@@ -37,7 +36,6 @@ from trace_recorder.storage.redaction.name_patterns import (
     BLANK,
     CLOSE,
     COMMA,
-    COMMAND_WORD,
     COOKIE_END,
     ESCAPES,
     KNOWN_NAMED,
@@ -126,13 +124,9 @@ def possible_names(look: Look, is_known: Is, *, any_value: bool = False) -> Iter
     text, low, done, last, escapes = look.text, look.low, 0, 0, 0
     density = Density(CLOSE_NAMES)
     read_name = (KNOWN_NAMED if any_value else NAMED).match
-    has_commands = False
     for position in look.names:
         match = read_name(low, position) if position >= done else None
         if match is None:
-            continue
-        if match[COMMAND_WORD]:
-            has_commands = True
             continue
         found = _found_name(text, position, match)
         end = found.begin + len(found.name)
@@ -151,8 +145,6 @@ def possible_names(look: Look, is_known: Is, *, any_value: bool = False) -> Iter
         if may_be:
             yield position
             done = string_end(text, end)
-    if has_commands:
-        yield from (start for start, _ in commands.secrets_in_commands(text))
 
 
 def _ends_soon(text: str, end: int, value: int) -> bool:
@@ -240,7 +232,7 @@ def secrets_by_name(look: Look, is_known: Is, *, any_value: bool = False) -> Ite
         if position < done or nested > MAX_NESTED:
             continue
         match = read_name(low, position)
-        if match is None or match[COMMAND_WORD] or match[MEMBER_END] or match[QUOTE_ALONE] or match.end() == read:
+        if match is None or match[MEMBER_END] or match[QUOTE_ALONE] or match.end() == read:
             continue
         if has_masks and _is_in_mask(text, position):
             continue

@@ -14,7 +14,7 @@ from trace_recorder.storage.redaction import commands, key_finder, urls
 from trace_recorder.storage.redaction import encodings as secret_encodings
 from trace_recorder.storage.redaction import names as secret_names
 from trace_recorder.storage.redaction.dense_parts import mask_of_part
-from trace_recorder.storage.redaction.first_look import MCP, Look
+from trace_recorder.storage.redaction.first_look import LONGEST_ENCODED, MCP, Look, searched_parts
 from trace_recorder.storage.redaction.json_members import mask_json, mcp_secrets
 from trace_recorder.storage.redaction.json_strings import ESCAPED_LETTER
 from trace_recorder.storage.redaction.known_values import KnownSecrets
@@ -43,27 +43,47 @@ def possible_secrets(text: str, known: KnownSecrets, *, forms: bool = True) -> l
     known values are searched. An escaped letter may be a part of a secret, so that it is one of the positions too. A
     long text is searched in blocks.
     """
-    positions: list[int] = []
+    positions = known.positions(text) if known.all else []
     has_mcp = False
-    size = MAX_UNINTERRUPTED_CHARS if len(text) > MAX_UNINTERRUPTED_CHARS + _OVERLAP else len(text)
-    for start in range(0, len(text), size or 1):
-        begin = max(0, start - _OVERLAP)
-        block = text[begin : start + size] if size < len(text) else text
+    for begin, end in _blocks(text) if forms else ():
         yield_to_others()
-        own = known.positions(block) if known.all else []
-        if forms:
-            look = Look(block)
-            own += _possible_secrets(look, known)
-            has_mcp = has_mcp or any(mark == MCP for _, mark in look.marks)
+        look = Look(text if end - begin == len(text) else text[begin:end])
+        own = _possible_secrets(look, known)
         positions += [begin + position for position in own] if begin else own
+        has_mcp = has_mcp or any(mark == MCP for _, mark in look.marks)
     if has_mcp:
         positions += [start for start, _ in mcp_secrets(text)]
     positions.sort()
     return positions
 
 
+def _blocks(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the spans of the blocks in which a text is searched, without the middles of opaque parts."""
+    if len(text) < LONGEST_ENCODED:
+        yield 0, len(text)
+        return
+    for first, last in searched_parts(text):
+        for start in range(first, last, MAX_UNINTERRUPTED_CHARS):
+            begin = max(first, start - _OVERLAP)
+            if last - start <= MAX_UNINTERRUPTED_CHARS + _OVERLAP:
+                yield begin, last
+                break
+            yield begin, start + MAX_UNINTERRUPTED_CHARS
+
+
 def _possible_secrets(look: Look, known: KnownSecrets) -> list[int]:
     """Return the positions of possible secrets, except for known values, in a block of JSON text."""
+    positions = _possible_plain_secrets(look, known)
+    if look.runs or look.marks:
+        positions += secret_encodings.possible_words(
+            look, lambda decoded: bool(_possible_plain_secrets(Look(decoded), known))
+        )
+        positions += [position for position, _ in look.marks if ESCAPED_LETTER.match(look.text, position)]
+    return positions
+
+
+def _possible_plain_secrets(look: Look, known: KnownSecrets) -> list[int]:
+    """Return the positions of possible secrets that are not encoded."""
     text = look.text
     positions: list[int] = []
     if look.keys:
@@ -71,12 +91,10 @@ def _possible_secrets(look: Look, known: KnownSecrets) -> list[int]:
     if look.names:
         any_value = any(value in text for value in known.short)
         positions += secret_names.possible_names(look, known.short.__contains__, any_value=any_value)
-    if look.runs or look.marks:
-        positions += secret_encodings.possible_words(look)
+    if look.has_commands:
+        positions += [start for start, _ in commands.secrets_in_commands(text)]
     if urls.MARK in text:
-        positions += [position for position, _ in urls.with_mark(text)]
-    if look.marks:
-        positions += [position for position, _ in look.marks if ESCAPED_LETTER.match(text, position)]
+        positions += urls.possible_users(text)
     return positions
 
 
@@ -126,10 +144,11 @@ def _mask(look: Look, short: Collection[str], *, names: bool = True) -> str:
     if look.keys:
         masked, _ = _mask_keys(look, len(look.text))
         look = look if masked is look.text else Look(_mask_beside_masks(masked))
+    if names and look.has_commands:
+        secrets_in_commands = commands.secrets_in_commands(look.text)
+        look = _look_again(look, _mask_spans(look.text, secrets_in_commands, "[REDACTED:assigned-secret]"))
     if not names or not look.names:
         return look.text
-    secrets_in_commands = commands.secrets_in_commands(look.text)
-    look = _look_again(look, _mask_spans(look.text, secrets_in_commands, "[REDACTED:assigned-secret]"))
     any_value = any(value in look.text for value in short)
     secrets = secret_names.secrets_by_name(look, short.__contains__, any_value=any_value)
     return _mask_spans(look.text, secrets, "[REDACTED:assigned-secret]")

@@ -22,6 +22,9 @@ _USER = re.compile(
 _NO_PASSWORD = re.compile(
     r"\[REDACTED|[{<*]|\$[{(A-Z]|%[s(]|password\Z|\d{1,5}[/?#]|\.{3}|x{3}|pass(?:wd)?\Z|pw\Z", re.IGNORECASE
 )
+_SIGN = re.compile(r"(?:[^\s/:@\"'<>]{0,200}:|[A-Za-z0-9_=~-]{16})[^\s\"'<>@]{0,602}+@")
+"""Matches a user with a password, or a token, in JSON text. Some of their characters may be escapes."""
+_LONGEST_IN_JSON = 805
 _LONGEST = 602
 """The last `MARK` of a URL is looked for in at most this many characters after the slashes of the URL."""
 MARK = "@"
@@ -33,7 +36,7 @@ def secrets_in_urls(text: str) -> Iterator[Span]:
 
     The span covers the user and the password, or a token in place of both.
     """
-    for position, last in with_mark(text):
+    for position, last in _with_mark(text):
         match = _USER.match(text, position, last + 2)
         if match is None:
             continue
@@ -45,7 +48,20 @@ def secrets_in_urls(text: str) -> Iterator[Span]:
             yield position, match.end("token")
 
 
-def with_mark(text: str) -> Iterator[Span]:
+def possible_users(text: str) -> Iterator[int]:
+    """Yield the positions of URLs in JSON text that may have a user and a password, or a token.
+
+    Slashes with escapes before them are not examined, because each escaped letter is a possible secret.
+    """
+    last, mark = 0, text.find(MARK)
+    while mark >= 0:
+        begin = text.rfind("://", max(last, mark - _LONGEST_IN_JSON), mark)
+        if begin >= 0 and _SIGN.match(text, begin + 3, mark + 1):
+            yield begin
+        last, mark = mark, text.find(MARK, mark + 1)
+
+
+def _with_mark(text: str) -> Iterator[Span]:
     """For each URL with a `MARK`, yield the position after its slashes, and the position of its last `MARK`."""
     for slashes in _SLASHES if MARK in text else ():
         mark = text.find(MARK) if slashes in text else -1
