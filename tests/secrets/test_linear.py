@@ -21,6 +21,7 @@ from trace_recorder.storage.redaction import (
     json_strings,
     key_finder,
     name_kinds,
+    named_values,
     text_masking,
     urls,
 )
@@ -36,7 +37,7 @@ from trace_recorder.storage.redaction.text_masking import default_redactor
 
 MODULES = (
     *(secret_forms, secret_names, secret_values, secret_encodings, secret_endings),
-    *(commands, first_look, key_finder, name_kinds, json_members, text_masking, urls),
+    *(commands, first_look, key_finder, name_kinds, named_values, json_members, text_masking, urls),
 )
 FULL = {
     "_NAME",

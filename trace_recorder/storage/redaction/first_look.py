@@ -121,12 +121,12 @@ def find_words_by_pattern() -> Callable[[bytes], list[Match]]:
     }
 
     def find(data: bytes) -> list[Match]:
-        found = [
+        matches = [
             (number, match.start(), match.start() + len(WORDS[number]))
             for match in pattern.finditer(data)
             for number in shorter[match[1]]
         ]
-        return sorted(found, key=_end_and_start)
+        return sorted(matches, key=_end_and_start)
 
     return find
 
@@ -170,10 +170,12 @@ class Look:
     order. `has_commands` is True if the text has a word of a command that takes a secret.
     """
 
-    __slots__ = ("_low", "has_commands", "keys", "marks", "names", "runs", "text")
+    __slots__ = ("_find", "_low", "has_commands", "keys", "marks", "names", "runs", "text")
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, find: Callable[[bytes], list[Match]] | None = None) -> None:
+        """Search a text by `find`, or by the quickest search that this interpreter has."""
         self.text = text
+        self._find = find or find_words()
         self.keys: list[tuple[int, int]] = []
         self.names: list[int] = []
         self.has_commands = False
@@ -197,7 +199,7 @@ class Look:
         """Search a part of the text, which begins at a position of the text. Return the part in lower case."""
         data = text.encode("latin-1", "replace")
         low = data.lower()
-        matches = find_words()(low)
+        matches = self._find(low)
         if matches:
             self.names += [begin + start for number, start, _ in matches if number < _STEMS_END]
             self.keys += [(begin + start, number) for number, start, _ in matches if _IS_LITERAL[number]]
@@ -239,14 +241,14 @@ class Look:
 
     def _search_before_run(self, low: bytes, start: int, begin: int) -> None:
         """Add the literals that end right before a run, or with its first letter, or that begin an id with a colon."""
-        one, two, around = low[start - 1 : start], low[start - 2 : start], low[start - 1 : start + 1]
-        if one in _BESIDE:
-            self.keys.append((begin + start - 1, _BESIDE[one]))
-        if two in _BESIDE:
-            self.keys.append((begin + start - 2, _BESIDE[two]))
+        before, pair, around = low[start - 1 : start], low[start - 2 : start], low[start - 1 : start + 1]
+        if before in _BESIDE:
+            self.keys.append((begin + start - 1, _BESIDE[before]))
+        if pair in _BESIDE:
+            self.keys.append((begin + start - 2, _BESIDE[pair]))
         if around in _BESIDE:
             self.keys.append((begin + start - 1, _BESIDE[around]))
-        if one == b":" and _HEX.match(low, start):
+        if before == b":" and _HEX.match(low, start):
             for literal in _BEFORE_IDS:
                 position = low.rfind(literal, max(0, start - _LONGEST_ID), start)
                 if position >= 0:
