@@ -10,6 +10,9 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.secrets import harmless, hostile
+from tests.secrets.corpus import innocent, keys
+from tests.wire import corpus as wire
 from trace_recorder.storage.redaction.redactor import Redaction
 from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.messages import Payload
@@ -93,3 +96,45 @@ def test_other_secrets_beside_it_do_not_matter(others: int) -> None:
     ]
 
     assert differences(texts) == []
+
+
+AROUND = "Some words (of a page, with brackets) stand here; they are 3 or 4 lines, no more.\n" * 6
+KINDS_OF_TEXTS: dict[str, Callable[[], list[str]]] = {
+    "keys": lambda: [key.text for key in keys(1)],
+    "names": lambda: [
+        form.format(name=name, value=value)
+        for form in LINES
+        for name in NAMES
+        for value in (*VALUES, "s" * 300 + "1", "Winter, is; c0ming&now")
+    ],
+    "innocent": lambda: [*innocent().values()],
+    "hostile": lambda: [text for _, text in (*hostile.pumped(700), *hostile.mixed(700, 100))],
+    "packages": lambda: [text for _, _, text in [*harmless.texts()][::25]],
+    "the wire": lambda: [json.dumps(exchange.request) + exchange.response_text for exchange in wire.load()[::6]],
+}
+LINES = (
+    *("{name}: {value}\n", "  {name}={value}", '{name} = "{value}"', "use --{name} {value} -v", "set {name} {value}\n"),
+    *(
+        "<{name}>{value}</{name}>",
+        '{{"a": {{"{name}": "{value}"}}}}',
+        "the {name} is {value}, so",
+        "f('{name}', '{value}')",
+    ),
+)
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_TEXTS)
+def test_a_string_of_any_length_is_masked_as_if_every_string_was_searched(kind: str) -> None:
+    """Each text is one short string, and the middle of a long string, in ASCII and in UTF-8."""
+    texts = KINDS_OF_TEXTS[kind]()
+    bodies = [
+        json.dumps({"role": "tool", "content": content}, ensure_ascii=is_ascii)
+        for text in texts
+        for content, is_ascii in (
+            (text, False),
+            (f"{AROUND}{text} {AROUND}", False),
+            (f"é{AROUND}{text}\t{AROUND}", True),
+        )
+    ]
+
+    assert differences(bodies) == []

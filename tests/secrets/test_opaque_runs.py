@@ -10,11 +10,12 @@ import pytest
 from hypothesis import settings
 
 from tests.secrets.corpus import keys
-from trace_recorder.storage.redaction.candidates import KEPT, shorten
+from trace_recorder.storage.redaction.first_look import KEPT, searched_parts
 from trace_recorder.storage.redaction.redactor import Redaction
 from trace_recorder.storage.redaction.text_masking import default_redactor, mask_text
 
 IMAGE = base64.b64encode(Random(3).randbytes(60_000)).decode()
+NUMBERS = ", ".join(str(Random(3).gauss(0, 0.02)) for _ in range(4_000))
 KEY = "opaque0Key1of2the3user4"
 KINDS = list({(key.service, key.mask): key for key in keys(1)}.values())
 BETWEEN = [" ", "\n", ",", "; "]
@@ -41,20 +42,19 @@ def test_a_secret_before_or_after_an_image_is_masked(size: int, between: str) ->
     assert missed == []
 
 
-@pytest.mark.parametrize("size", [0, 8_191, 8_192, 9_000, 70_000])
-def test_positions_in_a_shortened_text_lead_to_the_whole_text(size: int) -> None:
-    """Each kept character is found again in the whole text. At least the ends of each run of base64 are kept."""
-    text = f"begin {IMAGE[:size]} middle~ {IMAGE[:size]}= end"
-    shortened = shorten(text)
+@pytest.mark.parametrize("size", [0, 4_095, 8_191, 8_192, 9_000, 70_000])
+@pytest.mark.parametrize("opaque", [IMAGE, NUMBERS], ids=["image", "numbers"])
+def test_the_ends_of_an_opaque_part_are_searched(size: int, opaque: str) -> None:
+    """Everything around an opaque part is searched, and at least both ends of the part."""
+    text = f"begin {opaque[:size]} middle~ {opaque[:size]}= end"
+    spans = list(searched_parts(text))
+    searched = {at for start, end in spans for at in range(start, end)}
 
-    if shortened is not None:
-        places = shortened.positions(list(range(len(shortened.text))))
-        assert "".join(text[at] for at in places) == shortened.text
-        assert len(shortened.text) < 12 * KEPT
-        for start in (text.index(IMAGE[:KEPT]), text.index(IMAGE[:KEPT], size)):
-            assert {*range(start, start + KEPT), *range(start + size - KEPT, start + size)} <= set(places)
-    else:
-        assert size < 16_384
+    assert (spans[0][0], spans[-1][1]) == (0, len(text))
+    for start in (6, 6 + size + 9):
+        around = {*range(start - 6, start + min(size, KEPT - 2)), *range(start + max(0, size - KEPT + 2), start + size)}
+        assert around <= searched
+    assert size < 12_000 or len(searched) < 12 * KEPT
 
 
 @pytest.mark.parametrize("place", [0, 30_000, 79_000])

@@ -1,4 +1,4 @@
-"""The values without msgspec, as in an interpreter with the standard library alone."""
+"""The values without the libraries that the package needs, as in an interpreter with the standard library alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trace_recorder import TrajectoryRecorder, http_client, load
 
 RECORD_AND_LOAD = """
 import json, sys
-for name in ("msgspec", "pydantic"):
+for name in ("msgspec", "ahocorasick_rs", "pydantic"):
     sys.modules[name] = None
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.values.messages import Message
@@ -30,7 +30,7 @@ print(json.dumps(load(sys.argv[1]).to_document()))
 
 
 def test_the_standard_library_alone_gives_the_same(tmp_path: Path) -> None:
-    """A run is recorded and read without msgspec, and a run recorded with msgspec gives the same document."""
+    """A run is recorded and read without these libraries, and a run recorded with them gives the same document."""
     call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"x": 1}'}}
     message = {"role": "assistant", "content": "Hi", "tool_calls": [call]}
     choices = [{"index": 0, "message": message, "finish_reason": "tool_calls"}]

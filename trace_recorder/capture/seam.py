@@ -35,7 +35,7 @@ from trace_recorder.guard import Guard
 from trace_recorder.recording.context import context_of
 from trace_recorder.recording.run import Run
 from trace_recorder.signal_handlers import ours
-from trace_recorder.storage.redaction import key_finder
+from trace_recorder.storage.redaction import first_look
 
 guard = Guard()
 """The guard for failures that happen before the run of a call is known."""
@@ -144,7 +144,7 @@ def prepare() -> None:
     This takes 40 ms, which would delay the event loop at the first call.
     """
     DIALECTS.import_all()
-    key_finder.prepare()
+    first_look.find_words()
 
 
 def body_in_memory(content: object) -> tuple[bytes, ...]:

@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from trace_recorder.storage.redaction.candidates import CLOSE_NAMES, Density, PreparedText, dense_end
-from trace_recorder.storage.redaction.json_strings import string_end
+from trace_recorder.storage.redaction.dense_parts import CLOSE_NAMES, Density, dense_end
 
 Span = tuple[int, int]
 
@@ -52,11 +51,8 @@ class _Command:
     reach: int = 200
     several_lines: bool = False
 
-    def find(self, text: str, *, once: bool = False) -> Iterator[Span]:
-        """Yield the spans of the command's secrets.
-
-        If `once` is True, yield at most one span in each string of JSON.
-        """
+    def find(self, text: str) -> Iterator[Span]:
+        """Yield the spans of the command's secrets."""
         begin = last = position = 0
         density = Density(CLOSE_NAMES)
         while (match := self.flag.search(text, position)) is not None:
@@ -67,7 +63,6 @@ class _Command:
             if begin >= 0 and not match[1].startswith("[REDACTED"):
                 position = dense_end(text, position) if density.add(start) else position
                 yield match.start(1), position
-                position = string_end(text, position) if once else position
 
     def _begin_before(self, text: str, position: int) -> int:
         """Return the beginning of a flag's command, or -1 if no command is before the flag in its line."""
@@ -108,13 +103,3 @@ def secrets_in_commands(text: str) -> Iterator[Span]:
     for command in _COMMANDS:
         if command.word in text:
             yield from command.find(text)
-
-
-def candidate_positions(prepared: PreparedText) -> Iterator[int]:
-    """Yield the positions in JSON text of passwords that commands take by their own flags.
-
-    For each command, at most one position is yielded in each string.
-    """
-    for command in _COMMANDS:
-        if command.word in prepared.plain:
-            yield from (start for start, _ in command.find(prepared.plain, once=True))

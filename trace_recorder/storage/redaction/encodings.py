@@ -10,94 +10,53 @@ from __future__ import annotations
 import base64
 import re
 import string
-from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from itertools import accumulate, islice
 from urllib.parse import unquote
 
 from trace_recorder.signal_handlers import ours
-from trace_recorder.storage.redaction.candidates import LONGEST_ENCODED, PreparedText
+from trace_recorder.storage.redaction.first_look import LONGEST_ENCODED, OF_TEXT, Look
 from trace_recorder.storage.redaction.json_strings import BETWEEN, mask_together, string_end
 
-_OF_TEXT = "[CDI-Za-f][ACDEFGHQS-Xgi-nwyz0-3][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0-9+/_-]"
-"""Matches four letters of base64 that encode three characters of ASCII.
-
-One in fifteen random groups of four letters matches, too.
-"""
-_WORD = re.compile(rf"(?:{_OF_TEXT}){{6}}[A-Za-z0-9+/_-]{{0,{LONGEST_ENCODED}}}+={{0,2}}")
+_WORD = re.compile(rf"{OF_TEXT.pattern.decode()}[A-Za-z0-9+/_-]{{0,{LONGEST_ENCODED}}}+={{0,2}}")
 _ESCAPED = re.compile(rf"(?>(?:[A-Za-z0-9._~+*-]|%[0-9A-Fa-f]{{2}}){{8,{LONGEST_ENCODED}}})")
 _IN_ESCAPED = bytes(
     ord("w") if chr(code) in string.ascii_letters + string.digits + "._~+*-%" else 32 for code in range(256)
 )
-MARK = b"%"
-"""The first character of each percent-encoded byte."""
 _ESCAPE = re.compile(r"%[2-7][0-9A-Fa-f]")
 _ESCAPE_OF = tuple(f"%{code:02X}" for code in range(256))
 _TO_QUOTE = re.compile(r"[^A-Za-z0-9_.~:\[\]-]+")
 """Matches the characters that are percent-encoded. Masks have no such characters, so masks stay readable."""
 
-_TOGETHER = 64
-"""At most this many words are decoded and searched together."""
-
 _MASK = "[REDACTED:encoded-secret]"
 
 Span = tuple[int, int]
 Mask = Callable[[str], str]
-FindSecrets = Callable[[str], list[int] | None]
-"""A function that returns the positions of possible secrets in a text, or None if they may be anywhere."""
 
 
-def candidate_positions(prepared: PreparedText, find_secrets: FindSecrets) -> list[int]:
-    """Return the positions in JSON text of words in which a secret may be encoded.
+def possible_words(look: Look, has_secrets: Callable[[str], bool]) -> Iterator[int]:
+    """Yield the positions of words in JSON text in which a secret may be encoded, at most one in each string.
 
-    For each string, at most one position of base64 and at most one position of a percent-encoded word is returned.
-    `find_secrets` searches a decoded text.
+    `has_secrets` returns whether a decoded text may have a secret.
     """
-    positions: list[int] = []
-    done = 0
-    for at in prepared.runs:
-        if at >= done and _is_text(prepared.plain, at):
-            positions.append(at)
-            done = string_end(prepared.plain, at)
-    if MARK in prepared.data and _ESCAPE.search(prepared.plain):
-        positions += _in_escapes(prepared, find_secrets)
-    return positions
+    text, done = look.text, 0
+    for position in look.runs:
+        if position >= done and _is_text(text, position):
+            yield position
+            done = string_end(text, position)
+    escapes = [position for position, mark in look.marks if mark[0] == "%" and _ESCAPE.match(text, position)]
+    if escapes and has_secrets(unquote(BETWEEN.join(_words_at(text, escapes)))):
+        yield from escapes
 
 
-def _escaped(plain: str, letters: bytes, end: int) -> Iterator[tuple[int, str]]:
-    """Yield the words from `end` on that have a percent-encoded byte, each with the position of its first such byte."""
-    while (escape := _ESCAPE.search(plain, end)) is not None:
-        at = escape.start()
-        start = letters.rfind(b" ", end, at)
-        end = letters.find(b" ", at)
-        end = len(plain) if end < 0 else end
-        yield at, plain[max(start, 0) : end]
-
-
-def _in_escapes(prepared: PreparedText, find_secrets: FindSecrets) -> Iterator[int]:
-    """Yield the positions of percent-encoded words that may have a secret, at most one in each string of JSON."""
-    letters, done = prepared.data.translate(_IN_ESCAPED), 0
-    while words := list(islice(_escaped(prepared.plain, letters, done), _TOGETHER)):
-        for at in _words_with_secrets(words, find_secrets):
-            if at >= done:
-                yield at
-                done = string_end(prepared.plain, at)
-        end = letters.find(b" ", words[-1][0])
-        done = max(done, end if end >= 0 else len(letters))
-
-
-def _words_with_secrets(words: list[tuple[int, str]], find_secrets: FindSecrets) -> list[int]:
-    """Return the positions of the words whose decoded texts may have a secret."""
-    between = f' "{BETWEEN}'  # the quote ends a string, because `find_secrets` returns one position for each string
-    text = unquote(between.join([word for _, word in words]), "latin-1")
-    positions = find_secrets(text)
-    if positions == []:
-        return []
-    parts = text.split(between)
-    if positions is None or len(parts) != len(words):  # a word contains the separator
-        return [at for at, _ in words]
-    begins = list(accumulate((len(part) + len(between) for part in parts), initial=0))
-    return [words[number][0] for number in sorted({bisect_right(begins, position) - 1 for position in positions})]
+def _words_at(text: str, positions: list[int]) -> Iterator[str]:
+    """Yield the words of a text that contain one of these positions. Each consists of characters of a URL."""
+    letters, end = text.encode("latin-1", "replace").translate(_IN_ESCAPED), 0
+    for position in positions:
+        if position >= end:
+            start = letters.rfind(b" ", end, position) + 1 or end
+            end = letters.find(b" ", position)
+            end = len(text) if end < 0 else end
+            yield text[start:end]
 
 
 def _is_text(plain: str, position: int) -> bool:
@@ -112,13 +71,11 @@ def _is_text(plain: str, position: int) -> bool:
     return word is not None and _text_of(word[0]) is not None
 
 
-def mask_encoded(text: str, runs: list[int], mask: Mask) -> str:
-    """Mask the words of a text in which a secret is encoded.
-
-    `mask` masks a decoded text. `runs` are the positions of the long runs in the text (`PreparedText.runs`).
-    """
+def mask_encoded(look: Look, mask: Mask) -> str:
+    """Mask the words of a text in which a secret is encoded. `mask` masks a decoded text."""
+    text = look.text
     masked = _in_urls(text, mask) if "%" in text else text
-    return _in_base64(masked, runs if masked is text else PreparedText(masked).runs, mask)
+    return _in_base64(masked, look.runs if masked is text else Look(masked).runs, mask)
 
 
 def _in_urls(text: str, mask: Mask) -> str:

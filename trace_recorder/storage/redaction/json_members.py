@@ -20,7 +20,7 @@ from typing import NamedTuple
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.redaction.json_strings import string_end
 from trace_recorder.storage.redaction.name_kinds import SCHEMES, is_secret_name, is_secret_value, is_strange, kind_of
-from trace_recorder.storage.redaction.names import has_cookies
+from trace_recorder.storage.redaction.named_values import has_cookies
 from trace_recorder.values.json_text import COLON
 from trace_recorder.values.messages import Payload
 

@@ -16,7 +16,8 @@ from json.encoder import encode_basestring, encode_basestring_ascii
 
 from trace_recorder.values.json_text import COLON
 
-_ESCAPED = re.compile(r"\\(?:u00(0[9aAdD]|[2-7][0-9A-Fa-f])|/)")
+ESCAPED_LETTER = re.compile(r"\\(?:u00(?:0[9aAdD]|[2-7][0-9A-Fa-f])|/)")
+"""Matches an escape in JSON text of an ASCII character that needs no escape, or that may separate words."""
 _LABELS = frozenset({"name", "key", "Name", "Key", "variable"})
 _VALUES = frozenset({"value", "Value"})
 
@@ -42,28 +43,15 @@ def mask_together(texts: list[str], mask: Callable[[str], str]) -> list[str]:
     return [BETWEEN.join(parts[start:end]) for start, end in pairwise(ends)]
 
 
-def without_escapes(text: str) -> tuple[str, list[tuple[int, int]]]:
-    """Return JSON text with its escaped ASCII characters decoded, and the spans that their escapes had."""
-    if not ("\\u00" in text or "\\/" in text):
-        return text, []
-    parts: list[str] = []
-    escapes: list[tuple[int, int]] = []
-    done = 0
-    for escape in _ESCAPED.finditer(text):
-        start, end = escape.span()
-        escapes.append((start, end))
-        parts += (text[done:start], chr(int(escape[1], 16)) if escape[1] else "/")
-        done = end
-    return "".join([*parts, text[done:]]), escapes
-
-
 def literals(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the beginning and the end of each string of JSON text, quotes included. `find` is faster than a pattern."""
+    """Yield the beginning and the end of each string of JSON text, quotes included."""
+    if '\\"' in text:  # blank out the escaped quotes, because `find` is faster than a pattern
+        text = text.replace("\\\\", "\0\0").replace('\\"', "\0\0")
     find = text.find
     start = find('"')
     while start >= 0:
-        end = string_end(text, start + 1)
-        if end == len(text):
+        end = find('"', start + 1)
+        if end < 0:
             return
         yield start, end + 1
         start = find('"', end + 1)
@@ -96,6 +84,31 @@ def decode_string(text: str, start: int, end: int) -> str:
     """Return the decoded text of a string of JSON. `start` and `end` are its span, quotes included."""
     inner = text[start + 1 : end - 1]
     return inner if "\\" not in inner else str(json.loads(text[start:end]))
+
+
+_DECODER = json.JSONDecoder(strict=False)
+
+
+def decoded_around(text: str, position: int, before: int, behind: int) -> tuple[str, int]:
+    """Return the decoded text around a position within a string of JSON text, and this position in the decoded text.
+
+    At most the given numbers of characters before the position and behind it are decoded, and only those of the string.
+    Raises ValueError if the string is not valid.
+    """
+    first = max(0, position - before)
+    window = text[first : position + behind]
+    begin = position - first
+    quote = window.rfind('"', 0, begin)
+    while quote > 0 and _is_escaped(window, quote):
+        quote = window.rfind('"', 0, quote)
+    head, rest = window[quote + 1 : begin], window[begin : string_end(window, begin)]
+    if "\\" in head:
+        head, _ = _DECODER.raw_decode(f'"{head}"')
+    if "\\" in rest:
+        cut = rest.rfind("\\", len(rest) - 6)  # the end of the window may cut an escape
+        rest = rest[:cut].rstrip("\\") if cut >= 0 and begin + len(rest) == len(window) else rest
+        rest, _ = _DECODER.raw_decode(f'"{rest}"')
+    return head + rest, len(head)
 
 
 def encode_string(text: str) -> str:

@@ -11,12 +11,12 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from urllib.parse import quote, quote_plus
 
 from trace_recorder.locks import new_lock
-from trace_recorder.storage.redaction.candidates import PreparedText
+from trace_recorder.storage.redaction.first_look import any_word
 
 KEPT = 32
 """A run keeps at most this many keys that its requests have sent.
@@ -154,6 +154,36 @@ def secrets_of_environment(environment: Mapping[str, str]) -> Iterator[str]:
             yield value
 
 
+class _ValueSearch:
+    """A search for the parts of known values that are the same in each spelling.
+
+    The parts are searched one by one, or by an automaton if much text is searched before the values change.
+    """
+
+    def __init__(self, secrets: tuple[_Secret, ...]) -> None:
+        self.secrets = secrets
+        self._parts = tuple(part for secret in secrets for part in (secret.trace, *secret.base64))
+        self._chars = 0
+        self._contains: Callable[[bytes], bool] | None = None
+
+    def may_contain(self, text: str) -> bool:
+        """Return whether a text may contain one of the parts. Without an automaton, the answer is True."""
+        self._chars += len(text)
+        if self._contains is None and self._chars > _WORTH_AN_AUTOMATON and all(self._parts):
+            self._contains = any_word(self._parts)
+        return self._contains is None or self._contains(text.encode("latin-1", "replace"))
+
+    def positions(self, text: str) -> list[int]:
+        """Return the positions of the parts in a text."""
+        if not self.may_contain(text):
+            return []
+        return [at for part in self._parts if part in text for at in _everywhere(text, part)]
+
+
+_WORTH_AN_AUTOMATON = 64 * 1024
+"""To make an automaton takes as long as to search this many characters for each part."""
+
+
 class KnownSecrets:
     """The values that one run knows to be secret. Any thread may call `learn` and `mask`."""
 
@@ -169,6 +199,7 @@ class KnownSecrets:
 
         A change replaces the whole tuple, because other threads may read it.
         """
+        self._search: _ValueSearch | None = None
         self._learn(environment, self._given, FROM_THE_ENVIRONMENT)
 
     def learn(self, keys: Iterable[str], cookies: Iterable[str] = ()) -> list[str]:
@@ -208,22 +239,15 @@ class KnownSecrets:
         """Return how many values are kept."""
         return len(self.all)
 
-    def positions(self, text: str, prepared: PreparedText | None) -> list[int]:
-        """Return the positions in a text at which one of the values may be.
+    def positions(self, text: str) -> list[int]:
+        """Return the positions in a text at which one of the values may be."""
+        return self._current_search().positions(text)
 
-        A value in base64 is searched only in the words of `prepared`, or in the whole text if `prepared` is None.
-        """
-        positions: list[int] = []
-        words = text if prepared is None else prepared.words
-        position_in_text = prepared.position_in_text if prepared is not None else int
-        for secret in self.all:
-            if secret.trace in text:
-                positions += _everywhere(text, secret.trace)
-            if words:
-                positions += [
-                    position_in_text(at) for core in secret.base64 if core in words for at in _everywhere(words, core)
-                ]
-        return positions
+    def _current_search(self) -> _ValueSearch:
+        search = self._search
+        if search is None or search.secrets is not self.all:
+            search = self._search = _ValueSearch(self.all)
+        return search
 
     def partial_value_length(self, text: str) -> int:
         """Return how many characters at the end of a text may be the beginning of a known value."""
@@ -245,6 +269,8 @@ class KnownSecrets:
         If `names` is True, `text` is a name, such as a JSON member's. Then only values with a digit and at least
         `ANYWHERE` characters are masked, because other values may be ordinary names.
         """
+        if not self.all or not self._current_search().may_contain(text):
+            return text
         secrets = [secret for secret in self.all if secret.is_no_name] if names else self.all
         spans = [span for secret in secrets for span in secret.spans(text)]
         if not spans:

@@ -46,7 +46,6 @@ _BEHIND_NAME = r"(?=[\\\"'`\]\s=:?>,+|]|-[-\s\\+>|v\"'`]|value)"
 
 The check is quick, and rules out most words that contain a stem, because no such character follows them.
 """
-_COMMAND = r"(curl|mysql|sshpass|login\b|cookies|(?<=redi)s-cli)"
 _COOKIE = rf"cookie()(?:{_QUOTE})?[ \t]{{0,20}}+(?:=>|:=|\?=|=|:)[ \t]{{0,20}}+(?:{_QUOTE})?(?=[\w.-]{{1,60}}=)"
 
 
@@ -55,7 +54,7 @@ def _named(value: str) -> re.Pattern[str]:
     opens = rf"[ \t]{{0,20}}+(?>({_QUOTE})?)(?>({_SCHEME} {{1,3}}+)?){value}"
     space = r"[ \t]{0,20}+"
     return re.compile(
-        rf"{_COMMAND}|{_COOKIE}"
+        rf"{_COOKIE}"
         rf"|{_STEM}{_REST}({_MEMBER_ENDS}){_BEHIND_NAME}(?:({_QUOTE})?\]?{space}(?:(=>|:=|\?=|=|:)|(>)|({_PAIR})){opens}"
         rf"|{_QUOTE}\]?{space}(,){space}{_QUOTE}(?>(?:{_SCHEME} {{1,3}}+)?){value}"
         rf"|([ \t]{{1,4}}+(?:is[ \t]|was[ \t])?){opens}|{_MEMBER}|(\\{{0,7}}\"))",
@@ -66,8 +65,8 @@ def _named(value: str) -> re.Pattern[str]:
 NAMED = _named(_PLAUSIBLE)
 KNOWN_NAMED = _named(_ANY_VALUE)
 
-COMMAND_WORD, COOKIE_END, MEMBER_END, CLOSE, ASSIGN, XML, PAIR_THERE, OPEN, SCHEME_THERE = range(1, 10)
-COMMA, BLANK, OPEN_BEHIND_BLANK, SCHEME_BEHIND_BLANK, ESCAPES, QUOTE_ALONE = range(10, 16)
+COOKIE_END, MEMBER_END, CLOSE, ASSIGN, XML, PAIR_THERE, OPEN, SCHEME_THERE = range(1, 9)
+COMMA, BLANK, OPEN_BEHIND_BLANK, SCHEME_BEHIND_BLANK, ESCAPES, QUOTE_ALONE = range(9, 15)
 """The numbers of the groups in the pattern of `_named`.
 
 The name ends where the group `COOKIE_END` or `MEMBER_END` ends. Only the match of a JSON member or of an option in a

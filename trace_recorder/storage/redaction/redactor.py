@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import os
 import re
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
 
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
 from trace_recorder.dialects.event_forms import PIECES
@@ -40,16 +40,7 @@ from trace_recorder.storage.redaction.json_strings import (
 from trace_recorder.storage.redaction.known_values import KnownSecrets, secrets_of_environment
 from trace_recorder.storage.redaction.partial_secrets import unfinished
 from trace_recorder.storage.redaction.split_secrets import Part, lines_of
-from trace_recorder.storage.redaction.text_masking import (
-    EVERY,
-    KNOWN,
-    NAME,
-    PossibleSecrets,
-    default_redactor,
-    find_in_json,
-    mask_text,
-    masks_in,
-)
+from trace_recorder.storage.redaction.text_masking import default_redactor, mask_text, masks_in, possible_secrets
 
 Redactor = Callable[[str], str]
 
@@ -75,15 +66,16 @@ _SHORT, _TOGETHER = 256, 400
 class _String:
     """A string of JSON text: its position, its value, and its masked value.
 
-    `kinds` are the kinds of secrets that may be in the string (bits of `EVERY`). If `kinds` is 0, the string is not
-    searched.
+    If `is_searched` is False, the string is not searched. If `names` is False, it is not searched for secrets after
+    names.
     """
 
     start: int
     end: int
     value: str
     masked: str
-    kinds: int = 0
+    is_searched: bool = False
+    names: bool = True
     is_json: bool = False
 
 
@@ -98,7 +90,6 @@ class Redaction:
     ) -> None:
         self._redactors = () if redact is None else (redact,) if callable(redact) else tuple(redact)
         self._knows_forms = default_redactor in self._redactors
-        self._kinds = EVERY if self._knows_forms else KNOWN
         self._has_user_redactors = any(redactor is not default_redactor for redactor in self._redactors)
         self._known = KnownSecrets(secrets_of_environment(environment) if self._redactors else ())
         self._harmless: tuple[list[str], object, object] = [], None, None
@@ -117,25 +108,21 @@ class Redaction:
         """The known secret values. If the run learns another value, this is another object."""
         return self._known.all
 
-    def mask_plain(self, text: str, kinds: int = EVERY) -> str:
+    def mask_plain(self, text: str, *, names: bool = True) -> str:
         """Mask a text that is not JSON, or the decoded text of one JSON string.
 
-        Search only for secrets of these kinds.
+        If `names` is False, do not search for secrets after names.
         """
-        text = self._known.mask(text) if kinds & KNOWN else text
+        text = self._known.mask(text)
         for redactor in self._redactors:
             own = redactor is default_redactor
-            masked = self._mask_in_blocks(text, kinds) if own else redactor(text)
+            masked = self._mask_in_blocks(text, names=names) if own else redactor(text)
             if not isinstance(masked, str):
                 raise TypeError(f"the redactor {redactor!r} returned {type(masked).__name__}, and must return a str")
             text = text if masked == text else repair_surrogates(masked, text)
         return text
 
-    def _mask_batch(self, text: str, kinds: int) -> str:
-        """Mask known values, and secrets recognised by their form, by a name before them, or in an encoded text."""
-        return mask_text(self._known.mask(text) if kinds & KNOWN else text, self._known.short, kinds)
-
-    def _mask_in_blocks(self, text: str, kinds: int) -> str:
+    def _mask_in_blocks(self, text: str, *, names: bool) -> str:
         """Mask secrets recognised by their form, by a name before them, or in an encoded text.
 
         A long text is masked in blocks. If possible, each block ends at a position that is outside of every secret.
@@ -146,10 +133,10 @@ class Redaction:
             yield_to_others()
             part = text[done : done + MAX_UNINTERRUPTED_CHARS]
             part = part[: len(part) - unfinished(part)] or part
-            parts.append(mask_text(part, self._known.short, kinds))
+            parts.append(mask_text(part, self._known.short, names=names))
             done += len(part)
-        masked = "".join([*parts, mask_text(text[done:] if done else text, self._known.short, kinds)])
-        return mask_json(masked) if kinds & NAME else masked
+        masked = "".join([*parts, mask_text(text[done:] if done else text, self._known.short, names=names)])
+        return mask_json(masked) if names else masked
 
     def mask_description(self, text: str) -> str:
         """Mask the description of a value, or of a failure of recording.
@@ -186,21 +173,11 @@ class Redaction:
         not searched for secrets after names, because the end of such a string is not the end of a line. The caller has
         searched the joined strings for these secrets.
         """
-        possible = None if self._has_user_redactors else self._find_possible(text)
-        return (
-            self._mask_strings(text, possible, are_pieces=are_pieces)
-            if possible is None or any(possible.all)
-            else (text, 0)
-        )
+        positions = None if self._has_user_redactors else self._possible_secrets(text)
+        return (text, 0) if positions == [] else self._mask_strings(text, positions, are_pieces=are_pieces)
 
-    def _mask_strings(
-        self, text: str, possible: PossibleSecrets | None, *, are_pieces: bool = False
-    ) -> tuple[str, int]:
-        """Mask the strings at the positions in `possible`.
-
-        If `possible` is None or has too many positions, search all strings.
-        """
-        positions = possible.positions() if possible and not possible.has_many else None
+    def _mask_strings(self, text: str, positions: list[int] | None, *, are_pieces: bool = False) -> tuple[str, int]:
+        """Mask the strings at these positions, or all strings if `positions` is None."""
         defined = set(mcp_strings(text).secrets if self._knows_forms else ())
         names: dict[str, str] = {}
         strings: list[_String] = []
@@ -214,8 +191,8 @@ class Redaction:
             elif (masked := self._mask_by_member(name, value)) is not None:
                 string.masked = masked
             else:
-                kinds = possible.kinds(start, end) if possible else EVERY
-                string.kinds = kinds & ~NAME if are_pieces and name in PIECES else kinds
+                string.is_searched = True
+                string.names = not (are_pieces and name in PIECES)
                 string.is_json = name in ARGUMENTS
             strings.append(string)
         self._search(strings)
@@ -242,25 +219,23 @@ class Redaction:
         return MASK if name and self._knows_forms and is_secret_member(name, value, self._known.short) else None
 
     def _search(self, strings: list[_String]) -> None:
-        """Mask the strings in which secrets may be.
-
-        Short strings in which secrets of the same kinds may be are searched together.
-        """
-        together: dict[int, list[_String]] = defaultdict(list)
+        """Mask the strings in which secrets may be. Short strings are searched together."""
+        together: dict[bool, list[_String]] = defaultdict(list)
         for string in strings:
-            if string.kinds and len(string.value) <= _SHORT and self._redactors == (default_redactor,):
-                together[string.kinds].append(string)
-            elif string.kinds:
-                string.masked = self.mask_plain(string.value, string.kinds)
-        for kinds, group in together.items():
+            if string.is_searched and len(string.value) <= _SHORT and self._redactors == (default_redactor,):
+                together[string.names].append(string)
+            elif string.is_searched:
+                string.masked = self.mask_plain(string.value, names=string.names)
+        for names, group in together.items():
             for at in range(0, len(group), _TOGETHER):
                 yield_to_others()
                 batch = group[at : at + _TOGETHER]
-                searched = mask_together([string.value for string in batch], lambda text: self._mask_batch(text, kinds))  # noqa: B023 - called at once
+                texts = [self._known.mask(string.value) for string in batch]
+                searched = mask_together(texts, lambda text: mask_text(text, self._known.short, names=names))  # noqa: B023 - called at once
                 for string, masked in zip(batch, searched, strict=True):
-                    string.masked = repair_surrogates(mask_json(masked) if kinds & NAME else masked, string.value)
+                    string.masked = repair_surrogates(mask_json(masked) if names else masked, string.value)
         for string in strings:
-            if string.is_json and string.kinds & NAME and self._knows_forms:
+            if string.is_json and string.is_searched and string.names and self._knows_forms:
                 string.masked = mask_fields(string.masked)
 
     def mask_all(self, texts: list[str]) -> list[tuple[str, int]]:
@@ -272,17 +247,17 @@ class Redaction:
             return [self.mask(text) for text in texts]
         last = texts[-1:], self._known.all, self._known.short
         searched = texts[:-1] if last == self._harmless else texts
-        possible = self._find_possible("\n".join(searched))  # one search of all texts of a small request
-        if not any(possible.all):
+        positions = self._possible_secrets("\n".join(searched))  # one search of all texts of a small request
+        if not positions:
             self._harmless = last
             return [(text, 0) for text in texts]
-        possible.positions()
-        ends = list(accumulate((len(text) + 1 for text in searched), initial=0))
-        parts = [possible.part(*span) for span in pairwise(ends)]
-        masked = [
-            self._mask_strings(text, part) if part.has_many or any(part.all) else (text, 0)
-            for text, part in zip(searched, parts, strict=True)
-        ]
+        masked: list[tuple[str, int]] = []
+        begin = 0
+        for text in searched:
+            end = begin + len(text)
+            own = positions[bisect_left(positions, begin) : bisect_left(positions, end)]
+            masked.append(self._mask_strings(text, [at - begin for at in own]) if own else (text, 0))
+            begin = end + 1
         return masked if searched is texts else [*masked, (texts[-1], 0)]
 
     def must_be_searched(self, text: str) -> bool:
@@ -290,19 +265,13 @@ class Redaction:
         return self._has_user_redactors or self._has_possible_secrets(text)
 
     def _has_possible_secrets(self, text: str) -> bool:
-        return any(self._find_possible(text).all)
+        return bool(self._possible_secrets(text))
 
-    def _find_possible(self, text: str) -> PossibleSecrets:
-        """Return the possible secrets of JSON text."""
+    def _possible_secrets(self, text: str) -> list[int]:
+        """Return the positions in JSON text at which a secret may be, or the name of a secret."""
         if not self._redactors:
-            return PossibleSecrets("")
-        if len(text) <= MAX_UNINTERRUPTED_CHARS and "\\" not in text:  # most texts, which `find_in_json` treats alike
-            possible = PossibleSecrets(text, self._kinds, self._known)
-        else:
-            possible = find_in_json(text, self._kinds, self._known)
-        if "mcp" in text and self._knows_forms:
-            possible.by_name += [start for spans in mcp_strings(text) for start, _ in spans]
-        return possible
+            return []
+        return possible_secrets(text, self._known, forms=self._knows_forms)
 
     def mask_stream(self, data: bytes, *, last: bool = True) -> tuple[bytes, int, int]:
         """Mask the next bytes of a stream.

@@ -1,33 +1,22 @@
 """Finds and masks the secrets of one text.
 
-`PossibleSecrets` is a quick search for the positions and the kinds of possible secrets. The search of `mask_text` is
-slower, and is limited to the kinds that the quick search has found. A recorder uses `default_redactor` unless its user
-sets another redactor.
+`mask_text` masks a text. `possible_secrets` finds the places in JSON text whose strings must be masked by `mask_text`.
+Both begin with the same first look. A recorder uses `default_redactor` unless its user sets another redactor.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
-from itertools import accumulate
 
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
 from trace_recorder.storage.redaction import commands, key_finder, urls
 from trace_recorder.storage.redaction import encodings as secret_encodings
 from trace_recorder.storage.redaction import names as secret_names
-from trace_recorder.storage.redaction.candidates import (
-    LONGEST_ENCODED,
-    MANY,
-    PreparedText,
-    Shortened,
-    are_close,
-    mask_of_part,
-    shorten,
-)
-from trace_recorder.storage.redaction.json_members import mask_json
-from trace_recorder.storage.redaction.json_strings import without_escapes
+from trace_recorder.storage.redaction.dense_parts import mask_of_part
+from trace_recorder.storage.redaction.first_look import LONGEST_ENCODED, MCP, Look, searched_parts
+from trace_recorder.storage.redaction.json_members import mask_json, mcp_strings
+from trace_recorder.storage.redaction.json_strings import ESCAPED_LETTER
 from trace_recorder.storage.redaction.known_values import KnownSecrets
 
 
@@ -39,125 +28,6 @@ def default_redactor(text: str) -> str:
     return mask_json(mask_text(text))
 
 
-FORM, NAME, ENCODED, KNOWN = 1, 2, 4, 8
-EVERY = FORM | NAME | ENCODED | KNOWN
-"""The ways in which a secret is recognised: by its form, by a name before it, in an encoded text, as a known value."""
-
-
-_KINDS = (FORM, NAME, NAME, ENCODED, KNOWN, EVERY)
-"""The kind of each list in `PossibleSecrets.all`, in the same order."""
-
-
-class PossibleSecrets:
-    """The result of the quick search of a text: for each kind of secret, the positions at which such a secret may be.
-
-    `all` has the lists of all kinds. If `any(possible.all)` is False, the text has no secret. If `has_many` is True,
-    the search has ended early, because possible secrets are in many strings of JSON. A secret may then be in any
-    string.
-    """
-
-    __slots__ = (
-        "_kinds",
-        "_positions",
-        "all",
-        "by_form",
-        "by_name",
-        "encoded",
-        "escapes",
-        "has_many",
-        "in_urls",
-        "known",
-    )
-
-    def __init__(self, text: str, kinds: int = EVERY, known: KnownSecrets | None = None) -> None:
-        shortened = shorten(text) if len(text) > LONGEST_ENCODED else None
-        prepared = PreparedText(text if shortened is None else shortened.text, runs=kinds != NAME)
-        self.by_form: list[int] = []
-        self.by_name: list[int] = []
-        self.has_many = False
-        if kinds & FORM:  # one position in each string is enough
-            for span in key_finder.FINDER.find(prepared, len(prepared.text), once=True):
-                self.by_form.append(span.start)
-                if len(self.by_form) >= MANY and are_close(self.by_form):
-                    self.has_many = True
-                    break
-        if kinds & NAME and not self.has_many:
-            any_value = known is not None and any(value in text for value in known.short)
-            self.by_name = secret_names.candidate_positions(prepared, any_value=any_value)
-            self.has_many = len(self.by_name) >= MANY and are_close(self.by_name)
-        self.in_urls = urls.candidate_positions(prepared) if kinds & NAME and urls.MARK in prepared.plain else []
-        self.encoded: list[int] = []
-        if kinds & ENCODED and not self.has_many and (prepared.runs or secret_encodings.MARK in prepared.data):
-            self.encoded = secret_encodings.candidate_positions(prepared, _find_secrets)
-        self.known: list[int] = []
-        self.escapes: list[int] = []
-        self.all = self.by_form, self.by_name, self.in_urls, self.encoded, self.known, self.escapes
-        if shortened is not None:
-            for positions in self.all:
-                positions[:] = shortened.positions(positions)
-        if known is not None and known.all:
-            self.known += known.positions(text, prepared if shortened is None else None)
-
-    def add(self, other: PossibleSecrets, begin: int) -> None:
-        """Add the possible secrets of another part of the same text. The other part begins at `begin`."""
-        self.has_many = self.has_many or other.has_many
-        for positions, other_positions in zip(self.all, other.all, strict=True):
-            positions += [begin + position for position in other_positions]
-
-    def part(self, start: int, end: int) -> PossibleSecrets:
-        """Return the possible secrets from `start` to `end`, with positions relative to `start`.
-
-        Call `positions` first.
-        """
-        part = PossibleSecrets("")
-        part.has_many = self.has_many
-        for positions, all_positions in zip(part.all, self.all, strict=True):
-            positions += [
-                at - start for at in all_positions[bisect_left(all_positions, start) : bisect_left(all_positions, end)]
-            ]
-        return part
-
-    def move_behind_escapes(self, escapes: list[tuple[int, int]]) -> None:
-        """Convert positions in a text without escapes to positions in the text with escapes.
-
-        Each escape becomes a possible position of a secret too.
-        """
-        starts: list[int] = []
-        more = 0
-        for start, end in escapes:
-            starts.append(start - more)
-            more += end - start - 1
-        shifts = list(accumulate((end - start - 1 for start, end in escapes), initial=0))
-        for positions in self.all:
-            positions[:] = [at + shifts[bisect_left(starts, at)] for at in positions]
-        self.escapes += [start for start, _ in escapes]
-
-    def positions(self) -> list[int]:
-        """Return the positions at which a secret of any kind may be, in order.
-
-        The list of each kind is sorted too.
-        """
-        kinds: dict[int, int] = defaultdict(int)
-        for positions, kind in zip(self.all, _KINDS, strict=True):
-            positions.sort()
-            for position in positions:
-                kinds[position] |= kind
-        self._positions = sorted(kinds)
-        self._kinds = kinds
-        return self._positions
-
-    def kinds(self, start: int, end: int) -> int:
-        """Return the kinds of secrets that may be in a part of the text, as bits of `EVERY`. Call `positions` first."""
-        if self.has_many:
-            return EVERY
-        first = bisect_left(self._positions, start)
-        kinds = 0
-        while first < len(self._positions) and self._positions[first] < end:
-            kinds |= self._kinds[self._positions[first]]
-            first += 1
-        return kinds
-
-
 _OVERLAP = 4 * 1024
 """A long text is searched in blocks.
 
@@ -166,25 +36,66 @@ characters than that.
 """
 
 
-def find_in_json(text: str, kinds: int, known: KnownSecrets) -> PossibleSecrets:
-    """Return the possible secrets of JSON text, which may have escapes. A long text is searched in blocks."""
-    if len(text) <= MAX_UNINTERRUPTED_CHARS + _OVERLAP:
-        return _find_with_escapes(text, kinds, known) if "\\" in text else PossibleSecrets(text, kinds, known)
-    possible = PossibleSecrets("")
-    for start in range(0, len(text), MAX_UNINTERRUPTED_CHARS):
+def possible_secrets(text: str, known: KnownSecrets, *, forms: bool = True) -> list[int]:
+    """Return, in order, the positions in JSON text at which a secret may be, or the name of a secret.
+
+    Each string with a secret has one of these positions, or the name of its member has one. If `forms` is False, only
+    known values are searched. An escaped letter may be a part of a secret, so that it is one of the positions too. A
+    long text is searched in blocks.
+    """
+    positions = known.positions(text) if known.all else []
+    has_mcp = False
+    for begin, end in _blocks(text) if forms else ():
         yield_to_others()
-        begin = max(0, start - _OVERLAP)
-        block = text[begin : start + MAX_UNINTERRUPTED_CHARS]
-        possible.add(_find_with_escapes(block, kinds, known), begin)
-    return possible
+        look = Look(text if end - begin == len(text) else text[begin:end])
+        own = _possible_secrets(look, known)
+        positions += [begin + position for position in own] if begin else own
+        has_mcp = has_mcp or any(mark == MCP for _, mark in look.marks)
+    if has_mcp:
+        positions += [start for spans in mcp_strings(text) for start, _ in spans]
+    positions.sort()
+    return positions
 
 
-def _find_with_escapes(text: str, kinds: int, known: KnownSecrets) -> PossibleSecrets:
-    plainer, escapes = without_escapes(text)
-    possible = PossibleSecrets(plainer, kinds, known)
-    if escapes and any(possible.all):
-        possible.move_behind_escapes(escapes)
-    return possible
+def _blocks(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the spans of the blocks in which a text is searched, without the middles of opaque parts."""
+    if len(text) < LONGEST_ENCODED:
+        yield 0, len(text)
+        return
+    for first, last in searched_parts(text):
+        for start in range(first, last, MAX_UNINTERRUPTED_CHARS):
+            begin = max(first, start - _OVERLAP)
+            if last - start <= MAX_UNINTERRUPTED_CHARS + _OVERLAP:
+                yield begin, last
+                break
+            yield begin, start + MAX_UNINTERRUPTED_CHARS
+
+
+def _possible_secrets(look: Look, known: KnownSecrets) -> list[int]:
+    """Return the positions of possible secrets, except for known values, in a block of JSON text."""
+    positions = _possible_plain_secrets(look, known)
+    if look.runs or look.marks:
+        positions += secret_encodings.possible_words(
+            look, lambda decoded: bool(_possible_plain_secrets(Look(decoded), known))
+        )
+        positions += [position for position, _ in look.marks if ESCAPED_LETTER.match(look.text, position)]
+    return positions
+
+
+def _possible_plain_secrets(look: Look, known: KnownSecrets) -> list[int]:
+    """Return the positions of possible secrets that are not encoded."""
+    text = look.text
+    positions: list[int] = []
+    if look.keys:
+        positions += [span.start for span in key_finder.find_keys(look, len(text), once=True)]
+    if look.names:
+        any_value = any(value in text for value in known.short)
+        positions += secret_names.possible_names(look, known.short.__contains__, any_value=any_value)
+    if look.has_commands:
+        positions += [start for start, _ in commands.secrets_in_commands(text)]
+    if urls.MARK in text:
+        positions += urls.possible_users(text)
+    return positions
 
 
 _BESIDE_MASK = re.compile(r"\[REDACTED:(?:(?<=[A-Za-z0-9_.+/-]\[REDACTED:)|[a-z0-9-]{1,40}\][A-Za-z0-9_.+/-])")
@@ -212,49 +123,39 @@ def _beside_masks(text: str) -> Iterator[tuple[int, int, int]]:
         yield start, near, end
 
 
-def _prepare(text: str, *, runs: bool = True) -> tuple[PreparedText, Shortened | None]:
-    """Prepare a text for the search. A long text is prepared without the middles of its long runs of base64."""
-    shortened = shorten(text) if len(text) > LONGEST_ENCODED else None
-    return PreparedText(text if shortened is None else shortened.text, runs=runs), shortened
-
-
-def _find_secrets(text: str) -> list[int] | None:
-    """Return the positions where secrets may begin, except for encoded secrets.
-
-    Return None if there are too many such positions.
-    """
-    possible = PossibleSecrets(text, FORM | NAME)
-    return None if possible.has_many else possible.positions()
-
-
-def mask_text(text: str, short: Collection[str] = frozenset(), kinds: int = EVERY) -> str:
+def mask_text(text: str, short: Collection[str] = frozenset(), *, names: bool = True) -> str:
     """Mask secrets recognised by their form, by a name before them, or in an encoded text.
 
-    The known values in `short` are masked only after the name of a secret.
+    The known values in `short` are masked only after the name of a secret. If `names` is False, secrets that are
+    recognised by a name before them are not masked.
     """
-    prepared, shortened = _prepare(text, runs=bool(kinds & (FORM | ENCODED)))
-    masked = _mask(text, short, kinds, prepared, shortened)
-    if not kinds & ENCODED or not (prepared.runs or secret_encodings.MARK in prepared.data):
+    look = Look(text)
+    masked = _mask(look, short, names=names)
+    if not look.runs and "%" not in text:
         return masked
-    runs = prepared.runs if masked is text and shortened is None else PreparedText(masked).runs
-    return secret_encodings.mask_encoded(masked, runs, lambda decoded: _mask(decoded, short, EVERY, *_prepare(decoded)))
+    look = look if masked is text else Look(masked)
+    return secret_encodings.mask_encoded(look, lambda decoded: _mask(Look(decoded), short))
 
 
-def _mask(text: str, short: Collection[str], kinds: int, prepared: PreparedText, shortened: Shortened | None) -> str:
-    """Mask secrets of these kinds in a text, except for secrets in base64 or in percent-encoded words."""
-    if kinds & NAME:
-        without_users = _mask_spans(text, urls.secrets_in_urls(text), "[REDACTED:url-password]")
-        if without_users != text:
-            text, (prepared, shortened) = without_users, _prepare(without_users)
-    if kinds & FORM:
-        masked, _ = _mask_keys(text, prepared, shortened, len(text))
-        text = masked if masked is text else _mask_beside_masks(masked)
-    if not kinds & NAME:
-        return text
-    text = _mask_spans(text, commands.secrets_in_commands(text), "[REDACTED:assigned-secret]")
-    any_value = any(value in text for value in short)
-    secrets = secret_names.secrets_by_name(text, short.__contains__, any_value=any_value)
-    return _mask_spans(text, secrets, "[REDACTED:assigned-secret]")
+def _mask(look: Look, short: Collection[str], *, names: bool = True) -> str:
+    """Mask the secrets of a text, except for secrets in base64 or in percent-encoded words."""
+    if names and urls.MARK in look.text:
+        look = _look_again(look, _mask_spans(look.text, urls.secrets_in_urls(look.text), "[REDACTED:url-password]"))
+    if look.keys:
+        masked, _ = _mask_keys(look, len(look.text))
+        look = look if masked is look.text else Look(_mask_beside_masks(masked))
+    if names and look.has_commands:
+        secrets_in_commands = commands.secrets_in_commands(look.text)
+        look = _look_again(look, _mask_spans(look.text, secrets_in_commands, "[REDACTED:assigned-secret]"))
+    if not names or not look.names:
+        return look.text
+    any_value = any(value in look.text for value in short)
+    secrets = secret_names.secrets_by_name(look, short.__contains__, any_value=any_value)
+    return _mask_spans(look.text, secrets, "[REDACTED:assigned-secret]")
+
+
+def _look_again(look: Look, masked: str) -> Look:
+    return look if masked is look.text else Look(masked)
 
 
 def _mask_beside_masks(text: str) -> str:
@@ -263,23 +164,23 @@ def _mask_beside_masks(text: str) -> str:
     done = 0
     for start, near, end in _beside_masks(text):
         if start >= done:
-            part, size = _mask_keys(text[start:end], *_prepare(text[start:end]), near - start)
+            part, size = _mask_keys(Look(text[start:end]), near - start)
             parts += (text[done:start], part)
             done = start + size
     return "".join([*parts, text[done:]]) if parts else text
 
 
-def _mask_keys(text: str, prepared: PreparedText, shortened: Shortened | None, until: int) -> tuple[str, int]:
+def _mask_keys(look: Look, until: int) -> tuple[str, int]:
     """Mask the secrets that are recognised by their form, up to the position `until`.
 
     Return the masked part of the text, and the length of that part before masking.
     """
+    text = look.text
     parts: list[str] = []
     done = 0
-    for start, end, number in key_finder.secrets(prepared, until):
-        begin, last = (start, end - 1) if shortened is None else shortened.positions([start, end - 1])
-        parts += (text[done:begin], mask_of_part(text, begin, last + 1, key_finder.MASKS[number]))
-        done = last + 1
+    for start, end, number in key_finder.secrets(look, until):
+        parts += (text[done:start], mask_of_part(text, start, end, key_finder.MASKS[number]))
+        done = end
     end = max(done, until)
     return ("".join([*parts, text[done:end]]) if parts else text[:end]), end
 

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from functools import lru_cache
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
-from trace_recorder.storage.redaction.candidates import PreparedText
-from trace_recorder.storage.redaction.json_strings import string_end
 from trace_recorder.storage.redaction.name_kinds import is_strange
 
 Span = tuple[int, int]
@@ -24,7 +22,9 @@ _USER = re.compile(
 _NO_PASSWORD = re.compile(
     r"\[REDACTED|[{<*]|\$[{(A-Z]|%[s(]|password\Z|\d{1,5}[/?#]|\.{3}|x{3}|pass(?:wd)?\Z|pw\Z", re.IGNORECASE
 )
-_SIGN = re.compile(r"[^\s\"'<>@]{1,602}+@", re.ASCII)
+_SIGN = re.compile(r"(?:[^\s/:@\"'<>]{0,200}:|[A-Za-z0-9_=~-]{16})[^\s\"'<>@]{0,602}+@")
+"""Matches a user with a password, or a token, in JSON text. Some of their characters may be escapes."""
+_LONGEST_IN_JSON = 805
 _LONGEST = 602
 """The last `MARK` of a URL is looked for in at most this many characters after the slashes of the URL."""
 MARK = "@"
@@ -48,6 +48,19 @@ def secrets_in_urls(text: str) -> Iterator[Span]:
             yield position, match.end("token")
 
 
+def possible_users(text: str) -> Iterator[int]:
+    """Yield the positions of URLs in JSON text that may have a user and a password, or a token.
+
+    Slashes with escapes before them are not examined, because each escaped letter is a possible secret.
+    """
+    last, mark = 0, text.find(MARK)
+    while mark >= 0:
+        begin = text.rfind("://", max(last, mark - _LONGEST_IN_JSON), mark)
+        if begin >= 0 and _SIGN.match(text, begin + 3, mark + 1):
+            yield begin
+        last, mark = mark, text.find(MARK, mark + 1)
+
+
 def _with_mark(text: str) -> Iterator[Span]:
     """For each URL with a `MARK`, yield the position after its slashes, and the position of its last `MARK`."""
     for slashes in _SLASHES if MARK in text else ():
@@ -60,21 +73,6 @@ def _with_mark(text: str) -> Iterator[Span]:
                 at = begin + len(slashes)
                 yield at, text.rfind(MARK, at, min(end, at + _LONGEST))
             mark = text.find(MARK, end)
-
-
-def candidate_positions(prepared: PreparedText) -> list[int]:
-    """Return the positions in JSON text of URLs that may have a user and a password, possibly written with escapes.
-
-    At most one position is returned for each string.
-    """
-    text = prepared.plain
-    positions: list[int] = []
-    done = 0
-    for at, last in _with_mark(text):
-        if at >= done and (user := _SIGN.match(text, at, last + 1)):
-            positions.append(at)
-            done = string_end(prepared.plain, user.end())
-    return positions
 
 
 # ── the URL of a request ───────────────────────────────────────────────────────────────────────────────────────────

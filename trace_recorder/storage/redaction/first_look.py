@@ -1,0 +1,255 @@
+"""The first look at a text: one search finds every place where a key, the name of a secret or a command may begin.
+
+The fixed beginnings of keys (`SecretForm.literal`) and the stems of secrets' names are one Aho-Corasick automaton over
+the bytes of the text in lower case. Where the library `ahocorasick_rs` cannot be imported, one regular expression finds
+the same words. Other modules judge only the places that are found. Invariants: both forms find the same places. A byte
+is one character, so positions in the bytes are positions in the text. Opaque parts, such as images and vectors of
+numbers, are recognised by their characters, and only their ends are searched.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, partial
+
+from trace_recorder.storage.redaction.patterns import FORMS
+
+ENCODED = 24
+"""A word in base64 is decoded only if its run has at least this many characters. A run is letters, digits, `+/_-`."""
+LONGEST_ENCODED = 8192
+"""Words in base64 with more characters than this are not decoded, because they are images, audio or files."""
+LONGEST_NUMBERS = 4096
+"""A longer list of numbers is opaque."""
+KEPT = 1200
+"""At least this many characters at each end of an opaque part are searched for secrets."""
+STEP = 1024
+"""A text is tested for an opaque part at positions that are this far apart."""
+
+_OPAQUE = re.compile(rf"[A-Za-z0-9+/]{{{LONGEST_ENCODED},}}+|[-+0-9.eE, \n]{{{LONGEST_NUMBERS},}}+")
+_STEMS = ("pass", "pw", "secret", "token", "key", "auth", "cred", "sig", "cookie")
+"""The stems of secrets' names."""
+_COMMAND_WORDS = ("curl", "mysql", "sshpass", "login", "redis-cli", "cookies")
+"""A word of each command that takes a secret."""
+MCP = "mcp"
+MARKS = (MCP, "\\u00", "\\/", *(f"%{digit}" for digit in range(2, 8)))
+"""Words that other searches look for: the type of a tool, escapes of JSON, and percent-encoded letters."""
+_BESIDE_RUNS = frozenset({".", "-", "|", "0.", "s.", ":A", "1/", "2/"})
+"""Literals that are too short and too frequent to search for. They are searched beside long runs only."""
+_BEFORE_IDS = (b"1/", b"2/")
+"""The literals of a run with one or two numbers and a colon before it."""
+_LONGEST_ID = 45
+_HEX = re.compile(rb"[0-9a-f]{32}")
+_MAY_PRECEDE_RUN = b".:|"
+_BEFORE_RUN = re.compile(rb"(?<=pat[a-z0-9]{14}\.)|(?<=[s0]\.)|(?<=\|)|(?<=:)(?:a|[0-9a-f]{32})")
+"""Matches a run that may follow one of the literals in `_BESIDE_RUNS`."""
+_BACKSLASH, _DOT = b"\\."
+_AFTER_RUN = re.compile(rb"\.[a-z0-9_-]{6}(?:\.|[a-z0-9_-]{10})")
+"""Matches a dot after a run if the secret goes on after the dot."""
+_IN_RUN = re.compile(rb"-(?=[0-9a-f]{8}-)(?<=[0-9a-f]{32}-)")
+"""Matches a hyphen between two ids that are one secret together."""
+_TWO_IDS = 49
+_LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
+_IN_RUNS = bytes((code in _LETTERS) for code in range(256))
+_LONG_RUN, _SIX = b"\1" * ENCODED, b"\1" * 6
+_FIRST_OF_TEXT = b"CDIJKLMNOPQRSTUVWXYZabcdef"
+OF_TEXT = re.compile(rb"(?:[CDI-Za-f][ACDEFGHQS-Xgi-nwyz0-3][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0-9+/_-]){6}")
+"""Matches six groups of four letters of base64 that encode three characters of ASCII each.
+
+One in fifteen random groups of four letters matches, too.
+"""
+
+Match = tuple[int, int, int]
+"""The number of a word, and its span in the text."""
+
+
+def _words() -> tuple[bytes, ...]:
+    literals = {form.literal.lower() for form in FORMS if form.literal not in _BESIDE_RUNS}
+    return tuple(word.encode() for word in (*_STEMS, *_COMMAND_WORDS, *MARKS, *sorted(literals - {*_STEMS})))
+
+
+WORDS = _words()
+"""The words that the first look finds, in lower case. A match names a word by its number in this tuple."""
+_BESIDE = {word.lower().encode(): len(WORDS) + number for number, word in enumerate(sorted(_BESIDE_RUNS))}
+_STEMS_END, _COMMANDS_END = len(_STEMS), len(_STEMS) + len(_COMMAND_WORDS)
+_MARKS_END = _COMMANDS_END + len(MARKS)
+NUMBERS: dict[str, int] = {
+    **{word.decode(): number for number, word in enumerate(WORDS)},
+    **{word.decode(): number for word, number in _BESIDE.items()},
+}
+"""The number of each word and literal, by its text in lower case."""
+_IS_LITERAL = bytes(any(form.literal.lower() == word.decode() for form in FORMS) for word in WORDS)
+
+
+@cache
+def find_words() -> Callable[[bytes], list[Match]]:
+    """Return the function that finds all words in bytes in lower case.
+
+    The automaton is made when it is first needed, because this takes some milliseconds.
+    """
+    try:
+        from ahocorasick_rs import BytesAhoCorasick, Implementation  # noqa: PLC0415 - only when a text is searched
+    except ImportError:  # such as in an interpreter with the standard library alone, or in a subinterpreter
+        return find_words_by_pattern()
+    automaton = BytesAhoCorasick(WORDS, implementation=Implementation.DFA)
+    return partial(automaton.find_matches_as_indexes, overlapping=True)
+
+
+def any_word(words: Sequence[str]) -> Callable[[bytes], bool] | None:
+    """Return a function that returns whether bytes contain one of the words, or None if the library is missing.
+
+    This search is quicker than `find_words`, because it compares sixteen bytes at once if there are few words.
+    """
+    try:
+        from ahocorasick_rs import BytesAhoCorasick, MatchKind  # noqa: PLC0415 - only when a long text is searched
+    except ImportError:
+        return None
+    automaton = BytesAhoCorasick([word.encode() for word in words], matchkind=MatchKind.LeftmostFirst)
+    find = automaton.find_matches_as_indexes
+    return lambda data: bool(find(data))
+
+
+@cache
+def find_words_by_pattern() -> Callable[[bytes], list[Match]]:
+    """Return a function that finds the same words by one regular expression, which takes some 20 times as long."""
+    firsts = b"".join(sorted({word[:1] for word in WORDS}))
+    pattern = re.compile(b"(?=[%s])(?=(%s))" % (re.escape(firsts), _any_of(WORDS)))
+    numbers = {word: number for number, word in enumerate(WORDS)}
+    shorter = {
+        word: [numbers[word[:size]] for size in range(1, len(word) + 1) if word[:size] in numbers] for word in WORDS
+    }
+
+    def find(data: bytes) -> list[Match]:
+        matches = [
+            (number, match.start(), match.start() + len(WORDS[number]))
+            for match in pattern.finditer(data)
+            for number in shorter[match[1]]
+        ]
+        return sorted(matches, key=_end_and_start)
+
+    return find
+
+
+def _end_and_start(match: Match) -> tuple[int, int]:
+    return match[2], match[1]
+
+
+def _any_of(words: Iterable[bytes]) -> bytes:
+    """Return a pattern that matches the longest of the words, by comparing letter by letter."""
+    rests: dict[bytes, list[bytes]] = defaultdict(list)
+    for word in words:
+        rests[word[:1]].append(word[1:])
+    options: list[bytes] = []
+    for first, group in sorted(rests.items()):
+        longer = [rest for rest in group if rest]
+        rest = b"(?:%s)" % _any_of(longer) if longer else b""
+        options.append(re.escape(first) + (rest + b"?" if rest and b"" in group else rest))
+    return b"|".join(options)
+
+
+def searched_parts(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the spans of a text that must be searched: everything but the middles of opaque parts."""
+    done, position, size = 0, STEP, len(text)
+    while position < size:
+        opaque = _OPAQUE.match(text, position)
+        if opaque is None:
+            position += STEP
+            continue
+        yield done, position + KEPT
+        done, position = opaque.end() - KEPT, opaque.end() + 1
+    yield done, size
+
+
+class Look:
+    """The result of the first look at a text.
+
+    `low` is the text in lower case; each letter beyond Latin-1 is a question mark. `names` has the positions of the
+    stems of names. `keys` has the positions of literals, each with the number of its word. `marks` has the positions of
+    `MARKS`, each with the mark. `runs` has the beginnings of long runs that may be text in base64. All four are in
+    order. `has_commands` is True if the text has a word of a command that takes a secret.
+    """
+
+    __slots__ = ("_find", "_low", "has_commands", "keys", "marks", "names", "runs", "text")
+
+    def __init__(self, text: str, find: Callable[[bytes], list[Match]] | None = None) -> None:
+        """Search a text by `find`, or by the quickest search that this interpreter has."""
+        self.text = text
+        self._find = find or find_words()
+        self.keys: list[tuple[int, int]] = []
+        self.names: list[int] = []
+        self.has_commands = False
+        self.marks: list[tuple[int, str]] = []
+        self.runs: list[int] = []
+        self._low = b""
+        if len(text) < LONGEST_ENCODED:
+            self._low = self._search(text, 0)
+        else:
+            for start, end in searched_parts(text):
+                self._search(text[start:end], start)
+        self.keys.sort()
+        self.names.sort()
+
+    @property
+    def low(self) -> str:
+        """The text in lower case."""
+        return (self._low or self.text.encode("latin-1", "replace").lower()).decode("latin-1")
+
+    def _search(self, text: str, begin: int) -> bytes:
+        """Search a part of the text, which begins at a position of the text. Return the part in lower case."""
+        data = text.encode("latin-1", "replace")
+        low = data.lower()
+        matches = self._find(low)
+        if matches:
+            self.names += [begin + start for number, start, _ in matches if number < _STEMS_END]
+            self.keys += [(begin + start, number) for number, start, _ in matches if _IS_LITERAL[number]]
+            for number, start, _ in matches:
+                if _STEMS_END <= number < _MARKS_END:
+                    self._add_mark(number, begin + start)
+        self._search_runs(data, low, begin)
+        return low
+
+    def _add_mark(self, number: int, position: int) -> None:
+        if number < _COMMANDS_END:
+            self.has_commands = True
+        else:
+            self.marks.append((position, MARKS[number - _COMMANDS_END]))
+
+    def _search_runs(self, data: bytes, low: bytes, begin: int) -> None:
+        """Find the runs that may be text in base64, and the literals of `_BESIDE_RUNS`."""
+        letters = data.translate(_IN_RUNS)
+        find, may_be_text, size = letters.find, OF_TEXT.match, len(data)
+        start = find(_LONG_RUN)
+        while start >= 0:
+            end = find(0, start + ENCODED)
+            if end < 0:
+                end = size
+            before = data[start - 1] if start else 0
+            if (data[start] in _FIRST_OF_TEXT and may_be_text(data, start)) or (
+                before == _BACKSLASH and may_be_text(data, start + 1)
+            ):
+                self.runs.append(begin + start)
+            if before in _MAY_PRECEDE_RUN and _BEFORE_RUN.match(low, start):
+                self._search_before_run(low, start, begin)
+            if end < size and data[end] == _DOT and letters.startswith(_SIX, end + 1) and _AFTER_RUN.match(low, end):
+                self.keys.append((begin + end, _BESIDE[b"."]))
+            if end - start > _TWO_IDS:
+                hyphen = low.find(b"-", start + 32, end - 9)
+                if hyphen >= 0 and (ids := _IN_RUN.search(low, hyphen, end)):
+                    self.keys.append((begin + ids.start(), _BESIDE[b"-"]))
+            start = find(_LONG_RUN, end)
+
+    def _search_before_run(self, low: bytes, start: int, begin: int) -> None:
+        """Add the literals that end right before a run, or with its first letter, or that begin an id with a colon."""
+        before, pair, around = low[start - 1 : start], low[start - 2 : start], low[start - 1 : start + 1]
+        if before in _BESIDE:
+            self.keys.append((begin + start - 1, _BESIDE[before]))
+        if pair in _BESIDE:
+            self.keys.append((begin + start - 2, _BESIDE[pair]))
+        if around in _BESIDE:
+            self.keys.append((begin + start - 1, _BESIDE[around]))
+        if before == b":" and _HEX.match(low, start):
+            for literal in _BEFORE_IDS:
+                position = low.rfind(literal, max(0, start - _LONGEST_ID), start)
+                if position >= 0:
+                    self.keys.append((begin + position, _BESIDE[literal]))

@@ -1,0 +1,298 @@
+"""Judges the value after a name in a text: whether it is a secret, and where it ends.
+
+The text around the value says how it is written (`_notation`): in quotes, in a setting, in a sentence. `name_kinds.py`
+judges the name and the value. Invariant: judging one value takes a bounded number of steps.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Callable
+from typing import NamedTuple
+
+from trace_recorder.storage.redaction.dense_parts import Density
+from trace_recorder.storage.redaction.json_strings import TEXT_END
+from trace_recorder.storage.redaction.name_kinds import (
+    LONGEST_JUDGED,
+    SHORTEST,
+    SHORTEST_WEAK,
+    Kind,
+    Notation,
+    is_credential,
+    is_no_value,
+    is_secret_value,
+    kind_of,
+)
+from trace_recorder.storage.redaction.name_patterns import (
+    ASSIGN,
+    BLANK,
+    CLOSE,
+    COMMA,
+    COOKIE_END,
+    ESCAPES,
+    MEMBER_END,
+    OPEN,
+    OPEN_BEHIND_BLANK,
+    PAIR_THERE,
+    SCHEME_BEHIND_BLANK,
+    SCHEME_THERE,
+    XML,
+)
+
+Span = tuple[int, int]
+Is = Callable[[str], bool]
+
+_QUOTED_VALUE = re.compile(r"[^\s\"'`\\<>\0-\x1f]++")
+_QUOTED_SAMPLE = re.compile(rf"[^\s\"'`\\<>\0-\x1f]{{1,{LONGEST_JUDGED}}}+")
+_BARE_VALUE = re.compile(r"[^\s\"'`\\<>,;&|(){}\[\]\0-\x1f\u3000-\u303f\uff01-\uff65]++")
+_BARE_SAMPLE = re.compile(rf"[^\s\"'`\\<>,;&|(){{}}\[\]\0-\x1f\u3000-\u303f\uff01-\uff65]{{1,{LONGEST_JUDGED}}}+")
+_TAIL = re.compile(
+    r"(?>(?:[,;&|](?![,;&|]|(?:amp|quot|apos|lt|gt|nbsp|#\w{1,5});|[\w.$-]{1,60}[ \t]{0,3}[:=])"
+    r"[^\s\"'`\\<>,;&|(){}\[\]\0-\x1f\u3000-\u303f\uff01-\uff65]++)+)"
+)
+"""Matches the rest of a value without quotes that contains a comma, a semicolon, an ampersand or a bar.
+
+The next parameter (`&user=me`), an entity of HTML (`&quot;`) and an operator (`&&`) do not belong to the value.
+"""
+_ALONE = re.compile(r"[ \t]{0,20}+(?:[\r\n\f]|\\{1,7}[nr]|\Z)|</|[\"'`]")
+"""Matches the end of a line, a closing XML tag or a quotation mark.
+
+If one of these follows a value, nothing else is in the value's line, element or quotes.
+"""
+_QUOTES = ('"', "'", "`")
+_REST_OF_LINE = re.compile(r"[^\"'`\\\r\n\f<>]{8,}+")
+_COOKIES = re.compile(r"(?:[\w.-]{1,60}+=[^\s;]{0,60}+; ?){0,8}[\w.-]{1,60}+=(?=[^\s;\d]{0,60}\d)[^\s;=]{8}")
+_MOST_OF_COOKIES = 1200
+"""Only this many characters at the beginning of a list of cookies are searched for a secret."""
+_JSON_SCALAR = re.compile(r"[-+\d.eE]+|true|false|null")
+_NAME_LETTERS = string.ascii_letters + string.digits + "_.-"
+_LONGEST_NAME = 60
+
+
+class NameMatch(NamedTuple):
+    """A name in a text, with a separator and the beginning of a value after it.
+
+    `before` is the text right before the name, and `match` is the match of the stem and of everything after it.
+    """
+
+    text: str
+    begin: int
+    name: str
+    kind: Kind | None
+    before: str
+    match: re.Match[str]
+
+
+def name_match_at(text: str, position: int, match: re.Match[str]) -> NameMatch:
+    """Return the name whose stem is at a position of a text. `match` is the match of `NAMED` there."""
+    begin = _name_begins(text, position)
+    end = match.end(MEMBER_END if match[COOKIE_END] is None else COOKIE_END)
+    name = text[begin:end]
+    return NameMatch(text, begin, name, kind_of(name), text[max(0, begin - _BEFORE) : begin], match)
+
+
+_BEFORE = 60
+"""So many characters before a name decide how its value is written."""
+
+
+def value_of(name_match: NameMatch, is_known: Is, density: Density) -> tuple[Span | None, int]:
+    """Return the span of the secret after a name, and the position up to which the value was read.
+
+    The span is None if the value is not a secret. The position is 0 if no value was read.
+    """
+    text, kind, match = name_match.text, name_match.kind, name_match.match
+    if kind is None or kind == "cookie" or match[ESCAPES] is not None:
+        return None, 0
+    start = match.end()
+    is_open = (match[OPEN] or match[COMMA] or match[OPEN_BEHIND_BLANK]) is not None
+    sample = (_QUOTED_SAMPLE if is_open else _BARE_SAMPLE).match(text, start)
+    if sample is None:
+        return None, 0
+    value = _read_value(text, sample, is_json=match[CLOSE] is not None, is_open=is_open)
+    tail = None if is_open or not value else _TAIL.match(text, sample.end())
+    is_judged = is_known(value) or bool(match[SCHEME_THERE] or match[SCHEME_BEHIND_BLANK])
+    shortest = SHORTEST_WEAK if kind == "weak" and not is_judged else SHORTEST
+    if len(value) < shortest and (tail is None or kind == "weak"):  # rules out most values
+        return None, sample.end()
+    if not density.add(start) and not _is_secret(name_match, kind, sample, value, is_known):
+        whole = "" if tail is None or kind == "weak" else text[start : tail.end()]
+        if not whole or not _is_whole_secret(name_match, kind, value, whole):
+            return None, sample.end()
+    if len(value) >= LONGEST_JUDGED:
+        longest = (_QUOTED_VALUE if is_open else _BARE_VALUE).match(text, start)
+        end = longest.end() if longest else sample.end()
+        tail = None if is_open else _TAIL.match(text, end)
+    else:
+        end = start + len(value)
+    return (start, end if tail is None else tail.start() + len(tail[0].rstrip(".:"))), sample.end()
+
+
+def _is_secret(name_match: NameMatch, kind: Kind, sample: re.Match[str], value: str, is_known: Is) -> bool:
+    """Return whether the value after a name is a secret. The text around the value decides."""
+    text, match = name_match.text, name_match.match
+    notation = _notation(name_match)
+    if notation is None or is_known(value):
+        return notation is not None
+    scheme = match[SCHEME_THERE] or match[SCHEME_BEHIND_BLANK]
+    is_alone = (scheme is not None or value.islower()) and _ALONE.match(text, sample.end()) is not None
+    if scheme:
+        return is_credential(scheme.rstrip(), value, is_alone=is_alone)
+    is_alone = is_alone and _is_assigned_alone(text, match, name_match.name, sample.end())
+    return is_secret_value(kind, name_match.name, value, notation, is_alone=is_alone)
+
+
+def _is_whole_secret(name_match: NameMatch, kind: Kind, value: str, whole: str) -> bool:
+    """Return whether a value is a secret that contains a comma, a semicolon, an ampersand or a bar.
+
+    `value` is the part before the first such character, and is not a secret by itself.
+    """
+    notation = _notation(name_match)
+    if notation not in {"line", "variable"} or (len(value) > 2 and is_no_value(name_match.name, value, notation)):
+        return False
+    return is_secret_value(kind, name_match.name, whole, notation)
+
+
+def _notation(name_match: NameMatch) -> Notation | None:
+    """Return how the value after a name is written. The text before the name decides.
+
+    Return None if no value follows.
+    """
+    before, name, match = name_match.before, name_match.name, name_match.match
+    if match[BLANK]:
+        return notation_behind_blank(before, name, match[BLANK])
+    if match[COMMA]:
+        return "quoted" if name.startswith("--") or _CALLED.search(before) else None
+    if match[XML]:
+        return "line" if before.endswith("<") else None
+    if match[OPEN] or match[SCHEME_THERE]:
+        return "quoted"
+    is_option = ("-" in name and before.endswith(("'", '"', " "))) or before.endswith("/:")
+    if is_option or match[PAIR_THERE] or match[CLOSE] or _begins_line(before, name_match.begin):
+        return "variable" if match[ASSIGN] and match[ASSIGN] != ":" and name.isupper() else "line"
+    return _assigned(before, name, match[ASSIGN])
+
+
+def _is_assigned_alone(text: str, match: re.Match[str], name: str, end: int) -> bool:
+    """Return whether a value that ends its line or its element belongs to a setting: `a: b`, `a=b` or `<a>b</a>`."""
+    if match[XML]:
+        return text.startswith(f"</{name}", end)
+    if match[OPEN] or match[CLOSE] or match[ASSIGN] not in (":", "=") or text.startswith(_QUOTES, end):
+        return False
+    return (match.end() > match.end(ASSIGN)) == (match[ASSIGN] == ":")
+
+
+def _read_value(text: str, sample: re.Match[str], *, is_json: bool, is_open: bool) -> str:
+    """Return the value after a name.
+
+    Return "" for text that begins with punctuation, a masked text, a word of a quoted sentence, and text before `(`,
+    `[` or `{`. Also return "" for a number, true, false or null in JSON.
+    """
+    value, end = sample[0], sample.end()
+    if value[0] in ":,]}" or "[REDACTED" in value:
+        return ""
+    behind = text[end : end + 1]
+    if is_open:
+        return "" if behind.isspace() and behind != TEXT_END else value
+    if (behind and behind in "([{") or (is_json and _JSON_SCALAR.fullmatch(value)):
+        return ""
+    return value.rstrip(".:")
+
+
+def _name_begins(text: str, stem: int) -> int:
+    """Return the position at which the name with this stem begins.
+
+    An escape before the name, such as `%2F`, may end in a letter, which is not part of the name.
+    """
+    first = max(0, stem - _LONGEST_NAME)
+    begin = first + len(text[first:stem].rstrip(_NAME_LETTERS))
+    if begin == 0 or text[begin - 1] not in "\\[%;":
+        return begin
+    if text[begin - 1] == "\\" and text[begin] in "nrtbf":
+        return begin + 1
+    escape = _ESCAPE.match(text, begin, stem)
+    return escape.end() if escape else begin
+
+
+_ESCAPE = re.compile(r"(?<=[\[;])[0-9]{1,3}m|(?<=%)[0-9A-Fa-f]{2}|(?<=\\)u[0-9A-Fa-f]{4}")
+
+
+def has_cookies(value: str) -> bool:
+    """Return whether a value is a list of cookies, one of which looks like a secret. A mask is not a secret."""
+    first, *others = value[:_MOST_OF_COOKIES].split("[REDACTED:")
+    return _COOKIES.match("".join([first, *(other.partition("]")[2] for other in others)])) is not None
+
+
+def cookies_of(name_match: NameMatch) -> Span | None:
+    """Return the span of the cookies after a name, or None if they have no secret."""
+    text, start = name_match.text, name_match.match.end()
+    if name_match.kind != "cookie" or not _COOKIES.match(text, start):
+        return None  # the line is read only if it begins with cookies: reading a long line for each name is slow
+    line = _REST_OF_LINE.match(text, start)
+    return line.span() if line and has_cookies(line[0]) else None
+
+
+def _begins_line(before: str, begin: int) -> bool:
+    """Return whether a name is the first in its line. Only blanks, hyphens or a quote may be before it in the line."""
+    rest = before.rstrip(" \t-")
+    if not rest:
+        return begin <= len(before) or "-" in before
+    return (
+        "-" in before[len(rest) :]
+        or rest[-1] in "\n\r+>|\"'`"
+        or rest.endswith("\\n")
+        or _COLOUR.search(rest) is not None
+    )
+
+
+_COLOUR = re.compile(r"\[[0-9;]{1,8}m\Z")
+
+
+def _assigned(before: str, name: str, sign: str | None) -> Notation:
+    """Return how a value after a colon or an equals sign is written.
+
+    A colon may be in a sentence. An equals sign may be in a variable, a URL, a setting, or an expression.
+    """
+    if sign == ":":
+        return "sentence" if _IN_SENTENCE.search(before) else "bare"
+    if sign not in {"=", ":=", "?="}:
+        return "bare"
+    if before.endswith((";", "?", "&", "--")) or name.isupper():
+        return "variable"
+    is_setting = name[:1].islower() and (not before or before[-1] in "\n \t[+m\"'`|>nrt")
+    return "line" if is_setting and not _IN_CALL.search(before) else "bare"
+
+
+_IN_SENTENCE = re.compile(r"(?:\A|\n)[^({\[\n]{0,60}[A-Za-z][,;.]? \Z")
+"""Matches the text before a name in a sentence: a word, and no bracket that may be open."""
+_IN_CALL = re.compile(r"[(,][^)\n]{0,60}\Z")
+
+
+def notation_behind_blank(before: str, name: str, blank: str) -> Notation | None:
+    """Return how a value after a blank is written, or None if no value follows.
+
+    The name may be an option (`--password x`), a name in a .netrc file, a variable (`setx NAME x`, `ENV NAME x`), or a
+    word in a sentence ("the password is x").
+    """
+    if (
+        name.startswith("-")
+        or before.endswith("--")
+        or before == "-"
+        or (before.endswith("-") and before[-2:-1].isspace())
+    ):
+        return "line"
+    if (before.rstrip(" \t").endswith(_SETTERS) or "login" in before) and _SET_BEFORE.search(before):
+        return "line"
+    return "bare" if "s" in blank else None
+
+
+_SETTERS = ("setx", "set -gx", "set -x", "set", "ENV", "setenv")
+_SET_BEFORE = re.compile(
+    r"(?:login[ \t]{1,4}[^\s\\]{1,64}(?:[ \t]|(?:\n|\\{1,7}n)(?:[^\n\"'\\]{0,40}?[ \t+])??)"
+    r"|(?:setx|set -g?x|(?:(?<![A-Za-z])|(?<=\\[nrt]))set|ENV|setenv)[ \t])[ \t]{0,19}\Z"
+)
+"""Matches the text before a name: a command that sets a variable, such as `setx`, or the login in a .netrc file.
+
+The password of the login may be in the next line.
+"""
+_CALLED = re.compile(r"[A-Za-z_]\(\\{0,7}[\"'`]\Z")
