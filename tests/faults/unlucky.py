@@ -152,19 +152,25 @@ class Told(logging.Handler):
         self.messages.append(record.getMessage())
 
 
+def answer(client: openai.OpenAI, messages: list[Any], length: int, *, stream: bool = False) -> str:
+    """Return the model's answer."""
+    asked = {"stream": True, "stream_options": {"include_usage": True}} if stream else {}
+    made = client.chat.completions.create(model="m", max_tokens=length, messages=messages, **asked)  # type: ignore[call-overload]
+    if stream:
+        return "".join(chunk.choices[0].delta.content or "" for chunk in made)
+    return str(made.choices[0].message.content)
+
+
+def ask(client: openai.OpenAI, question: str, *, stream: bool = False) -> str:
+    """Ask the model a question."""
+    return answer(client, [{"role": "user", "content": question}], LENGTH, stream=stream)
+
+
 @contextmanager
 def asking_openai(recorder: TrajectoryRecorder, address: str) -> Iterator[bedrock_calls.Ask]:
     """Yield a function that asks a recorded client of OpenAI's SDK."""
     client = recorder.wrap(openai.OpenAI(api_key="k", base_url=address, max_retries=0))
-
-    def ask(messages: list[Any], length: int, stream: bool) -> str:  # noqa: FBT001 - as of Bedrock
-        asked = {"stream": True, "stream_options": {"include_usage": True}} if stream else {}
-        made = client.chat.completions.create(model="m", max_tokens=length, messages=messages, **asked)  # type: ignore[call-overload]
-        if stream:
-            return "".join(chunk.choices[0].delta.content or "" for chunk in made)
-        return str(made.choices[0].message.content)
-
-    yield ask
+    yield lambda messages, length, stream: answer(client, messages, length, stream=stream)
 
 
 LIBRARIES: dict[str, Callable[[TrajectoryRecorder, str], AbstractContextManager[bedrock_calls.Ask]]] = {
