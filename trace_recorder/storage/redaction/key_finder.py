@@ -114,11 +114,10 @@ def _literals() -> list[_Literal]:
     return list(by_text.values())
 
 
-def _by_word(literals: Iterable[_Literal]) -> dict[int, tuple[_Literal, ...]]:
-    by_word: dict[int, tuple[_Literal, ...]] = {}
+def _by_word(literals: Iterable[_Literal]) -> list[list[_Literal]]:
+    by_word: list[list[_Literal]] = [[] for _ in NUMBERS]
     for literal in literals:
-        number = NUMBERS[literal.text.lower()]
-        by_word[number] = (*by_word.get(number, ()), literal)
+        by_word[NUMBERS[literal.text.lower()]].append(literal)
     return by_word
 
 
@@ -144,7 +143,7 @@ def _counted_keys(look: Look, until: int, *, once: bool) -> Iterator[KeySpan]:
     done = masked = 0
     last = no_key = -1
     for start, word in look.keys:
-        for literal in COUNTED[word] if word in COUNTED else ():
+        for literal in COUNTED[word]:
             position = start + literal.offset
             if position < done or position > until or (position == no_key and literal.is_marked):
                 continue
@@ -155,7 +154,12 @@ def _counted_keys(look: Look, until: int, *, once: bool) -> Iterator[KeySpan]:
                 continue
             is_dense = density.add(position) if position > last else density.is_dense
             last = max(last, position)
-            spans = [_dense_part(text, masked, position)] if is_dense else literal.secrets_at(text, start)
+            if not is_dense:
+                spans = literal.secrets_at(text, start)
+            elif once:
+                spans = [KeySpan(position, position, DENSE)]  # its end would be the end of the string
+            else:
+                spans = [_dense_part(text, masked, position)]
             if spans:
                 yield from spans
                 end = max(span.end for span in spans)
@@ -169,7 +173,7 @@ def _other_keys(look: Look, until: int, *, once: bool) -> Iterator[KeySpan]:
     text = look.text
     ends: dict[str, int] = {}
     for start, word in look.keys:
-        for literal in OTHERS[word] if word in OTHERS and start <= until else ():
+        for literal in OTHERS[word] if start <= until else ():
             if start >= ends.get(literal.text, 0) and literal.may_begin.match(text, start):
                 spans = literal.secrets_at(text, start)
                 yield from spans
