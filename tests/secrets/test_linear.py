@@ -72,8 +72,7 @@ def patterns() -> Iterator[tuple[str, re.Pattern[str] | re.Pattern[bytes]]]:
             yield f"{form.what} behind {form.literal}", form.literal_pattern
         if form.up_to_literal:
             yield f"{form.what} up to {form.literal}", re.compile(form.up_to_literal)
-    for literals in key_finder.LITERALS_OF.values():
-        yield from ((f"may begin {literal.text}", literal.may_begin) for literal in literals)
+    yield from ((f"may begin {literal.text}", literal.may_begin) for literal in key_finder.LITERALS)
 
 
 def unbounded(tree: list[tuple[object, object]], *, is_end: bool) -> list[str]:

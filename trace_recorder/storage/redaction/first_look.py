@@ -201,11 +201,12 @@ class Look:
         low = data.lower()
         matches = self._find(low)
         if matches:
-            self.names += [begin + start for number, start, _ in matches if number < _STEMS_END]
             self.keys += [(begin + start, number) for number, start, _ in matches if _IS_LITERAL[number]]
-            for number, start, _ in matches:
-                if _STEMS_END <= number < _MARKS_END:
-                    self._add_mark(number, begin + start)
+            if min(matches)[0] < _MARKS_END:
+                self.names += [begin + start for number, start, _ in matches if number < _STEMS_END]
+                for number, start, _ in matches:
+                    if _STEMS_END <= number < _MARKS_END:
+                        self._add_mark(number, begin + start)
         self._search_runs(data, low, begin)
         return low
 

@@ -11,8 +11,7 @@ it.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
@@ -22,7 +21,7 @@ from trace_recorder.storage.redaction.json_strings import string_end
 from trace_recorder.storage.redaction.patterns import FORMS, SecretForm
 
 _MARKS = "-_."
-_LONG = (
+_LONG = re.compile(
     r"(?=[A-Za-z0-9_+/=.-]{10})(?![a-z]{2,10}=|[0-9]{10,40}(?![A-Za-z0-9_+/=.-]))"
     r"(?=[A-Za-z_+/=.-]{0,80}+[0-9]|[A-Z_+/=.-]{0,80}+[a-z][a-z_+/=.-]{0,80}+[A-Z])"
 )
@@ -63,14 +62,14 @@ class _Literal:
     """A literal, and the forms with this literal.
 
     `offset` is the position in the literal at which it counts as examined. If `is_counted` is True, literals of this
-    kind that are too close to each other make a text dense.
+    kind that are too close to each other make a text dense. If `is_marked` is True, the literal has a hyphen, an
+    underscore or a dot, and a long word must follow the last one.
     """
 
-    def __init__(self, text: str, number: int) -> None:
-        self.number = number
+    def __init__(self, text: str) -> None:
         self.forms: list[tuple[SecretForm, int]] = []
         self.offset = 0
-        self.is_counted = False
+        self.is_counted = self.is_marked = False
         self.text = text
         self._begins: dict[str, None] = {}
 
@@ -86,7 +85,8 @@ class _Literal:
             if not form.from_literal and not form.grouped and any(mark in text for mark in _MARKS):
                 self.offset = max(map(text.rfind, _MARKS))
                 head, rest = re.escape(text[: self.offset + 1]), re.escape(text[self.offset + 1 :])
-                regex = f"{head}(?<!{_IN_A_WORD}{head}){_LONG}{rest}"
+                regex = f"{head}(?<!{_IN_A_WORD}{head}){rest}"
+                self.is_marked = True
             elif not form.from_literal and not form.grouped and rare[0] not in "-_./|":
                 begins = f"(?<!{text[0]}{text})" if len(set(text)) == 1 else ""  # not inside a row of equal letters
                 regex = f"{re.escape(text)}{begins}{_REST}"
@@ -107,25 +107,25 @@ class _Literal:
         return spans
 
 
-def _literals() -> tuple[_Literal, ...]:
+def _literals() -> list[_Literal]:
     by_text: dict[str, _Literal] = {}
     for index, form in enumerate(FORMS):
-        if form.literal not in by_text:
-            by_text[form.literal] = _Literal(form.literal, len(by_text))
-        by_text[form.literal].add(form, index)
-    return tuple(by_text.values())
+        by_text.setdefault(form.literal, _Literal(form.literal)).add(form, index)
+    return list(by_text.values())
 
 
-def _by_word(literals: Sequence[_Literal]) -> dict[int, tuple[_Literal, ...]]:
-    by_word: dict[int, list[_Literal]] = defaultdict(list)
+def _by_word(literals: Iterable[_Literal]) -> list[list[_Literal]]:
+    by_word: list[list[_Literal]] = [[] for _ in NUMBERS]
     for literal in literals:
         by_word[NUMBERS[literal.text.lower()]].append(literal)
-    return {number: tuple(group) for number, group in by_word.items()}
+    return by_word
 
 
-_LITERALS = _literals()
-LITERALS_OF = _by_word(_LITERALS)
-"""The literals of all forms, by the number of their word in the first look. A word is in lower case."""
+LITERALS = tuple(_literals())
+"""The literals of all forms."""
+COUNTED = _by_word(literal for literal in LITERALS if literal.is_counted)
+OTHERS = _by_word(literal for literal in LITERALS if not literal.is_counted)
+"""The literals, by the number of their word in the first look. A word is in lower case."""
 
 
 def find_keys(look: Look, until: int, *, once: bool = False) -> Iterator[KeySpan]:
@@ -133,38 +133,53 @@ def find_keys(look: Look, until: int, *, once: bool = False) -> Iterator[KeySpan
 
     If `once` is True, at most one secret of each kind is found in each string of JSON.
     """
+    yield from _counted_keys(look, until, once=once)
+    yield from _other_keys(look, until, once=once)
+
+
+def _counted_keys(look: Look, until: int, *, once: bool) -> Iterator[KeySpan]:
+    """Yield the secrets whose literals are words. Literals that are too close to each other make the text dense."""
     text, density = look.text, Density(CLOSE_KEYS)
-    done = masked = last = 0
-    ends: dict[int, int] = {}
-    examined = [
-        (position + literal.offset, position, literal.number)
-        for position, word in look.keys
-        for literal in LITERALS_OF[word]
-        if literal.may_begin.match(text, position)
-    ]
-    examined.sort()
-    for position, start, number in examined:
-        literal = _LITERALS[number]
-        if position > until:
-            return
-        if not literal.is_counted:
-            spans = literal.secrets_at(text, start) if start >= ends.get(number, 0) else []
+    done = masked = 0
+    last = no_key = -1
+    for start, word in look.keys:
+        for literal in COUNTED[word]:
+            position = start + literal.offset
+            if position < done or position > until or (position == no_key and literal.is_marked):
+                continue
+            if not literal.may_begin.match(text, start):
+                continue
+            if literal.is_marked and not _LONG.match(text, position + 1):
+                no_key = position
+                continue
+            is_dense = density.add(position) if position > last else density.is_dense
+            last = max(last, position)
+            if not is_dense:
+                spans = literal.secrets_at(text, start)
+            elif once:
+                spans = [KeySpan(position, position, DENSE)]  # its end would be the end of the string
+            else:
+                spans = [_dense_part(text, masked, position)]
             if spans:
                 yield from spans
                 end = max(span.end for span in spans)
-                ends[number] = string_end(text, end) if once else end
-            continue
-        if position < done:
-            continue
-        is_dense = density.add(position) if position != last or not position else density.is_dense
-        last = position
-        spans = [_dense_part(text, masked, position)] if is_dense else literal.secrets_at(text, start)
-        if spans:
-            yield from spans
-            end = max(span.end for span in spans)
-            done = string_end(text, end) if once else end
-            masked = done if is_dense else masked
-            density.continue_after_mask(end)
+                done = string_end(text, end) if once else end
+                masked = done if is_dense else masked
+                density.continue_after_mask(end)
+
+
+def _other_keys(look: Look, until: int, *, once: bool) -> Iterator[KeySpan]:
+    """Yield the secrets whose literals are not words, such as `-----BEGIN `."""
+    text = look.text
+    ends: dict[str, int] = {}
+    for start, word in look.keys:
+        for literal in OTHERS[word] if start <= until else ():
+            if start >= ends.get(literal.text, 0) and literal.may_begin.match(text, start):
+                spans = literal.secrets_at(text, start)
+                yield from spans
+                if spans:
+                    end = max(span.end for span in spans)
+                    ends[literal.text] = string_end(text, end) if once else end
 
 
 def _dense_part(text: str, masked: int, position: int) -> KeySpan:

@@ -122,6 +122,12 @@ class Redaction:
             text = text if masked == text else repair_surrogates(masked, text)
         return text
 
+    def _mask_batch(self, text: str) -> str:
+        return mask_text(self._known.mask(text), self._known.short)
+
+    def _mask_pieces(self, text: str) -> str:
+        return mask_text(self._known.mask(text), self._known.short, names=False)
+
     def _mask_in_blocks(self, text: str, *, names: bool) -> str:
         """Mask secrets recognised by their form, by a name before them, or in an encoded text.
 
@@ -230,8 +236,8 @@ class Redaction:
             for at in range(0, len(group), _TOGETHER):
                 yield_to_others()
                 batch = group[at : at + _TOGETHER]
-                texts = [self._known.mask(string.value) for string in batch]
-                searched = mask_together(texts, lambda text: mask_text(text, self._known.short, names=names))  # noqa: B023 - called at once
+                values = [string.value for string in batch]
+                searched = mask_together(values, self._mask_batch if names else self._mask_pieces)
                 for string, masked in zip(batch, searched, strict=True):
                     string.masked = repair_surrogates(mask_json(masked) if names else masked, string.value)
         for string in strings:
