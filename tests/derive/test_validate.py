@@ -177,12 +177,6 @@ def renumbered(record: dict[str, Payload]) -> None:
     record["seq"] -= record["seq"] == 7
 
 
-def led_astray(record: dict[str, Payload]) -> None:
-    """Make the second request list its first message twice."""
-    if record["seq"] == 7:
-        record["data"]["items"]["messages"] = [[0, 0], [0, 0]]
-
-
 def retold(record: dict[str, Payload]) -> None:
     """Change the assembled response."""
     if "assembled" in record["data"]:
@@ -230,7 +224,6 @@ CHANGES = [
     (without(5, 6), "record 7 (llm_request)", "missing before it: records 5 to 6"),
     (without(3), "record 4 (llm_response)", "missing before it: record 3"),
     (renumbered, "record 6 (llm_request)", "its number is not greater than 6, the number of the record before it"),
-    (led_astray, "record 7 (llm_request)", "it refers to wrong items: the check values of its lists differ"),
     (retold, "record 9 (llm_response)", f"the assembled response {DIFFERS}"),
     (garbled, "record 9 (llm_response)", UNPACKED),
     (cut_elsewhere, "record 9 (llm_response)", "the sizes and times of its stream's chunks do not fit the stream"),

@@ -187,10 +187,8 @@ class Run:
         self, kind: str, members: Mapping[str, object], encoded: Encoded, masked: tuple[str, int], items: Records
     ) -> None:
         """Write a record with a body that was taken apart into items and masked."""
-        data = record_data(members, f'"items":{encoded.items},{masked[0]}', masked[1])[:-1]
-        request: Data = lambda crcs: f'{data},"check":{encoded.check(crcs)}}}'  # noqa: E731 - it states its type
-        seq, _ = self._journal.append_all([*items, (kind, request)], now())
-        encoded.mark_written(seq)
+        data = record_data(members, f'"items":{encoded.items},{masked[0]}', masked[1])
+        encoded.mark_written(self._journal.append_all([*items, (kind, data)], now()))
         if self._journal.is_removed:
             self._recreate_journal()
 

@@ -84,7 +84,6 @@ class ItemizedData(RecordData):
 
     body: Payload
     items: dict[str, Count | list[Pair] | DeltaList] = ABSENT
-    check: dict[str, Crc] = ABSENT
 
 
 class StepData(RecordData):

@@ -81,10 +81,9 @@ class ExchangeRecords:
         masked = self._redaction.mask_all(
             [*(item.members_to_mask for item in encoded.new), f'{beginning},"body":{encoded.body}']
         )
-        data = record_data(members, f'"items":{encoded.items},{masked[-1][0]}', masked[-1][1])[:-1]
-        request: Data = lambda crcs: f'{data},"check":{encoded.check(crcs)}}}'  # noqa: E731 - typed
+        data = record_data(members, f'"items":{encoded.items},{masked[-1][0]}', masked[-1][1])
         self.mark_written = encoded.mark_written
-        return [*item_records(encoded.new, masked), ("llm_request", request)]
+        return [*item_records(encoded.new, masked), ("llm_request", data)]
 
     def _answer(self, exchange: HttpExchange, members: Members) -> Records:
         has_failed = exchange.status is not None and exchange.status >= 400  # noqa: PLR2004 - an HTTP status

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import singledispatchmethod
-from zlib import crc32
 
 from trace_recorder.imports.foreign.exchanges import ExchangeRecords
 from trace_recorder.imports.foreign.run import (
@@ -80,13 +79,12 @@ def _start(run: ForeignRun) -> Members:
 
 @dataclass(slots=True)
 class _ItemList:
-    """The items of a list of messages or tools: their numbers as ranges, and a check value for each prefix."""
+    """The items of a list of messages or tools: their numbers as ranges."""
 
     ranges: list[list[int]]
-    checks: list[int]
 
-    def first(self, length: int) -> tuple[list[list[int]], str]:
-        """Return the ranges of the first `length` elements, and the check value of these elements."""
+    def first(self, length: int) -> list[list[int]]:
+        """Return the ranges of the first `length` elements."""
         ranges: list[list[int]] = []
         remaining = length
         for first, last in self.ranges:
@@ -94,7 +92,7 @@ class _ItemList:
                 break
             ranges.append([first, min(last, first + remaining - 1)])
             remaining -= last - first + 1
-        return ranges, f"{self.checks[length]:08x}"
+        return ranges
 
 
 @dataclass(slots=True)
@@ -111,8 +109,7 @@ class _JournalWriter:
     executions: int = 0
     conversations: dict[int, tuple[ForeignConversation, _ItemList]] = field(default_factory=dict)
     tool_lists: dict[str, _ItemList] = field(default_factory=dict)
-    written: dict[int, tuple[int, int, Payload]] = field(default_factory=dict)
-    last_crc: int = 0
+    written: dict[int, tuple[int, Payload]] = field(default_factory=dict)
     open_executions: dict[int, list[ToolRun]] = field(default_factory=dict)
     """Executions whose result is not yet written, by the position of the last event of their sub-agents."""
     execution_ids: dict[int, str] = field(default_factory=dict)
@@ -127,10 +124,8 @@ class _JournalWriter:
         masked = default_redactor(text)
         if count := masks_in(text, masked):
             masked = f'{masked[:-1]},"redacted":{count}}}'
-        crcs: list[int] = []
-        yield from encode_lines([(kind, masked)], self.seq, stated_time(time), crcs)
+        yield from encode_lines([(kind, masked)], self.seq, stated_time(time))
         self.seq += 1
-        self.last_crc = crcs[0]
 
     @singledispatchmethod
     def lines(self, event: object) -> Iterator[bytes]:
@@ -153,13 +148,13 @@ class _JournalWriter:
     @lines.register
     def _(self, call: Call) -> Iterator[bytes]:
         identity = self._interaction_id(call.interaction_id)
-        lists: dict[str, tuple[list[list[int]], str]] = {}
+        lists: dict[str, list[list[int]]] = {}
         if call.conversation is not None:
             messages = yield from self._conversation(call.conversation, call.time)
             lists["messages"] = messages.first(call.length)
         tools = yield from self._tools(call)
         if tools is not None:
-            lists["tools"] = tools.first(len(tools.checks) - 1)
+            lists["tools"] = tools.ranges
         yield from self.record(
             "llm_interaction",
             {
@@ -170,8 +165,7 @@ class _JournalWriter:
                 "model": call.model,
                 "response": call.response,
                 "body": dict.fromkeys(("messages", "tools")) | without_none(parameters=call.parameters or None),
-                "items": {name: ranges for name, (ranges, _) in lists.items()},
-                "check": {name: check for name, (_, check) in lists.items()},
+                "items": lists,
             }
             | without_none(
                 error=call.error,
@@ -193,9 +187,8 @@ class _JournalWriter:
 
     def _lines_of(self, records: Records, time: str, then: Callable[[int], None] | None = None) -> Iterator[bytes]:
         """Yield the journal lines of masked records. Call `then` with the number of the last record."""
-        crcs: list[int] = []
-        yield from encode_lines(records, self.seq, stated_time(time), crcs)
-        self.seq += len(crcs)
+        yield from encode_lines(records, self.seq, stated_time(time))
+        self.seq += len(records)
         if then is not None:
             then(self.seq - 1)
 
@@ -219,11 +212,10 @@ class _JournalWriter:
 
     @lines.register
     def _(self, step: SourceStep) -> Iterator[bytes]:
-        body: Members = {"body": {"llm_messages": None}, "items": {}, "check": {}}
+        body: Members = {"body": {"llm_messages": None}, "items": {}}
         if step.conversation is not None:
             messages = yield from self._conversation(step.conversation, step.time)
-            ranges, check = messages.first(step.length)
-            body |= {"items": {"llm_messages": ranges}, "check": {"llm_messages": check}}
+            body["items"] = {"llm_messages": messages.first(step.length)}
         facts = dict.fromkeys(("llm_response", "tool_calls", "tool_results", "reflection", "error")) | step.members
         identity = {"step_number": step.step_number, "state": step.state, **step.agent.members()}
         yield from self.record("agent_step", {**identity, **facts, **body}, step.time)
@@ -264,11 +256,10 @@ class _JournalWriter:
                 break
             conversation = conversation.base
         for link in reversed(new):
-            ranges, checks = [], [0]
+            ranges: list[list[int]] = []
             if link.base is not None:
-                base = self.conversations[id(link.base)][1]
-                ranges, checks = base.first(link.base_length)[0], base.checks[: link.base_length + 1]
-            items = yield from self._items(link.own, ranges, checks, time)
+                ranges = self.conversations[id(link.base)][1].first(link.base_length)
+            items = yield from self._items(link.own, ranges, time)
             self.conversations[id(link)] = link, items
             conversation = link
         return self.conversations[id(conversation)][1]
@@ -278,15 +269,13 @@ class _JournalWriter:
             return None
         key = to_json(call.tools)
         if key not in self.tool_lists:
-            self.tool_lists[key] = yield from self._items([*call.tools], [], [0], call.time)
+            self.tool_lists[key] = yield from self._items([*call.tools], [], call.time)
         return self.tool_lists[key]
 
-    def _items(
-        self, elements: list[Payload], ranges: list[list[int]], checks: list[int], time: str
-    ) -> Generator[bytes, None, _ItemList]:
+    def _items(self, elements: list[Payload], ranges: list[list[int]], time: str) -> Generator[bytes, None, _ItemList]:
         """Yield records of the elements that are not yet written as items.
 
-        Return the numbers and the check values of all elements.
+        Return the list of all elements: those with the numbers in `ranges`, and these.
 
         An element that several lists share is written once.
         """
@@ -294,15 +283,14 @@ class _JournalWriter:
             if id(element) not in self.written:
                 number = self.numbers["n"]
                 yield from self.record("item", {"n": number, "value": element}, time)
-                self.written[id(element)] = number, self.last_crc, element
+                self.written[id(element)] = number, element
                 self.numbers["n"] += 1
-            number, crc, _ = self.written[id(element)]
-            checks.append(crc32(b"%08x" % crc, checks[-1]))
+            number, _ = self.written[id(element)]
             if ranges and ranges[-1][1] == number - 1:
                 ranges[-1][1] = number
             else:
                 ranges.append([number, number])
-        return _ItemList(ranges, checks)
+        return _ItemList(ranges)
 
 
 _dump = make_json_writer(",", ":", allow_nan=False)
