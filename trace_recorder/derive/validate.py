@@ -300,15 +300,12 @@ def _check_agreement(
 ) -> Iterator[Finding]:
     """Compare a document with the trajectory of the records that it covers."""
     covered, records = document.get("journal_records", trajectory.journal_records), fold.run.records
-    last = next((line for line in reversed(lines) if isinstance(line, Record)), None)
     if covered > records:
         yield Finding("error", "document", f"it covers {covered} records, and the journal has {records}")
         return
     if covered < records:
         yield Finding("note", "document", f"it covers {covered} of {records} records; `recover` completes it")
         trajectory = _beginning(lines, covered)
-    elif "journal_records" not in document and last is not fold.run.end:  # an earlier version did not count records
-        return
     if trajectory.end_time is None and document["status"] in _WITHOUT_END:
         trajectory = replace(trajectory, status=document["status"])
     place = first_difference(document, trajectory)
