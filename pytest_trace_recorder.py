@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields
 from hashlib import blake2b
 from io import StringIO
@@ -54,6 +55,53 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARKER)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None, Any, Any]:
+    """Import conftest.py. If nothing is sent in this run, clients that are created there need no keys."""
+    with _keys_for_import(early_config):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, Any, Any]:
+    """Import the modules of the tests. If nothing is sent in this run, clients that they create need no keys."""
+    with _keys_for_import(session.config):
+        return (yield)
+
+
+def _keys_for_import(config: pytest.Config) -> AbstractContextManager[None]:
+    return _placeholder_keys(are_needed=config.known_args_namespace.trajectory_mode == "none")
+
+
+def _placeholder_keys(*, are_needed: bool) -> AbstractContextManager[None]:
+    """Return a block in which keys that the environment lacks have placeholders, if these are needed."""
+    if not are_needed:
+        return nullcontext()
+    from trace_recorder.rerun.placeholder_keys import placeholder_keys  # noqa: PLC0415 - see the head
+
+    return placeholder_keys()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Set a test up, run it and tear it down. If a journal answers all its calls, its clients need no keys."""
+    with _placeholder_keys(are_needed=_is_only_replayed(item)):
+        return (yield)
+
+
+def _is_only_replayed(item: pytest.Item) -> bool:
+    """Whether no call of a test is sent. A marker that is wrong is reported when the test is set up."""
+    if _BLOCK_FIXTURE not in getattr(item, "fixturenames", ()):
+        return False
+    from trace_recorder.rerun.record_or_replay import is_only_replayed  # noqa: PLC0415
+
+    try:
+        marker = _marker_of(item)
+        return is_only_replayed(_journal_of(item, marker), _mode_of(item, marker))
+    except TypeError:
+        return False
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Add the fixture that reads the marker to each test with a marker."""
     names = getattr(item, "fixturenames", None)
@@ -73,7 +121,7 @@ def _trajectory_block(request: pytest.FixtureRequest, tmp_path_factory: pytest.T
         block = RecordOrReplay(
             _journal_of(item, marker),
             tmp_path_factory.mktemp("trajectory"),
-            mode=marker.mode or item.config.getoption("trajectory_mode") or "once",
+            mode=_mode_of(item, marker),
             ignore=marker.ignore,
             tools=marker.tools,
             metadata={"test": item.nodeid},
@@ -194,6 +242,10 @@ def _marker_of(item: pytest.Item) -> _Marker:
     if isinstance(marker.ignore, str) or not (marker.name is None or isinstance(marker.name, str)):
         raise TypeError(f"the marker's ignore is a list of paths, and its name a text: {MARKER}")
     return marker
+
+
+def _mode_of(item: pytest.Item, marker: _Marker) -> Any:
+    return marker.mode or item.config.getoption("trajectory_mode") or "once"
 
 
 def _journal_of(item: pytest.Item, marker: _Marker) -> Path:

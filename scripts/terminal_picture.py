@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from io import StringIO
@@ -36,7 +37,7 @@ def main(place: Path, picture: Path) -> None:
     subprocess.run(record, cwd=place, env=environment, check=True)
     out = Console(record=True, width=COLUMNS, file=StringIO(), legacy_windows=False)
     for command in COMMANDS:
-        out.print(Text("$ ", "bold green") + Text(" ".join(("trace-recorder", *command)), "bold"))
+        out.print(Text("$ ", "bold green") + Text(shlex.join(("trace-recorder", *command)), "bold"))
         out.print(Text.from_ansi(_printed(command, place, environment)))
     picture.write_text(out.export_svg(title="", theme=THEME, code_format=_format()), encoding="utf-8")
 

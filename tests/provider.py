@@ -63,7 +63,7 @@ class Server(ThreadingHTTPServer):
         self.answers = list(answers)
         self.requests: list[Request] = []
         self._connections: set[socket.socket] = set()
-        super().__init__(("127.0.0.1", port), _Handler)
+        super().__init__(("127.0.0.1", port), Handler)
 
     @property
     def url(self) -> str:
@@ -103,7 +103,7 @@ class Server(ThreadingHTTPServer):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
 
-class _Handler(BaseHTTPRequestHandler):
+class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     wbufsize = -1  # the head is one write with the first chunk

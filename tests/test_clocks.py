@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,9 @@ import pytest
 import time_machine
 
 from tests.chat_calls import CHAT, Wire, asked, said
+from tests.cli.invoking import invoke
 from tests.processes import python
-from trace_recorder import Trajectory, TrajectoryRecorder, load
+from trace_recorder import Trajectory, TrajectoryRecorder, load, validate
 
 THEN = datetime(2020, 1, 1, tzinfo=UTC)
 CLOCKS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
@@ -80,6 +81,44 @@ def test_a_time_that_moves_back_in_a_run_changes_no_duration(tmp_path: Path) -> 
     run = load(tmp_path / "run.json")
     assert run.execution_time is not None
     assert (0 < run.execution_time < 60, str(run.end_time)[:4]) == (True, "1999")
+
+
+JUMPS = (0, 3, -5, 1, -2)
+"""The hours by which the clock is wrong at each call of a run, because it is set again and again."""
+
+
+def test_calls_under_a_clock_that_jumps_keep_their_order(tmp_path: Path) -> None:
+    """Calls are in the order in which they were made, with the durations that passed. Every command reads the run."""
+    wire = SlowWire(said("hello"))
+    path = tmp_path / "run.json"
+    with httpx.Client(transport=wire, trust_env=False) as client:
+        recorder = TrajectoryRecorder(path, strict=True)
+        recorder.start()
+        recorder.wrap(client)
+        for number, hours in enumerate(JUMPS):
+            with time_machine.travel(datetime.now(UTC) + timedelta(hours=hours)), recorder.step():
+                client.post(CHAT, json=asked(f"question {number}"))
+        with time_machine.travel(datetime.now(UTC) - timedelta(hours=9)):
+            recorder.finalize(success=True)
+
+    run = load(path)
+    assert [call.input_messages[-1].content for call in run.llm_interactions] == [f"question {n}" for n in range(5)]
+    assert [step.step_number for step in run.agent_steps] == [1, 2, 3, 4, 5]
+    seconds = [call.duration_seconds for call in run.llm_interactions] + [run.execution_time]
+    assert [one is not None and 0.04 < one < 60 for one in seconds] == [True] * 6
+    assert [finding for finding in validate(path).findings if finding.severity == "error"] == []
+    commands = (
+        ("show", path),
+        ("stats", path),
+        ("index", tmp_path),
+        ("list", tmp_path),
+        ("find", "question", tmp_path),
+    )
+    exports = (("export", path, "-f", name, "-o", tmp_path / name) for name in ("otlp", "inspect", "atif", "trl"))
+    assert [(command[0], invoke(*command).exit_code) for command in (*commands, *exports)] == [
+        (name, 0) for name in ("show", "stats", "index", "list", "find", *["export"] * 4)
+    ]
+    assert "question 4" in invoke("find", "question", tmp_path).output
 
 
 def test_a_package_that_is_imported_while_the_time_is_frozen_measures_too() -> None:

@@ -83,6 +83,12 @@ DIALECTS: Records[Any] = Records(
         "cohere-chat": "cohere_chat",
         "bedrock-converse": "bedrock_converse",
         "bedrock-invoke": "bedrock_invoke",
+        "openai-compaction": "openai_responses:COMPACTION",
+        "images": "images",
+        "speech": "speech",
+        "transcriptions": "transcriptions",
+        "rerank": "rerank",
+        "moderations": "moderations",
         "manual": "manual",
     },
 )

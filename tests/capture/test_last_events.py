@@ -72,6 +72,21 @@ STREAMS: dict[str, tuple[str, list[Payload], Payload]] = {
         [{"response": "hi", "done": False}],
         {"response": "", "done": True, "done_reason": "stop"},
     ),
+    "images": (
+        "https://api.openai.com/v1/images/generations",
+        [{"type": "image_generation.partial_image", "b64_json": "QUJD"}],
+        {"type": "image_generation.completed", "b64_json": "QUJD"},
+    ),
+    "speech": (
+        "https://api.openai.com/v1/audio/speech",
+        [{"type": "speech.audio.delta", "audio": "QUJD"}],
+        {"type": "speech.audio.done"},
+    ),
+    "transcriptions": (
+        "https://api.openai.com/v1/audio/transcriptions",
+        [{"type": "transcript.text.delta", "delta": "hi"}],
+        {"type": "transcript.text.done", "text": "hi"},
+    ),
 }
 
 

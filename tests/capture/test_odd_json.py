@@ -26,6 +26,7 @@ URLS = {
     "google-interactions": f"{GOOGLE}/interactions",
     "ollama-chat": "http://localhost:11434/api/chat",
     "ollama-generate": "http://localhost:11434/api/generate",
+    "transcriptions": "https://api.openai.com/v1/audio/transcriptions",
 }
 CALLED = {"id": "c", "type": "function", "function": {"name": HALF, "arguments": json.dumps(ARGUMENTS)}}
 PARTS = [
@@ -68,6 +69,7 @@ BODIES: dict[str, Payload] = {
     },
     "ollama-chat": {"message": OLLAMA, "done": True},
     "ollama-generate": {"response": HALF, "thinking": HALF, "done": True},
+    "transcriptions": {"text": HALF},
 }
 STREAMS: dict[str, list[Payload]] = {
     "openai-chat": [
@@ -86,6 +88,7 @@ STREAMS: dict[str, list[Payload]] = {
     ],
     "ollama-chat": [BODIES["ollama-chat"]],
     "ollama-generate": [BODIES["ollama-generate"]],
+    "transcriptions": [{"type": "transcript.text.done", "text": HALF}],
 }
 
 
@@ -130,7 +133,7 @@ def test_half_of_a_surrogate_pair_is_read(tmp_path: Path, api: str, way: str) ->
     assert (interaction.api, interaction.complete, shown["response"]["content"]) == (api, True, READ)
     assert interaction.response is not None
     calls = [(call.call_id, call.name, call.arguments) for call in interaction.response.tool_calls]
-    if api == "openai-completions":
+    if api in ("openai-completions", "transcriptions"):
         assert (interaction.response.reasoning, calls) == (None, [])
     elif api == "ollama-generate":
         assert (interaction.response.reasoning, calls) == (READ, [])

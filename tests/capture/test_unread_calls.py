@@ -36,7 +36,7 @@ def test_an_unread_host_is_a_gap_once(tmp_path: Path, url: str, library: str) ->
     with TrajectoryRecorder(tmp_path / "a.json", strict=True):
         instrument()
         try:
-            for path in ("images/generations", "audio/speech", "chat/completions", "images/generations"):
+            for path in ("videos", "audio/voices", "chat/completions", "videos"):
                 http.post(f"{url}/{path}", json={"prompt": "a house"})
         finally:
             uninstrument()
@@ -60,7 +60,7 @@ def test_an_unread_host_begins_no_run(tmp_path: Path, url: str) -> None:
     recorder = TrajectoryRecorder(tmp_path / "a.json")
     instrument(recorder=recorder)
     try:
-        import_module("httpx").post(f"{url}/images/generations", json={})
+        import_module("httpx").post(f"{url}/videos", json={})
     finally:
         uninstrument()
 
@@ -71,6 +71,6 @@ def test_a_host_without_a_known_model_is_no_gap(tmp_path: Path, url: str, monkey
     """Requests to a host without a known model cause no gap."""
     monkeypatch.delenv("OPENAI_BASE_URL")
     with TrajectoryRecorder(tmp_path / "a.json") as recorder, recorder.wrap(import_module("httpx").Client()) as client:
-        client.post(f"{url}/images/generations", json={})
+        client.post(f"{url}/videos", json={})
 
     assert gaps(tmp_path / "a.json") == []

@@ -113,7 +113,7 @@ def test_a_run_that_continues_another_names_it(tmp_path: Path) -> None:
 def test_the_json_list_has_numbers(runs: Path) -> None:
     """`list --json` has the known values as numbers, and null for unknown values."""
     [first, *_] = json.loads(invoke("list", runs, "--json"))["trajectories"]
-    named = ["file", "path", "start_time", "task", "status", "success"]
+    named = ["file", "path", "trajectory_id", "parent", "start_time", "task", "status", "success"]
     names = [*named, "provider", "model", "llm_calls", "input_tokens"]
 
     figures = ["agent_steps", "cost", "failed_llm_calls", "failed_tool_calls"]

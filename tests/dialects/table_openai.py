@@ -28,6 +28,7 @@ EXCEPTIONS = {
     ("traceloop-stg.openai.azure.com", ("id", "model")): "the SDK keeps the empty ones of Azure's first chunk",
     ("api.groq.com", ("usage",)): "Groq states a stream's usage in x_groq, which the SDK has no type for",
     ("api.together.ai", ("usage",)): "Together has cached_tokens in the usage itself, the SDK knows only the details'",
+    ("api.voyageai.com", ("usage",)): "Voyage states only a total, which is the number of input tokens",
     ("api.writer.com", ("content", "reasoning", "call_ids", "calls", "finish_reason")): (
         "Writer streams {'value': …} events, of which the SDK makes completions without choices"
     ),

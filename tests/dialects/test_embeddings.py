@@ -26,12 +26,29 @@ def test_a_request_is_read():
             LLMResponse(usage=Usage(2), model="m", extra={"load_duration": 9}),
         ),
         ({"embedding": [0.1]}, LLMResponse()),
+        ({"embedding": {"values": [0.1]}}, LLMResponse()),
+        (
+            {"embeddings": [{"values": [0.1]}], "usageMetadata": {"promptTokenCount": 2, "promptTokensDetails": []}},
+            LLMResponse(usage=Usage(2, extra={"promptTokensDetails": []})),
+        ),
+        (
+            {"predictions": [{"embeddings": {"values": [0.1], "statistics": {"token_count": 2}}}] * 2},
+            LLMResponse(usage=Usage(4)),
+        ),
+        (
+            {"id": "1", "embeddings": {"float": [[0.1]]}, "meta": {"billed_units": {"input_tokens": 2}}},
+            LLMResponse(usage=Usage(2), id="1"),
+        ),
+        (
+            {"data": [{"embedding": [0.1]}], "usage": {"total_tokens": 2}},
+            LLMResponse(usage=Usage(2, extra={"total_tokens": 2})),
+        ),
         ({"error": {"code": "401"}}, LLMResponse(extra={"error": {"code": "401"}})),
         ([0.1], LLMResponse()),
     ],
 )
 def test_an_answer_is_read_without_its_vectors(body, expected):
-    """OpenAI's and Ollama's answers give their usage without the vectors."""
+    """Each provider's answer gives its usage without the vectors."""
     assert embeddings.read_response(body) == expected
 
 

@@ -29,6 +29,10 @@ EVENTS: dict[str, str] = {
     '"content":{"text":"wort "}}}',
     "ollama-chat": '{"message":{"role":"assistant","content":"wort "},"done":false}',
     "ollama-generate": '{"response":"wort ","done":false}',
+    "images": '{"type":"image_generation.completed","b64_json":"QUJD"}',
+    "speech": '{"type":"speech.audio.delta","audio":"QUJD"}',
+    "transcriptions": '{"type":"transcript.text.delta","delta":"wort "}',
+    "transcriptions, segments": '{"type":"transcript.text.segment","text":"wort "}',
 }
 """An event of each kind that is joined with the events before it. `%d` is its number."""
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -38,6 +40,15 @@ def test_every_picture_exists() -> None:
         place = ROOT / page
         for picture in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", place.read_text(encoding="utf-8")):
             assert (place.parent / picture).is_file(), picture
+
+
+def test_the_commands_in_the_terminal_s_picture_can_be_typed() -> None:
+    """An argument with a space stands in quotation marks."""
+    picture = (ROOT / "docs" / "images" / "terminal.svg").read_text(encoding="utf-8")
+    texts = html.unescape(re.sub(r"<[^>]+>", "\n", picture)).replace("\N{NO-BREAK SPACE}", " ").splitlines()
+    commands = [shlex.split(text) for text in texts if text.startswith("trace-recorder ")]
+
+    assert [len(command) for command in commands] == [3, 4, 4]
 
 
 def printed(command: str, place: Path, environment: dict[str, str]) -> list[str]:

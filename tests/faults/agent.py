@@ -17,9 +17,11 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
+from functools import partial
 
 import openai
 
+from tests.faults import bedrock_calls
 from trace_recorder import TrajectoryRecorder
 
 
@@ -138,6 +140,16 @@ def talk_streaming(agent: Agent, worker: str = "a", model: str = "m") -> None:
         agent.answered(talk, "".join(texts))
 
 
+def talk_to_bedrock(library: str, agent: Agent) -> None:
+    """Ask Bedrock by a library, and ask again. Every second answer is a stream."""
+    talk = Talk(agent.job, library)
+    with bedrock_calls.asking(library, agent.recorder, agent.job.address) as ask:
+        while not agent.ending.is_set():
+            agent.may_raise()
+            messages = talk.ask()["messages"]
+            agent.answered(talk, ask(messages, agent.job.length, len(messages) % 4 == 1))  # type: ignore[arg-type]
+
+
 def talk_stalling(agent: Agent) -> None:
     """Ask for a stream that stops in the middle."""
     talk_streaming(agent, model="stalling")
@@ -222,4 +234,5 @@ VARIANTS: dict[str, Callable[[Agent], None]] = {
     "mixed": talk_mixed,
     "saving": talk_saving,
     "stalling": talk_stalling,
+    **{library: partial(talk_to_bedrock, library) for library in bedrock_calls.LIBRARIES},
 }

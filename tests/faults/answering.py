@@ -17,6 +17,7 @@ from functools import partial
 from zlib import crc32
 
 from tests.provider import CHAT, Answer, Request, chat_chunk, serving, stream, whole
+from tests.seams.frames import TYPE, delta, frame
 
 STALL_SECONDS = 60.0
 PIECES = 6
@@ -42,14 +43,29 @@ def answer_to(question: str, length: int) -> str:
 
 def _answer(provider: Provider, request: Request) -> Answer:
     body = json.loads(request.body)
-    question = body["messages"][-1]["content"]
+    is_bedrock = "inferenceConfig" in body
+    content = body["messages"][-1]["content"]
+    question = content[0]["text"] if is_bedrock else content
     provider.asked[request.path.split("/")[1]].append(question)
     time.sleep(crc32(question.encode()) % 3 / 1000)
-    text = answer_to(question, body["max_tokens"])
+    text = answer_to(question, body["inferenceConfig"]["maxTokens"] if is_bedrock else body["max_tokens"])
+    if is_bedrock:
+        return _bedrock_answer(text, streams=request.path.endswith("converse-stream"))
     if body.get("stream"):
         return stream(*_pieces(text, stalls=body["model"] == "stalling"))
     choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
     return whole(json.dumps({**CHAT, "id": f"chat {question}", "choices": [choice]}).encode())
+
+
+def _bedrock_answer(text: str, *, streams: bool) -> Answer:
+    usage = {"inputTokens": 1, "outputTokens": 1, "totalTokens": 2}
+    if not streams:
+        message = {"role": "assistant", "content": [{"text": text}]}
+        return whole(json.dumps({"output": {"message": message}, "stopReason": "end_turn", "usage": usage}).encode())
+    size = len(text) // PIECES + 1
+    pieces = [delta(0, text=text[start : start + size]) for start in range(0, len(text), size)]
+    end = [frame("messageStop", {"stopReason": "end_turn"}), frame("metadata", {"usage": usage})]
+    return Answer([frame("messageStart", {"role": "assistant"}), *pieces, *end], headers=TYPE)
 
 
 def _pieces(text: str, *, stalls: bool) -> Iterator[object]:

@@ -25,11 +25,13 @@ STALLING_SHARE = 20
 """One in this many kills is of a stalling stream, which takes seconds."""
 
 
-def kills(number: int, seed: int) -> Iterator[Kill]:
-    """Yield the kills of a run: every variant dies in every way in turn."""
-    pairs, stalling = itertools.cycle(PAIRS), itertools.cycle(STALLING)
+def kills(number: int, seed: int, variants: str | None = None) -> Iterator[Kill]:
+    """Yield the kills of a run: every variant, or some variants with commas between them, dies in every way in turn."""
+    chosen = [pair for pair in PAIRS if variants is None or pair[0] in variants.split(",")]
+    pairs, stalling = itertools.cycle(chosen), itertools.cycle(STALLING)
     for at in range(number):
-        yield Kill.random(Random(f"{seed} {at}"), *next(pairs if at % STALLING_SHARE else stalling))
+        stalls = variants is None and at % STALLING_SHARE == 0
+        yield Kill.random(Random(f"{seed} {at}"), *next(stalling if stalls else pairs))
 
 
 class Table:
@@ -60,7 +62,7 @@ def run(arguments: argparse.Namespace, keep: Path) -> int:
     """Kill, judge and count. Return how many kills left a problem."""
     table, bad, began = Table(), 0, time.monotonic()
     with answering() as provider, Zygote(provider) as zygote:
-        for number, kill in enumerate(kills(arguments.kills, arguments.seed)):
+        for number, kill in enumerate(kills(arguments.kills, arguments.seed, arguments.variants)):
             if arguments.only not in {None, number}:
                 continue
             directory = keep / f"agent-{number}" / "run"
@@ -83,6 +85,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="scripts/kill")
     parser.add_argument("--kills", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--variants", help="the kinds of agents, with commas between them")
     parser.add_argument("--only", type=int, help="one kill alone, by its number")
     parser.add_argument("--keep", type=Path, help="where files of kills with problems stay")
     arguments = parser.parse_args()

@@ -62,12 +62,13 @@ def test_a_run_that_ends_in_a_stream_has_the_received_part(
 
 
 AT_EXIT = """
-    import atexit, sys, threading
+    import atexit, gc, sys, threading
     asking, ended = threading.Event(), threading.Event()
     @atexit.register
     def last():  # what is registered first runs last: after the recorder has heard of the exit
         asking.set()
         ended.wait()
+        gc.collect()
         {last}
     import openai, trace_recorder
     from tests.faults.unlucky import ask
@@ -90,13 +91,15 @@ def test_calls_while_the_interpreter_ends_are_recorded(
     last: str, status: str, tmp_path: Path, provider: Provider
 ) -> None:
     """A daemon thread's calls are recorded after the recorder's exit handler has run. The run may still be finalized
-    then.
+    then. Only a run that is not finalized gets the sentence that says how to end a run.
     """
     ended = python(AT_EXIT.replace("{last}", last), tmp_path, provider.address_for("late"))
 
     trajectory, path = load(tmp_path / "run.json"), tmp_path / "run.json"
     answers = [call.response.content if call.response else None for call in trajectory.llm_interactions]
+    says_how_to_end = "was started and not ended" in ended.stderr
     assert (ended.returncode, other_lines(ended.stderr)) == (0, [])
+    assert says_how_to_end is (status == "interrupted")
     assert answers == [answer_to(f"late {number}", LENGTH) for number in range(3)]
     assert (trajectory.status, json.loads(path.read_text())["status"], errors(path)) == (status, status, [])
 

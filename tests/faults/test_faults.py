@@ -10,13 +10,14 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from tests.faults.answering import Provider, answer_to
 from tests.faults.refusing import environment
-from tests.faults.unlucky import FAULTS, LENGTH, ON_A_MOUNT, REFUSING, questions
+from tests.faults.unlucky import FAULTS, LENGTH, LIBRARIES, ON_A_MOUNT, REFUSING, questions
 from tests.processes import ROOT
 from trace_recorder import LLMInteraction, Trajectory, load
 from trace_recorder.derive.validate import validate
@@ -42,11 +43,12 @@ class Endured:
         return load(self.document)
 
 
-def endure(fault: str, phases: str, directory: Path, provider: Provider) -> Endured:
+def endure(fault: str, phases: str, directory: Path, provider: Provider, library: str = "openai") -> Endured:
     """Run an agent that has a fault. Skip the test if the fault cannot be produced."""
     apart = ["unshare", "--mount"] if fault in ON_A_MOUNT else []
     place = directory / "trajectories"
-    arguments = [sys.executable, "-m", "tests.faults.unlucky", fault, phases, place, provider.address_for("unlucky")]
+    arguments = [sys.executable, "-m", "tests.faults.unlucky", library, fault, phases, place]
+    arguments.append(provider.address_for("unlucky"))
     env = environment(directory) if fault in REFUSING else None
     try:
         ended = subprocess.run(
@@ -63,15 +65,16 @@ def endure(fault: str, phases: str, directory: Path, provider: Provider) -> Endu
     return Endured(fault, ended.returncode, ended.stderr, told["answers"], told["log"], left)
 
 
-@pytest.fixture(scope="module", params=FAULTS)
+@pytest.fixture(scope="module", params=product(LIBRARIES, FAULTS), ids=" ".join)
 def endured(request: pytest.FixtureRequest, provider: Provider) -> Iterator[Endured]:
-    """An agent that had each of the faults for a while.
+    """An agent that had each of the faults for a while, by each library.
 
     Its files are on a disk, because a file system in memory lets an open file be written although the file is
     immutable.
     """
     with tempfile.TemporaryDirectory(dir="/var/tmp" if Path("/var/tmp").is_dir() else None) as directory:
-        yield endure(request.param, "before during after", Path(directory), provider)
+        library, fault = request.param
+        yield endure(fault, "before during after", Path(directory), provider, library)
 
 
 def whole(phase: str) -> list[tuple[str, bool, str]]:

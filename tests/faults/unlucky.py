@@ -1,6 +1,6 @@
 """An agent whose system refuses operations for a while, and the warnings that it gets then.
 
-Run as a program with the name of a fault, phases, a directory and the address of a model, it calls the model before,
+Run as a program with a library, a fault, phases, a directory and the address of a model, it calls the model before,
 during and after the fault, and records. It prints its answers and the log as JSON. Any exception ends it. At the end
 the files are copied to `left` next to the directory, which may be a mount of its own.
 """
@@ -16,11 +16,15 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import openai
 
+from tests.faults import bedrock_calls
 from tests.limits import AT_ONCE, limited
+from trace_recorder import TrajectoryRecorder
 
 CALLS = 3
 LENGTH = 2_000
@@ -148,14 +152,25 @@ class Told(logging.Handler):
         self.messages.append(record.getMessage())
 
 
-def ask(client: openai.OpenAI, question: str, *, stream: bool = False) -> str:
-    """Ask the model a question."""
-    messages = [{"role": "user", "content": question}]
-    asked = {"stream": True, "stream_options": {"include_usage": True}} if stream else {}
-    made = client.chat.completions.create(model="m", max_tokens=LENGTH, messages=messages, **asked)  # type: ignore[call-overload]
-    if stream:
-        return "".join(chunk.choices[0].delta.content or "" for chunk in made)
-    return str(made.choices[0].message.content)
+@contextmanager
+def asking_openai(recorder: TrajectoryRecorder, address: str) -> Iterator[bedrock_calls.Ask]:
+    """Yield a function that asks a recorded client of OpenAI's SDK."""
+    client = recorder.wrap(openai.OpenAI(api_key="k", base_url=address, max_retries=0))
+
+    def ask(messages: list[Any], length: int, stream: bool) -> str:  # noqa: FBT001 - as of Bedrock
+        asked = {"stream": True, "stream_options": {"include_usage": True}} if stream else {}
+        made = client.chat.completions.create(model="m", max_tokens=length, messages=messages, **asked)  # type: ignore[call-overload]
+        if stream:
+            return "".join(chunk.choices[0].delta.content or "" for chunk in made)
+        return str(made.choices[0].message.content)
+
+    yield ask
+
+
+LIBRARIES: dict[str, Callable[[TrajectoryRecorder, str], AbstractContextManager[bedrock_calls.Ask]]] = {
+    "openai": asking_openai,
+    **{library: partial(bedrock_calls.asking, library) for library in bedrock_calls.LIBRARIES},
+}
 
 
 def questions(phase: str) -> list[str]:
@@ -163,32 +178,35 @@ def questions(phase: str) -> list[str]:
     return [f"{phase}.{number}" for number in range(CALLS)]
 
 
-def endure(fault: str, phases: list[str], directory: Path, address: str) -> dict[str, object]:
-    """Call and record in each phase, "before", "during" and "after" a fault.
+def endure(library: str, fault: str, phases: list[str], directory: Path, address: str) -> dict[str, object]:
+    """Call by a library and record in each phase, "before", "during" and "after" a fault.
 
     Return the answers and the log. The run ends in the last phase: if that is the fault, during the fault.
     """
     told = Told()
     recorder = limited(document=AT_ONCE)(directory / "run.json", task="endure")
     recorder.start()
-    client = recorder.wrap(openai.OpenAI(api_key="k", base_url=address, max_retries=0))
     answers: list[str] = []
-    for phase in phases:
-        with FAULTS[fault](directory) if phase == "during" else nullcontext():
-            answers += [ask(client, question, stream=question in STREAMED) for question in questions(phase)]
-            recorder.record_agent_step(len(answers), "completed")
-            if phase == phases[-1]:
-                recorder.finalize(success=True, final_result="endured")
+    with LIBRARIES[library](recorder, address) as ask:
+        for phase in phases:
+            with FAULTS[fault](directory) if phase == "during" else nullcontext():
+                answers += [
+                    ask([{"role": "user", "content": question}], LENGTH, question in STREAMED)
+                    for question in questions(phase)
+                ]
+                recorder.record_agent_step(len(answers), "completed")
+                if phase == phases[-1]:
+                    recorder.finalize(success=True, final_result="endured")
     return {"answers": answers, "log": told.messages}
 
 
-def main(fault: str, phases: list[str], directory: Path, address: str) -> None:
+def main(library: str, fault: str, phases: list[str], directory: Path, address: str) -> None:
     """Run the agent with a fault, and report the results."""
     directory.mkdir()
     try:
         if fault in ON_A_MOUNT:
             _command("mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", str(directory))
-        told = endure(fault, phases, directory, address)
+        told = endure(library, fault, phases, directory, address)
     except UnavailableError as error:
         told = {"unavailable": str(error)}
     shutil.copytree(directory, directory.with_name("left"))
@@ -196,4 +214,4 @@ def main(fault: str, phases: list[str], directory: Path, address: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2].split(), Path(sys.argv[3]), sys.argv[4])
+    main(sys.argv[1], sys.argv[2], sys.argv[3].split(), Path(sys.argv[4]), sys.argv[5])

@@ -69,6 +69,22 @@ BODIES: dict[str, Payload] = {
         "tools": [{"functionDeclarations": [{"name": "f", "parameters": {"type": "OBJECT"}}]}],
         "generationConfig": {"temperature": 0},
     },
+    "images": {"data": [{"b64_json": "QUJD", "revised_prompt": "x"}], "usage": {"input_tokens": 1, "output_tokens": 2}},
+    "images request": {
+        "prompt": "x",
+        "image[]": [{"filename": "a.png", "content_type": "image/png", "base64": "QUJD"}, "https://x/a.png"],
+        "instances": [{"prompt": "x", "referenceImages": [{"referenceImage": {"bytesBase64Encoded": "QUJD"}}]}],
+    },
+    "speech": {"content_type": "audio/mpeg", "base64": "QUJD"},
+    "transcription": {"text": "x", "segments": [{"text": "x"}], "usage": {"type": "duration", "seconds": 1}},
+    "transcription request": {"file": {"filename": "a", "base64": "QUJD"}, "prompt": "x", "model": "m"},
+    "ranking": {"results": [{"index": 0, "relevance_score": 0.5}], "meta": {"billed_units": {"search_units": 1}}},
+    "ranking request": {"query": "x", "documents": ["x", {"text": "x", "title": "y"}]},
+    "embedded": {
+        "embeddings": [{"values": [0.5]}],
+        "predictions": [{"embeddings": {"statistics": {"token_count": 1}}}],
+        "usageMetadata": {"promptTokenCount": 1},
+    },
 }  # fmt: skip
 
 
@@ -89,6 +105,7 @@ def streams() -> dict[str, list[str]]:
 APIS = (
     *("openai-chat", "openai-responses", "openai-completions", "embeddings", "anthropic-messages"),
     *("google-generate", "google-interactions", "ollama-chat", "ollama-generate"),
+    *("openai-compaction", "images", "speech", "transcriptions", "rerank", "moderations"),
 )
 _FAMILY = {"anthropic_everything": "anthropic-messages", "google_everything": "google-generate"}
 

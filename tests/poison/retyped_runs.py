@@ -59,7 +59,16 @@ OTHERS: tuple[Callable[[], Payload], ...] = (
         lambda: 1e308,
         lambda: 10**400,
     ),
-    *(str, lambda: "x", lambda: "x" * 100_000, lambda: "\ud800", lambda: "2025-99-99", lambda: "{", lambda: "[1]"),
+    *(
+        str,
+        lambda: "x",
+        lambda: "x" * 100_000,
+        lambda: "\ud800",
+        lambda: "2025-99-99",
+        lambda: "9999-12-31T23:59:59-14:00",
+        lambda: "{",
+        lambda: "[1]",
+    ),
     *(list, lambda: ["text"], lambda: [[]], lambda: [None], lambda: [{}], lambda: [1, "x", None, {}]),
     *(
         dict,

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
 
 from tests.cli.invoking import invoke, recorded
 from tests.journals import folded, journal_of
 from tests.poison import retyped_runs
+from tests.poison.hostile_journals import journals
 from tests.views.made import call, run
 from trace_recorder import Trajectory, TrajectoryRecorder, load, validate
 from trace_recorder.derive.document import from_document
@@ -41,6 +43,51 @@ def test_a_value_of_a_wrong_type_stops_no_view(begin: int, whole: dict[str, Payl
     found = [said for number in range(begin, begin + 20) for said in retyped_runs.one(number, 1, whole, tmp_path)]
 
     assert found == []
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(journal=journals())
+def test_a_malicious_journal_is_viewed_or_refused(journal: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """For records in any order, with any values in place of the schema's, each view gives its output or an error of
+    this package.
+    """
+    path = tmp_path_factory.mktemp("malicious") / "run.jsonl"
+    path.write_bytes(journal)
+
+    assert [*retyped_runs.failures(path, path, commands=False)] == []
+
+
+MALICIOUS: dict[str, list[tuple[str, Payload]]] = {
+    "a duration beyond the last year": [
+        ("start", {"task": "a"}),
+        ("llm_request", {"interaction_id": "a", "api": "openai-chat", "body": {"messages": []}}),
+        ("llm_response", {"interaction_id": "a", "status": 200, "body": {}, "duration_seconds": 1e308}),
+        ("agent_step", {"step_number": 1, "duration_seconds": 2**70}),
+        ("gap", {"time": "9999-12-31T23:59:59-14:00", "what": "a", "why": "b"}),
+    ],
+    "the number of an attempt that is a text": [
+        ("start", {"task": "a"}),
+        ("llm_request", {"interaction_id": "a", "api": "openai-chat", "body": {}, "attempt": "b"}),
+        ("llm_request", {"interaction_id": "a", "api": "openai-chat", "body": {}, "attempt": "b"}),
+        ("llm_response", {"interaction_id": "a", "status": 200, "body": {}, "attempt": 1}),
+    ],
+    "masked metadata that are a list": [("start", {"task": "a"}), ("redaction", {"of": 1, "metadata": [None]})],
+    "a tool without an id": [("start", {"task": "a"}), ("tool_result", {"execution_id": None, "name": "a"})],
+    "a body that is no base64": [
+        ("start", {"task": "a"}),
+        ("llm_request", {"interaction_id": "a", "api": "openai-chat", "body": {"messages": []}}),
+        ("llm_response", {"interaction_id": "a", "status": 200, "base64": ["a"]}),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", MALICIOUS)
+def test_a_value_of_the_right_type_may_be_impossible(name: str, tmp_path: Path) -> None:
+    """A duration that ends after all times, and a body that cannot be decoded, stop no view."""
+    path = tmp_path / "run.jsonl"
+    path.write_bytes(journal_of(*MALICIOUS[name]))
+
+    assert [*retyped_runs.failures(path, path, commands=False)] == []
 
 
 ODD = (["text"], {"a": 1}, 5, True, None)

@@ -74,17 +74,25 @@ class Project:
         return len(file.read_text()) if file.exists() else 0
 
     def run(
-        self, tests: str, *arguments: str, answers: tuple[str, ...] = ("hi",), subprocess: bool = False
+        self,
+        tests: str,
+        *arguments: str,
+        answers: tuple[str, ...] = ("hi",),
+        subprocess: bool = False,
+        key: str | None = KEY,
     ) -> pytest.RunResult:
-        """Run tests. The provider gives these answers, and repeats the last one."""
+        """Run tests. The provider gives these answers, and repeats the last one. If `key` is None, no key is set."""
         self.pytester.makepyfile(agent=AGENT, test_it=f"import pytest\nfrom agent import run\n\n{tests}")
         with serving(*map(answered, answers)) as server:
-            self._point_to(server)
+            self._point_to(server, key)
             run = self.pytester.runpytest_subprocess if subprocess else self.pytester.runpytest_inprocess
             result = run("-p", "no:cacheprovider", *arguments)
         self.requests.append(len(server.requests))
         return result
 
-    def _point_to(self, server: Server) -> None:
+    def _point_to(self, server: Server, key: str | None) -> None:
         self.monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
-        self.monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        if key is None:
+            self.monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+        else:
+            self.monkeypatch.setenv("OPENAI_API_KEY", key)

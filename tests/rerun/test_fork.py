@@ -12,6 +12,7 @@ from typing import Any
 import openai
 import pytest
 
+from tests.cli.invoking import invoke
 from tests.journals import records_of
 from tests.provider import CHAT_STREAM, Answer, Server, chat_chunk, serving, stream
 from tests.rerun.runs import KEY, NOWHERE, ask, client, said
@@ -93,6 +94,22 @@ def test_a_fork_names_its_parent(path: Path, server: Server) -> None:
     assert (child.parent, start["parent"], start["forked_at"]) == (path.parent, parent, point)
     assert load(child).metadata["forked_from"] == {"trajectory_id": parent, "file": "run.jsonl", **point}
     assert (load(child).task, load(child).status) == ("count", "completed")
+
+
+@pytest.mark.parametrize("facts", [{}, {"provider": "openai", "model": "m"}], ids=["not stated", "stated"])
+def test_a_fork_is_listed_under_the_model_that_it_called(facts: dict[str, str], path: Path, server: Server) -> None:
+    """The model of the parent's answers is not the fork's, even if the agent states it. The document and the journal,
+    `list`, `show` and queries agree.
+    """
+    child, provider = path.with_name("child.json"), load(path).provider
+    with fork(path, at="llm_2", model="better", recorder=TrajectoryRecorder(child, **facts)) as branch:
+        work(branch.wrap(client(f"{server.url}/v1")))
+
+    [row] = json.loads(invoke("list", child, "--json").output)["trajectories"]
+    shown = [line.split()[1:] for line in invoke("show", child).output.splitlines() if line.split()[:1] == ["model"]]
+    models = [load(child).model, json.loads(child.read_bytes())["model"], row["model"]]
+    found = [invoke("find", f"model:{provider}/{name}", child).exit_code for name in ("better", "m")]
+    assert (models, shown, found) == (["better"] * 3, [[f"{provider},", "better"]], [0, 1])
 
 
 def test_edited_requests_are_recorded_as_sent(path: Path, server: Server) -> None:

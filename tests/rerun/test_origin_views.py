@@ -205,9 +205,13 @@ def test_the_viewer_links_runs_and_calls_to_their_source(runs: Runs) -> None:
     assert hand["interactions"][1]["replayed_from"] == {**source, "by_hand": True}
     assert {call[name] for call in again["interactions"] for name in ("cost", "prompt_tokens", "usage")} == {None}
     assert [call["replayed_from"] for call in first["interactions"]] == [None, None]
-    nothing = {"forked_from": None, "replay_of": None, "forks": [], "replays": [], "sources": {}}
+    nobody = dict.fromkeys(("forked_from", "replay_of", "parent"))
+    nothing = {**nobody, "forks": [], "replays": [], "children": [], "sources": {}}
     assert again["relations"] == nothing | {"replay_of": "first.json", "sources": {identity: "first.json"}}
-    assert hand["relations"] == nothing | {"forked_from": "first.json", "sources": {identity: "first.json"}}
+    assert hand["relations"] == nothing | {
+        **dict.fromkeys(("forked_from", "parent"), "first.json"),
+        "sources": {identity: "first.json"},
+    }
     forks = [{"id": name, "step_number": 2} for name in ("branch.json", "hand.json")]
     assert first["relations"] == nothing | {"replays": ["again.json"], "forks": forks}
 

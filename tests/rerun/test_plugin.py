@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 import pytest_trace_recorder
 from tests.rerun.plugin_runs import KEY, Project
 from trace_recorder import load
+from trace_recorder.rerun.placeholder_keys import missing_keys
 from trace_recorder.rerun.record_or_replay import MODES
 
 ONE = """
@@ -28,12 +31,75 @@ def test_a_marked_test_is_recorded_once_and_then_replayed(project: Project) -> N
     assert project.journals == before
 
 
-def test_a_replay_needs_no_key(project: Project) -> None:
-    """The SDK gets a placeholder for the key that it requires."""
-    project.run(ONE)
-    keyless = f"import os\ndel os.environ['OPENAI_API_KEY']\n{ONE}"
+CLIENTS = """
+import openai
 
-    project.run(keyless, "--trajectory-mode=none").assert_outcomes(passed=1)
+@pytest.fixture
+def client():
+    yield openai.OpenAI(max_retries=0)
+    openai.OpenAI()
+
+@pytest.mark.trajectory
+def test_one(client):
+    asked = [{"role": "user", "content": "first"}]
+    assert client.chat.completions.create(model="m", messages=asked).choices[0].message.content == "hi"
+"""
+AT_IMPORT = """
+at_import = openai.OpenAI(max_retries=0)
+
+def test_without_the_marker():
+    with pytest.raises(openai.OpenAIError, match="credentials"):
+        openai.OpenAI()
+
+@pytest.mark.xfail(raises=openai.OpenAIError, strict=True)
+@pytest.mark.trajectory(mode="new_episodes")
+def test_that_may_call():
+    openai.OpenAI()
+"""
+
+
+def test_a_replay_needs_no_key(project: Project) -> None:
+    """SDKs find a placeholder where a replayed test is set up, called and torn down."""
+    project.run(CLIENTS).assert_outcomes(passed=1)
+    project.run(CLIENTS, key=None).assert_outcomes(passed=1)
+
+    assert project.requests == [1, 0]
+
+
+def test_a_client_that_is_created_at_import_needs_no_key_if_nothing_is_sent(project: Project) -> None:
+    """With `--trajectory-mode=none`, modules and conftest.py find placeholders while they are imported. Tests that are
+    not replayed find none.
+    """
+    project.run(CLIENTS).assert_outcomes(passed=1)
+    project.pytester.makeconftest("import openai\nat_import = openai.OpenAI()")
+
+    project.run(CLIENTS + AT_IMPORT, "--trajectory-mode=none", key=None).assert_outcomes(passed=2, xfailed=1)
+
+
+@pytest.mark.parametrize(
+    ("known", "absent"),
+    [
+        ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+        ("DOUBAO_API_KEY", "ARK_API_KEY"),
+        ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY"),
+        ("AZURE_OPENAI_AD_TOKEN", "AZURE_OPENAI_API_KEY"),
+    ],
+)
+def test_no_placeholder_stands_before_a_real_key(known: str, absent: str) -> None:
+    """SDKs read several variables. A placeholder in one of them would be used in place of the real key in another."""
+    assert absent in missing_keys({})
+    assert missing_keys({}).keys() - missing_keys({known: "real"}).keys() == {known, absent} & missing_keys({}).keys()
+
+
+def test_a_real_key_is_not_replaced(project: Project) -> None:
+    """The placeholder is for missing keys only, and is gone when the tests have ended."""
+    checked = ONE + f"    import os\n    assert os.environ['OPENAI_API_KEY'] == {KEY!r}\n"
+    project.run(ONE)
+    project.run(checked, "--trajectory-mode=none").assert_outcomes(passed=1)
+    project.run(CLIENTS, "--trajectory-mode=none", key=None)
+
+    assert set(missing_keys({}).values()).isdisjoint(os.environ.values())
 
 
 def test_a_replayed_test_records_a_run_of_its_own(project: Project) -> None:

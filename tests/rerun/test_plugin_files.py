@@ -86,7 +86,7 @@ def test_a_project_that_does_not_use_the_plugin_imports_only_its_module(project:
     project.pytester.makeconftest(SESSION)
     project.pytester.makepyfile("def test_plain():\n    pass\n")
 
-    result = project.pytester.runpytest_subprocess("-s", "--trajectory-mode=none")
+    result = project.pytester.runpytest_subprocess("-s", "--trajectory-mode=once")
 
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*OURS [[][]] True"])

@@ -266,7 +266,7 @@ def test_an_unknown_url_is_a_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         monkeypatch.setenv("OPENAI_BASE_URL", f"{url}/v1")
         library = kind()
         client = recorder.wrap(library.client())
-        for path in ("/v1/images/generations", PATH, "/v1/audio/speech"):
+        for path in ("/v1/videos", PATH, "/v1/audio/voices"):
             library.post(client, url + path, json.dumps(ASK).encode())
         library.close(client)
     run = load(tmp_path / "a.json")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import openai
@@ -137,6 +138,49 @@ def test_secrets_defined_by_the_api_are_masked(more: Payload) -> None:
 
     expected = {**tool, "authorization": MASK, "headers": {"X-Team": MASK, "X-Plan": MASK}}
     assert masked == {"tools": [expected, request["tools"][1]]}
+
+
+def _in_prose(text: str) -> str:
+    return f'He said "use this:\n{text}\nand "that" {{is}} all.'
+
+
+def _with_escaped_quotes(text: str) -> str:
+    return text.replace('\\"', "\\u0022")
+
+
+WITHIN: dict[str, tuple[Callable[[str], str], ...]] = {
+    "a text that is JSON": (),
+    "a text with JSON in it": (_in_prose,),
+    "JSON within JSON": (json.dumps,),
+    "a list of texts": (lambda text: json.dumps([text, text]),),
+    "a text with JSON in JSON": (json.dumps, _in_prose),
+    "JSON in a text in JSON": (_in_prose, lambda text: json.dumps({"file": text})),
+    "JSON three levels down": (lambda text: json.dumps({"a": text}), lambda text: json.dumps({"b": [text]})),
+}
+
+
+@pytest.mark.parametrize("spelled", [str, _with_escaped_quotes], ids=["quotes", "escaped quotes"])
+@pytest.mark.parametrize("size", [0, 100_000])
+@pytest.mark.parametrize("place", WITHIN)
+def test_secrets_of_tools_are_masked_in_texts(place: str, size: int, spelled: Callable[[str], str]) -> None:
+    """Headers and the authorization of an MCP tool are masked where the tool's JSON is, or is a part of, a text."""
+    tool = {"note": "w" * size, **TOOL, "authorization": "open sesame", "headers": {"X-Team": "purple header"}}
+    other = {"type": "function", "headers": {"X-Team": "green"}}
+    text = json.dumps({"tools": [tool, other]})
+    for wrap in WITHIN[place]:
+        text = wrap(text)
+
+    redaction = Redaction(default_redactor, {})
+    record = json.dumps({"content": "@"}).replace("@", spelled(json.dumps(text)[1:-1]))
+    masked, count = redaction.mask(record)
+
+    assert [words for words in ("sesame", "purple") if words in masked] == []
+    assert json.loads(masked)["content"].replace(MASK, "") == text.replace("open sesame", "").replace(
+        "purple header", ""
+    )
+    assert count == masked.count(MASK)
+    assert redaction.mask(masked) == (masked, 0)
+    assert default_redactor(text) == json.loads(masked)["content"]
 
 
 LABELS: dict[str, Payload] = {

@@ -80,6 +80,7 @@ def test_the_table_of_runs_has_a_row_for_each_run(scored: Trajectory, run: Traje
         "success": False,
         "started_at": scored.started_at,
         "duration_seconds": 8.25,
+        "parent": None,
         "provider": "anthropic",
         "model": "claude",
         "steps": 2,

@@ -121,6 +121,12 @@ CALLS: dict[str, Call] = {
         ("google-interactions",),
         iterated,
     ),
+    "embed_content": Call(
+        lambda client: client.models.embed_content,
+        ASK,
+        (plain({"embeddings": [{"values": [0.5]}]}),),
+        ("embeddings",),
+    ),
     "count_tokens": Call(lambda client: client.models.count_tokens, ASK, (plain({"totalTokens": 3}),), ()),
 }
 

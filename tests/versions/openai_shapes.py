@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from tests.provider import CHAT, CHAT_STREAM, plain, stream
+from tests.provider import CHAT, CHAT_STREAM, Answer, plain, stream
 from tests.versions.answers import COMPLETION, EMBEDDING, JSON_CHAT, RESPONSE_STREAM, response_of
 from tests.versions.shapes import Call, Make, entered, iterated, on_aiohttp, on_own, parsed, parsed_stream, read, shapes
 
@@ -129,7 +129,31 @@ CALLS: dict[str, Call] = {
         ("embeddings",),
     ),
     "moderations": Call(
-        lambda client: client.moderations.create, {"input": "hello"}, (plain({"id": "1", "results": []}),), ()
+        lambda client: client.moderations.create,
+        {"input": "hello"},
+        (plain({"id": "1", "model": "m", "results": []}),),
+        ("moderations",),
+    ),
+    "images": Call(
+        lambda client: client.images.generate,
+        {"model": "m", "prompt": "hello"},
+        (plain({"created": 1, "data": [{"b64_json": "QUJD"}]}),),
+        ("images",),
+    ),
+    "speech": Call(
+        lambda client: client.audio.speech.with_streaming_response.create,
+        {"model": "m", "input": "hello", "voice": "alloy"},
+        (Answer([b"ID3\xff"], headers={"content-type": "audio/mpeg"}),),
+        ("speech",),
+        read,
+    ),
+    "responses.compact": responses(
+        lambda client: client.responses.compact,
+        answers=(plain({"id": "r", "object": "response.compaction", "created_at": 1, "output": [], "usage": None}),),
+        apis=("openai-compaction",),
+    ),
+    "another request": Call(
+        lambda client: client.post, {"path": "/vector_stores", "cast_to": object, "body": {}}, (plain({"id": "v"}),), ()
     ),
 }
 

@@ -7,6 +7,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
 from openai import OpenAI
 
 from tests.chat_calls import CHAT, asked, call, said
@@ -91,6 +92,15 @@ def replayed(source: Path) -> Path:
     return recorder.trajectory_path
 
 
+def child(source: Path) -> Path:
+    """Record a run as a process does that is started during another run."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("TRACE_RECORDER_PARENT", str(load(source).trajectory_id))
+        with TrajectoryRecorder(source.with_name("child.json"), task="Help another process") as recorder:
+            call(recorder, asked("help"), said("I help."))
+    return recorder.trajectory_path
+
+
 def find(word: str) -> str:
     """Return where a word is in the text. One word is nowhere."""
     if word == "two":
@@ -145,7 +155,7 @@ def main(directory: Path) -> None:
     runs |= {"fork": forked(runs["subAgent"])}
     runs |= {"cool": at_temperature(directory, 0.5), "warm": at_temperature(directory, 1.5)}
     runs |= {"proxied": proxied(directory)}
-    runs |= {"replay": replayed(runs["warm"])}
+    runs |= {"replay": replayed(runs["warm"]), "child": child(runs["coloured"])}
     print(json.dumps({name: path.name for name, path in runs.items()}))
 
 

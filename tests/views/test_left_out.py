@@ -23,8 +23,8 @@ from trace_recorder.views.left_out import (
     ARGUMENTS,
     ATTEMPTS,
     CHOICES,
-    EMBEDDINGS,
     GAPS,
+    OTHER_CALLS,
     REWARDS,
     SAMPLED,
     STEP_NOTES,
@@ -61,23 +61,23 @@ _SAID_OF_STEPS = {STEP_NOTES: 2, ANNOTATIONS: 1, GAPS: 1}
 @pytest.mark.parametrize(
     ("view", "expected"),
     [
-        (to_atif, {EMBEDDINGS: 1}),
+        (to_atif, {OTHER_CALLS: 1}),
         (
             to_hierarchy,
-            {UNANSWERED: 1, ARGUMENTS: 1, EMBEDDINGS: 1, ATTEMPTS: 1, SAMPLED: 1, **_SAID_OF_STEPS},
+            {UNANSWERED: 1, ARGUMENTS: 1, OTHER_CALLS: 1, ATTEMPTS: 1, SAMPLED: 1, **_SAID_OF_STEPS},
         ),
         (
             dataset_of_one,
-            {ARGUMENTS: 1, EMBEDDINGS: 1, ATTEMPTS: 1, SAMPLED: 1, "thoughts in answers": 1},
+            {ARGUMENTS: 1, OTHER_CALLS: 1, ATTEMPTS: 1, SAMPLED: 1, "thoughts in answers": 1},
         ),
         (
             to_turns,
-            {UNANSWERED: 1, CHOICES: 1, EMBEDDINGS: 1, ATTEMPTS: 1, SAMPLED: 1, REWARDS: 1, **_SAID_OF_STEPS},
+            {UNANSWERED: 1, CHOICES: 1, OTHER_CALLS: 1, ATTEMPTS: 1, SAMPLED: 1, REWARDS: 1, **_SAID_OF_STEPS},
         ),
-        (to_traces, {CHOICES: 1, EMBEDDINGS: 1, ATTEMPTS: 1, SAMPLED: 1, REWARDS: 1, **_SAID_OF_STEPS}),
+        (to_traces, {CHOICES: 1, OTHER_CALLS: 1, ATTEMPTS: 1, SAMPLED: 1, REWARDS: 1, **_SAID_OF_STEPS}),
         (
             to_session_traces,
-            {UNANSWERED: 1, CHOICES: 1, EMBEDDINGS: 1, ATTEMPTS: 1, SAMPLED: 1, REWARDS: 1, **_SAID_OF_STEPS},
+            {UNANSWERED: 1, CHOICES: 1, OTHER_CALLS: 1, ATTEMPTS: 1, SAMPLED: 1, REWARDS: 1, **_SAID_OF_STEPS},
         ),
         (
             to_trae,
@@ -98,13 +98,13 @@ _SAID_OF_STEPS = {STEP_NOTES: 2, ANNOTATIONS: 1, GAPS: 1}
                 _FAILED_CALLS: 1,
                 CHOICES: 1,
                 "thoughts in answers": 1,
-                EMBEDDINGS: 1,
+                OTHER_CALLS: 1,
                 SAMPLED: 1,
                 REWARDS: 1,
                 **_SAID_OF_STEPS,
             },
         ),
-        (to_trl, {_FAILED_CALLS: 1, CHOICES: 1, EMBEDDINGS: 1, ARGUMENTS: 1, **_SAID_OF_STEPS}),
+        (to_trl, {_FAILED_CALLS: 1, CHOICES: 1, OTHER_CALLS: 1, ARGUMENTS: 1, **_SAID_OF_STEPS}),
     ],
     ids=["atif", "hierarchy", "invariant", "toolbrain", "traces", "session-traces", "trae", "openai", "trl"],
 )

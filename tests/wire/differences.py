@@ -43,6 +43,11 @@ DIFFERENCES = (
         "OpenAI counts written tokens in the details, where we read them and the openai SDK does not",
     ),
     Difference(
+        ("usage",),
+        lambda exchange: exchange.host == "api.voyageai.com",
+        "Voyage states a total alone, which is the number of input tokens",
+    ),
+    Difference(
         ("content",),
         lambda exchange: exchange.host == "api.writer.com" and exchange.stream,
         "Writer's chunks are {value: …}, which we read and which mean nothing to the openai SDK",

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, NoReturn, Protocol, TypeVar
 
 from trace_recorder.attach.exporting import Exporter, Exporting
 from trace_recorder.attach.main_flow import is_main_flow
+from trace_recorder.attach.unended_runs import say_at_end_of_interpreter, say_how_to_end
 from trace_recorder.capture.unseen_clients import unseen_clients
 from trace_recorder.errors import AlreadyFinalizedError, RecorderStateError, TrajectoryPathError
 from trace_recorder.guard import Guard, logger, try_call
@@ -287,7 +288,7 @@ class Lifecycle:
             if not self.run.closed:
                 self._report_unseen_clients(self.run)
                 if uncaught_exception() is None:
-                    _say_how_to_end(self.run)
+                    say_at_end_of_interpreter(self.run)
             self.run.exit(ending)
             self._exporting.end()
 
@@ -357,20 +358,6 @@ class RecorderTarget:
         return False
 
 
-_said: list[str] = []
-
-
-def _say_how_to_end(run: Run) -> None:
-    """Log, once in a process, that a run was not ended, although nothing interrupted the program."""
-    if not _said:
-        _said.append(run.trajectory_id)
-        message = (
-            "%s was started and not ended, so its status is interrupted. End a run with recorder.finalize(), or record "
-            "it in a block: `with TrajectoryRecorder(...)`. (logged once)"
-        )
-        try_call(lambda: logger.warning(message, run.document), lambda _: None)
-
-
 def _stop_watching(run: Run) -> None:
     """Remove a run from the open runs of the process, and stop watching for clients that are not recorded."""
     process.remove_open_run(run.trajectory_id)
@@ -380,6 +367,6 @@ def _stop_watching(run: Run) -> None:
 def _interrupt(run: Run) -> None:
     """End a run as interrupted, because its recorder was freed without `finalize`."""
     if not run.closed and run.pid == os.getpid():
-        _say_how_to_end(run)
+        say_how_to_end(run)
         _stop_watching(run)
         run.finish(FinalStatus("interrupted"))

@@ -8,13 +8,13 @@ dialect.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextvars import Context
 from dataclasses import replace
 from weakref import ref
 
 from trace_recorder.capture import attempts, background_responses
 from trace_recorder.capture.attempts import SentRequest
 from trace_recorder.capture.background_responses import BackgroundCall
-from trace_recorder.capture.decoding import plain_request
 from trace_recorder.capture.passing_bodies import PassingBody
 from trace_recorder.capture.received_response import ReceivedResponse
 from trace_recorder.clocks import monotonic_seconds
@@ -64,15 +64,15 @@ class AttemptRecords:
         """The id of the call's response, if the program polled it before the stream had ended."""
         self.response = ReceivedResponse(run, self._members, self._began)
 
-    def take_body(self) -> None:
-        """Take the body that has passed. Called once, in the context of the call."""
+    def take_body(self, context: Context) -> None:
+        """Take the body that has passed. Called once, in any thread. `context` is a copy of the call's context."""
         if self.passing is not None:
             body, why = self.passing.join(), self.passing.missing()
             try:
-                self.sent = replace(self.sent, body=plain_request(self.sent.headers, body))
+                self.sent = replace(self.sent, body=body).decoded()
             except TooLargeError as error:
                 self.sent, why = replace(self.sent, undecoded=body), str(error)
-            self._id, self._attempt, self._inferred = attempts.identify(self.run, self.sent)
+            self._id, self._attempt, self._inferred = context.run(attempts.identify, self.run, self.sent)
             self._members |= {"interaction_id": self._id, "attempt": self._attempt}
             if why is not None:
                 self.run.guard.queue_failure("record the body of a request", why)

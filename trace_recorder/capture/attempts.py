@@ -11,11 +11,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from urllib.parse import urljoin
 
+from trace_recorder.capture.decoding import plain_request
 from trace_recorder.dialects.endpoints import Endpoint
+from trace_recorder.dialects.form_bodies import is_form, without_boundary
 from trace_recorder.recording.run import Run
 
 
@@ -35,6 +37,11 @@ class SentRequest:
     """Whether `body` has a content encoding still."""
     run_inferred: bool = False
     """Whether the recorder inferred the run of the call, because the context of the call names no recorder."""
+
+    def decoded(self) -> SentRequest:
+        """Return the request with its body decoded. A multipart form becomes JSON. Raises TooLargeError."""
+        headers = without_boundary(self.headers) if is_form(self.headers) else self.headers
+        return replace(self, headers=headers, body=plain_request(self.headers, self.body), is_encoded=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import Context
 from dataclasses import dataclass
 from typing import NoReturn, Protocol
 from weakref import ref
@@ -133,7 +134,7 @@ class PollRecords:
         self._members: dict[str, Payload] = {"interaction_id": call.interaction_id, "attempt": call.attempt}
         self.response = ReceivedResponse(run, self._members, call.began, in_parts=False)
 
-    def take_body(self) -> None:
+    def take_body(self, context: Context) -> None:
         """Do nothing. The request of a poll is not on file."""
 
     def write_request(self, context: Mapping[str, Payload]) -> None:

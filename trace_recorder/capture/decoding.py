@@ -1,5 +1,7 @@
 """Decodes bodies that have a content encoding: gzip, deflate, br and zstd, if their libraries are installed.
 
+The body of a request that is a multipart form becomes JSON (`dialects/form_bodies.py`).
+
 An HTTP library offers the server only the encodings that it can decode itself, with these same libraries. A program
 that uses the proxy may offer other encodings. Therefore the extra `proxy` installs the libraries for br and zstd.
 
@@ -15,6 +17,7 @@ from hashlib import sha256
 
 from trace_recorder.background_work import yield_to_others
 from trace_recorder.decompression import MAX_RATIO, Decoder, TooLargeError, decoder_of
+from trace_recorder.dialects.form_bodies import Headers, content_type_of, form_as_json, is_form
 from trace_recorder.dialects.stream_framing import MEDIA_TYPE, FrameDecoder
 from trace_recorder.guard import try_call
 
@@ -22,7 +25,6 @@ _UNSUSPICIOUS_BYTES = 1024 * 1024
 """Parts of a body are written without delay up to this length, however well the body is compressed."""
 PLAIN_BEGINNINGS = b"{["
 """A body that begins with one of these bytes is JSON, and has no encoding. Nearly all requests have such a body."""
-Headers = list[tuple[bytes, bytes]]
 
 
 def body_decoder(content_encoding: str, content_type: str) -> Decoder | None:
@@ -119,28 +121,31 @@ class EncodedBody:
 
 
 def plain_request(headers: Headers, body: bytes) -> bytes:
-    """Return the decoded body of a request. A body that is not encoded, or cannot be decoded, is returned unchanged.
+    """Return the decoded body of a request, and a multipart form as JSON.
+
+    A body that is not encoded, or cannot be decoded, is returned unchanged.
 
     Raises TooLargeError if the body decompresses to more than `max_size` allows. The message has the number and the
     digest of its bytes. Call this function in a thread if `may_be_encoded` returns True and an event loop waits.
     """
-    decode = _request_decoder(headers, body)
-    if decode is None:
+    if body[:1] in PLAIN_BEGINNINGS:  # an empty body too
         return body
-    decoded = try_call(_joined, _undecodable, decode, body)
-    return body if decoded is None else decoded
+    decode = decoder_of(_encoding_of(headers))
+    decoded = None if decode is None else try_call(_joined, _undecodable, decode, body)
+    body = body if decoded is None else decoded
+    form = try_call(form_as_json, _undecodable, content_type_of(headers), body)
+    return body if form is None else form
 
 
 def may_be_encoded(headers: Headers, body: bytes) -> bool:
-    """Whether the body of a request must be decoded. It may be any number of times longer than it seems."""
-    return _request_decoder(headers, body) is not None
+    """Whether `plain_request` may change a body. The result may be any number of times longer than the body seems."""
+    if body[:1] in PLAIN_BEGINNINGS:
+        return False
+    return is_form(headers) or decoder_of(_encoding_of(headers)) is not None
 
 
-def _request_decoder(headers: Headers, body: bytes) -> Decoder | None:
-    if body[:1] in PLAIN_BEGINNINGS:  # an empty body too
-        return None
-    encoding = b",".join([value for name, value in headers if name.lower() == b"content-encoding"])
-    return decoder_of(encoding.decode("latin-1"))
+def _encoding_of(headers: Headers) -> str:
+    return b",".join([value for name, value in headers if name.lower() == b"content-encoding"]).decode("latin-1")
 
 
 def _joined(decode: Decoder, body: bytes) -> bytes:

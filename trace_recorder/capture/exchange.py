@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from contextvars import copy_context
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -132,18 +133,21 @@ class Exchange:
         """Do the same as `request_passed` in an event loop. If the request is large, a thread writes it."""
         if self._records.awaits_body:
             write = self._passed()
-            if is_large(self.run, self._records.sent.body):
+            if self.passing is not None and self.passing.size > LARGE_REQUEST_BYTES and not self.run.guard.strict:
                 await run_in_thread(write, "request", self.is_waited_for)
             else:
                 write()
 
     def _passed(self) -> Callable[[], None]:
-        """Take the body that has passed. Return a function that writes the request."""
+        """Return a function that takes the body that has passed, and writes the request."""
         self._records.awaits_body = False
-        with self.run.guard.protect("record a request"):
-            self._records.take_body()
-            return self.request_in_thread(partial(self._records.write_request, self.context))
-        return self.abandon
+        context = copy_context()
+
+        def write() -> None:
+            self._records.take_body(context)
+            self._records.write_request(self.context)
+
+        return self.request_in_thread(write)
 
     def call_cancelled(self, error: BaseException) -> None:
         """Record that the call was cancelled while its request was being written."""

@@ -24,7 +24,7 @@ from weakref import WeakKeyDictionary, ref
 from trace_recorder.capture import background_responses
 from trace_recorder.capture.attempt_records import AttemptRecords
 from trace_recorder.capture.attempts import SentRequest
-from trace_recorder.capture.decoding import PLAIN_BEGINNINGS, may_be_encoded, plain_request
+from trace_recorder.capture.decoding import PLAIN_BEGINNINGS, may_be_encoded
 from trace_recorder.capture.event_loops import run_in_thread
 from trace_recorder.capture.exchange import Exchange, is_large
 from trace_recorder.capture.passing_bodies import PassingBody
@@ -319,7 +319,7 @@ def _decoded(run: Run, sent: SentRequest) -> SentRequest:
     """Return a request with its body decoded. The run gets a gap if the body is too large."""
     with run.guard.protect("decode the body of a request"):
         try:
-            return replace(sent, body=plain_request(sent.headers, sent.body), is_encoded=False)
+            return sent.decoded()
         except TooLargeError as error:
             run.guard.queue_failure("record the body of a request", str(error))
             return replace(sent, body=b"", undecoded=sent.body, is_encoded=False)

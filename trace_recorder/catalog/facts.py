@@ -20,6 +20,7 @@ from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.tool_uses import tool_uses_of
 from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.views.call_facts import made_calls
 from trace_recorder.views.cost import costs_of_calls
 from trace_recorder.views.rewards import rewards_of
 
@@ -33,7 +34,8 @@ def facts_of(run: Trajectory, *, with_texts: bool = True) -> Facts:
     began, exact_time = seconds_of(run.start_time)
     ended, _ = seconds_of(run.end_time)
     single = (
-        *(plain_text(run.trajectory_id) or None, plain_text(run.task) or None, plain_text(run.status)),
+        *(plain_text(value) or None for value in (run.trajectory_id, run.parent, run.task)),
+        plain_text(run.status),
         *(int(run.success) if isinstance(run.success, bool) else None, began, ended),
         _error_text(run.error),
         *_numbers_of(run, metrics),
@@ -72,7 +74,7 @@ def _numbers_of(run: Trajectory, metrics: Mapping[str, Payload]) -> Iterator[flo
 def _named(run: Trajectory) -> Iterator[Named]:
     calls = run.llm_interactions
     served = {(plain_text(run.provider), plain_text(run.model))} | {
-        (plain_text(call.provider), plain_text(call.model or call.response.model)) for call in calls
+        (plain_text(call.provider), plain_text(call.model or call.response.model)) for call in made_calls(calls)
     }
     yield from (Named("model", f"{provider}/{model}") for provider, model in sorted(served - {("", "")}))
     yield from (Named("provider", provider) for provider in sorted({provider for provider, _ in served} - {""}))

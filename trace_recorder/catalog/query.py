@@ -45,7 +45,7 @@ CHOICES = {
     "has": ("error",),
 }
 """Fields that accept only these values."""
-TEXTS = ("status", "task", "model", "provider", "agent", "error", "id", "text")
+TEXTS = ("status", "task", "model", "provider", "agent", "error", "id", "parent", "text")
 """Fields whose values are texts."""
 NAMES = ("tool", "failed_tool", "reward", "meta", "annotation")
 """Fields whose values are names. A comparison with a number or a text may follow the name, as in `tool:bash>10`."""
@@ -305,6 +305,7 @@ _CONDITIONS: dict[str, Callable[[Term], Condition]] = {
     "text": lambda term: Condition(_WITH_TEXT, (_text(term),), needs_texts=True, needs_calls=True),
     "status": _status,
     "id": lambda term: Condition("r.trajectory_id = ?", (_text(term),)),
+    "parent": lambda term: Condition("r.parent = ?", (_text(term),)),
     "task": _in_column("task"),
     "model": _in_name("model"),
     "provider": _in_name("provider"),

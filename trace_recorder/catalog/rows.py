@@ -38,6 +38,9 @@ class Row:
     """
     path: str
     """The path with which the command can open the file from its working directory."""
+    trajectory_id: str | None
+    parent: str | None
+    """The trajectory id of the run that this fork continues, or in which the process of this run was started."""
     start_time: str | None
     task: str | None
     status: str
@@ -71,6 +74,8 @@ def row_of(file: str, path: Path, run: Trajectory, metrics: Mapping[str, Payload
     return Row(
         file=file,
         path=str(path),
+        trajectory_id=run.trajectory_id,
+        parent=run.parent,
         start_time=run.start_time,
         task=run.task,
         status=run.status,
@@ -212,6 +217,7 @@ def _viewer_row(document: Mapping[str, Payload], name: str) -> Json:
     return {
         "id": name,
         "trajectory_id": document.get("trajectory_id"),
+        "parent": document.get("parent"),
         **{
             key: document.get(key)
             for key in ("task", "status", "success", "model", "provider", "start_time", "end_time")

@@ -2,7 +2,8 @@
 
 The file and the status are always shown. The other columns are added in the order of their ranks, as long as they fit.
 The remaining width goes to the file first, then to the task. In a pipe, all columns are printed. If runs are in the
-order of time, forks and replays are below the runs that they continue or repeat, as a tree.
+order of time, a tree has forks and replays below the runs that they continue or repeat. Runs of a process that was
+started during another run are below that run.
 """
 
 from __future__ import annotations
@@ -40,44 +41,56 @@ class TreeRow:
     """A run and its place in the tree: `indent` is drawn before the name of its file.
 
     `origin` names the file and the call that a fork continues from, or only the call if the fork is drawn below its
-    parent run.
+    parent run. `parent` is the id of a parent run below which the run is not drawn, and which `origin` does not name.
     """
 
     row: Row
     indent: str = ""
     origin: str = ""
+    parent: str = ""
 
 
 def as_list(rows: Sequence[Row]) -> list[TreeRow]:
     """Return the rows in their order, without indents."""
-    return [TreeRow(row, origin=row.forked_from or "") for row in rows]
+    return [*map(_root, rows)]
+
+
+def _root(row: Row) -> TreeRow:
+    if row.forked_from:
+        return TreeRow(row, origin=row.forked_from)
+    return TreeRow(row, parent=row.parent or "")
 
 
 def as_tree(rows: Sequence[Row]) -> list[TreeRow]:
-    """Return the rows as a tree: each fork and replay is indented below the run that it continues or repeats."""
+    """Return the rows as a tree: each run is indented below the run that it continues or repeats, or below its parent.
+
+    A fork or a replay names the file of the other run. Any other run names the id of its parent.
+    """
     by_name = {_name(row.file): row for row in rows}
-    forks: dict[str, list[Row]] = {}
+    by_id = {row.trajectory_id: row for row in rows if row.trajectory_id is not None}
+    below: dict[str, list[Row]] = {}
     roots = []
     for row in rows:
-        origin = _origin(row)
-        if origin in by_name and by_name[origin] is not row:
-            forks.setdefault(origin, []).append(row)
+        upper = by_name.get(_origin(row)) or by_id.get(row.parent)
+        if upper is not None and upper is not row:
+            below.setdefault(_name(upper.file), []).append(row)
         else:
             roots.append(row)
-    drawn = [*_drawn(roots, forks)]
+    drawn = [*_drawn(roots, below)]
     files = {branch.row.file for branch in drawn}
-    # two files may name each other as their origin: neither is below a root, so both are added at the end
+    # two files may name each other: neither is below a root, so both are added at the end
     return drawn + as_list([row for row in rows if row.file not in files])
 
 
-def _drawn(roots: Sequence[Row], forks: dict[str, list[Row]]) -> Iterator[TreeRow]:
+def _drawn(roots: Sequence[Row], below: dict[str, list[Row]]) -> Iterator[TreeRow]:
     waiting = [(row, 0) for row in reversed(roots)]
     while waiting:
         row, depth = waiting.pop()
-        origin = row.forked_from or ""
-        call = origin.rpartition(" ")[2]
-        yield TreeRow(row, "  " * (depth - 1) + BRANCH * (depth > 0), call if depth else origin)
-        waiting += [(fork, depth + 1) for fork in reversed(forks.get(_name(row.file), []))]
+        if depth == 0:
+            yield _root(row)
+        else:
+            yield TreeRow(row, "  " * (depth - 1) + BRANCH, (row.forked_from or "").rpartition(" ")[2])
+        waiting += [(lower, depth + 1) for lower in reversed(below.get(_name(row.file), []))]
 
 
 def _origin(row: Row) -> str:
@@ -184,6 +197,7 @@ _COLUMNS = (
     _Column("rewards", 9, lambda run: _rewards(run.row), shown_if_empty=False),
     _Column("forked from", 12, lambda run: run.origin, shown_if_empty=False),
     _Column("replay of", 13, lambda run: text_of(run.row.replay_of), shown_if_empty=False),
+    _Column("parent", 14, lambda run: text_of(run.parent), shown_if_empty=False),
 )
 
 

@@ -15,7 +15,7 @@ from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.origins import RunOrigin, name_of, run_origin_of
 from trace_recorder.values.trajectory import Gap, Reward, Trajectory
-from trace_recorder.views.call_facts import is_usage_left_out
+from trace_recorder.views.call_facts import is_usage_left_out, made_calls
 
 _SUCCESS = {True: ", success", False: ", no success"}
 
@@ -31,6 +31,8 @@ def head(trajectory: Trajectory, name: str) -> Iterator[Entry]:
     yield Entry("error", error_of(trajectory.error), style="red")
     yield Entry("result", text_of(trajectory.final_result))
     yield Entry("origin", "" if origin is None else str(origin))
+    if origin is None or origin.trajectory_id != trajectory.parent:
+        yield Entry("parent", text_of(trajectory.parent))
     yield from (Entry("model", model) for model in _models(trajectory))
     yield Entry("time", _time(trajectory))
     yield Entry("calls", _calls(metrics))
@@ -44,10 +46,12 @@ def head(trajectory: Trajectory, name: str) -> Iterator[Entry]:
 
 
 def _models(trajectory: Trajectory) -> list[str]:
-    """Return the model of a run. If its calls named several models, return each model with the number of its calls."""
-    requested = Counter(
-        _model(call.provider, call.model or call.response.model) for call in trajectory.llm_interactions
-    )
+    """Return the model of a run. If its calls named several models, return each model with the number of its calls.
+
+    Calls that a recording answered are not counted.
+    """
+    calls = made_calls(trajectory.llm_interactions)
+    requested = Counter(_model(call.provider, call.model or call.response.model) for call in calls)
     if len(requested) > 1:
         return [f"{model or 'unknown'} ({pluralize(times, 'call')})" for model, times in requested.items()]
     return [_model(trajectory.provider, trajectory.model) or next(iter(requested), "")]

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from trace_recorder.cli.run_header import error_of, replayed_text, tokens_of
 from trace_recorder.cli.text_layout import Entry, compact, heading, local_time, pluralize, seconds, text_of
-from trace_recorder.dialects.dialect import USAGE_ADVICE, is_embedding
+from trace_recorder.dialects.dialect import USAGE_ADVICE, is_turn
 from trace_recorder.values.llm_interaction import Attempt, LLMInteraction, pause_between
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, ToolResult
 from trace_recorder.values.origins import run_origin_of
@@ -102,11 +102,14 @@ class Show:
         response = call.response
         yield Entry("call", _describe_call(call))
         yield Entry("replayed", replayed_text(call, self._origin), style="cyan")
+        if call.run_inferred:
+            yield Entry("run", "inferred, because the call had no context", style="cyan")
         if len(call.attempts) > 1:
             pairs = zip(call.attempts, [None, *call.attempts], strict=False)
             yield from (Entry("attempt", _attempt(attempt, before)) for attempt, before in pairs)
-        if is_embedding(call.api):
-            yield Entry("input", text_of(_embedded(call), full=self._full))
+        embedded = None if is_turn(call.api) else _embedded(call)
+        if embedded is not None:
+            yield Entry("input", text_of(embedded, full=self._full))
         else:
             yield from self._prompt(self._prompts.of_call(call, self._turn_of(call)))
         if call.answered:
@@ -236,8 +239,12 @@ def _status_without_answer(response: LLMResponse) -> str:
 
 
 def _embedded(call: LLMInteraction) -> Payload:
-    """Return the input of an embedding call, which is in the parameter `input` or `prompt`."""
-    return next((call.parameters[name] for name in ("input", "prompt") if name in call.parameters), None)
+    """Return the input of an embedding call, which is a parameter. Return None for any other call."""
+    return next((call.parameters[name] for name in _EMBEDDED if name in call.parameters), None)
+
+
+_EMBEDDED = ("input", "prompt", "texts", "inputs", "content", "requests", "instances")
+"""The names that providers give to the input of embeddings."""
 
 
 def _unread(call: LLMInteraction) -> str:

@@ -27,7 +27,7 @@ from trace_recorder.cli.text_layout import (
     seconds,
 )
 from trace_recorder.clocks import now, seconds_between
-from trace_recorder.dialects.dialect import is_embedding, is_in_progress
+from trace_recorder.dialects.dialect import is_in_progress, is_turn
 from trace_recorder.imports.growing_journal import GrowingJournal, ReplacedError
 from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.values.llm_interaction import LLMInteraction
@@ -300,7 +300,7 @@ class ShownSteps:
         return [part for part in steps_and_calls(trajectory) if _key(part) not in self._shown]
 
     def _turn_of(self, call: LLMInteraction) -> Turn | None:
-        if is_embedding(call.api):
+        if not is_turn(call.api):
             return None
         if call.interaction_id not in self._turns:
             self._turns[call.interaction_id] = self._chains.add(call)

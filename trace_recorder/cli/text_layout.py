@@ -103,10 +103,13 @@ def seconds(value: Payload) -> str:
 
 
 def local_time(timestamp: Payload, form: str = "%Y-%m-%d %H:%M:%S %z") -> str:
-    """Format a time in the local time zone. A text that is not ISO 8601 is unchanged."""
+    """Format a time in the local time zone.
+
+    A text that is not ISO 8601 is unchanged, and so is a time whose local year is not from 1 to 9999.
+    """
     try:
         return datetime.fromisoformat(timestamp).astimezone().strftime(form)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return text_of(timestamp)
 
 

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from trace_recorder.derive.record_bodies import raw_body, read_body
+from trace_recorder.derive.record_bodies import media_body, raw_body, read_body
 from trace_recorder.derive.stream_parts import unpacked
 from trace_recorder.derive.table_prompts import IncrementalReading, newest_results
 from trace_recorder.dialects.call_ids import count_made_up
@@ -78,12 +78,14 @@ class CallRecords(Struct, gc=False, eq=False):
     _joined: JoinedStream | None = _NOT_READ
 
     def add(self, record: Record) -> None:
-        """Add one more record."""
+        """Add one more record. Raises TypeError if the number of its attempt is not an integer."""
+        attempt = record.data.get("attempt", 0)
+        if type(attempt) is not int:
+            raise TypeError("the attempt is not an integer")
         self._joined, self._whole = _NOT_READ, None
         self._records.append(record)
         self.size += record.length
         self.newest, kind = record, record.kind
-        attempt = record.data.get("attempt", 0)
         self._by_attempt.setdefault(attempt, []).append(record)
         if kind in ENDINGS:
             self._last_ended = attempt if self._last_ended is None else max(self._last_ended, attempt)
@@ -250,7 +252,7 @@ class CallRecords(Struct, gc=False, eq=False):
         return not isinstance(assembled, dict) or assembled.get("error") is not None
 
     def raw_response(self) -> Payload:
-        """Return the response as JSON or text.
+        """Return the response as JSON or text. Bytes that are neither, such as a sound, are an object (`media_body`).
 
         For a stream, return the assembled response on file. If that is missing, assemble the stream.
         """
@@ -263,7 +265,7 @@ class CallRecords(Struct, gc=False, eq=False):
             return raw_body(data)
         if self.streams and self.joined is not None:
             return self.joined.body
-        return raw_body(data)
+        return data["body"] if "body" in data else media_body(data) or raw_body(data)
 
     def _readable_text(self, raw: str) -> Payload:
         data = self.ending.data if self.ending else {}

@@ -35,15 +35,15 @@ from trace_recorder.derive.requests import MAX_READINGS, RequestReader
 from trace_recorder.derive.run_facts import RunFacts
 from trace_recorder.derive.steps import RecordedStep, ToolStep, agent_key, step_of
 from trace_recorder.derive.tool_executions import ToolExecutions
-from trace_recorder.dialects.dialect import MANUAL, is_embedding
+from trace_recorder.dialects.dialect import is_turn
 from trace_recorder.dialects.json_access import as_text
-from trace_recorder.dialects.manual import message_of, read_step
+from trace_recorder.dialects.manual import read_step
 from trace_recorder.guard import try_call
 from trace_recorder.storage.items.table import DiskBackedItems, ItemTable, JournalFile
 from trace_recorder.storage.journal_reader import BadLine, Record
 from trace_recorder.values.llm_interaction import LLMInteraction
-from trace_recorder.values.message_table import MessageTable, SharedSequence
-from trace_recorder.values.messages import Message, ToolResult
+from trace_recorder.values.message_table import MessageTable
+from trace_recorder.values.messages import ToolResult
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.trajectory import AgentStep, Status, Trajectory
 
@@ -59,6 +59,7 @@ class Fold:
     - `steps`: the steps that the agent recorded
     - `steps_by_id`: the recorded steps that are `with` blocks, by their `step_id`
     - `duplicates`: finds interactions that were recorded by hand and captured too
+    - `replayed_ids`: the ids of the interactions that were not made, because a recording gave their answers
     - `unreadable_ids`: the ids of the interactions that cannot be read; the trajectory has a gap for each
     - `is_stale`: whether tools were matched before the agent recorded its first step. Then these tools are in wrong
       steps. Make a new fold, and set its `tools.has_recorded_steps` to True before records are added.
@@ -73,6 +74,7 @@ class Fold:
     tools: ToolExecutions = field(default_factory=ToolExecutions)
     steps: list[RecordedStep] = field(default_factory=list)
     steps_by_id: dict[str, RecordedStep] = field(default_factory=dict)
+    replayed_ids: set[str] = field(default_factory=set)
     unreadable_ids: set[str] = field(default_factory=set)
     duplicates: Duplicates = field(default_factory=Duplicates)
     _request_reader: RequestReader = field(init=False)
@@ -140,19 +142,22 @@ class Fold:
         identity = record.data["interaction_id"]
         call = self.calls.get(identity)
         if call is None:
-            if not isinstance(identity, str):
-                raise TypeError("the interaction_id is not a text")
+            _check_identity(identity, "interaction_id")
             call = CallRecords(identity, self.items, record.seq, keeps_request=self.journal is None)
+            call.add(record)
             self.calls[identity] = call
-            if self.tools.steps.has_started and not is_embedding(as_text(record.data.get("api"))):
+            if self.tools.steps.has_started and is_turn(as_text(record.data.get("api"))):
                 self.tools.steps.close(agent_key(record.data))
             step = self._step_named_by(record) if "step_id" in record.data else None
             if step is not None and step.identity is not None:
                 step.interactions.append(identity)
                 self.tools.step_of_interaction[identity] = step.identity
-        elif isinstance(call, PutAwayCall):
-            self.calls[identity] = call = self._away.continued(call, record)
-        call.add(record)
+        else:
+            if isinstance(call, PutAwayCall):
+                self.calls[identity] = call = self._away.continued(call, record)
+            call.add(record)
+        if "replayed_from" in record.data:
+            self.replayed_ids.add(identity)
         self._interactions.pop(identity, None)
         begun = call.first.seq if call.continues is None else call.continues
         self._pending.append(AddedRecord(record, call, begun, call.request_data.get("attempt")))
@@ -168,6 +173,7 @@ class Fold:
         if identity is None:
             return None
         if identity not in self.steps_by_id:
+            _check_identity(identity, "step_id")
             self.steps_by_id[identity] = RecordedStep.begin(record)
             self._begin_step(record, self.steps_by_id[identity])
         return self.steps_by_id[identity]
@@ -180,7 +186,7 @@ class Fold:
 
     def _add_step(self, record: Record) -> None:
         self.items.add_base(record.seq, record.data["items"])
-        step_values = read_step(self._messages_of_step(record), record.data, record.time)
+        step_values = read_step(self._step_reader.messages_of_step(record.data), record.data, record.time)
         step = self._step_named_by(record)
         if step is None:
             self._begin_step(record, RecordedStep(step_values, record.seq))
@@ -188,15 +194,8 @@ class Fold:
         else:
             step.update(step_values)
 
-    def _messages_of_step(self, record: Record) -> Sequence[Message] | None:
-        """Return the messages of an `agent_step` record, if any. Raises KeyError if an item is missing."""
-        reading = self._step_reader.read(MANUAL, record.data, "llm_messages")
-        if reading is not None:
-            return reading.messages
-        messages = self.items.expand(record.data).get("llm_messages")
-        return None if messages is None else SharedSequence([message_of(message) for message in messages])
-
     def _add_tool(self, record: Record) -> None:
+        _check_identity(record.data["execution_id"], "execution_id")
         self.tools.start(record, self._step_named_by(record))
         self._pending.append(AddedRecord(record))
 
@@ -285,6 +284,11 @@ class Fold:
         """Yield the interactions in the order in which they began, without duplicates. Each is made on demand."""
         return filter(None, map(self._shown_interaction, [*self.calls.values()]))
 
+    def first_made(self) -> LLMInteraction | None:
+        """Return the first interaction that was made. If a recording gave all answers, return the first interaction."""
+        made = (call for identity, call in self.calls.items() if identity not in self.replayed_ids)
+        return next(filter(None, map(self._shown_interaction, chain(made, self.calls.values()))), None)
+
     def _shown_interaction(self, call: CallRecords | PutAwayCall) -> LLMInteraction | None:
         """Return an interaction, or None if it cannot be read, or was recorded by hand and captured too."""
         shown = self._interactions.get(call.interaction_id) or self.interaction(call)
@@ -321,7 +325,7 @@ class Fold:
         """Return the fields of the trajectory that depend on its interactions, but not on `match_tools`."""
         self.read_pending()
         interactions = [*self.interactions()]
-        outline = self.run.outline("unknown", interactions[0] if interactions else None)
+        outline = self.run.outline("unknown", self.first_made())
         return {"llm_interactions": interactions, "provider": outline.provider, "model": outline.model}
 
     def step_fields(self) -> dict[str, Any]:
@@ -358,7 +362,7 @@ class Fold:
                 step = begun.step(next(numbers), self.tools.answers)
             else:
                 interaction = self._shown_interaction(begun)
-                if interaction is not None and not self.steps and not is_embedding(interaction.api):
+                if interaction is not None and not self.steps and is_turn(interaction.api):
                     identity = begun.interaction_id
                     answers, executions = self.tools.answers.get(identity, {}), self.tools.executions.get(identity, ())
                     step = step_of(next(numbers), interaction, answers, executions)
@@ -374,6 +378,12 @@ class Fold:
         shown = [*filter(None, map(self._shown_interaction, calls))]
         attached = chain.from_iterable(self.tools.executions.get(call.interaction_id, ()) for call in shown)
         return step.step(shown, self.tools.answers, [tool for tool in attached if tool.requested_by])
+
+
+def _check_identity(identity: object, member: str) -> None:
+    """Raise TypeError if a member by which records refer to each other is not a text."""
+    if not isinstance(identity, str):
+        raise TypeError(f"the {member} is not a text")
 
 
 def _ignore(_: Exception) -> None:

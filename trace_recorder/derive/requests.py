@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from trace_recorder.derive.table_prompts import PREAMBLE, ElementReadings, IncrementalReading, TablePrompts
-from trace_recorder.dialects.dialect import Dialect, History, dialect_of
+from trace_recorder.dialects.dialect import MANUAL, Dialect, History, dialect_of
+from trace_recorder.dialects.manual import message_of
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.values.message_table import MessageTable, SharedSequence
 from trace_recorder.values.messages import Message, Payload, RequestReading
@@ -66,6 +67,14 @@ class RequestReader:
         readings = self.readings.get(reader.name) or self._new_readings(reader, reader.history)
         key = repr((reader.name, rest))
         return self._prompts.read(key, numbers, readings, partial(self._without_history, reader, history, rest))
+
+    def messages_of_step(self, data: Mapping[str, Payload]) -> Sequence[Message] | None:
+        """Return the messages of an `agent_step` record, if any. Raises KeyError if an item is missing."""
+        reading = self.read(MANUAL, data, "llm_messages")
+        if reading is not None:
+            return reading.messages
+        messages = self._items.expand(data).get("llm_messages")
+        return None if messages is None else SharedSequence([message_of(message) for message in messages])
 
     def _without_history(
         self, dialect: Dialect, history: str, rest: Mapping[str, Payload]

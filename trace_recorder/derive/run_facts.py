@@ -28,7 +28,7 @@ MAX_REPORTED_LINES = 1000
 
 
 _TYPES_OF_START: Mapping[str, tuple[type, ...]] = {
-    **dict.fromkeys(("trajectory_id", "task", "provider", "model"), (str,)),
+    **dict.fromkeys(("trajectory_id", "parent", "task", "provider", "model"), (str,)),
     "max_steps": (int, float),
     "metadata": (dict,),
 }
@@ -152,7 +152,8 @@ class RunFacts:
         """Replace the data of an earlier record by a masked copy, because a value became known as a secret later."""
         of, data = record.data["of"], record.data
         if self.start is not None and of == self.start.seq:
-            masked: dict[str, Payload] = {name: data[name] for name in ("task", "metadata") if name in data}
+            masked = self._with_declared_types(record, _TYPES_OF_START).data
+            masked = {name: masked[name] for name in ("task", "metadata") if name in masked}
             self.start = replace(self.start, data={**self.start.data, **masked})
         elif self._annotated.get(of) in self.annotations and self._is_newest(of):
             self.annotations[self._annotated[of]] = data["value"]
@@ -187,10 +188,14 @@ class RunFacts:
         summary = self.summaries.get(to_json(step.step_number))
         return replace(step, extra={**step.extra, "lakeview_summary": summary}) if summary is not None else step
 
+    @property
+    def _is_fork(self) -> bool:
+        return self.start is not None and "forked_at" in self.start.data
+
     def fields_without_calls(self, status: Status) -> dict[str, object]:
         """Return the fields of the trajectory that do not depend on its interactions and steps."""
         outline = self.outline(status, None)
-        unknown = {name for name in ("provider", "model") if getattr(outline, name) is None}
+        unknown = {name for name in ("provider", "model") if self._is_fork or getattr(outline, name) is None}
         return {
             field.name: getattr(outline, field.name)
             for field in fields(outline)
@@ -207,20 +212,27 @@ class RunFacts:
     ) -> Trajectory:
         """Return the trajectory without its interactions and steps.
 
-        `status` is used if the journal has no finalize record. `first` is the first interaction. If the start record
-        has no provider or model, they come from `first`. `gaps` are the gaps of single interactions.
+        `status` is used if the journal has no finalize record. `first` is the first interaction that was made. If the
+        start record has no provider or model, they come from `first`. In a fork they always do, because a fork may call
+        another model than its agent states. `gaps` are the gaps of single interactions.
         """
         begun: Mapping[str, Payload] = self.start.data if self.start else {}
         ended: Mapping[str, Payload] = self.end.data if self.end else {}
+        provider, model = begun.get("provider"), begun.get("model")
+        if first is not None and self._is_fork:
+            provider, model = first.provider, first.model
+        elif first is not None:
+            provider, model = provider or first.provider, model or first.model
         return Trajectory(
             trajectory_id=begun.get("trajectory_id"),
+            parent=begun.get("parent"),
             task=begun.get("task"),
             status=ended["status"] if ended.get("status") in _STATUSES else status,
             success=ended.get("success"),
             final_result=ended.get("final_result"),
             error=stated_error(ended["error"]) if "error" in ended else None,
-            provider=begun.get("provider") or (first.provider if first else None),
-            model=begun.get("model") or (first.model if first else None),
+            provider=provider,
+            model=model,
             max_steps=begun.get("max_steps"),
             start_time=(self.start.time or None) if self.start else None,
             end_time=(self.end.time or None) if self.end else None,

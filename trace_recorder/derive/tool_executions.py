@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from trace_recorder.derive.interactions import asks_for_stream
 from trace_recorder.derive.open_calls import OpenCalls
 from trace_recorder.derive.steps import RecordedStep, ToolExecution, ToolSteps, agent_key
-from trace_recorder.dialects.dialect import is_embedding
+from trace_recorder.dialects.dialect import is_turn
 from trace_recorder.dialects.json_access import as_text
 from trace_recorder.storage.journal_reader import Record
 from trace_recorder.values.llm_interaction import LLMInteraction
@@ -89,7 +89,7 @@ class ToolExecutions:
             removed = self.detach(duplicate, call.agent_id or call.agent)
             during.executions |= {name: tool for name, tool in removed.executions.items() if tool.first_seq > call_seq}
             during.results += removed.results
-        if not is_embedding(call.api):
+        if is_turn(call.api):
             self._open_calls.add(call, first_seq, self.step_of_interaction.get(identity))
             for execution in during.executions.values():
                 self._find_late(execution, identity)

@@ -88,6 +88,13 @@ def error_of(name: str | None, chunk: dict[str, Payload], data: str) -> Payload:
     return chunk.get("error")
 
 
+def joined_events(body: dict[str, Payload], *, ended: bool, events: int, error: Payload) -> JoinedStream:
+    """Return a joined stream, whose body has the error of the stream."""
+    if error is not None and body.get("error") is None:
+        body = {**body, "error": error}
+    return JoinedStream(body, ended, events, error)
+
+
 class _JoinedChunks:
     """A body that grows by chunks."""
 

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
 from trace_recorder import registry
 from trace_recorder.background_work import yield_to_others
@@ -29,8 +29,11 @@ from trace_recorder.values.token_counts import Counting
 MANUAL = "manual"
 """The dialect of calls that the agent records by hand. This dialect has no name on file: `api` is null."""
 
-Operation = Literal["chat", "text_completion", "generate_content", "embeddings"]
-"""The purpose of a call, in the terms of OpenTelemetry's conventions."""
+TurnOperation = Literal["chat", "text_completion", "generate_content"]
+Operation = Literal[
+    TurnOperation, "embeddings", "compaction", "image_generation", "speech", "transcription", "rerank", "moderation"
+]
+"""The purpose of a call. OpenTelemetry's conventions have the names up to `embeddings`."""
 
 
 class ReadResponse(Protocol):
@@ -117,14 +120,19 @@ def dialect_of(api: str | None) -> Dialect | None:
 DIALECTS.on_change.append(dialect_of.cache_clear)
 
 
-@lru_cache(maxsize=64)
-def is_embedding(api: str | None) -> bool:
-    """Whether calls of a dialect make embeddings. Such calls are not conversations."""
+def operation_of(api: str | None) -> Operation:
+    """Return the purpose of the calls of a dialect. Calls of an unknown dialect count as chat."""
     dialect = dialect_of(api)
-    return dialect is not None and dialect.operation == "embeddings"
+    return "chat" if dialect is None else dialect.operation
 
 
-DIALECTS.on_change.append(is_embedding.cache_clear)
+@lru_cache(maxsize=64)
+def is_turn(api: str | None) -> bool:
+    """Whether calls of a dialect are turns of a conversation. Embeddings and images, for example, are not."""
+    return operation_of(api) in get_args(TurnOperation)
+
+
+DIALECTS.on_change.append(is_turn.cache_clear)
 
 
 USAGE_ADVICE = 'set stream_options={"include_usage": True} in the request'

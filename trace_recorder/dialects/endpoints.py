@@ -50,6 +50,7 @@ PROVIDER_OF_HOST: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("cloudflare", r"gateway\.ai\.cloudflare\.com"),
         ("nvidia", r"integrate\.api\.nvidia\.com"),
         ("cohere", r"cohere\.(?:com|ai)"),
+        ("jina", r"jina\.ai"),
         ("voyage", r"voyageai\.com"),
         ("writer", r"writer\.com"),
         ("portkey", r"portkey\.ai"),
@@ -76,7 +77,7 @@ _OTHER_BASE_URL_VARIABLES = ("OPENAI_API_BASE", "AZURE_OPENAI_ENDPOINT", "GOOGLE
 
 _OTHER_OPERATIONS = re.compile(
     r"/(?:files|uploads?|batches|vector_stores|fine[_-]tuning|fine[_-]tunes|cachedContents|containers|evals|traces"
-    r"|telemetry|feedback|moderations|input_tokens|count[_-]tokens|tokenize|detokenize|cancel|client_secrets|operations"
+    r"|telemetry|feedback|input_tokens|count[_-]tokens|tokenize|detokenize|cancel|client_secrets|operations"
     r"|api/(?:show|pull|push|create|copy|blobs))(?:/|$)|:(?:countTokens|computeTokens)$|openai\.com/v1/conversations"
 )
 """Addresses of a provider's operations that are not LLM calls, although a client may send a POST to them."""
@@ -153,7 +154,10 @@ def is_stream_type(content_type: str) -> bool | None:
 
 def asks_for_stream(endpoint: Endpoint, request: bytes) -> bool:
     """Whether a request asks for a stream."""
-    return endpoint.streams or b'"stream":true' in request.replace(b" ", b"")
+    if endpoint.streams or b'"stream"' not in request:  # a request may have megabytes
+        return endpoint.streams
+    compact = request.replace(b" ", b"")
+    return b'"stream":true' in compact or b'"stream":"true"' in compact  # the second one is a field of a form
 
 
 def with_model(path: str, model: str) -> str:

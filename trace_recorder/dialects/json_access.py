@@ -38,6 +38,13 @@ def as_list(value: Payload) -> list[Payload]:
     return value if isinstance(value, list) else []
 
 
+def as_elements(value: Payload) -> list[Payload]:
+    """Return the value if it is an array. Any other value is the only element of the result, unless it is null."""
+    if isinstance(value, list):
+        return value
+    return [] if value is None else [value]
+
+
 def as_text(value: Payload) -> str | None:
     """Return the value if it is a string, else None."""
     return value if isinstance(value, str) else None

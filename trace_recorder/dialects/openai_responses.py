@@ -14,6 +14,7 @@ items are built from the earlier events. The last word of an event's name decide
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Sequence
 from functools import reduce
@@ -163,6 +164,8 @@ def _blocks(output: list[Payload]) -> Blocks:
     gathered, kept = Blocks(), 0
     for item in output:
         for message in read_message(item):
+            if as_dict(item).get("role") == "user":  # a compaction repeats the user's messages
+                continue
             if message.tool_calls:
                 gathered.add_call()
             elif as_dict(item).get("type") == "reasoning":
@@ -339,3 +342,12 @@ DIALECT = Dialect(
     usage_on_request=False,
     background=Background(re.compile(r"/responses/([^/]+?)(/cancel)?/?$"), resumed_is_whole=True),
 )
+
+COMPACTION = dataclasses.replace(
+    DIALECT,
+    name="openai-compaction",
+    addresses={r"/responses/compact/?$": "openai"},
+    operation="compaction",
+    background=None,
+)
+"""The requests that shorten a conversation. The answer has the user's messages, and one item in place of the rest."""

@@ -32,7 +32,7 @@ from trace_recorder.rerun.differences import explain_mismatch
 from trace_recorder.rerun.fork_clients import ForkTransports
 from trace_recorder.rerun.matching import LiveRequest, Match
 from trace_recorder.rerun.recorded import RecordedExchange, RecordedTool, Recording
-from trace_recorder.rerun.replayer import Replay, calls_outside_tools, report_unused
+from trace_recorder.rerun.replayer import Replay, calls_outside_tools, plain_body, report_unused
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.redaction.headers import secrets
 from trace_recorder.storage.redaction.redactor import Redactor
@@ -188,7 +188,7 @@ class Fork(Replay):
         """
         with self._lock:
             self._redaction.learn(secrets(headers)[0])
-            live = LiveRequest(endpoint, self._read(body))
+            live = LiveRequest(endpoint, self._read(plain_body(headers, body)))
             exchange = self._calls.take(live, self._is_answered)
             by_hand = self._go_live(live) if exchange is None else None
         if exchange is not None:

@@ -21,13 +21,17 @@ from trace_recorder.capture.method_seams import method_patch, recording
 from trace_recorder.capture.seam import Binding
 from trace_recorder.capture.transport import recording_class
 from trace_recorder.errors import RecorderStateError, TrajectoryFormatError
-from trace_recorder.rerun.placeholder_keys import placeholder_keys
 from trace_recorder.rerun.replayer import Replay, Tools
 from trace_recorder.storage.atomic_write import replace_file
 from trace_recorder.storage.paths import journal_path_for
 
 Mode = Literal["once", "none", "new_episodes", "all"]
 MODES: tuple[Mode, ...] = get_args(Mode)
+
+
+def is_only_replayed(journal: Path, mode: Mode) -> bool:
+    """Return whether a block with this journal and mode sends no call, so that its clients need no real keys."""
+    return mode == "none" or (mode == "once" and journal_path_for(journal).is_file())
 
 
 class RecordOrReplay:
@@ -86,8 +90,6 @@ class RecordOrReplay:
         with ExitStack() as blocks:
             if self.replay is not None:
                 blocks.enter_context(self.replay)
-            if self.replay is not None and self.mode != "new_episodes":  # a new call needs a real key
-                blocks.enter_context(placeholder_keys())
             blocks.enter_context(self._recorder)
             everywhere = TransportPatch(self._recording)
             blocks.callback(everywhere.remove)

@@ -18,6 +18,7 @@ from trace_recorder.dialects.json_access import as_dict, as_number, as_text
 from trace_recorder.dialects.stream_framing import FRAMING, encode_line
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.guard import try_call
+from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal_reader import VERSION, Record, read
 from trace_recorder.storage.paths import journal_path_for
@@ -216,13 +217,19 @@ class Recording:
         return self._items.element(number)
 
     def body(self, exchange: RecordedExchange) -> bytes:
-        """Return the body of a response that was not a stream, as it is in the journal."""
+        """Return the body of a response that was not a stream, as it is in the journal.
+
+        Raises TrajectoryFormatError if the body is damaged.
+        """
         record = exchange.ending
         data: Mapping[str, Payload] = record.data if record else {}
         if "text" in data:
             return str(data["text"]).encode("utf-8", "surrogatepass")
         if "base64" in data:
-            return base64.b64decode(data["base64"])
+            try:
+                return base64.b64decode(data["base64"])
+            except ours(TypeError, ValueError):
+                raise self._damaged(exchange) from None
         if record is None or "body" not in data:
             return b""
         line = self._data[record.offset : record.offset + record.length].decode("utf-8", "surrogatepass")
@@ -240,11 +247,14 @@ class Recording:
         """Return the joined parts of a stream. Raises TrajectoryFormatError if a part is damaged."""
         data = exchange.records.stream_bytes()
         if data is None and exchange.records.is_damaged:
-            raise TrajectoryFormatError(
-                f"A part of the response of {exchange.interaction_id} is damaged in {self.path}, "
-                "so the response cannot be replayed."
-            )
+            raise self._damaged(exchange)
         return data or b""
+
+    def _damaged(self, exchange: RecordedExchange) -> TrajectoryFormatError:
+        return TrajectoryFormatError(
+            f"A part of the response of {exchange.interaction_id} is damaged in {self.path}, "
+            "so the response cannot be replayed."
+        )
 
 
 @dataclass(slots=True)

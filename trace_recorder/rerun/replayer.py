@@ -157,7 +157,7 @@ class Replay:
         """Return the recorded answer to a request, or None if the request is to be sent. Raises ReplayMismatchError."""
         with self._lock:
             self._redaction.learn(secrets(headers)[0])
-            live = LiveRequest(endpoint, self._read(_plain(headers, body)))
+            live = LiveRequest(endpoint, self._read(plain_body(headers, body)))
             exchange = self._calls.take(live)
             if self.missing == "live" and (exchange is None or exchange.ending is None):
                 self.live_calls += 1
@@ -249,7 +249,7 @@ class Replay:
         return ReplayedFrom(self.recording.trajectory_id, exchange.interaction_id)
 
 
-def _plain(headers: list[tuple[bytes, bytes]], body: bytes) -> bytes:
+def plain_body(headers: list[tuple[bytes, bytes]], body: bytes) -> bytes:
     """Return the body of a request as it is recorded: decoded, or empty if it is too large to be decoded."""
     try:
         return plain_request(headers, body)

@@ -74,8 +74,15 @@ _CALL_ID = Column("call_id", "text", "the id of the tool call, or of the tool ca
 TABLES: Mapping[TableName, tuple[Column, ...]] = {
     "runs": (
         *(*_SUCCESS, _STARTED, _SECONDS),
-        Column("provider", "text", "the provider that the caller named, or else the provider of the first call"),
-        Column("model", "text", "the model that the caller named, or else the model that the first call asked for"),
+        Column("parent", "text", "the id of the run that this fork continues, or in which its process was started"),
+        Column(
+            "provider",
+            "text",
+            "the provider that the caller named, or else the provider of the first call that was made",
+        ),
+        Column(
+            "model", "text", "the model that the caller named, or else the model that the first made call asked for"
+        ),
         Column("steps", "integer", "the number of steps"),
         Column("calls", "integer", "the number of LLM calls that were made"),
         Column("replayed_calls", "integer", "the number of calls that a recording answered"),
@@ -111,6 +118,7 @@ TABLES: Mapping[TableName, tuple[Column, ...]] = {
             "boolean",
             "whether the program made the call beside its conversation, for example to get a title",
         ),
+        Column("run_inferred", "boolean", "whether the call had no context, and was put into the only open run"),
     ),
     "steps": (
         *(*_SUCCESS, _STEP, _STARTED),

@@ -172,6 +172,7 @@ def _run_rows(run: Trajectory) -> Iterator[Row]:
     yield {
         "started_at": run.started_at,
         "duration_seconds": run.execution_time,
+        "parent": run.parent,
         "provider": run.provider,
         "model": run.model,
         "steps": len(run.agent_steps),
@@ -227,6 +228,7 @@ def _call_rows(run: Trajectory) -> Iterator[Row]:
             "is_replayed": call.is_replayed,
             "replayed_from": call.replayed_from and call.replayed_from.to_document(),
             "is_side_call": call.interaction_id in side_calls,
+            "run_inferred": call.run_inferred,
         }
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from trace_recorder.signal_handlers import ours
-from trace_recorder.values.messages import Message, Payload
+from trace_recorder.values.messages import Choice, LLMResponse, Message, Payload
 
 _DATA_URI = re.compile(r"data:([^;,]*)(;[^,]*)?,", re.ASCII)
 _STANDARD = str.maketrans("-_", "+/", " \t\r\n")
@@ -81,10 +81,14 @@ def parts_of(message: Message) -> list[Part]:
     """
     content = message.content
     listed = [] if content is None else content if isinstance(content, list) else [content]
-    parts = [part_of(part) for part in listed]
-    images = message.extra.get("images") if isinstance(message.extra, dict) else None
+    return [*map(part_of, listed), *images_of(message)]
+
+
+def images_of(source: Message | LLMResponse | Choice) -> list[Part]:
+    """Return the images in a member `images` of a message or an answer, such as the images that a model made."""
+    images = source.extra.get("images") if isinstance(source.extra, dict) else None
     listed = images if isinstance(images, list) else []
-    return parts + [_of_base64(image) if isinstance(image, str) else part_of(image) for image in listed]
+    return [_of_base64(image) if isinstance(image, str) else part_of(image) for image in listed]
 
 
 def part_of(part: Payload) -> Part:

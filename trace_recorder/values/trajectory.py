@@ -192,7 +192,11 @@ class _ReadOnDemand:
 
 @dataclass(frozen=True, slots=True)
 class Trajectory(_ReadOnDemand):
-    """One run of one agent: its facts, its LLM interactions, and its steps. `execution_time` is in seconds."""
+    """One run of one agent: its facts, its LLM interactions, and its steps. `execution_time` is in seconds.
+
+    `parent` is the trajectory id of the run that this run continues as a fork, or in which its process was started. It
+    is None for all other runs.
+    """
 
     task: Always[Text | None] = None
     start_time: Always[Time | None] = None
@@ -206,6 +210,7 @@ class Trajectory(_ReadOnDemand):
     final_result: Always[Payload] = None
     execution_time: Always[Seconds | None] = None
     trajectory_id: Always[str | None] = None
+    parent: str | None = None
     status: Always[Status] = "unknown"
     error: Always[ErrorInfo | None] = None
     metadata: Always[dict[str, Payload]] = field(default_factory=dict)
@@ -286,6 +291,7 @@ class Trajectory(_ReadOnDemand):
                 "execution_time": self.execution_time,
                 "metrics": self.metrics,
                 "rewards": {reward.name: reward.value for reward in self.rewards},
+                "parent": self.parent,
                 "gaps": len(self.gaps) or None,
             },
             details=[folded_rows(f"{len(self.agent_steps)} steps", steps)],

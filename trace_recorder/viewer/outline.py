@@ -27,6 +27,7 @@ def run_facts(trajectory: Trajectory, limits: TextLimits = CUT) -> Json:
     """Return the facts of a run."""
     return {
         "trajectory_id": trajectory.trajectory_id,
+        "parent": trajectory.parent,
         "task": trajectory.task,
         "status": trajectory.status,
         "success": trajectory.success,
@@ -89,6 +90,7 @@ def interaction_entry(
         "step": references.step,
         "timestamp": interaction.timestamp,
         "side_call": references.is_side_call,
+        "run_inferred": interaction.run_inferred,
         "start_seconds": clock.seconds(interaction.timestamp),
         "duration_seconds": interaction.duration_seconds,
         "time_to_first_token_seconds": interaction.time_to_first_token_seconds,

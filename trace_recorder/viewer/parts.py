@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from trace_recorder.values.content_parts import Image, Other, Part, Text, parts_of
+from trace_recorder.values.content_parts import Image, Other, Part, Text, images_of, parts_of
 from trace_recorder.values.llm_interaction import Attempt, LLMInteraction, pause_between
 from trace_recorder.values.messages import Choice, LLMResponse, Message, Payload, ToolCall, ToolResult, without_none
 from trace_recorder.values.tool_uses import tool_uses
@@ -117,7 +117,7 @@ def answer_parts(answer: LLMResponse | Choice, limits: TextLimits) -> list[Json]
             parts.append(json_part(_other_block(answer, block.position), limits))
         else:
             parts.append(text_part(block.type, block.text or "", limits))
-    return parts
+    return parts + [_content_part(part, limits) for part in images_of(answer)]
 
 
 def _other_block(answer: LLMResponse | Choice, position: int | None) -> Payload:

@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from trace_recorder.dialects.dialect import is_embedding
+from trace_recorder.dialects.dialect import is_turn
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, Payload
 from trace_recorder.values.prompt_relation import Change, Numbers, Relation, apply_changes, ranges_of
@@ -111,7 +111,7 @@ class Prompts:
 
         A call without an answer is added again when its answer is known.
         """
-        if is_embedding(interaction.api):
+        if not is_turn(interaction.api):
             return None
         if not interaction.answered:
             self._unanswered.add(number)

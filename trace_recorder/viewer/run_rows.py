@@ -29,6 +29,7 @@ CREATE TABLE runs (number INTEGER PRIMARY KEY AUTOINCREMENT, {", ".join(_NAMES)}
 CREATE INDEX by_trajectory ON runs (trajectory_id);
 CREATE INDEX by_fork ON runs (forked_from) WHERE forked_from IS NOT NULL;
 CREATE INDEX by_replay ON runs (replay_of) WHERE replay_of IS NOT NULL;
+CREATE INDEX by_parent ON runs (parent) WHERE parent IS NOT NULL;
 CREATE INDEX by_status ON runs (status, success);
 CREATE INDEX by_model ON runs (model);
 CREATE INDEX without_costs ON runs (listed) WHERE needs_costs;
@@ -36,8 +37,8 @@ CREATE INDEX without_costs ON runs (listed) WHERE needs_costs;
 _PLACES = ", ".join("?" for _ in _NAMES)
 _CHANGES = ", ".join(f"{name} = excluded.{name}" for name in _NAMES)
 _PUT = f"INSERT INTO runs ({', '.join(_NAMES)}) VALUES ({_PLACES}) ON CONFLICT (name) DO UPDATE SET {_CHANGES}"  # noqa: S608 - names of ours
-_PARENT = """(SELECT p.name FROM runs p WHERE p.trajectory_id = ifnull(r.forked_from, r.replay_of)
-              ORDER BY p.listed, p.name LIMIT 1)"""
+_ORIGIN = """(SELECT o.name FROM runs o WHERE o.trajectory_id = coalesce(r.forked_from, r.replay_of, r.parent)
+              ORDER BY o.listed, o.name LIMIT 1)"""
 _SORTED: dict[Column, str] = {
     "status": "r.status",
     "task": "folded(r.task)",
@@ -115,13 +116,14 @@ class RunRows:
     def rows(self, numbers: Numbers) -> list[Json | None]:
         """Return rows by their numbers. The row of a run that is gone is None.
 
-        The member `origin` of a row is the name of the listed run of which this run is a fork or a replay, or None.
+        The member `origin` of a row is the name of the listed run of which this run is a fork or a replay, or else of
+        the run's parent. It is None if no such run is listed.
         """
         places = ", ".join("?" for _ in numbers)
-        sql = f"SELECT r.number, r.row, {_PARENT} FROM runs r WHERE r.number IN ({places})"  # noqa: S608 - question marks
+        sql = f"SELECT r.number, r.row, {_ORIGIN} FROM runs r WHERE r.number IN ({places})"  # noqa: S608 - question marks
         known = {
-            number: {**json.loads(text), "origin": None if parent is None else os.fsdecode(parent)}
-            for number, text, parent in self._connection.execute(sql, [*numbers])
+            number: {**json.loads(text), "origin": None if origin is None else os.fsdecode(origin)}
+            for number, text, origin in self._connection.execute(sql, [*numbers])
         }
         return [known.get(number) for number in numbers]
 
@@ -153,17 +155,21 @@ class RunRows:
     def relations(self, name: str, sources: Collection[str]) -> Json:
         """Return the names of the runs that are related to a run.
 
-        These are the run of which this run is a fork or a replay, its own forks and replays, and the runs with the
-        trajectory ids `sources`.
+        These are the run of which this run is a fork or a replay, its parent, its own forks, replays and children, and
+        the runs with the trajectory ids `sources`. A fork is not among the children of its parent.
         """
-        columns = "SELECT trajectory_id, forked_from, replay_of FROM runs WHERE name = ?"
-        identity, *origins = self._connection.execute(columns, (_key(name),)).fetchone() or (None, None, None)
+        columns = "SELECT trajectory_id, forked_from, replay_of, parent FROM runs WHERE name = ?"
+        identity, *origins = self._connection.execute(columns, (_key(name),)).fetchone() or (None, None, None, None)
         forks = self._related("forked_from", identity)
+        names_of_forks = {row["id"] for row in forks}
+        children = [row["id"] for row in self._related("parent", identity) if row["id"] not in names_of_forks]
         return {
             "forked_from": self._name_of(origins[0]),
             "replay_of": self._name_of(origins[1]),
+            "parent": self._name_of(origins[2]),
             "forks": [{"id": row["id"], "step_number": row["forked_from"].get("step_number")} for row in forks],
             "replays": [row["id"] for row in self._related("replay_of", identity)],
+            "children": children,
             "sources": {source: run for source in sources if (run := self._name_of(_text(source))) is not None},
         }
 
@@ -189,7 +195,7 @@ def _single(row: Json) -> tuple[Single, ...]:
     success = row["success"]
     counts = (row[name] for name in ("steps", "llm_calls", "failed_llm_calls", "tool_calls", "failed_tool_calls"))
     return (
-        *(_text(row["trajectory_id"]), _text(row["task"]), _text(row["status"])),
+        *(_text(row[name]) for name in ("trajectory_id", "parent", "task", "status")),
         int(success) if isinstance(success, bool) else None,
         *(seconds_of(row["start_time"])[0], seconds_of(row["end_time"])[0]),
         None if row["error"] is None else storable(plain_text(row["error"])),

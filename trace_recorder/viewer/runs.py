@@ -81,8 +81,8 @@ class RunList:
     def relations_of(self, name: str, sources: Collection[str]) -> Json:
         """Return the ids of the related runs of the list.
 
-        These are the run of which this run is a fork or a replay, and its own forks and replays. The runs with the
-        trajectory ids `sources`, which gave answers to this run's calls, are related too.
+        These are the run of which this run is a fork or a replay, its parent, and its own forks, replays and children.
+        The runs with the trajectory ids `sources`, which gave answers to this run's calls, are related too.
         """
         with self._working() as may_read:
             if may_read and self._followed.is_look_due():

@@ -30,6 +30,7 @@ _BY_MODALITY = {
 _DETAILS = {
     "prompt_tokens_details": "input_{}_tokens",
     "input_tokens_details": "input_{}_tokens",
+    "input_token_details": "input_{}_tokens",
     "completion_tokens_details": "output_{}_tokens",
     "output_tokens_details": "output_{}_tokens",
 }

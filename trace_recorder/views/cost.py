@@ -25,11 +25,13 @@ from typing import cast
 
 from msgspec import MsgspecError, Struct, json
 
+from trace_recorder.dialects.dialect import Operation, operation_of
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list
 from trace_recorder.guard import try_call
 from trace_recorder.values.llm_interaction import InteractionSource, LLMInteraction
 from trace_recorder.values.messages import Choice, LLMResponse, Payload, Usage, without_none
 from trace_recorder.values.origins import ReplayedFrom
+from trace_recorder.values.structs import replace as counts_with
 from trace_recorder.values.token_counts import Counts, counts_of, stated_cost
 from trace_recorder.views.billed_units import with_billed_units
 from trace_recorder.views.call_facts import made_calls
@@ -69,6 +71,8 @@ def cost_of(call: LLMInteraction, price: Price | None = None, counts: Counts | N
     look_up = price or table()
     if counts is None or look_up is None or not isinstance(call.provider, str) or not call.provider:
         return None  # a file may have any JSON value as the provider
+    if counts.completion is None and operation_of(call.api) in _WITHOUT_OUTPUT:
+        counts = counts_with(counts, completion=0)
     others = _counts_of_other_models(call)
     whole = with_billed_units(call, _less(counts, others) if others else counts)
     answered, asked = call.response.model, call.model
@@ -76,6 +80,10 @@ def cost_of(call: LLMInteraction, price: Price | None = None, counts: Counts | N
     for model, other in others:
         cost = _sum_of(cost, model, _estimate(call, (model,), other, look_up))
     return cost
+
+
+_WITHOUT_OUTPUT: frozenset[Operation] = frozenset({"embeddings", "rerank", "moderation"})
+"""The operations for which a model makes no tokens, so that no provider states how many it has made."""
 
 
 def _estimate(call: LLMInteraction, models: Iterable[str | None], counts: Counts, price: Price) -> Cost | None:

@@ -34,7 +34,7 @@ from trace_recorder.views.export_format import ExportFormat, LeftOut, OutputPlac
 from trace_recorder.views.left_out import (
     ARGUMENTS,
     ATTEMPTS,
-    EMBEDDINGS,
+    OTHER_CALLS,
     SAMPLED,
     ContentSupport,
     FormatSupport,
@@ -148,6 +148,7 @@ def _answer_metadata(answered: AnsweredTurn) -> dict[str, Payload]:
         replayed_from=origin_of(call, usage),
         duration_seconds=call.duration_seconds,
         complete=None if call.complete else False,
+        run_inferred=call.run_inferred or None,
         other_answers=[choice.to_document() for choice in others] or None,
     )
 
@@ -226,7 +227,7 @@ def to_invariant_dataset(
         yield _json({"metadata": dict(metadata)})
     for index, trajectory in enumerate(trajectories):
         events = InvariantMessages.of(trajectory)
-        count(trajectory, left_out, ARGUMENTS, EMBEDDINGS, ATTEMPTS, SAMPLED)
+        count(trajectory, left_out, ARGUMENTS, OTHER_CALLS, ATTEMPTS, SAMPLED)
         count_unsupported_contents(events.turns, left_out, _SUPPORTED)
         count_changed_histories(events.turns, left_out, "edits", "rewrites")
         yield _json(

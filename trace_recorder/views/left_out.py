@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Literal, get_args
 
-from trace_recorder.dialects.dialect import is_embedding
+from trace_recorder.dialects.dialect import is_turn
 from trace_recorder.values.content_parts import Part
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload
@@ -131,7 +131,7 @@ UNANSWERED = "calls that failed, are in flight, or whose prompt is damaged"
 CHANGED = "calls whose history the agent had changed: each message is as it was first sent"
 ARGUMENTS = "arguments that are not an object, written as `input`"
 CHOICES = "further choices of an answer"
-EMBEDDINGS = "embeddings"
+OTHER_CALLS = "calls that are no turns: embeddings, images, sounds, rankings"
 ATTEMPTS = "failed attempts"
 SAMPLED = "calls with token ids or log-probabilities"
 STEP_NOTES = "reflections, errors and summaries of steps"
@@ -169,7 +169,7 @@ _COUNTS: Mapping[str, Callable[[Trajectory], int]] = {
     UNANSWERED: lambda run: sum(_is_unanswered(call) for call in interactions_of(run)),
     ARGUMENTS: _count_odd_arguments,
     CHOICES: lambda run: sum(max(0, len(call.response.choices) - 1) for call in run.llm_interactions),
-    EMBEDDINGS: lambda run: sum(is_embedding(call.api) for call in run.llm_interactions),
+    OTHER_CALLS: lambda run: sum(not is_turn(call.api) for call in run.llm_interactions),
     ATTEMPTS: lambda run: sum(max(0, len(call.attempts) - 1) for call in run.llm_interactions),
     SAMPLED: _count_sampled,
     STEP_NOTES: _count_step_notes,

@@ -17,7 +17,7 @@ from trace_recorder.views.conversations.turns_of_run import turns_of
 from trace_recorder.views.export_format import ExportFormat, LeftOut, view
 from trace_recorder.views.left_out import (
     ARGUMENTS,
-    EMBEDDINGS,
+    OTHER_CALLS,
     SIDES,
     STEP_NOTES,
     UNANSWERED,
@@ -62,7 +62,7 @@ def to_trae(left_out: LeftOut, trajectory: Trajectory) -> dict[str, Payload]:
     ]
     count_unsupported_contents(turns_of(trajectory), left_out, _SUPPORTED)
     document["agent_steps"] = [_step(step) for step in trajectory.agent_steps]
-    count_all_but(trajectory, left_out, UNANSWERED, ARGUMENTS, EMBEDDINGS, STEP_NOTES, UNREQUESTED_TOOLS)
+    count_all_but(trajectory, left_out, UNANSWERED, ARGUMENTS, OTHER_CALLS, STEP_NOTES, UNREQUESTED_TOOLS)
     return document
 
 

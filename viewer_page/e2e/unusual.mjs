@@ -14,6 +14,14 @@ export function unusualTests(test, setup) {
     await closed(page);
   });
 
+  test("a run of a process is linked with the run during which the process was started", async () => {
+    const page = await setup().page({ at: setup().unusual.address });
+    await page.locator(".run-row", { hasText: "parent coloured.json" }).locator(".relation").getByRole("link").click();
+    await page.locator(".relations", { hasText: /^child run / }).getByRole("link", { name: "child.json" }).click();
+    await page.locator(".relations", { hasText: /^parent / }).getByRole("link", { name: "coloured.json" }).waitFor();
+    await closed(page);
+  });
+
   test("a replay and its calls are linked with the run and the calls that gave the answers", async () => {
     const page = await setup().page({ at: setup().unusual.address });
     const row = page.locator(".run-row", { hasText: "replay of at_1.5.json" });

@@ -87,7 +87,7 @@ def test_the_calls_that_a_fork_copied_are_not_its_own(tmp_path: Path, how: str, 
     copy = lines if how == "by times" else _written_again(lines)
     run = load(_written(tmp_path, _CHILD, _fork_lines(copy, turn_ids=turn_ids, **facts)))
 
-    assert (run.trajectory_id, run.task, run.gaps) == (_CHILD, "1", ())
+    assert (run.trajectory_id, run.parent, run.task, run.gaps) == (_CHILD, facts.get("forked_from_id"), "1", ())
     assert _prompts(run) == [_HISTORY]
     assert said_in(run) == [{"saw": 5, "text": "Answer 3", "usage": {"input_tokens": 100, "output_tokens": 10}}]
 

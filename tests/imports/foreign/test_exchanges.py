@@ -100,6 +100,18 @@ def _served(path: Path) -> Iterator[ReplayServer]:
         yield server
 
 
+def test_a_form_is_read_as_capture_reads_it(tmp_path: Path) -> None:
+    """A multipart form in a cassette is on file as JSON, without its boundary."""
+    form = '--xyz\r\nContent-Disposition: form-data; name="model"\r\n\r\nwhisper-1\r\n--xyz--\r\n'
+    taped = _taped({"text": "hello"}, asked=form, url="https://api.openai.com/v1/audio/transcriptions")
+    taped["request"]["headers"]["Content-Type"] = ["multipart/form-data; boundary=xyz"]
+    [imported] = import_file(Source(_cassette(tmp_path, taped)), tmp_path / "runs")
+    [call] = load(imported.path).llm_interactions
+
+    assert (call.raw_request, call.model, call.response.content) == ({"model": "whisper-1"}, "whisper-1", "hello")
+    assert "xyz" not in imported.path.with_suffix(".jsonl").read_text()
+
+
 @pytest.mark.parametrize("name", ["vcr/weather.yaml", "har/weather.har"])
 def test_recorded_http_is_read_and_answers_the_agent_again(name: str, tmp_path: Path) -> None:
     """The calls are those of the provider's script. A replay and `serve` give the real SDKs the same answers again."""

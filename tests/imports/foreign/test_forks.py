@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.counting import calls
 from trace_recorder import load
 from trace_recorder.values.trajectory import Trajectory
 
@@ -97,7 +98,7 @@ _OWN = [(["user 1", "assistant 2", "user 3", "assistant 4", "user 5"], "assistan
 @pytest.mark.parametrize("lines", [_claude_fork(), _qwen_fork()], ids=["claude-code", "qwen"])
 def test_marked_copies_are_given(tmp_path: Path, lines: list[_Line]) -> None:
     run = load(_written(tmp_path / "s2.jsonl", lines))
-    assert (_said(run), run.trajectory_id, run.gaps) == (_OWN, "s2", ())
+    assert (_said(run), run.trajectory_id, run.parent, run.gaps) == (_OWN, "s2", "s1", ())
 
 
 def test_a_copy_that_was_written_twice_and_marked_once_is_given(tmp_path: Path) -> None:
@@ -140,6 +141,19 @@ def test_the_lines_that_a_fork_of_pi_copied_are_given(tmp_path: Path, place: str
 def test_a_session_of_pi_that_only_names_another_session_keeps_its_calls(tmp_path: Path) -> None:
     lines = _pi_session("B", _time(0), 1, 2, parentSession="one.jsonl")
     assert _said(load(_written(tmp_path / "two.jsonl", lines))) == [(["user 1"], "assistant 2", 5)]
+
+
+def test_the_cost_of_repeated_lines_grows_with_the_file(tmp_path: Path) -> None:
+    """If all lines of a fork and of its origin are repeated, four times as many lines cost four times as many calls."""
+    once = _pi_session("A", _time(0), 1, 6)
+    fork = _pi_session("B", _time(5), 1, 6, parentSession="one.jsonl")
+
+    def cost(times: int) -> int:
+        _written(tmp_path / "one.jsonl", once * times)
+        path = _written(tmp_path / "two.jsonl", fork * times)
+        return calls(lambda: load(path))
+
+    assert cost(40) < 5 * cost(10)
 
 
 def test_a_fork_without_calls_of_its_own_has_no_gap(tmp_path: Path) -> None:

@@ -211,7 +211,7 @@ def test_the_newer_tables_have_threads_that_share_messages(tmp_path: Path) -> No
     assert run.agent_steps[0].tool_results[0].success is False
     assert (run.task, run.metadata["imported_from"]["thread_name"]) == ("A fragment.\nWeather?", "Weather")
     assert [message.content for message in second.input_messages][2:] == ["I look.", "18C"]
-    assert (fork.trajectory_id, fork.metadata["imported_from"]["forked_from"]) == ("d", "c")
+    assert (fork.trajectory_id, fork.parent, fork.metadata["imported_from"]["forked_from"]) == ("d", "c", "c")
     assert [message.content for message in fork.llm_interactions[0].input_messages][2:] == ["I look.", "Other?"]
 
 

@@ -341,7 +341,7 @@ class WholeDocument:
     def _content(self, steps: SpooledBytes) -> Iterator[Buffer]:
         """Yield the text of the document. `steps` keeps the texts of the steps until all calls are written."""
         fold, text = self._fold, DocumentText(self.history, self._texts)
-        outline = fold.run.outline(self._status, next(fold.interactions(), None))
+        outline = fold.run.outline(self._status, fold.first_made())
         yield b"{\n" + text.members(outline.head()) + b',\n"llm_interactions": ['
         yield from self._calls(text, steps)
         yield b'],\n"agent_steps": ['

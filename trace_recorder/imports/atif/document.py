@@ -15,7 +15,7 @@ from itertools import count
 from typing import TypeVar, get_args
 
 from trace_recorder.derive.steps import step_of
-from trace_recorder.dialects.dialect import is_embedding
+from trace_recorder.dialects.dialect import is_turn
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.atif import members
 from trace_recorder.imports.atif.members import error_of, tool_steps
@@ -67,7 +67,7 @@ def _trajectory(document: Mapping[str, Payload]) -> Trajectory:
         model=model,
         start_time=extra.get("start_time") or begin,
         end_time=extra.get("end_time") or end,
-        **{name: extra.get(name) for name in ("task", "success", "final_result", "provider", "max_steps")},
+        **{name: extra.get(name) for name in ("parent", "task", "success", "final_result", "provider", "max_steps")},
         execution_time=extra.get("execution_time"),
         error=error_of(extra.get("error")),
         metadata={**(extra.get("metadata") or {}), **members.as_kept(_extra_members(readers, model))},
@@ -157,7 +157,7 @@ def _extra_members(readers: Sequence[TrajectoryReader], model: str | None) -> di
 
 def _steps(interactions: Sequence[LLMInteraction]) -> Iterator[AgentStep]:
     """Yield the steps that the agent recorded itself. If it recorded none, yield a step for each call."""
-    decisions = [interaction for interaction in interactions if not is_embedding(interaction.api)]
+    decisions = [interaction for interaction in interactions if is_turn(interaction.api)]
     derived = [step_of(number, interaction, {}) for number, interaction in enumerate(decisions, start=1)]
     sources = [interaction.source for interaction in interactions if isinstance(interaction.source, AtifSource)]
     if not any(source.recorded_steps for source in sources):

@@ -48,7 +48,7 @@ _OF_CALL = frozenset(
         *("interaction_id", "requested_at", "step_number", "provider", "api", "model_asked_for", "response_id"),
         *("finish_reason", "other_choices", "choice_extra", "response_extra", "parameters", "duration_seconds"),
         *("time_to_first_token_seconds", "stream", "complete", "ended_by", "error", "attempts", "agent_steps"),
-        "replayed_from",
+        *("replayed_from", "run_inferred"),
     )
 )
 _OF_FOREIGN_CALL = frozenset({"interaction_id", "api", "model_asked_for", "parameters", "response_extra"})

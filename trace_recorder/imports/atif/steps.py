@@ -210,6 +210,7 @@ class TrajectoryReader:
             stream=extra.get("stream") is True,
             complete=extra.get("complete") is not False,
             replayed_from=_origin(step),
+            run_inferred=extra.get("run_inferred") is True,
         )
 
     def _references(self, step: Mapping[str, Payload]) -> list[Payload]:

@@ -12,12 +12,14 @@ import base64
 import binascii
 import zlib
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from urllib.parse import urlsplit
 from zlib import crc32
 
 from trace_recorder.decompression import decoder_of, max_size
 from trace_recorder.dialects.dialect import join_stream, why_incomplete
 from trace_recorder.dialects.endpoints import Endpoint, asks_for_stream, endpoint_of, is_stream_type
+from trace_recorder.dialects.form_bodies import content_type_of, form_as_json, is_form, without_boundary
 from trace_recorder.guard import try_call
 from trace_recorder.imports.foreign.run import Annotation, Event, HttpExchange, Members, Missing
 from trace_recorder.storage.items.encoder import ItemEncoder
@@ -52,6 +54,9 @@ class ExchangeRecords:
     def records(self, exchange: HttpExchange, identity: str) -> tuple[Records, Records]:
         """Return the records of the request, with its new items, and the records of the answer."""
         self._redaction.learn(*headers.secrets(exchange.headers, exchange.url))
+        if is_form(exchange.headers):
+            form = form_as_json(content_type_of(exchange.headers), exchange.request) or exchange.request
+            exchange = replace(exchange, request=form, headers=without_boundary(exchange.headers))
         key = exchange.url, len(exchange.request), crc32(exchange.request)
         identity, attempt = self._failed.pop(key, (identity, 0))
         members: Members = {"interaction_id": identity, "attempt": attempt}

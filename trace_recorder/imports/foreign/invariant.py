@@ -80,6 +80,7 @@ def _run(name: str, line: Line) -> ForeignRun:
     metadata = Members(row.get("metadata"))
     run = ForeignRun(
         identity=metadata.nonempty_text("trajectory_id") or as_text(row.get("name")) or name,
+        parent=metadata.nonempty_text("parent"),
         task=metadata.text("task"),
         provider=metadata.text("provider"),
         model=metadata.text("model"),

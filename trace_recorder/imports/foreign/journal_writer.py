@@ -69,6 +69,7 @@ def _start(run: ForeignRun) -> Members:
         "schema": SCHEMA,
         "version": VERSION,
         "trajectory_id": run.identity,
+        **without_none(parent=run.parent),
         "task": run.task,
         "provider": run.provider,
         "model": run.model,

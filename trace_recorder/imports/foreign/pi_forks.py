@@ -21,14 +21,18 @@ class CopiedLines:
 
     def __init__(self, source: Source) -> None:
         self._source = source
+        self._origin: str | None = None
         self._keys: set[bytes] = set()
         self._begin = ""
 
     def note_header(self, header: Members, time: str) -> None:
-        """Read the lines of the other session, if the header of the session names one and its file is found."""
+        """Read the lines of the other session, if the header of the session names one and its file is found.
+
+        Only one other session is read, although a file may repeat the header.
+        """
         origin = as_text(header.get("parentSession")) or as_text(header.get("branchedFrom"))
-        if origin:
-            self._begin = time
+        if origin and self._origin is None:
+            self._origin, self._begin = origin, time
             self._keys = {_key(as_dict(line.value)) for line in _lines_of(self._source, origin)}
 
     def has(self, line: Members, time: str) -> bool:

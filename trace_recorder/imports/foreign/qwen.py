@@ -65,6 +65,7 @@ class _QwenSessionReader:
             return
         self.close()
         if isinstance(line.get(_FORKED_FROM), dict):
+            self.run.parent = as_text(line[_FORKED_FROM].get("sessionId"))
             with given_by_another_session(self.run, self.run.events):
                 self._read_new_line(line, time)
         else:

@@ -266,7 +266,8 @@ class ForeignRun:
     tool and its session, such as the tool's version. `formats.py` sets `format`. `status` is "unknown" if the source
     does not say how the run ended. `executions` are the executions whose results are messages. An import ignores
     `executions`, because the fold finds these results. `proxy/joining.py` adds them, with their times, to a run that
-    the proxy recorded. `is_fork` is True if the run begins with a copy of another session's messages.
+    the proxy recorded. `is_fork` is True if the run begins with a copy of another session's messages. `parent` is the
+    id of the other run that a fork continues, or whose agent started this one.
     """
 
     identity: str
@@ -274,6 +275,7 @@ class ForeignRun:
     is_fork: bool = False
     events: list[Event] = field(default_factory=list)
     executions: list[ToolRun] = field(default_factory=list)
+    parent: str | None = None
     task: str | None = None
     provider: str | None = None
     model: str | None = None

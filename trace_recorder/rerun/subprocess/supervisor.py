@@ -11,7 +11,7 @@ from typing import Literal
 
 from trace_recorder.attach.subprocess.supervisor import python_path, run_process
 from trace_recorder.rerun.matching import parse_path
-from trace_recorder.rerun.placeholder_keys import PLACEHOLDER_KEYS
+from trace_recorder.rerun.placeholder_keys import missing_keys
 from trace_recorder.rerun.recorded import RecordedExchange, Recording
 from trace_recorder.rerun.replayer import calls_outside_tools, report_unused
 from trace_recorder.rerun.subprocess.handoff import ReplayHandoff
@@ -62,7 +62,8 @@ def replay_program(
             tools,
             recording.trajectory_id,
         )
-        environment = {**PLACEHOLDER_KEYS, **os.environ, **handoff.to_environment(), "PYTHONPATH": python_path()}
+        keys = missing_keys(os.environ)
+        environment = {**os.environ, **keys, **handoff.to_environment(), "PYTHONPATH": python_path()}
         _, code = run_process(command, environment)
         unused = describe_unused(recording, recording.exchanges, handoff.used_records(), recording.path.name)
         return ReplayResult(code, handoff.mismatches(), unused)

@@ -4,7 +4,7 @@ Unlike a word in a sentence, the name of a field says what its string is. So the
 `client_secret` or `authorization_token` is a secret, whatever it looks like, unless it is a placeholder
 (`is_secret_member`). The same applies to the fields of a string that is itself JSON, such as a tool's arguments. It
 also applies to a part of such a string, as a model streams it (`mask_fields`). The headers and the authorization of an
-MCP server are secrets by the API's definition (`mcp_secrets`). If a string is a table of labels, such as a file of
+MCP server are secrets by the API's definition (`mcp_strings`). If a string is a table of labels, such as a file of
 translations, its labels are not masked (`_is_table_of_labels`). Invariant: a value is masked only where it has such a
 name. The run does not learn the value, because a password may be a word.
 """
@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from trace_recorder.signal_handlers import ours
-from trace_recorder.storage.redaction.json_strings import decode_string
+from trace_recorder.storage.redaction.json_strings import string_end
 from trace_recorder.storage.redaction.name_kinds import SCHEMES, is_secret_name, is_secret_value, is_strange, kind_of
 from trace_recorder.storage.redaction.names import has_cookies
 from trace_recorder.values.json_text import COLON
@@ -54,7 +55,12 @@ _LONGEST_OPEN = 4096
 
 It waits for at most this many characters.
 """
-_TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[{}]', re.DOTALL)
+_STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?'
+_TOKEN = re.compile(rf"{_STRING}|[{{}}]", re.DOTALL)
+_FIRST_TOKEN = re.compile(rf'\{{(?=\s{{0,200}}")|(?="[\[\s]{{0,200}}\{{(?:\s|\\[nrt]){{0,200}}\\){_STRING}', re.DOTALL)
+"""Matches the beginning of an object of JSON in any text, or a string that begins with such an object."""
+_MCP = re.compile(r'mcp(?:\\{0,64}+"|\\{1,64}+u0022)')
+"""Matches the end of a string `"mcp"`, also where it is inside another string of JSON."""
 
 
 def is_secret_member(name: str, value: str, short: Collection[str]) -> bool:
@@ -84,7 +90,8 @@ def is_secret_field(value: str) -> bool:
 
 
 def mask_json(text: str) -> str:
-    """Mask the secret fields if the whole text is JSON. Return any other text unchanged."""
+    """Mask the secret fields if the whole text is JSON. In any text, mask the secrets of MCP tools."""
+    text = _mask_mcp(text)
     if text[:200].lstrip()[:1] not in {"{", "["}:
         return text
     masked = mask_fields(text)
@@ -118,7 +125,7 @@ def mask_fields(text: str, *, keep_labels: bool = False) -> str:
             is_secret = is_secret_field(value) and not (keep_labels and _is_label(_decoded(value)))
             masked = MASK if is_secret else value
         else:
-            masked = _mask_within(value) if '\\"' in value else value
+            masked = _mask_within(value, mask_json) if '\\"' in value else value
         if masked != value:
             parts += (text[done:start], masked)
             done = end
@@ -148,11 +155,14 @@ def _name_begins(text: str, end: int) -> int:
     return max(text.rfind('"', first, end) + 1, first)
 
 
-def _mask_within(spelled: str) -> str:
-    """Mask the fields of a string that is JSON within JSON. The string keeps its escapes."""
+def _mask_within(spelled: str, mask: Callable[[str], str]) -> str:
+    """Mask a string of JSON by a function of its text. The string keeps its escapes."""
     value = _decoded(spelled)
-    masked = mask_json(value)
-    return spelled if masked == value else json.dumps(masked)[1:-1]
+    masked = mask(value)
+    if masked == value:
+        return spelled
+    is_decoded = value != spelled
+    return json.dumps(masked)[1:-1] if is_decoded else masked
 
 
 def _decoded(spelled: str) -> str:
@@ -229,29 +239,68 @@ class _OpenObject:
     secrets: list[Span] = field(default_factory=list)
 
 
-def mcp_secrets(text: str) -> list[Span]:
-    """Return the spans of strings in JSON text: the headers and the authorization of each tool of type "mcp"."""
-    if '"mcp"' not in text or ('"headers"' not in text and '"authorization"' not in text):
-        return []
-    secrets: list[Span] = []
+class McpStrings(NamedTuple):
+    """The spans of strings in JSON that belong to tools of type "mcp".
+
+    `secrets` are their headers and their authorization. `nested` are strings that may have the JSON of such a tool.
+    """
+
+    secrets: list[Span]
+    nested: list[Span]
+
+
+def mcp_strings(text: str) -> McpStrings:
+    """Find the secrets of MCP tools in JSON, or in a text that has JSON in it."""
+    found = McpStrings([], [])
+    if _MCP.search(text) is None or ("headers" not in text and "authorization" not in text):
+        return found
     objects: list[_OpenObject] = []
     name = ""
-    for token in _TOKEN.finditer(text):
+    token = _FIRST_TOKEN.search(text)
+    while token is not None:
         start, end = token.span()
+        is_name = False
         if token[0] == "{":
             objects.append(_OpenObject(name))
         elif token[0] == "}":
-            closed = objects.pop() if objects else None
-            secrets += closed.secrets if closed and closed.is_mcp else []
+            closed = objects.pop()
+            found.secrets.extend(closed.secrets if closed.is_mcp else ())
         elif COLON.match(text, end):
-            name = decode_string(text, start, end)
-            continue
-        elif objects:
-            parent = objects[-1]
-            parent.is_mcp = parent.is_mcp or (name == "type" and token[0] == '"mcp"')
-            if name == "authorization":
-                parent.secrets.append((start, end))
-            if parent.name == "headers" and len(objects) > 1:
-                objects[-2].secrets.append((start, end))
-        name = ""
-    return secrets
+            is_name = True
+        else:
+            _add_value(token, name, objects, found.nested)
+        name = _decoded(text[start + 1 : end - 1]) if is_name else ""
+        token = (_TOKEN if objects else _FIRST_TOKEN).search(text, end)
+    for cut_off in objects:
+        found.secrets.extend(cut_off.secrets if cut_off.is_mcp else ())
+    return found
+
+
+def _add_value(token: re.Match[str], name: str, objects: list[_OpenObject], nested: list[Span]) -> None:
+    """Add a string to the secrets of the object that it is in. If the string may have JSON, add it to `nested`."""
+    is_closed = string_end(token.string, token.start() + 1) < token.end()
+    if is_closed and _MCP.search(token.string, token.start() + 1, token.end() - 1):
+        nested.append(token.span())
+    if not objects:
+        return
+    parent = objects[-1]
+    parent.is_mcp = parent.is_mcp or (name == "type" and token[0] == '"mcp"')
+    if name == "authorization":
+        parent.secrets.append(token.span())
+    if parent.name == "headers" and len(objects) > 1:
+        objects[-2].secrets.append(token.span())
+
+
+def _mask_mcp(text: str) -> str:
+    """Mask the secrets of MCP tools in JSON, in the strings of this JSON, or in a text that has JSON in it."""
+    if "mcp" not in text:
+        return text
+    secrets, nested = mcp_strings(text)
+    masked = {span: f'"{_mask_within(text[span[0] + 1 : span[1] - 1], _mask_mcp)}"' for span in nested}
+    masked |= dict.fromkeys(secrets, f'"{MASK}"')
+    parts: list[str] = []
+    done = 0
+    for start, end in sorted(masked):
+        parts += (text[done:start], masked[start, end])
+        done = end
+    return "".join([*parts, text[done:]])

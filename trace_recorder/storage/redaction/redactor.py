@@ -28,7 +28,7 @@ from trace_recorder.storage.redaction.json_members import (
     is_secret_member,
     mask_fields,
     mask_json,
-    mcp_secrets,
+    mcp_strings,
 )
 from trace_recorder.storage.redaction.json_strings import (
     decode_string,
@@ -201,7 +201,7 @@ class Redaction:
         If `possible` is None or has too many positions, search all strings.
         """
         positions = possible.positions() if possible and not possible.has_many else None
-        defined = set(mcp_secrets(text) if self._knows_forms else ())
+        defined = set(mcp_strings(text).secrets if self._knows_forms else ())
         names: dict[str, str] = {}
         strings: list[_String] = []
         for start, end, name, is_name in strings_at(text, positions):
@@ -300,8 +300,8 @@ class Redaction:
             possible = PossibleSecrets(text, self._kinds, self._known)
         else:
             possible = find_in_json(text, self._kinds, self._known)
-        if '"mcp"' in text and self._knows_forms:
-            possible.by_name += [start for start, _ in mcp_secrets(text)]
+        if "mcp" in text and self._knows_forms:
+            possible.by_name += [start for spans in mcp_strings(text) for start, _ in spans]
         return possible
 
     def mask_stream(self, data: bytes, *, last: bool = True) -> tuple[bytes, int, int]:

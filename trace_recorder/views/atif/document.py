@@ -31,7 +31,7 @@ from trace_recorder.views.conversations.turn import Turn, agent_key
 from trace_recorder.views.conversations.turns_of_run import side_calls, turns_of
 from trace_recorder.views.export_format import ExportFormat, LeftOut, view
 from trace_recorder.views.left_out import (
-    EMBEDDINGS,
+    OTHER_CALLS,
     SIDES,
     ContentSupport,
     FormatSupport,
@@ -146,7 +146,7 @@ def to_atif_files(
 class _AtifDocumentWriter:
     def __init__(self, trajectory: Trajectory, images_directory: Path | None, left_out: LeftOut) -> None:
         self.trajectory = trajectory
-        count(trajectory, left_out, EMBEDDINGS)
+        count(trajectory, left_out, OTHER_CALLS)
         self._media = AtifMediaWriter(images_directory, left_out)
         turns = turns_of(trajectory)
         count_unsupported_contents(turns, left_out, _SUPPORTED)

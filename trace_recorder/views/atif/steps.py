@@ -137,6 +137,7 @@ def _extra_of_call(turn: Turn) -> dict[str, Payload]:
         duration_seconds=call.duration_seconds,
         time_to_first_token_seconds=call.time_to_first_token_seconds,
         stream=call.stream or None,
+        run_inferred=call.run_inferred or None,
         complete=None if call.complete else False,
         ended_by=call.ended_by,
         error=call.error.to_document() if call.error else None,

@@ -17,7 +17,7 @@ from trace_recorder.dialects.json_access import as_dict, as_list
 from trace_recorder.values.content_parts import Image, part_of
 from trace_recorder.values.messages import BlockType, Choice, LLMResponse, Message, Payload, ToolCall
 
-Location = Literal["part", "images", "beside a text", "beside"]
+Location = Literal["part", "images", "images made", "beside a text", "beside"]
 
 IMAGES, IMAGES_BY_ADDRESS, IMAGES_ELSEWHERE = "images", "images by address", "images by the name of a file"
 AUDIO, VIDEO, DOCUMENTS = "audio", "video", "documents"
@@ -34,7 +34,8 @@ class Content:
     """A content that is neither a text nor a tool call.
 
     `location` is its place: a part of the content, an element of a message's `images`, a member of a text part ("beside
-    a text"), or a member of the message ("beside"). All contents of an answer are "beside".
+    a text"), or a member of the message ("beside"). Contents of an answer are elements of its `images` ("images made"),
+    or "beside".
     """
 
     kind: str
@@ -65,7 +66,9 @@ def contents_of_answer(response: LLMResponse, number: int = 0) -> Iterator[Conte
     if order != sorted(order):
         yield Content(INTERLEAVING, "beside", [block.to_document() for block in answer.interleaved])
     members = choice.extra if number else {**response.extra, **choice.extra}
-    yield from (Content(content.kind, "beside", content.raw) for content in _contents_of_members(members))
+    for content in _contents_of_members(members):
+        is_image = content.location == "images"
+        yield Content(content.kind, "images made" if is_image else "beside", content.raw)
     yield from _contents_of_calls(answer.tool_calls)
 
 
@@ -226,6 +229,7 @@ _OF_THE_CALL = frozenset(
             "cache_control",
             "caller",
         ),
+        *("duration", "language", "languages", "output_format", "quality", "size", "task"),
         *("citation", "completed_at", "container", "context", "context_management", "conversation", "created"),
         *("createTime", "created_at", "diagnostics", "done", "done_reason", "error", "eval_duration"),
         *("finishMessage", "finish_message", "frequency_penalty", "id", "index", "instructions", "is_error"),

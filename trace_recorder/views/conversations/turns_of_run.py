@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from trace_recorder.dialects.dialect import is_embedding
+from trace_recorder.dialects.dialect import is_turn
 from trace_recorder.values.llm_interaction import ErrorInfo, LLMInteraction, WithoutRawData
 from trace_recorder.values.messages import NO_RESPONSE, LLMResponse, Message, RequestReading, ToolResult
 from trace_recorder.values.trajectory import AgentStep, Trajectory
@@ -64,8 +64,8 @@ class TurnsOnDemand:
 
 def interactions_of(trajectory: Trajectory) -> list[LLMInteraction]:
     """Return the calls of a run except embeddings. If no calls were recorded, return the agent's own steps as calls."""
-    embeddings = {*filter(is_embedding, {call.api for call in trajectory.llm_interactions})}
-    calls = [call for call in trajectory.llm_interactions if call.api not in embeddings]
+    turns = {*filter(is_turn, {call.api for call in trajectory.llm_interactions})}
+    calls = [call for call in trajectory.llm_interactions if call.api in turns]
     if calls or trajectory.llm_interactions:
         return calls
     steps = enumerate(trajectory.agent_steps, start=1)

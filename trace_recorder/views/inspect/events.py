@@ -89,6 +89,7 @@ class InspectEvents:
             "metadata": {
                 "interaction_id": call.interaction_id,
                 **without_none(api=call.api, provider=call.provider, replayed_from=origin_of(call)),
+                **without_none(run_inferred=call.run_inferred or None),
             },
             **without_none(
                 cache="read" if call.is_replayed else None,

@@ -156,6 +156,7 @@ def _result_of_score(name: str, score: Mapping[str, Payload]) -> dict[str, Paylo
 def _metadata(run: Trajectory) -> dict[str, Payload]:
     """Return the facts of the run for which a sample has no member."""
     members = {
+        "parent": run.parent,
         "metadata": run.metadata,
         "annotations": run.annotations,
         "status": run.status,

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from trace_recorder.dialects.dialect import dialect_of
+from trace_recorder.dialects.dialect import Operation, operation_of
 from trace_recorder.dialects.json_access import as_number
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload
@@ -57,15 +57,19 @@ _NESTED = ("generationConfig", "options")
 """The members of a request under which Google and Ollama nest these parameters."""
 
 
+_OUTPUT_TYPES: Mapping[Operation, str] = {"image_generation": "image", "speech": "speech", "transcription": "text"}
+"""The operations that the conventions call `generate_content`, each with its `gen_ai.output.type`."""
+
+
 def provider_of(provider: str | None) -> str:
     """Return the conventions' name of a provider. The attribute is required, so an unknown provider is `unknown`."""
     return _PROVIDERS.get(provider or "", provider or "unknown")
 
 
-def operation_of(call: LLMInteraction) -> str:
+def operation_name(call: LLMInteraction) -> str:
     """Return the conventions' name for the operation of a call."""
-    dialect = dialect_of(call.api)
-    return dialect.operation if dialect else "chat"
+    operation = operation_of(call.api)
+    return "generate_content" if operation in _OUTPUT_TYPES else operation
 
 
 def parameter(parameters: Mapping[str, Payload], *names: str) -> Payload:
@@ -140,9 +144,10 @@ class GenAIAttributes:
         """Return the attributes of a call to a model."""
         response, parameters = call.response, call.source.request_without_messages().parameters
         attributes = known_attributes(
-            gen_ai__operation__name=operation_of(call),
+            gen_ai__operation__name=operation_name(call),
             gen_ai__provider__name=provider_of(call.provider),
             gen_ai__request__model=call.model,
+            gen_ai__output__type=_OUTPUT_TYPES.get(operation_of(call.api)),
             gen_ai__request__stream=call.stream or None,
             gen_ai__response__model=response.model,
             gen_ai__response__id=response.id,

@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trace_recorder.dialects.dialect import is_embedding
+from trace_recorder.dialects.dialect import operation_of
 from trace_recorder.values.content_parts import Part, Text, parts_of
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, Payload, without_none
@@ -54,7 +54,8 @@ class LangfuseAttributes:
 
     def call(self, call: LLMInteraction, prompt: SpanPrompt) -> dict[str, AttributeValue]:
         """Return the attributes of a call to a model."""
-        attributes: dict[str, AttributeValue] = {TYPE: "embedding" if is_embedding(call.api) else "generation"}
+        is_embedding = operation_of(call.api) == "embeddings"
+        attributes: dict[str, AttributeValue] = {TYPE: "embedding" if is_embedding else "generation"}
         model, usage = call.response.model or call.model, NO_TOKENS if call.is_replayed else usage_of(call)
         attributes |= without_none(**{MODEL: model, USAGE: json_of(usage) if usage else None})
         cost = 0 if call.is_replayed else stated_cost(call)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from trace_recorder.dialects.dialect import dialect_of
-from trace_recorder.values.content_parts import Image, Part, Text, parts_of
+from trace_recorder.values.content_parts import Image, Part, Text, images_of, parts_of
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_table import EqualMessages, MadeOnce
 from trace_recorder.values.messages import Block, Choice, LLMResponse, Message, Payload, Tool, ToolCall, without_none
@@ -151,6 +151,7 @@ def _answer_parts(answer: Choice | LLMResponse) -> Iterator[dict[str, Payload]]:
         if part is not None:
             yield part
     yield from map(call_part, calls)
+    yield from map(_part, images_of(answer))
 
 
 def _block_part(block: Block, calls: list[ToolCall]) -> dict[str, Payload] | None:

@@ -6,10 +6,10 @@ an attribute, and the position of the message is part of the attribute's name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from trace_recorder.dialects.dialect import is_embedding
+from trace_recorder.dialects.dialect import Operation, operation_of
 from trace_recorder.values.content_parts import Image, Text, parts_of
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, Payload, ToolCall, without_none
@@ -23,6 +23,8 @@ from trace_recorder.views.otlp.span import AttributeValue
 from trace_recorder.views.otlp.tree import ToolNode
 
 _KIND = "openinference.span.kind"
+_KINDS: Mapping[Operation, str] = {"embeddings": "EMBEDDING", "rerank": "RERANKER", "moderation": "GUARDRAIL"}
+"""The kinds of spans of calls that are not `LLM`."""
 Attribute = tuple[str, AttributeValue]
 
 
@@ -53,7 +55,7 @@ class OpenInferenceAttributes:
 
     def call(self, call: LLMInteraction, prompt: SpanPrompt) -> dict[str, AttributeValue]:
         """Return the attributes of a call to a model."""
-        attributes = {_KIND: "EMBEDDING" if is_embedding(call.api) else "LLM"}
+        attributes = {_KIND: _KINDS.get(operation_of(call.api), "LLM")}
         attributes |= without_none(
             **{
                 "llm.model_name": call.response.model or call.model,

@@ -25,6 +25,8 @@ PARENT_CONTEXT = "traceparent"
 """The annotation that has the `traceparent` (W3C) of the application's span. The run began in that span."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1) * 1_000
+"""The last time that ISO 8601 and Python can express, in nanoseconds since 1970."""
 _TRACE_ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _PARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}", re.ASCII)
 
@@ -91,7 +93,7 @@ def nanoseconds(timestamp: str | None) -> int | None:
     if time is None:
         return None
     since = (time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH
-    return max(0, ((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * 1_000)
+    return min(max(0, since // timedelta(microseconds=1) * 1_000), _LAST)
 
 
 def iso(time: int) -> str:
@@ -100,5 +102,6 @@ def iso(time: int) -> str:
 
 
 def after(start: int, seconds: float | None) -> int:
-    """Return the time that is this many seconds after `start`."""
-    return start + round((seconds or 0.0) * 1_000_000) * 1_000
+    """Return the time that is this many seconds after `start`, or the last time of ISO 8601 if that is earlier."""
+    stated = min(seconds or 0.0, _LAST / 1e9)
+    return min(start + round(stated * 1_000_000) * 1_000, _LAST)

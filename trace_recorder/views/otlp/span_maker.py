@@ -16,7 +16,7 @@ from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import AgentStep, Reward, Trajectory
 from trace_recorder.views.call_facts import counted_usage, origin_of, without_replayed_usage
 from trace_recorder.views.conversations.turns_of_run import side_calls_of
-from trace_recorder.views.otlp.genai import GenAIAttributes, known_attributes, operation_of, text_of_value
+from trace_recorder.views.otlp.genai import GenAIAttributes, known_attributes, operation_name, text_of_value
 from trace_recorder.views.otlp.langfuse import LangfuseAttributes
 from trace_recorder.views.otlp.messages import SpanPrompt, encodable, json_of
 from trace_recorder.views.otlp.openinference import OpenInferenceAttributes
@@ -128,6 +128,7 @@ class SpanMaker:
             trace_recorder__api=interaction.api,
             http__request__resend_count=len(interaction.attempts) - 1 if len(interaction.attempts) > 1 else None,
             trace_recorder__incomplete=None if interaction.complete else True,
+            trace_recorder__run_inferred=interaction.run_inferred or None,
             trace_recorder__side_call=interaction.interaction_id in self.side_calls or None,
         )
         start, end = times_of(interaction)
@@ -138,7 +139,7 @@ class SpanMaker:
         attempts = interaction.attempts
         failed = [attempt for attempt in attempts[: len(attempts) - (interaction.error is None)] if attempt.error]
         events = (*map(self._attempt, failed if len(attempts) > 1 else ()), *self._exception(error, times[1]))
-        operation = operation_of(interaction)
+        operation = operation_name(interaction)
         name = f"{operation} {interaction.model}" if interaction.model else operation
         return self._span((span_id, parent), name, times, attributes, events, error, kind="client")
 
@@ -240,6 +241,8 @@ class SpanMaker:
     def _run_attributes(self) -> Iterator[tuple[str, AttributeValue]]:
         run = self.trajectory
         yield "trace_recorder.status", run.status
+        if run.parent is not None:
+            yield "trace_recorder.parent", encodable(run.parent)
         if run.success is not None:
             yield "trace_recorder.success", run.success
         if run.max_steps is not None:

@@ -34,7 +34,7 @@ from trace_recorder.views.otlp.tree import SpanTree, annotation_id, reward_id
 
 _SUPPORTED: FormatSupport = {
     **dict.fromkeys(SIDES, ContentSupport.of(THOUGHTS, NAMES, locations=("part", "images"))),
-    "answers": ContentSupport.of(THOUGHTS, INTERLEAVING, locations=("part", "images")),
+    "answers": ContentSupport.of(THOUGHTS, INTERLEAVING, locations=("part", "images", "images made")),
 }
 
 

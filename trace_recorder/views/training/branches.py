@@ -23,7 +23,7 @@ from trace_recorder.views.conversations.normalized_prompts import MessageNormali
 from trace_recorder.views.conversations.turn import Turn, choice_of
 from trace_recorder.views.conversations.turns_of_run import side_calls
 from trace_recorder.views.export_format import LeftOut
-from trace_recorder.views.left_out import CHOICES, EMBEDDINGS, REPLAYED, SIDE_CALLS, UNREQUESTED_TOOLS, count
+from trace_recorder.views.left_out import CHOICES, OTHER_CALLS, REPLAYED, SIDE_CALLS, UNREQUESTED_TOOLS, count
 
 NOT_WHOLE = "calls that failed, or whose answer or prompt is incomplete"
 
@@ -159,4 +159,4 @@ def count_unlearned(
             left_out.add(fault or CUT_OFF)
         else:
             left_out.add(CHOICES, max(0, len(turn.interaction.response.choices) - 1))
-    count(trajectory, left_out, EMBEDDINGS, UNREQUESTED_TOOLS)
+    count(trajectory, left_out, OTHER_CALLS, UNREQUESTED_TOOLS)

@@ -29,12 +29,17 @@ export interface ReplayedFrom {
   by_hand?: boolean;
 }
 
-/** The related runs of the list, by their ids: the run that this run continues or repeats, its forks and its replays. */
+/**
+ * The related runs of the list, by their ids: the run that this run continues or repeats, its parent, its forks, its
+ * replays, and the other runs whose parent it is.
+ */
 export interface Relations {
   forked_from: string | null;
   replay_of: string | null;
+  parent: string | null;
   forks: { id: string; step_number: number | null }[];
   replays: string[];
+  children: string[];
   /** The runs that gave answers to calls of this one, by their trajectory ids. */
   sources: Record<string, string>;
 }
@@ -44,6 +49,8 @@ export interface RunSummary {
   /** The path of the run's file from the served directory. */
   id: string;
   trajectory_id: string | null;
+  /** The trajectory id of the run that this fork continues, or in which the process of this run was started. */
+  parent: string | null;
   forked_from: ForkOrigin | null;
   replay_of: ReplayOrigin | null;
   task: string | null;
@@ -74,7 +81,7 @@ export interface RunSummary {
   error: ErrorInfo | string | null;
   bytes: number | null;
   modified: string | null;
-  /** The run of the list that this one continues or repeats. */
+  /** The run of the list that this one continues or repeats, or else its parent. */
   origin: string | null;
 }
 
@@ -170,6 +177,7 @@ export interface Reward {
 /** The facts of a run. */
 export interface RunHead {
   trajectory_id: string | null;
+  parent: string | null;
   task: string | null;
   status: Status;
   success: boolean | null;
@@ -246,6 +254,8 @@ export interface Call {
   timestamp: string | null;
   /** Whether a program asked this beside its conversation, such as for a title. */
   side_call: boolean;
+  /** Whether the recorder inferred that the call belongs to this run, because no recorder was active in its context. */
+  run_inferred: boolean;
   /** Since the start of the run. */
   start_seconds: number | null;
   /** The time of all attempts and of the pauses between them. Null if no end is on file. */

@@ -5,7 +5,7 @@ import { go, hashOf } from "../data/route";
 import type { ChangedList, RunSummary } from "../data/types";
 import { StatusBadge } from "../ui/elements";
 import { ago, costNote, costText, count, dateTime, duration, firstLine, short } from "../ui/format";
-import { ForkedFrom, ReplayOf } from "../ui/relations";
+import { ForkedFrom, Parent, ReplayOf } from "../ui/relations";
 import { useVirtualizer } from "../ui/use_virtualizer";
 import { type Column, errorsOf, type Order } from "./filters";
 import type { RunsStore } from "./runs_store";
@@ -166,6 +166,7 @@ function RunRow({ run, index, start, measure, chosen, marked, mark }: RowProps) 
         </a>
         {run.forked_from && <ForkedFrom origin={run.forked_from} run={run.origin} />}
         {run.replay_of && <ReplayOf origin={run.replay_of} run={run.origin} />}
+        {!run.forked_from && !run.replay_of && <Parent of={run} run={run.origin} />}
       </span>
       <span role="cell" class="model" title={visible(run.provider ?? "")}>
         {visible(run.model ?? "")}

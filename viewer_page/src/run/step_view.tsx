@@ -92,6 +92,7 @@ function CallFigures({ call }: { call: Call | undefined }) {
     <span class="figures">
       <span title="model">{visible(call.model ?? call.provider ?? "")}</span>
       {call.duration_seconds !== null && <span title={failed > 0 ? "duration, with all attempts" : "duration"}>{duration(call.duration_seconds)}</span>}
+      {call.run_inferred && <span title="The call had no context, and this was the only open run.">run inferred</span>}
       {call.side_call && <span title="The program asked this beside its conversation, such as for a title.">side call</span>}
       <ReplayedFrom call={call} outline={outline} />
       {isWaiting && <span class="live">waiting…</span>}

@@ -1,4 +1,4 @@
-/** The related runs of a run: the run that it continues or repeats, its forks and replays, and the runs that gave its answers. */
+/** The related runs of a run: the run that it continues or repeats, its parent, its forks, replays and children, and the runs that gave its answers. */
 import { visible } from "../content/visible";
 import { hashOf } from "../data/route";
 import type { Call, ForkOrigin, Outline, Relations, ReplayOrigin } from "../data/types";
@@ -26,19 +26,36 @@ export function ReplayOf({ origin, run }: Origin<ReplayOrigin>) {
   );
 }
 
+/** The parent of a run. A fork names its parent as its origin already. */
+export function Parent({ of, run }: { of: { parent: string | null; forked_from: ForkOrigin | null }; run: string | null | undefined }) {
+  if (!of.parent || of.forked_from?.trajectory_id === of.parent) return null;
+  return (
+    <span class="relation">
+      parent <RunName id={run} name={run ?? of.parent} />
+    </span>
+  );
+}
+
 /** The related runs of an open run. */
 export function RunRelations({ outline: { run, relations } }: { outline: Outline }) {
   const forks = relations?.forks ?? [];
   const replays = relations?.replays ?? [];
-  if (!run.forked_from && !run.replay_of && forks.length === 0 && replays.length === 0) return null;
+  const children = relations?.children ?? [];
+  if (!run.forked_from && !run.replay_of && !run.parent && forks.length + replays.length + children.length === 0) return null;
   return (
     <p class="relations">
       {run.forked_from && <ForkedFrom origin={run.forked_from} run={relations?.forked_from} />}
       {run.replay_of && <ReplayOf origin={run.replay_of} run={relations?.replay_of} />}
+      <Parent of={run} run={relations?.parent} />
       <Runs name="fork" runs={forks} />
-      <Runs name="replay" runs={replays.map((id) => ({ id, step_number: null }))} />
+      <Runs name="replay" runs={withoutSteps(replays)} />
+      <Runs name="child run" runs={withoutSteps(children)} />
     </p>
   );
+}
+
+function withoutSteps(ids: string[]): Relations["forks"] {
+  return ids.map((id) => ({ id, step_number: null }));
 }
 
 function Runs({ name, runs }: { name: string; runs: Relations["forks"] }) {

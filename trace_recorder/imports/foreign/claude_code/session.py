@@ -192,8 +192,9 @@ class _ClaudeSessionReader:
         with given_by_another_session(self.run, events):
             self._read_line(entry, events, time)
         self._waiting.clear()
-        origin = as_dict(entry.line.get(FORKED_FROM)).get("sessionId")
-        self.run.source |= without_none(forked_from=as_text(origin))
+        origin = as_text(as_dict(entry.line.get(FORKED_FROM)).get("sessionId"))
+        self.run.parent = origin
+        self.run.source |= without_none(forked_from=origin)
 
     def _read_line(self, entry: SessionEntry, events: list[Event], time: str) -> None:
         if not entry.is_copy:

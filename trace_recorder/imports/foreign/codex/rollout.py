@@ -204,6 +204,7 @@ class RolloutReader:
         self._is_known = True
         self.run.identity = as_text(meta.get("id")) or self.run.identity
         self.run.provider = as_text(meta.get("model_provider")) or self.run.provider
+        self.run.parent = as_text(meta.get("forked_from_id")) or as_text(meta.get("parent_thread_id"))
         self.run.source |= without_none(**{name: meta.get(name) for name in _SOURCE_MEMBERS})
         if instructions := as_text(as_dict(meta.get("base_instructions")).get("text")):
             self.history.add(Message("system", instructions), time)

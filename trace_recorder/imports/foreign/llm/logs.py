@@ -46,7 +46,9 @@ def _runs_of_threads(database: Database) -> Iterator[ForeignRun]:
         reader = _ThreadReader(store)
         events = [event for turn in turns for event in reader.events(turn)]
         source = without_none(thread_name=thread.get("name"), forked_from=thread.get("forked_from"))
-        yield conversation_run(identity, events, reader.task, source)
+        run = conversation_run(identity, events, reader.task, source)
+        run.parent = as_text(thread.get("forked_from"))
+        yield run
 
 
 @dataclass(slots=True)

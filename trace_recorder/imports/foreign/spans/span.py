@@ -279,6 +279,7 @@ def add_own_facts(run: ForeignRun, root: ForeignSpan) -> None:
     success = root.take(f"{OURS}success")
     run.success = success if isinstance(success, bool) else None
     run.task = root.take_text(f"{OURS}task") or run.task
+    run.parent = root.take_text(f"{OURS}parent")
     run.max_steps = as_int(root.take(f"{OURS}max_steps"))
     for name, value in [*root.attributes.items()]:
         for kind in ("metadata", "annotation"):

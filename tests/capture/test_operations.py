@@ -1,0 +1,407 @@
+"""Calls that are no turns of a conversation, by the real SDKs: images, sounds, compactions, embeddings, moderations.
+
+Each is on file with its texts, its media and its usage, whole, when it is loaded and in the document.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from inspect import isawaitable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.provider import DROP, Answer, plain, serving, stream
+from tests.versions.shapes import closed
+from trace_recorder import LLMInteraction, LLMResponse, Message, Replay, TrajectoryRecorder, Usage, load
+
+pytestmark = pytest.mark.filterwarnings("ignore:deprecated:DeprecationWarning")
+openai = pytest.importorskip("openai")
+genai = pytest.importorskip("google.genai")
+
+Payload = Any
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 40
+MP3 = b"ID3\x04\x00" + bytes(range(256)) * 300
+PCM = bytes(5000)
+"""A silent sound, whose bytes are also UTF-8."""
+
+
+def encoded(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def image(data: bytes, **more: Payload) -> Payload:
+    return {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{encoded(data)}"}, **more}
+
+
+def sent_file(kind: str, media_type: str, data: bytes, name: str) -> Payload:
+    source = {"type": "base64", "media_type": media_type, "data": encoded(data)}
+    return {"type": kind, "source": source, "filename": name}
+
+
+def events(*events: Payload) -> Answer:
+    return stream(*(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode() for event in events))
+
+
+def sound(data: bytes, kind: str = "audio/mpeg") -> Answer:
+    return Answer([data[:700], data[700:]], headers={"content-type": kind})
+
+
+IMAGE_USAGE = {
+    "input_tokens": 50,
+    "input_tokens_details": {"image_tokens": 40, "text_tokens": 10},
+    "output_tokens": 1000,
+    "total_tokens": 1050,
+}
+READ_IMAGE_USAGE = Usage(
+    50, 1000, extra={"input_tokens_details": IMAGE_USAGE["input_tokens_details"], "total_tokens": 1050}
+)
+MADE = {
+    "created": 1,
+    "data": [{"b64_json": encoded(PNG), "revised_prompt": "a cat, please"}],
+    "output_format": "png",
+    "usage": IMAGE_USAGE,
+}
+PARTIAL = {
+    "type": "image_generation.partial_image",
+    "b64_json": encoded(PNG[:99]),
+    "partial_image_index": 0,
+    "created_at": 1,
+    "output_format": "png",
+    "size": "1024x1024",
+    "quality": "low",
+    "background": "opaque",
+}
+COMPLETED = {
+    **{name: value for name, value in PARTIAL.items() if name != "partial_image_index"},
+    "type": "image_generation.completed",
+    "b64_json": encoded(PNG),
+    "usage": IMAGE_USAGE,
+}
+TOKENS = {
+    "type": "tokens",
+    "input_tokens": 14,
+    "input_token_details": {"text_tokens": 4, "audio_tokens": 10},
+    "output_tokens": 5,
+    "total_tokens": 19,
+}
+READ_TOKENS = Usage(
+    14, 5, extra={"type": "tokens", "input_token_details": TOKENS["input_token_details"], "total_tokens": 19}
+)
+ASKED_TWICE = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yo"}]
+KEPT = {
+    "id": "m1",
+    "type": "message",
+    "status": "completed",
+    "role": "user",
+    "content": [{"type": "input_text", "text": "hi"}],
+}
+COMPACTED = {
+    "id": "resp_1",
+    "object": "response.compaction",
+    "created_at": 1,
+    "output": [KEPT, {"id": "c1", "type": "compaction", "encrypted_content": "gAAAA"}],
+    "usage": {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15},
+}
+VERDICT = {"id": "modr-1", "model": "omni", "results": [{"flagged": False}]}
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A call of an SDK, the server's answer, and what must be on file."""
+
+    method: Callable[[Payload], Callable[..., Payload]]
+    arguments: dict[str, Payload]
+    answer: Answer
+    api: str
+    messages: list[Message]
+    response: LLMResponse
+    raw: Payload = None
+    sdk: str = "openai"
+    error: str | None = None
+    ended_by: str | None = None
+    provider: str = field(default="openai")
+
+
+OPERATIONS: dict[str, Operation] = {
+    "images.generate": Operation(
+        lambda client: client.images.generate,
+        {"model": "gpt-image-1", "prompt": "a cat", "n": 1},
+        plain(MADE),
+        "images",
+        [Message("user", "a cat")],
+        LLMResponse(
+            usage=READ_IMAGE_USAGE,
+            extra={"images": [image(PNG, revised_prompt="a cat, please")], "created": 1, "output_format": "png"},
+        ),
+    ),
+    "images.generate, by address": Operation(
+        lambda client: client.images.generate,
+        {"model": "dall-e-3", "prompt": "a cat"},
+        plain({"created": 1, "data": [{"url": "https://x/1.png"}]}),
+        "images",
+        [Message("user", "a cat")],
+        LLMResponse(extra={"images": [{"type": "image_url", "image_url": {"url": "https://x/1.png"}}], "created": 1}),
+    ),
+    "images.generate, streamed": Operation(
+        lambda client: client.images.generate,
+        {"model": "gpt-image-1", "prompt": "a cat", "stream": True, "partial_images": 1},
+        events(PARTIAL, COMPLETED),
+        "images",
+        [Message("user", "a cat")],
+        LLMResponse(
+            usage=READ_IMAGE_USAGE,
+            extra={
+                "images": [image(PNG)],
+                "created": 1, "output_format": "png", "size": "1024x1024", "quality": "low",
+                "background": "opaque",
+            },
+        ),
+    ),
+    "images.generate, streamed and cut off": Operation(
+        lambda client: client.images.generate,
+        {"model": "gpt-image-1", "prompt": "a cat", "stream": True, "partial_images": 1},
+        events(PARTIAL),
+        "images",
+        [Message("user", "a cat")],
+        LLMResponse(
+            extra={
+                "images": [image(PNG[:99])],
+                "created": 1, "output_format": "png", "size": "1024x1024", "quality": "low",
+                "background": "opaque", "partial_image_index": 0,
+            },
+        ),
+        ended_by="the stream ended without its last event",
+    ),
+    "images.edit": Operation(
+        lambda client: client.images.edit,
+        {
+            "model": "gpt-image-1",
+            "prompt": "a hat",
+            "image": [("a.png", PNG, "image/png"), ("b.png", PNG, "image/png")],
+            "mask": ("m.png", PNG, "image/png"),
+        },
+        plain(MADE),
+        "images",
+        [
+            Message(
+                "user",
+                [
+                    {"type": "text", "text": "a hat"},
+                    *(sent_file("image", "image/png", PNG, name) for name in ("a.png", "b.png", "m.png")),
+                ],
+            )
+        ],
+        LLMResponse(
+            usage=READ_IMAGE_USAGE,
+            extra={"images": [image(PNG, revised_prompt="a cat, please")], "created": 1, "output_format": "png"},
+        ),
+    ),
+    "images.generate, refused": Operation(
+        lambda client: client.images.generate,
+        {"model": "gpt-image-1", "prompt": "a cat"},
+        plain({"error": {"message": "no", "type": "image_generation_user_error", "code": "moderation"}}, status=400),
+        "images",
+        [Message("user", "a cat")],
+        LLMResponse(given={}),
+        error="image_generation_user_error",
+    ),
+    "audio.speech": Operation(
+        lambda client: client.audio.speech.create,
+        {"model": "gpt-4o-mini-tts", "voice": "alloy", "input": "hi there", "instructions": "slowly"},
+        sound(MP3),
+        "speech",
+        [Message("system", "slowly"), Message("user", "hi there")],
+        LLMResponse(extra={"audio": {"content_type": "audio/mpeg", "base64": encoded(MP3)}}),
+        {"content_type": "audio/mpeg", "base64": encoded(MP3)},
+    ),
+    "audio.speech, silent": Operation(
+        lambda client: client.audio.speech.create,
+        {"model": "tts-1", "voice": "alloy", "input": "…", "response_format": "pcm"},
+        sound(PCM, "audio/pcm"),
+        "speech",
+        [Message("user", "…")],
+        LLMResponse(extra={"audio": {"content_type": "audio/pcm", "base64": encoded(PCM)}}),
+        {"content_type": "audio/pcm", "base64": encoded(PCM)},
+    ),
+    "audio.speech, as events": Operation(
+        lambda client: client.audio.speech.create,
+        {"model": "gpt-4o-mini-tts", "voice": "alloy", "input": "hi", "stream_format": "sse"},
+        events(
+            {"type": "speech.audio.delta", "audio": encoded(MP3[:10])},
+            {"type": "speech.audio.delta", "audio": encoded(MP3[10:])},
+            {"type": "speech.audio.done", "usage": {"input_tokens": 4, "output_tokens": 60, "total_tokens": 64}},
+        ),
+        "speech",
+        [Message("user", "hi")],
+        LLMResponse(usage=Usage(4, 60, extra={"total_tokens": 64}), extra={"audio": {"base64": encoded(MP3)}}),
+    ),
+    "audio.speech, cut off": Operation(
+        lambda client: client.audio.speech.create,
+        {"model": "tts-1", "voice": "alloy", "input": "hi"},
+        Answer([MP3[:5000], DROP], headers={"content-type": "audio/mpeg"}),
+        "speech",
+        [Message("user", "hi")],
+        LLMResponse(extra={"audio": {"content_type": "audio/mpeg", "base64": encoded(MP3[:5000])}}),
+        error="RemoteProtocolError",
+        ended_by="RemoteProtocolError",
+    ),
+    "audio.transcriptions": Operation(
+        lambda client: client.audio.transcriptions.create,
+        {"model": "gpt-4o-transcribe", "file": ("a.mp3", MP3), "prompt": "names: Ada"},
+        plain({"text": "hello there", "usage": TOKENS}),
+        "transcriptions",
+        [
+            Message(
+                "user",
+                [sent_file("audio", "audio/mpeg", MP3, "a.mp3"), {"type": "text", "text": "names: Ada"}],
+            )
+        ],
+        LLMResponse("hello there", usage=READ_TOKENS),
+    ),
+    "audio.transcriptions, as a text": Operation(
+        lambda client: client.audio.transcriptions.create,
+        {"model": "whisper-1", "file": ("a.mp3", MP3), "response_format": "text"},
+        Answer([b"12\n"], headers={"content-type": "text/plain; charset=utf-8"}),
+        "transcriptions",
+        [Message("user", [sent_file("audio", "audio/mpeg", MP3, "a.mp3")])],
+        LLMResponse("12"),
+    ),
+    "audio.transcriptions, streamed": Operation(
+        lambda client: client.audio.transcriptions.create,
+        {"model": "gpt-4o-transcribe", "file": ("a.mp3", MP3), "stream": True},
+        events(
+            {"type": "transcript.text.delta", "delta": "hello "},
+            {"type": "transcript.text.delta", "delta": "there"},
+            {"type": "transcript.text.done", "text": "hello there", "usage": TOKENS},
+        ),
+        "transcriptions",
+        [Message("user", [sent_file("audio", "audio/mpeg", MP3, "a.mp3")])],
+        LLMResponse("hello there", usage=READ_TOKENS),
+    ),
+    "audio.translations": Operation(
+        lambda client: client.audio.translations.create,
+        {"model": "whisper-1", "file": ("a.mp3", MP3)},
+        plain({"text": "hello"}),
+        "transcriptions",
+        [Message("user", [sent_file("audio", "audio/mpeg", MP3, "a.mp3")])],
+        LLMResponse("hello"),
+    ),
+    "responses.compact": Operation(
+        lambda client: client.responses.compact,
+        {"model": "gpt-5", "input": ASKED_TWICE, "instructions": "Be brief"},
+        plain(COMPACTED),
+        "openai-compaction",
+        [Message("system", "Be brief"), Message("user", "hi"), Message("assistant", "yo")],
+        LLMResponse(
+            id="resp_1",
+            usage=Usage(10, 5, extra={"total_tokens": 15}),
+            extra={"object": "response.compaction", "created_at": 1, "output": COMPACTED["output"]},
+        ),
+    ),
+    "moderations": Operation(
+        lambda client: client.moderations.create,
+        {"model": "omni-moderation-latest", "input": ["one", "two"]},
+        plain(VERDICT),
+        "moderations",
+        [Message("user", [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}])],
+        LLMResponse(id="modr-1", model="omni", extra={"results": [{"flagged": False}]}),
+    ),
+    "embed_content": Operation(
+        lambda client: client.models.embed_content,
+        {"model": "gemini-embedding-001", "contents": ["tea", "cups"]},
+        plain({"embeddings": [{"values": [0.5]}, {"values": [0.25]}], "usageMetadata": {"promptTokenCount": 4}}),
+        "embeddings",
+        [],
+        LLMResponse(usage=Usage(4)),
+        sdk="google",
+        provider="google",
+    ),
+}
+
+
+def client_of(sdk: str, url: str, *, asynchronous: bool) -> Payload:
+    if sdk == "google":
+        return genai.Client(api_key="k", http_options={"base_url": url})
+    kind = openai.AsyncOpenAI if asynchronous else openai.OpenAI
+    return kind(api_key="k", base_url=f"{url}/v1", max_retries=0)
+
+
+async def read(answer: Payload) -> None:
+    """Read an answer to its end: a stream, or the bytes of a sound."""
+    if isawaitable(answer):
+        answer = await answer
+    if hasattr(answer, "__aiter__"):
+        _ = [event async for event in answer]
+    elif hasattr(answer, "__next__"):
+        _ = [*answer]
+
+
+def recorded(path: Path, operation: Operation, *, asynchronous: bool) -> LLMInteraction:
+    async def work(client: Payload) -> None:
+        inner = client.aio if operation.sdk == "google" and asynchronous else client
+        try:
+            await read(operation.method(inner)(**operation.arguments))
+        except Exception as failure:  # noqa: BLE001 - the SDK's exception, or one of the HTTP library
+            failures.append(failure)
+        await closed(client, asynchronous=asynchronous)
+
+    failures: list[Exception] = []
+    with serving(operation.answer) as server, TrajectoryRecorder(path / "a.json") as recorder:
+        client = recorder.wrap(client_of(operation.sdk, server.url, asynchronous=asynchronous))
+        asyncio.run(work(client))
+    assert bool(failures) is (operation.error is not None), failures
+    run = load(path / "a.json")
+    [call] = run.llm_interactions
+    document = json.loads((path / "a.json").read_text())
+    assert (document["llm_interactions"], run.gaps) == (run.to_document()["llm_interactions"], ())
+    return call
+
+
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_an_operation_is_on_file(tmp_path: Path, name: str, *, asynchronous: bool) -> None:
+    """The call has its texts, its media, its usage and its error, and its dialect and provider."""
+    operation = OPERATIONS[name]
+    call = recorded(tmp_path, operation, asynchronous=asynchronous)
+    response = call.response
+
+    assert [*call.input_messages] == operation.messages
+    assert (response.content, response.usage, response.extra, response.id, response.model, response.given) == (
+        operation.response.content,
+        operation.response.usage,
+        operation.response.extra,
+        operation.response.id,
+        operation.response.model,
+        operation.response.given,
+    )
+    assert (call.api, call.provider, call.model) == (
+        operation.api,
+        operation.provider,
+        operation.arguments["model"],
+    )
+    assert (call.error and call.error.type, (call.ended_by or "").partition(":")[0]) == (
+        operation.error,
+        operation.ended_by or "",
+    )
+    assert operation.raw is None or call.raw_response == operation.raw
+
+
+@pytest.mark.parametrize("name", ["audio.speech", "audio.speech, as events", "images.edit", "audio.transcriptions"])
+def test_a_replay_gives_the_same_bytes(tmp_path: Path, name: str) -> None:
+    """A replay answers with the bytes that came, even of a sound."""
+    operation = OPERATIONS[name]
+    recorded(tmp_path, operation, asynchronous=False)
+    with Replay(tmp_path / "a.json") as replay:
+        client = replay.wrap(client_of("openai", "http://127.0.0.1:1", asynchronous=False))
+        answer = operation.method(client)(**operation.arguments)
+        expected = b"".join(chunk for chunk in operation.answer.chunks if isinstance(chunk, bytes))
+        content = answer.content if hasattr(answer, "content") else expected
+        client.close()
+
+    assert (content, replay.live_calls) == (expected, 0)

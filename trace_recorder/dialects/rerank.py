@@ -1,0 +1,68 @@
+"""Rankings of documents by how well they fit a query (/rerank), of Cohere, Jina, Voyage, OpenRouter, Together, vLLM and
+others.
+
+The query is a message of the user, and the documents are the parts of a second one. The answer has positions and
+scores, and no text: they are in `extra`. Providers count search units or tokens, and have different places for them.
+"""
+
+from __future__ import annotations
+
+from trace_recorder.dialects.dialect import Dialect
+from trace_recorder.dialects.embeddings import read_input_usage
+from trace_recorder.dialects.json_access import Members, as_dict, as_text, text_part
+from trace_recorder.dialects.openai_chat import not_found
+from trace_recorder.dialects.stream_framing import unstreamed
+from trace_recorder.values.messages import JoinedStream, LLMResponse, Message, Payload, RequestReading
+from trace_recorder.values.token_counts import WHOLE
+
+_DOCUMENTS = ("documents", "texts", "passages")
+
+
+def read_request(body: Payload) -> RequestReading:
+    """Read a request's JSON."""
+    members = Members(body)
+    query = members.take("query")
+    documents = [_part(document) for name in _DOCUMENTS for document in members.array(name)]
+    messages = [] if query is None else [Message("user", query if isinstance(query, str) else [_part(query)])]
+    messages += [Message("user", documents)] if documents else []
+    parameters = members.all()
+    return RequestReading(messages, parameters=parameters, model=as_text(parameters.get("model")))
+
+
+def _part(document: Payload) -> Payload:
+    text = document if isinstance(document, str) else as_dict(document).get("text")
+    if not isinstance(text, str):
+        return document
+    return text_part(text, {name: value for name, value in as_dict(document).items() if name not in ("text", "type")})
+
+
+def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:  # noqa: ARG001 no calls here
+    """Read a response's JSON. Text Embeddings Inference answers with the list alone."""
+    members = Members({"results": body} if isinstance(body, list) else body)
+    usage = read_input_usage(members)
+    return LLMResponse(usage=usage, model=members.text("model"), id=members.text("id"), extra=members.rest())
+
+
+def join_stream(text: str) -> JoinedStream:
+    """Read the body of an answer. Rankings are not streamed."""
+    return unstreamed(text)
+
+
+DIALECT = Dialect(
+    name="rerank",
+    addresses={r"/(?:rerank|reranking)/?$": "cohere"},
+    sdks=(),
+    headers={},
+    operation="rerank",
+    read_request=read_request,
+    read_response=read_response,
+    join_stream=join_stream,
+    not_found=not_found,
+    history=None,
+    numbers_calls=True,
+    instructions_apart=False,
+    with_system=None,
+    counting=WHOLE,
+    usage_on_request=False,
+    background=None,
+)
