@@ -26,6 +26,10 @@ def test_a_request_is_read():
             LLMResponse(usage=Usage(2), model="m", extra={"load_duration": 9}),
         ),
         ({"embedding": [0.1]}, LLMResponse()),
+        (
+            {"embedding": [0.1], "embeddingsByType": {"float": [0.1]}, "inputTextTokenCount": 2},
+            LLMResponse(usage=Usage(2)),
+        ),
         ({"embedding": {"values": [0.1]}}, LLMResponse()),
         (
             {"embeddings": [{"values": [0.1]}], "usageMetadata": {"promptTokenCount": 2, "promptTokensDetails": []}},

@@ -74,6 +74,9 @@ BEDROCK = {
     ),
     "/model/amazon.nova/converse-stream": ("bedrock-converse", "amazon.nova", True),
     "/model/meta.llama/invoke": ("bedrock-invoke", "meta.llama", False),
+    "/model/amazon.titan-embed-text-v2%3A0/invoke": ("embeddings", "amazon.titan-embed-text-v2:0", False),
+    "/model/cohere.rerank-v3-5%3A0/invoke": ("rerank", "cohere.rerank-v3-5:0", False),
+    "/model/amazon.nova-canvas-v1%3A0/invoke": ("images", "amazon.nova-canvas-v1:0", False),
 }
 
 

@@ -55,3 +55,11 @@ def test_a_stated_cost_is_read() -> None:
     body = {"data": [], "usage": {"cost_in_usd_ticks": 700_000_000}}
 
     assert images.read_response(body) == LLMResponse(usage=Usage(cost=0.07))
+
+
+def test_images_at_bedrock_are_read() -> None:
+    """Amazon's models have the prompt inside the task. The images of an answer are base64 alone."""
+    body = {"taskType": "TEXT_IMAGE", "textToImageParams": {"text": "a cat"}, "imageGenerationConfig": {"seed": 1}}
+    reading, response = images.read_request(body), images.read_response({"images": [PNG]})
+
+    assert (reading.messages, response.extra) == ([Message("user", "a cat")], {"images": [PNG]})

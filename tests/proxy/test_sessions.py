@@ -17,6 +17,7 @@ import pytest
 from tests.counting import arguments_of, kept_by
 from tests.provider import Server
 from tests.proxy.running import RunningProxy, proxying
+from trace_recorder import TrajectoryRecorder
 from trace_recorder.proxy.run_names import RunNames, session_name
 from trace_recorder.values.trajectory import Trajectory
 
@@ -245,6 +246,26 @@ def test_the_event_loop_looks_for_no_name(server: Server, tmp_path: Path) -> Non
         ask(proxy, "one", session_id="a")
         ask(proxy, "two")
     assert threads == {"trace-recorder-begin_0"}
+
+
+@pytest.mark.parametrize("why", ["idle", "no room"])
+def test_the_event_loop_ends_no_run(server: Server, tmp_path: Path, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread of its own writes the end of a run and its document, which takes long for a long run."""
+    threads: list[str] = []
+    finalize = TrajectoryRecorder.finalize
+
+    def noting(recorder: TrajectoryRecorder) -> None:
+        threads.append(threading.current_thread().name)
+        finalize(recorder)
+
+    monkeypatch.setattr(TrajectoryRecorder, "finalize", noting)
+    with proxying(tmp_path, {"openai": server.url}, max_open=1 if why == "no room" else None) as proxy:
+        ask(proxy, "one", session_id="a")
+        if why == "idle":
+            proxy.sessions.end_idle(time.monotonic() + 100_000)
+        ask(proxy, "two", session_id="b")
+    assert threads == ["trace-recorder-end_0"] * 2
+    assert [run.status for run in proxy.runs()] == ["completed"] * 2
 
 
 def test_requests_that_come_together_begin_one_run(proxy: RunningProxy) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from tests.cli.invoking import invoke
 from tests.journals import records_of
-from tests.provider import CHAT_STREAM, Answer, Server, chat_chunk, serving, stream
+from tests.provider import CHAT_STREAM, Answer, Server, chat_chunk, plain, serving, stream
 from tests.rerun.runs import KEY, NOWHERE, ask, client, said
 from trace_recorder import (
     RecorderStateError,
@@ -80,6 +80,20 @@ def test_a_fork_calls_the_provider_from_a_call_on(point: dict[str, Any], path: P
     assert done == ["one", "wrote first", "four", "wrote second", "five", "wrote third"]
     assert (ran, len(server.requests)) == (["second", "third"], 2)
     assert texts(branch.recorder.trajectory_path) == ["one", "four", "five"]
+
+
+def test_a_form_before_the_point_is_answered_from_the_run(tmp_path: Path, server: Server) -> None:
+    """A form has another boundary each time, and is the recorded call nevertheless."""
+
+    def transcribe_and_ask(made: openai.OpenAI) -> list[str]:
+        sound = ("a.mp3", b"ID3\xff")
+        return [made.audio.transcriptions.create(model="w", file=sound).text, ask(made, "and now?")]
+
+    path = record(tmp_path, [plain({"text": "heard"}), said("one")], transcribe_and_ask)
+    with fork(path, at="llm_2") as branch:
+        done = transcribe_and_ask(branch.wrap(client(f"{server.url}/v1")))
+
+    assert (done, len(server.requests)) == (["heard", "four"], 1)
 
 
 def test_a_fork_names_its_parent(path: Path, server: Server) -> None:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+import json
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.counting import arguments_of
 from tests.provider import CHAT, SILENCE, Answer, chat_chunk, plain, serving, stream
 from tests.seams.callers import ASK
 from trace_recorder import LLMInteraction, Replay, TrajectoryRecorder, load
+from trace_recorder.capture.decoding import EncodedBody
 
 aiohttp = pytest.importorskip("aiohttp", reason="aiohttp has an environment of its own")
 PATH = "/v1/chat/completions"
@@ -102,6 +107,40 @@ def test_a_long_stream_is_complete(tmp_path: Path) -> None:
     call = recorded(tmp_path / "a.json", stream(*pieces, b"data: [DONE]\n\n"), act)
 
     assert (call.response.content, call.complete) == ("".join(f"{number} " for number in range(2000)), True)
+
+
+@pytest.mark.parametrize("way", ["read", "read_nowait"])
+def test_a_thread_decodes_a_body_that_aiohttp_leaves_compressed(tmp_path: Path, way: str) -> None:
+    """The event loop decodes a few kilobytes of each read, and the rest of the last one. The whole body is on file."""
+    text = " ".join(str(number * 7919 % 10007) for number in range(600_000))
+    message = {"role": "assistant", "content": text}
+    body = gzip.compress(json.dumps({**CHAT, "choices": [{"index": 0, "message": message}]}).encode())
+    end = len(body) - 100
+    has_most = threading.Event()
+    chunks: list[Payload] = [body[at : min(at + 50_000, end)] for at in range(0, end, 50_000)]
+    chunks += [lambda: has_most.wait(60), body[end:]]
+    answer = Answer(chunks, headers={"content-type": "application/json", "content-encoding": "gzip"})
+    got: list[bytes] = []
+
+    async def work(url: str) -> None:
+        async with aiohttp.ClientSession(auto_decompress=False) as session:
+            async with recorder.wrap(session).post(url, json=ASK) as response:
+                while not response.content.at_eof():
+                    if sum(map(len, got)) >= end:
+                        has_most.set()
+                    if way == "read_nowait":
+                        await asyncio.sleep(0)
+                        got.append(response.content.read_nowait())
+                    else:
+                        got.append(await response.content.readany())
+
+    with serving(answer) as server, TrajectoryRecorder(tmp_path / "a.json") as recorder:
+        url = server.url + PATH
+        in_loop = arguments_of(lambda: asyncio.run(work(url)), EncodedBody.next_piece, lambda _: 1)
+    [call] = load(tmp_path / "a.json").llm_interactions
+
+    assert (b"".join(got) == body, call.response.content == text, call.complete) == (True, True, True)
+    assert (len(in_loop) < 2 * len(got) + 4) is (way == "read")
 
 
 def test_a_key_of_the_session_is_masked_in_answers(tmp_path: Path) -> None:

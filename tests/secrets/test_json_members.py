@@ -213,6 +213,15 @@ def test_labels_in_a_file_of_translations_stay(*, ascii_only: bool) -> None:
     assert [Redaction(default_redactor, {}).mask(text) for text in texts] == [(text, 0) for text in texts]
 
 
+@pytest.mark.parametrize(("label", "stays"), [("\u043f\u0430\u0440\u043e\u043b\u044c", True), ("rosebud", False)])
+def test_a_small_letter_beyond_ascii_begins_a_label(label: str, *, stays: bool) -> None:
+    """Languages with other letters have labels that begin with a small letter. In ASCII, such a word is a value."""
+    step = {"user": {"title": "Anmelden", "data": {"username": "Benutzername", "password": label}}}
+    text = json.dumps({"content": json.dumps({"config": {**LABELS["config"], "step": step}})})
+
+    assert (Redaction(default_redactor, {}).mask(text)[0] == text) is stays
+
+
 @pytest.mark.parametrize("name", RECORDS)
 def test_a_secret_among_words_is_not_a_label(name: str) -> None:
     """Values in a small object, beside other data, in a list of records, or unlike labels are masked."""

@@ -161,5 +161,12 @@ def test_show_prints_the_texts(path: Path) -> None:
     """`show` prints the prompts, the transcribed text, and what else an answer has."""
     lines = [*lines_of(shown_by_the_command(path))]
 
-    for line in ("user Hello", "answer hello there", "input tea", "beside 1 x images", "beside 1 x audio", "user cups"):
+    for line in ("user Hello", "answer hello there", "input tea", "revised prompts a grey cat", "user cups"):
         assert line in lines
+    assert [line for line in lines if line.startswith("beside")] == [
+        "beside 1 x images, 1 x revised prompts",
+        "beside 1 x audio",
+        "beside 1 x results",
+        "beside 1 x results",
+        "beside 1 x compaction",
+    ]

@@ -8,7 +8,7 @@ records each piece of the body after aiohttp has decoded the piece. aiohttp 3 is
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar
@@ -235,6 +235,8 @@ class RecordedContent(Wrapper):
         self._exchange = exchange
         self.refusal: list[str] | None = None
         """The closings of the response while `raise_for_status` runs, or None while it does not."""
+        self._must_decode = False
+        """Whether bytes of the last read wait to be decoded, which the next read has a thread do."""
 
     async def read(self, n: int = -1) -> bytes:
         """Read at most `n` bytes, or all bytes if `n` is negative."""
@@ -269,6 +271,7 @@ class RecordedContent(Wrapper):
         """Read at most `n` of the bytes that have arrived."""
         data: bytes = self._inner.read_nowait(n)
         self._keep(data)
+        self._decode_rest()
         return data
 
     def __aiter__(self) -> Any:
@@ -288,6 +291,7 @@ class RecordedContent(Wrapper):
 
     def closed(self) -> None:
         """Record that the response was closed."""
+        self._decode_rest()
         if self.refusal is None:
             self._exchange.closed("the caller closed it")
         else:
@@ -297,12 +301,20 @@ class RecordedContent(Wrapper):
         """Record that the status of the response became an exception, which closed the response."""
         self._exchange.ended("its body was not read", error)
 
-    async def _recorded(self, reading: Awaitable[Piece]) -> Piece:
+    async def _recorded(self, reading: Coroutine[Any, Any, Piece]) -> Piece:
         """Record the bytes of a read.
 
         A cancelled read does not end the response, because the caller may continue to read. Nothing is awaited after
-        the read. Otherwise a caller that is cancelled at that moment would lose the bytes.
+        the read. Otherwise a caller that is cancelled at that moment would lose the bytes. So if a read brings many
+        compressed bytes, a thread decodes them before the next read.
         """
+        if self._must_decode:
+            self._must_decode = False
+            try:
+                await self._exchange.write_due_in_event_loop()
+            except BaseException:
+                reading.close()  # Python would warn of a coroutine that nobody awaited
+                raise
         try:
             piece = await reading
         except BaseException as error:
@@ -317,7 +329,17 @@ class RecordedContent(Wrapper):
         return piece
 
     def _keep(self, data: bytes) -> None:
-        if data and self._exchange.response.chunk(data):
-            self._exchange.response.write_due()
+        response = self._exchange.response
+        if data and response.chunk(data):
+            self._must_decode = response.encoded is not None and response.encoded.has_more
+            if not self._must_decode:
+                response.write_due()
         if self._inner.at_eof():
+            self._decode_rest()
             self._exchange.ended_without_waiting()
+
+    def _decode_rest(self) -> None:
+        """Decode the bytes of the last read that wait, in this thread."""
+        if self._must_decode:
+            self._must_decode = False
+            self._exchange.response.write_due()

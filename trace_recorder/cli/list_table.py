@@ -71,7 +71,7 @@ def as_tree(rows: Sequence[Row]) -> list[TreeRow]:
     below: dict[str, list[Row]] = {}
     roots = []
     for row in rows:
-        upper = by_name.get(_origin(row)) or by_id.get(row.parent)
+        upper = by_name.get(_origin(row)) or by_id.get(row.parent or "")
         if upper is not None and upper is not row:
             below.setdefault(_name(upper.file), []).append(row)
         else:

@@ -243,7 +243,7 @@ def _embedded(call: LLMInteraction) -> Payload:
     return next((call.parameters[name] for name in _EMBEDDED if name in call.parameters), None)
 
 
-_EMBEDDED = ("input", "prompt", "texts", "inputs", "content", "requests", "instances")
+_EMBEDDED = ("input", "prompt", "texts", "inputs", "inputText", "content", "requests", "instances")
 """The names that providers give to the input of embeddings."""
 
 

@@ -1,5 +1,5 @@
-"""Embeddings, of OpenAI's dialect (/embeddings), of Cohere's (/embed), of Ollama's (/api/embed, /api/embeddings) and of
-Google's (:embedContent, :batchEmbedContents, and :predict of embedding models).
+"""Embeddings, of OpenAI's dialect (/embeddings), of Cohere's (/embed), of Ollama's (/api/embed, /api/embeddings), of
+Google's (:embedContent, :batchEmbedContents, and :predict of embedding models), and of embedding models at Bedrock.
 
 Embeddings have no conversation: the input is a parameter, and only the raw answer has the vectors.
 """
@@ -25,7 +25,7 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:  # noqa: 
     """Read a response's JSON, without its vectors."""
     members = Members(body)
     usage = read_input_usage(members)
-    for vectors in ("data", "embeddings", "embedding", "predictions"):
+    for vectors in ("data", "embeddings", "embedding", "embeddingsByType", "predictions"):
         members.take(vectors)
     return LLMResponse(usage=usage, model=members.text("model"), id=members.text("id"), extra=members.rest())
 
@@ -36,21 +36,21 @@ def read_input_usage(members: Members) -> Usage:
     OpenAI has a `usage`. A total alone is the number of input tokens, as at Voyage. Cohere states what is billed in
     `meta`, and Google states tokens in `usageMetadata`, or for each vector.
     """
-    stated = members.object("usage")
-    if not stated:
+    counts = members.object("usage")
+    if not counts:
         meta = members.nested("meta")
-        stated = {**meta.object("tokens"), **meta.object("billed_units")}
+        counts = {**meta.object("tokens"), **meta.object("billed_units")}
     of_google = Members(members.object("usageMetadata"))
-    usage = read_usage(stated)
+    usage = read_usage(counts)
     if usage.input_tokens is not None:
         return usage
-    counts = (
+    alternatives = (
         of_google.integer("promptTokenCount"),
-        members.integer("prompt_eval_count"),
-        as_int(stated.get("total_tokens")),
+        members.first_integer("prompt_eval_count", "inputTextTokenCount"),
+        as_int(counts.get("total_tokens")),
         _of_vectors(members),
     )
-    tokens = next((count for count in counts if count is not None), None)
+    tokens = next((count for count in alternatives if count is not None), None)
     return replace(usage, input_tokens=tokens, extra=usage.extra | of_google.rest())
 
 
@@ -72,6 +72,7 @@ DIALECT = Dialect(
     addresses={
         r"^/api/(?:.*/)?(?:embeddings|embed)/?$": "ollama",
         r"/(?:embeddings|embed)/?$": "openai",
+        r"/model/[^/]*embed[^/]*/invoke$": "bedrock",
         r":(?:embedContent|batchEmbedContents)$|/models/[^/:]*embedding[^/:]*:predict$": "google",
     },
     sdks=("openai", "ollama", "google"),

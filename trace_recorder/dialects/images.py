@@ -1,5 +1,5 @@
 """Images that a model makes or edits: OpenAI's dialect (/images/generations, /images/edits, /images/variations), which
-Azure, xAI, Together and others have too, and Imagen at Google (:predict).
+Azure, xAI, Together and others have too, Imagen at Google (:predict), and models of Amazon and Stability at Bedrock.
 
 The prompt is the user's message. Images that are edited, and masks, are parts of this message. Each image of the answer
 is an image part in `extra["images"]`, which has the other members of the image, such as a revised prompt. A stream
@@ -33,7 +33,7 @@ _BYTES = ("b64_json", "bytesBase64Encoded")
 def read_request(body: Payload) -> RequestReading:
     """Read a request's JSON, or a form as JSON."""
     members = Members(body)
-    prompt = members.text("prompt")
+    prompt = members.text("prompt") or members.nested("textToImageParams").text("text")
     parts = [] if prompt is None else [text_part(prompt)]
     for name in _IMAGES:
         parts += map(_sent_image, as_elements(members.take(name)))
@@ -115,6 +115,7 @@ DIALECT = Dialect(
     name="images",
     addresses={
         r"/images/(?:generations|edits|variations)/?$": "openai",
+        r"/model/[^/]*(?:canvas|titan-image|stability\.)[^/]*/invoke$": "bedrock",
         r"/models/(?:imagen|imagegeneration)[^/:]*:predict$": "google",
     },
     sdks=("openai", "google"),

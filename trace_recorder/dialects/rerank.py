@@ -1,5 +1,5 @@
 """Rankings of documents by how well they fit a query (/rerank), of Cohere, Jina, Voyage, OpenRouter, Together, vLLM and
-others.
+others, and of ranking models at Bedrock.
 
 The query is a message of the user, and the documents are the parts of a second one. The answer has positions and
 scores, and no text: they are in `extra`. Providers count search units or tokens, and have different places for them.
@@ -50,7 +50,7 @@ def join_stream(text: str) -> JoinedStream:
 
 DIALECT = Dialect(
     name="rerank",
-    addresses={r"/(?:rerank|reranking)/?$": "cohere"},
+    addresses={r"/(?:rerank|reranking)/?$": "cohere", r"/model/[^/]*rerank[^/]*/invoke$": "bedrock"},
     sdks=(),
     headers={},
     operation="rerank",

@@ -21,7 +21,7 @@ import shlex
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import Context
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -209,7 +209,8 @@ class Sessions:
         self._beginning: dict[tuple[SessionSource, str], asyncio.Future[Session]] = {}
         self._conversations = _Conversations()
         self._max_open = max_open or _max_open_runs()
-        self._joining = ThreadPoolExecutor(1, "trace-recorder-join") if join else None
+        self._joins = join
+        self._ender = ThreadPoolExecutor(1, "trace-recorder-end")
         self.documents: list[Path] = []
         """The document of each run, in the order in which the runs began."""
         self.own_runs: dict[Path, None] = {}  # the documents of runs that programs record themselves
@@ -252,14 +253,18 @@ class Sessions:
         if identity in self._open:
             return self._open[identity]
         if identity not in self._beginning:
-            self._make_room()
-            self._beginning[identity] = asyncio.ensure_future(self._begin(key, request))
+            self._beginning[identity] = asyncio.ensure_future(self._begin(key, request, self._make_room()))
         return await asyncio.shield(self._beginning[identity])
 
-    async def _begin(self, key: SessionKey, request: SessionRequest) -> Session:
-        """Begin the run of a session. A thread looks for its names and creates its files."""
+    async def _begin(self, key: SessionKey, request: SessionRequest, room: Future[None] | None) -> Session:
+        """Begin the run of a session. A thread looks for its names and creates its files.
+
+        If another run ends to make room, wait for its end.
+        """
         loop = asyncio.get_running_loop()
         try:
+            if room is not None:
+                await asyncio.wrap_future(room)
             session = await loop.run_in_executor(self._beginner, self._begin_run, key, request)
             self._open[key.source, key.identity] = session
             self.documents.append(session.recorder.trajectory_path)
@@ -283,11 +288,12 @@ class Sessions:
         self._names.add(recorder.trajectory_path)
         return session
 
-    def _make_room(self) -> None:
+    def _make_room(self) -> Future[None] | None:
         """End the session that has been idle for longest if no further run may be opened."""
         idle = [session for session in self._open.values() if not session.requests]
-        if len(self._open) >= self._max_open and idle:
-            self._end(min(idle, key=lambda session: session.last_used), "to make room for another run")
+        if len(self._open) < self._max_open or not idle:
+            return None
+        return self._end(min(idle, key=lambda session: session.last_used), "to make room for another run")
 
     def end_idle(self, now: float) -> None:
         """End the sessions that have been idle for too long. `now` is the time by `time.monotonic`."""
@@ -296,13 +302,11 @@ class Sessions:
             if not session.requests and session.last_used < before:
                 self._end(session, f"after {self._idle_seconds:g} s without a request")
 
-    def _end(self, session: Session, why: str) -> None:
+    def _end(self, session: Session, why: str) -> Future[None]:
+        """Let a thread end the run of a session, because the document of a long run takes long to write."""
         del self._open[session.key.source, session.key.identity]
         self._conversations.forget(session.key.identity)
-        if self._joining is None:
-            self._finalize(session, why)
-        else:
-            self._joining.submit(self._finalize, session, why)
+        return self._ender.submit(self._finalize, session, why)
 
     def _finalize(self, session: Session, why: str) -> None:
         self._add_session_file(session)
@@ -322,11 +326,10 @@ class Sessions:
                 record_exit(session.recorder.trajectory_path, exit_code)
         self._open.clear()
         self._beginner.shutdown()
-        if self._joining is not None:
-            self._joining.shutdown()
+        self._ender.shutdown()
 
     def _add_session_file(self, session: Session) -> None:
-        if self._joining is not None:
+        if self._joins:
             with session.recorder._lifecycle.guard.protect("join the session file of the program"):
                 metadata = dict(session.key.metadata)
                 is_id_of_program = metadata.get("session_header") in SESSION_HEADERS

@@ -266,6 +266,8 @@ def _contents_of_listed(name: str, element: Payload) -> Iterator[Content]:
         yield Content(_MEMBERS.get(name, name), "images" if name == "images" else "beside", element)
     else:
         yield from _contents_of_element(element, "images" if name == "images" else "beside")
+        if name == "images" and as_dict(element).get("revised_prompt"):
+            yield Content("revised prompts", "beside", element["revised_prompt"])
 
 
 def _is_blocked(value: Payload) -> bool:
