@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
-from json.decoder import scanstring
+from json.decoder import scanstring  # type: ignore[attr-defined]  # its stubs lack it
 
 from trace_recorder.signal_handlers import ours
 from trace_recorder.values.json_text import COLON
