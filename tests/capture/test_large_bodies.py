@@ -82,12 +82,13 @@ def test_a_large_answer_is_one_record(tmp_path: Path, *, coded: bool) -> None:
     assert [finding for finding in validate(path).findings if finding.severity == "error"] == []
 
 
-def test_a_body_beyond_the_limit_is_named_and_not_kept(tmp_path: Path) -> None:
+@pytest.mark.parametrize("coded", [False, True])
+def test_a_body_beyond_the_limit_is_named_and_not_kept(tmp_path: Path, *, coded: bool) -> None:
     """A body that is too large for memory reaches the caller whole. The record says why it has no body."""
-    body = answer("x" * 300_000)
+    body = answer(IMAGE + IMAGE)
     path = tmp_path / "run.json"
     with limited(body_bytes=100_000)(path) as recorder:
-        received = asyncio.run(ask(recorder, Wire(body)))
+        received = asyncio.run(ask(recorder, Wire(body, coded=coded)))
 
     [one] = load(path).llm_interactions
     assert received.content == body

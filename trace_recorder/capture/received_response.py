@@ -139,6 +139,8 @@ class ReceivedResponse:
         self.last = now
         self.buffer.append((now, data))
         self._buffered += len(data)
+        if self._buffered > self._max_bytes:
+            self._refuse_large_body()
 
     def _decode(self, size: int) -> None:
         """Decode received bytes until the buffer has `size` more bytes, or no bytes are left."""
@@ -148,8 +150,8 @@ class ReceivedResponse:
         with self.run.guard.protect(PART):
             while encoded.has_more and self._buffered < limit:
                 self._keep(*encoded.next_piece())
-            self.is_too_large = encoded.is_too_large
-            if self.is_too_large:
+            if encoded.is_too_large:
+                self.is_too_large = True
                 with self.lock:
                     self.buffer, self._buffered = [], 0
 
@@ -178,9 +180,10 @@ class ReceivedResponse:
     @property
     def missing(self) -> str | None:
         """Why a part of the response is missing, or None if no part is missing."""
-        if self.encoded is not None:
-            return self.encoded.why_missing()
-        return f"it has more than {self._max_bytes} bytes" if self.is_too_large else None
+        why = None if self.encoded is None else self.encoded.why_missing()
+        if why is None and self.is_too_large:
+            why = f"it has more than {self._max_bytes} bytes"
+        return why
 
     def write_due(self) -> None:
         """Decode what was received, and write all parts that are due.
