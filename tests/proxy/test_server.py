@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import socket
 import threading
 import time
@@ -14,6 +15,7 @@ import pytest
 
 from tests.capture.compressing import compressed
 from tests.counting import kept_by
+from tests.faults.unlucky import limit
 from tests.provider import CHAT, CHAT_STREAM, DROP, SILENCE, Answer, Server, plain, stream
 from tests.proxy.running import BODY, PATH, RunningProxy, proxying
 from trace_recorder import load
@@ -326,6 +328,28 @@ def test_a_failure_of_recording_fails_no_call(server: Server, tmp_path: Path) ->
     with proxying(tmp_path / "runs", {"openai": server.url}) as proxy:
         response = httpx.post(proxy.url + PATH, content=BODY)
     assert (response.json(), len(server.requests)) == (CHAT, 1)
+
+
+def test_a_full_disk_fails_no_call(server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """While files cannot grow, old and new sessions are answered. The loss is logged, and is a gap in each run."""
+
+    def asked(session: str, text: str) -> object:
+        body = {"model": "m", "messages": [{"role": "user", "content": text}]}
+        return httpx.post(proxy.url + PATH, json=body, headers={"session-id": session}).json()
+
+    with proxying(tmp_path, {"openai": server.url}) as proxy:
+        answers = [asked("a", "before")]
+        journal = proxy.sessions.documents[0].with_suffix(".jsonl")
+        with limit(resource.RLIMIT_FSIZE, journal.stat().st_size + 100):
+            answers += [asked("a", "full"), asked("b", "full")]
+        answers += [asked("a", "after"), asked("b", "after")]
+    answered = [
+        [str(call.input_messages[-1].content) for call in run.llm_interactions if call.answered] for run in proxy.runs()
+    ]
+    assert answers == [CHAT] * 5
+    assert [[text for text in texts if text != "full"] for texts in answered] == [["before", "after"], ["after"]]
+    assert [bool(run.gaps) for run in proxy.runs()] == [True, "full" not in answered[1]]
+    assert "could not record" in caplog.text
 
 
 def _until(holds: Any) -> None:

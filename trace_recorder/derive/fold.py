@@ -41,6 +41,7 @@ from trace_recorder.dialects.manual import read_step
 from trace_recorder.guard import try_call
 from trace_recorder.storage.items.table import DiskBackedItems, ItemTable, JournalFile
 from trace_recorder.storage.journal_reader import BadLine, Record
+from trace_recorder.values.checked_types import check_identity
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_table import MessageTable
 from trace_recorder.values.messages import ToolResult
@@ -142,20 +143,18 @@ class Fold:
         identity = record.data["interaction_id"]
         call = self.calls.get(identity)
         if call is None:
-            _check_identity(identity, "interaction_id")
+            check_identity(identity, "interaction_id")
             call = CallRecords(identity, self.items, record.seq, keeps_request=self.journal is None)
-            call.add(record)
-            self.calls[identity] = call
             if self.tools.steps.has_started and is_turn(as_text(record.data.get("api"))):
                 self.tools.steps.close(agent_key(record.data))
             step = self._step_named_by(record) if "step_id" in record.data else None
             if step is not None and step.identity is not None:
                 step.interactions.append(identity)
                 self.tools.step_of_interaction[identity] = step.identity
-        else:
-            if isinstance(call, PutAwayCall):
-                self.calls[identity] = call = self._away.continued(call, record)
-            call.add(record)
+        elif isinstance(call, PutAwayCall):
+            call = self._away.continued(call, record)
+        call.add(record)
+        self.calls[identity] = call
         if "replayed_from" in record.data:
             self.replayed_ids.add(identity)
         self._interactions.pop(identity, None)
@@ -173,7 +172,6 @@ class Fold:
         if identity is None:
             return None
         if identity not in self.steps_by_id:
-            _check_identity(identity, "step_id")
             self.steps_by_id[identity] = RecordedStep.begin(record)
             self._begin_step(record, self.steps_by_id[identity])
         return self.steps_by_id[identity]
@@ -195,7 +193,6 @@ class Fold:
             step.update(step_values)
 
     def _add_tool(self, record: Record) -> None:
-        _check_identity(record.data["execution_id"], "execution_id")
         self.tools.start(record, self._step_named_by(record))
         self._pending.append(AddedRecord(record))
 
@@ -378,12 +375,6 @@ class Fold:
         shown = [*filter(None, map(self._shown_interaction, calls))]
         attached = chain.from_iterable(self.tools.executions.get(call.interaction_id, ()) for call in shown)
         return step.step(shown, self.tools.answers, [tool for tool in attached if tool.requested_by])
-
-
-def _check_identity(identity: object, member: str) -> None:
-    """Raise TypeError if a member by which records refer to each other is not a text."""
-    if not isinstance(identity, str):
-        raise TypeError(f"the {member} is not a text")
 
 
 def _ignore(_: Exception) -> None:

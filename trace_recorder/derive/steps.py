@@ -15,7 +15,7 @@ from operator import attrgetter
 from trace_recorder.dialects.dialect import is_in_progress
 from trace_recorder.dialects.json_access import as_dict, as_text
 from trace_recorder.storage.journal_reader import Record
-from trace_recorder.values.checked_types import texts_of_members
+from trace_recorder.values.checked_types import check_identity, texts_of_members
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, ToolCall, ToolResult
 from trace_recorder.values.structs import replace
@@ -190,8 +190,12 @@ class RecordedStep:
 
     @classmethod
     def begin(cls, record: Record) -> RecordedStep:
-        """Make the step of a `with` block from the first record that names it."""
+        """Make the step of a `with` block from the first record that names it.
+
+        Raises TypeError if the id of the step is not a text.
+        """
         data = record.data
+        check_identity(data["step_id"], "step_id")
         of_agent = texts_of_members(data, AGENT_MEMBERS)
         stated = AgentStep(data["step_number"], record.time, "", **of_agent)
         return cls(stated, record.seq, data["step_id"], closed=False)

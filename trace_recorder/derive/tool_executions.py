@@ -17,6 +17,7 @@ from trace_recorder.derive.steps import RecordedStep, ToolExecution, ToolSteps, 
 from trace_recorder.dialects.dialect import is_turn
 from trace_recorder.dialects.json_access import as_text
 from trace_recorder.storage.journal_reader import Record
+from trace_recorder.values.checked_types import check_identity
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, ToolCall, ToolResult
 
@@ -56,8 +57,11 @@ class ToolExecutions:
         """Reserve a tool step for a tool that begins, before its record is read.
 
         `step` is the step of the `with` block in which the tool runs, or None. In a block, no tool step is reserved.
+
+        Raises TypeError if the id of the execution is not a text.
         """
         identity = record.data["execution_id"]
+        check_identity(identity, "execution_id")
         if step is None and identity not in self._running:
             self.steps.start(identity, record)
 

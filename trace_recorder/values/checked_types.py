@@ -98,6 +98,12 @@ If the agent gave a value that is not a number, the field has a description of t
 _CHECKED_TYPES = (str, bool, dict, list, tuple, NoneType)
 
 
+def check_identity(identity: object, member: str) -> None:
+    """Raise TypeError if a member by which records refer to each other is not a text."""
+    if not isinstance(identity, str):
+        raise TypeError(f"the {member} is not a text")
+
+
 def text_of_member(value: Payload) -> str | None:
     """Return the value of a member as a text or None.
 
