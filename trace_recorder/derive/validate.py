@@ -22,9 +22,9 @@ from trace_recorder.derive.document import from_document
 from trace_recorder.derive.document_agreement import first_difference
 from trace_recorder.derive.fold import Fold
 from trace_recorder.derive.run_facts import MISSING_LINES
-from trace_recorder.derive.schemas.journal import DATA
 from trace_recorder.derive.schemas.violations import violations
 from trace_recorder.errors import TrajectoryFormatError
+from trace_recorder.facts import KINDS
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage import journal_reader, paths
 from trace_recorder.storage.byte_order_marks import without_mark
@@ -138,7 +138,7 @@ def _check_shape(record: Record) -> Iterator[Finding]:
         "crc": f"{record.crc:08x}",
     }
     yield from (Finding("error", _place_of(record), what) for what in violations("journal", line))
-    if record.kind not in DATA:
+    if record.kind not in KINDS:
         yield Finding("note", _place_of(record), "a record of a kind that this version does not know")
 
 

@@ -7,15 +7,16 @@ CRC remains, which takes 0.2 ms for each MB.
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 from zlib import crc32
 
+from trace_recorder.facts import JsonText
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.journal_reader import LINE_BEGIN
 from trace_recorder.values.json_text import NotJsonError, make_json_writer, one_line, parse
 from trace_recorder.values.jsonable import error_message
+from trace_recorder.values.messages import Payload
 
 if TYPE_CHECKING:  # the command `list` reads no items, and must not import them
     from trace_recorder.storage.items.item_lists import NewItem
@@ -36,17 +37,23 @@ Line = tuple[bytes, ...]
 _dump = make_json_writer(",", ":", allow_nan=False)
 
 
-def record_data(members: Mapping[str, object], text: str, redacted: int = 0) -> str:
-    """Return the data of a record as JSON text: `members`, then `text`, which has more members as JSON text.
+def foreign_text(members: Mapping[str, Payload]) -> str:
+    """Return members as JSON text without braces. A `JsonText` is written as it is."""
+    return ",".join(
+        [f'"{name}":{value if type(value) is JsonText else _dump(value)}' for name, value in members.items()]
+    )
 
-    `redacted` is how many secrets were masked in `text`. This number is added to the member `redacted` of `members`, if
-    any.
+
+def record_data(own: Mapping[str, Payload], text: str, redacted: int = 0) -> str:
+    """Return the data of a record as JSON text: its own members, then `text`, which has more members as JSON text.
+
+    `redacted` is how many secrets were masked in `text`. This number is added to the member `redacted`, if any.
     """
-    masked_before = members.get("redacted", 0)
+    masked_before = own.get("redacted", 0)
     if redacted and isinstance(masked_before, int):
-        members = {**members, "redacted": masked_before + redacted}
-    own = _dump(members)[1:-1]
-    return f"{{{own},{text}}}" if text else f"{{{own}}}"
+        own = {**own, "redacted": masked_before + redacted}
+    members = [_dump(own)[1:-1], text]
+    return f"{{{','.join(filter(None, members))}}}"
 
 
 def item_records(new: Sequence[NewItem], masked: Sequence[tuple[str, int]]) -> list[tuple[str, str]]:
@@ -102,8 +109,8 @@ def error_text(error: BaseException) -> str:
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
-def body_member(data: bytes, mask: Callable[[bytes], bytes]) -> str:
-    """Return the body of a plain response as a member of a record.
+def body_member(data: bytes, mask: Callable[[bytes], bytes]) -> dict[str, Payload]:
+    """Return the body of a plain response as a member of a fact.
 
     The member is `body` if the body is JSON, and otherwise the result of `text_member`.
     """
@@ -112,12 +119,12 @@ def body_member(data: bytes, mask: Callable[[bytes], bytes]) -> str:
         parse(text)
     except ours(UnicodeDecodeError, NotJsonError):
         return text_member(data, mask)
-    return f'"body":{one_line(text)}'
+    return {"body": JsonText(one_line(text))}
 
 
-def text_member(data: bytes, mask: Callable[[bytes], bytes]) -> str:
-    """Return bytes as a member of a record: `text` if they are UTF-8, or else `base64` of the masked bytes."""
+def text_member(data: bytes, mask: Callable[[bytes], bytes]) -> dict[str, Payload]:
+    """Return bytes as a member of a fact: `text` if they are UTF-8, or else `base64` of the masked bytes."""
     try:
-        return f'"text":{json.dumps(data.decode(), ensure_ascii=False)}'
+        return {"text": data.decode()}
     except ours(UnicodeDecodeError):
-        return f'"base64":"{base64.b64encode(mask(data)).decode()}"'
+        return {"base64": base64.b64encode(mask(data)).decode()}

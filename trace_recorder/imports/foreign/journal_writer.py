@@ -11,6 +11,21 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import singledispatchmethod
 
+from trace_recorder.facts import (
+    ABSENT,
+    AgentStepFact,
+    AnnotationFact,
+    Fact,
+    FinalizeFact,
+    GapFact,
+    ItemFact,
+    LLMInteractionFact,
+    RewardFact,
+    SourceRecordFact,
+    StartFact,
+    ToolCallFact,
+    ToolResultFact,
+)
 from trace_recorder.imports.foreign.exchanges import ExchangeRecords
 from trace_recorder.imports.foreign.run import (
     MAIN,
@@ -46,7 +61,7 @@ def journal_lines(run: ForeignRun) -> Iterator[bytes]:
     """Yield the lines of a run's journal: its start, its events, and its end with the status."""
     writer = _JournalWriter(run.format)
     start, end = run.times()
-    yield from writer.record("start", _start(run), start)
+    yield from writer.record(_start(run), start)
     executions = (getattr(event, "agent", MAIN).parent_execution_id for event in run.events)
     last_events = {execution: position for position, execution in enumerate(executions) if execution is not None}
     # The result of an execution that started sub-agents is written after the last event of these agents.
@@ -58,24 +73,29 @@ def journal_lines(run: ForeignRun) -> Iterator[bytes]:
             yield from writer.result(event)
         for tool_run in writer.open_executions.pop(position, ()):
             yield from writer.result(tool_run)
-    outcome = {"status": run.status, "success": run.success, "final_result": run.final_result}
-    seconds = {"execution_time": seconds_between(start, end)}
-    yield from writer.record("finalize", outcome | without_none(error=run.error) | seconds, end)
+    outcome = FinalizeFact(
+        status=run.status,
+        success=run.success,
+        execution_time=seconds_between(start, end),
+        final_result=run.final_result,
+        error=ABSENT if run.error is None else run.error,
+    )
+    yield from writer.record(outcome, end)
 
 
-def _start(run: ForeignRun) -> Members:
+def _start(run: ForeignRun) -> StartFact:
     origin = {"format": run.format, "id": run.identity, **run.source}
-    return {
-        "schema": SCHEMA,
-        "version": VERSION,
-        "trajectory_id": run.identity,
-        **without_none(parent=run.parent),
-        "task": run.task,
-        "provider": run.provider,
-        "model": run.model,
-        "max_steps": run.max_steps,
-        "metadata": {**run.metadata, IMPORTED_FROM: origin},
-    }
+    return StartFact(
+        schema=SCHEMA,
+        version=VERSION,
+        trajectory_id=run.identity,
+        parent=ABSENT if run.parent is None else run.parent,
+        provider=run.provider,
+        model=run.model,
+        max_steps=run.max_steps,
+        task=run.task,
+        metadata={**run.metadata, IMPORTED_FROM: origin},
+    )
 
 
 @dataclass(slots=True)
@@ -119,13 +139,13 @@ class _JournalWriter:
     def __post_init__(self) -> None:
         self.exchanges = ExchangeRecords(self.numbers)
 
-    def record(self, kind: str, data: Mapping[str, Payload], time: str) -> Iterator[bytes]:
-        """Yield the line of a record, with its secrets masked."""
-        text = _json_of(data)
+    def record(self, fact: Fact, time: str) -> Iterator[bytes]:
+        """Yield the line of a fact, with the secrets in all of its members masked."""
+        text = _json_of({**fact.own(), **fact.foreign()})
         masked = default_redactor(text)
         if count := masks_in(text, masked):
             masked = f'{masked[:-1]},"redacted":{count}}}'
-        yield from encode_lines([(kind, masked)], self.seq, stated_time(time))
+        yield from encode_lines([(fact.kind, masked)], self.seq, stated_time(time))
         self.seq += 1
 
     @singledispatchmethod
@@ -149,26 +169,17 @@ class _JournalWriter:
     @lines.register
     def _(self, call: Call) -> Iterator[bytes]:
         identity = self._interaction_id(call.interaction_id)
-        lists: dict[str, list[list[int]]] = {}
+        lists: Members = {}
         if call.conversation is not None:
             messages = yield from self._conversation(call.conversation, call.time)
             lists["messages"] = messages.first(call.length)
         tools = yield from self._tools(call)
         if tools is not None:
             lists["tools"] = tools.ranges
-        yield from self.record(
-            "llm_interaction",
-            {
-                "interaction_id": identity,
-                **without_none(api=self.format if call.api == "" else call.api),
-                **call.agent.members(),
-                "provider": call.provider,
-                "model": call.model,
-                "response": call.response,
-                "body": dict.fromkeys(("messages", "tools")) | without_none(parameters=call.parameters or None),
-                "items": lists,
-            }
-            | without_none(
+        fact = LLMInteractionFact(
+            **call.agent.members(),
+            **without_none(
+                api=self.format if call.api == "" else call.api,
                 error=call.error,
                 duration_seconds=call.duration_seconds,
                 time_to_first_token_seconds=call.time_to_first_token_seconds,
@@ -177,8 +188,14 @@ class _JournalWriter:
                 ended_by=call.ended_by,
                 replayed_from=call.replayed_from and call.replayed_from.to_document(),
             ),
-            call.time,
+            interaction_id=identity,
+            provider=call.provider,
+            model=call.model,
+            items=lists,
+            response=call.response,
+            body=dict.fromkeys(("messages", "tools")) | without_none(parameters=call.parameters or None),
         )
+        yield from self.record(fact, call.time)
 
     @lines.register
     def _(self, exchange: HttpExchange) -> Iterator[bytes]:
@@ -197,15 +214,19 @@ class _JournalWriter:
     def _(self, run: ToolRun) -> Iterator[bytes]:
         self.executions += 1
         self.execution_ids[id(run)] = run.execution_id or f"execution-{self.executions}"
-        yield from self.record("tool_call", {**self._execution(run), "arguments": run.arguments}, run.time)
+        yield from self.record(ToolCallFact(**self._execution(run), arguments=run.arguments), run.time)
 
     def result(self, run: ToolRun) -> Iterator[bytes]:
         """Yield the record of an execution's result, if the execution has a result."""
         if run.ended is not None:
             failed = None if run.error is None else {"type": "", "message": run.error}
-            outcome = {"success": run.success, "result": run.result}
-            more = without_none(error=failed, duration_seconds=run.duration_seconds)
-            yield from self.record("tool_result", {**self._execution(run), **outcome, **more}, run.ended)
+            fact = ToolResultFact(
+                **self._execution(run),
+                **without_none(error=failed, duration_seconds=run.duration_seconds),
+                success=run.success,
+                result=run.result,
+            )
+            yield from self.record(fact, run.ended)
 
     def _execution(self, run: ToolRun) -> Members:
         names = {"execution_id": self.execution_ids[id(run)], "name": run.name}
@@ -213,37 +234,50 @@ class _JournalWriter:
 
     @lines.register
     def _(self, step: SourceStep) -> Iterator[bytes]:
-        body: Members = {"body": {"llm_messages": None}, "items": {}}
+        items: Members = {}
         if step.conversation is not None:
             messages = yield from self._conversation(step.conversation, step.time)
-            body["items"] = {"llm_messages": messages.first(step.length)}
-        facts = dict.fromkeys(("llm_response", "tool_calls", "tool_results", "reflection", "error")) | step.members
-        identity = {"step_number": step.step_number, "state": step.state, **step.agent.members()}
-        yield from self.record("agent_step", {**identity, **facts, **body}, step.time)
+            items = {"llm_messages": messages.first(step.length)}
+        stated = dict.fromkeys(("llm_response", "tool_calls", "tool_results", "reflection", "error"))
+        members: Members = stated | step.members
+        fact = AgentStepFact(
+            **step.agent.members(),
+            **members,
+            step_number=step.step_number,
+            state=step.state,
+            items=items,
+            body={"llm_messages": None},
+        )
+        yield from self.record(fact, step.time)
 
     @lines.register
     def _(self, annotation: Annotation) -> Iterator[bytes]:
-        yield from self.record("annotation", {"key": annotation.key, "value": annotation.value}, annotation.time)
+        yield from self.record(AnnotationFact(key=annotation.key, value=annotation.value), annotation.time)
 
     @lines.register
     def _(self, summary: Summary) -> Iterator[bytes]:
-        yield from self.record(
-            "annotation", {"lakeview_step": summary.step_number, "value": summary.value}, summary.time
-        )
+        yield from self.record(AnnotationFact(lakeview_step=summary.step_number, value=summary.value), summary.time)
 
     @lines.register
     def _(self, score: Score) -> Iterator[bytes]:
-        members = ("name", "value", "weight", "step_number", "explanation")
-        yield from self.record("reward", {name: getattr(score, name) for name in members}, score.time)
+        fact = RewardFact(
+            name=score.name,
+            value=score.value,
+            weight=score.weight,
+            step_number=score.step_number,
+            explanation=score.explanation,
+        )
+        yield from self.record(fact, score.time)
 
     @lines.register
     def _(self, missing: Missing) -> Iterator[bytes]:
-        data = {"time": stated_time(missing.time), "what": missing.what, "why": missing.why}
-        yield from self.record("gap", data, missing.time)
+        yield from self.record(
+            GapFact(time=stated_time(missing.time), what=missing.what, why=missing.why), missing.time
+        )
 
     @lines.register
     def _(self, kept: Kept) -> Iterator[bytes]:
-        yield from self.record("source_record", {"what": kept.what, "value": kept.value}, kept.time)
+        yield from self.record(SourceRecordFact(what=kept.what, value=kept.value), kept.time)
 
     def _conversation(self, conversation: ForeignConversation, time: str) -> Generator[bytes, None, _ItemList]:
         """Yield records of the messages that are not yet written as items.
@@ -283,7 +317,7 @@ class _JournalWriter:
         for element in elements:
             if id(element) not in self.written:
                 number = self.numbers["n"]
-                yield from self.record("item", {"n": number, "value": element}, time)
+                yield from self.record(ItemFact(n=number, value=element), time)
                 self.written[id(element)] = number, element
                 self.numbers["n"] += 1
             number, _ = self.written[id(element)]
