@@ -17,8 +17,8 @@ from tests.data.recorded import by_hand, captured, in_deltas, in_flight, marked,
 from trace_recorder import TrajectoryRecorder, validate
 from trace_recorder.derive import fold
 from trace_recorder.derive.schemas import json_schema as schema
-from trace_recorder.facts import KINDS
 from trace_recorder.derive.schemas.violations import violations
+from trace_recorder.facts import KINDS
 from trace_recorder.values.messages import Payload
 
 
