@@ -83,15 +83,15 @@ class Fact(Struct, frozen=True, kw_only=True, gc=False):
     """Exactly one of these members is in a record."""
     redacted: Positive = ABSENT
 
-    def own(self) -> Json:
-        """Return the own members by their names, without absent ones."""
-        names, values = _members(type(self))[0]
-        return {name: value for name, value in zip(names, values(self), strict=True) if value is not ABSENT}
-
-    def foreign(self) -> Json:
-        """Return the foreign members by their names, without absent ones."""
-        names, values = _members(type(self))[1]
-        return {name: value for name, value in zip(names, values(self), strict=True) if value is not ABSENT}
+    def members(self) -> tuple[Json, Json]:
+        """Return the own members and the foreign members by their names, without absent ones."""
+        own: Json = {}
+        foreign: Json = {}
+        for members, (names, values) in zip((own, foreign), _members(type(self)), strict=True):
+            for name, value in zip(names, values(self), strict=True):
+                if value is not ABSENT:
+                    members[name] = value
+        return own, foreign
 
 
 _Members = tuple[tuple[str, ...], Callable[[Fact], tuple[Payload, ...]]]

@@ -80,7 +80,9 @@ def _or_wrong(right: st.SearchStrategy[Payload]) -> st.SearchStrategy[Payload]:
     return st.sampled_from([right] * 7 + [_WRONG]).flatmap(lambda strategy: strategy)
 
 
-_RECORDS = st.one_of(*(st.tuples(st.just(kind), _values(_DEFINITIONS[shape.__name__])) for kind, shape in KINDS.items()))
+_RECORDS = st.one_of(
+    *(st.tuples(st.just(kind), _values(_DEFINITIONS[shape.__name__])) for kind, shape in KINDS.items())
+)
 
 
 def journals() -> st.SearchStrategy[bytes]:

@@ -128,14 +128,16 @@ class Lifecycle:
                 metadata |= process.command_metadata()
             names, parent = dict(self.facts), self._parent
             task = names.pop("task")
-            stated = run.named(**names)
+            members = run.named(**names)
             origin, self._forked_from = self._origin(), None
             if isinstance(origin, ForkedFrom):
                 parent = origin.trajectory_id
             if origin is not None:
-                stated |= origin.in_start()
+                members |= origin.in_start()
                 metadata |= origin.in_metadata()
-            run.start(start_of(run.trajectory_id, run.pid, parent, task=task, metadata=to_jsonable(metadata), **stated))
+            run.start(
+                start_of(run.trajectory_id, run.pid, parent, task=task, metadata=to_jsonable(metadata), **members)
+            )
             self._exporting.begin(run, journal.path)
         process.add_open_run(run.trajectory_id, document, is_of_command=self.is_of_command)
 

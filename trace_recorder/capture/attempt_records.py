@@ -146,7 +146,8 @@ class AttemptRecords:
         else:
             if response.encoded is not None:
                 why = why or response.missing
-            ending = {"ended_by": why, **body_member(joined_bytes(response.buffer), self.run.redaction.mask_bytes)}
+            body = b"".join([data for _, data in response.buffer])
+            ending = {"ended_by": why, **body_member(body, self.run.redaction.mask_bytes)}
         if ending["ended_by"] is None:
             ending["ended_by"] = ABSENT
         elif error is not None:

@@ -21,7 +21,7 @@ from trace_recorder.facts import ABSENT, AnnotationFact, Fact, FinalizeFact, Rew
 from trace_recorder.imports.loader import fold_journal
 from trace_recorder.storage.file_system import BINARY, lock
 from trace_recorder.storage.journal import Journal
-from trace_recorder.storage.journal_lines import foreign_text, record_data
+from trace_recorder.storage.journal_lines import record_data, whole_text
 from trace_recorder.storage.journal_reader import Record, read
 from trace_recorder.storage.paths import document_path_for, journal_path_for, temporary_path
 from trace_recorder.storage.redaction.redactor import Redaction
@@ -143,7 +143,7 @@ def _write_document(
 
 def _append(writer: Journal, fact: Fact) -> None:
     """Write a fact, with the secrets in all of its members masked and counted."""
-    masked, count = Redaction(default_redactor).mask(foreign_text({**fact.own(), **fact.foreign()}))
+    masked, count = Redaction(default_redactor).mask(whole_text(fact))
     writer.append(fact.kind, record_data({}, masked, count), now())
 
 

@@ -149,10 +149,10 @@ if hasattr(os, "register_at_fork"):
 _STARTED = time.time()
 
 
-def start_of(trajectory_id: str, pid: int, parent: str | None, **stated: Payload) -> StartFact:
+def start_of(trajectory_id: str, pid: int, parent: str | None, **members: Payload) -> StartFact:
     """Return the first fact of a run that this process records.
 
-    `parent` is the id of the run that was open when the process was forked, if any. `stated` has the members that the
+    `parent` is the id of the run that was open when the process was forked, if any. `members` are the members that the
     caller states.
     """
     return StartFact(
@@ -166,5 +166,5 @@ def start_of(trajectory_id: str, pid: int, parent: str | None, **stated: Payload
         python=platform.python_version(),
         platform=sys.platform,
         parent=parent or parent_run() or ABSENT,
-        **stated,
+        **members,
     )

@@ -116,7 +116,8 @@ class Run:
         """
         if self.abandoned:
             return  # checked before the lock is taken: a thread of the parent may have held it at the fork
-        kind, own, text = fact.kind, fact.own(), foreign_text(fact.foreign())
+        kind, (own, foreign) = fact.kind, fact.members()
+        text = foreign_text(foreign)
         data: Data | None = None
         if len(text) > MAX_UNINTERRUPTED_CHARS and kind in CAPTURED_CALL_KINDS:
             text, count = self.redaction.mask(text)  # without the lock, so that other threads can record
@@ -155,7 +156,8 @@ class Run:
     def _append_items(self, fact: Itemized, encode: Callable[[], Encoded]) -> None:
         if self.abandoned:
             return
-        own, text = fact.own(), foreign_text(fact.foreign())
+        own, foreign = fact.members()
+        text = foreign_text(foreign)
         masked: list[tuple[str, int]] | None = None
         with self._lock:
             if self._begin is not None or self.closed or self.guard.failures:
@@ -245,11 +247,12 @@ class Run:
             if self.guard.strict:
                 raise error
             self.guard.record_failure(f"mask the text of the {fact.kind} record", error)
-            return foreign_text(bare.foreign()), 0
+            return foreign_text(bare.members()[1]), 0
 
-        masked, count = try_call(lambda: self.redaction.mask(foreign_text(fact.foreign())), unmasked)
+        own, foreign = fact.members()
+        masked, count = try_call(lambda: self.redaction.mask(foreign_text(foreign)), unmasked)
         seq = self._journal.next_seq
-        self._journal.append(fact.kind, record_data(fact.own(), masked, count), now())
+        self._journal.append(fact.kind, record_data(own, masked, count), now())
         if fact.kind in _RUN_TEXT_KINDS and masked:
             self._texts.keep(seq, masked)
 
@@ -259,9 +262,10 @@ class Run:
             failure = failures[0]
             times, reason = failure.count, failure.describe()
             what, why = self.redaction.mask_description(failure.what), self.redaction.mask_description(reason)
-            gap = GapFact(time=failure.time, what=what, why=why)
+            gap = GapFact(time=failure.time, what=to_jsonable(what), why=to_jsonable(why))
             masked = masks_in(failure.what, what) + masks_in(reason, why)
-            self._journal.append(gap.kind, record_data(gap.own(), foreign_text(gap.foreign()), masked), now())
+            own, foreign = gap.members()
+            self._journal.append(gap.kind, record_data(own, foreign_text(foreign), masked), now())
             failure.reported = times
             failures.popleft()
 
@@ -276,8 +280,8 @@ class Run:
             with self._lock:
                 for seq, masked, count in self._texts.mask_again(self.redaction.mask):
                     if not self.closed:
-                        copy = RedactionFact(of=seq)
-                        self._journal.append(copy.kind, record_data(copy.own(), masked, count), now())
+                        own, _ = RedactionFact(of=seq).members()  # `masked` has the other members
+                        self._journal.append(RedactionFact.kind, record_data(own, masked, count), now())
 
     def named(self, **names: object) -> dict[str, Payload]:
         """Copy names that the user gave, with the secrets in them masked. `redacted` is the number of masks."""

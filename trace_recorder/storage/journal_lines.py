@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from trace_recorder.facts import JsonText
+from trace_recorder.facts import Fact, JsonText
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.journal_reader import LINE_BEGIN
 from trace_recorder.values.json_text import NotJsonError, make_json_writer, one_line, parse
@@ -38,10 +38,22 @@ _dump = make_json_writer(",", ":", allow_nan=False)
 
 
 def foreign_text(members: Mapping[str, Payload]) -> str:
-    """Return members as JSON text without braces. A `JsonText` is written as it is."""
-    return ",".join(
-        [f'"{name}":{value if type(value) is JsonText else _dump(value)}' for name, value in members.items()]
-    )
+    """Return the foreign members of a fact as JSON text without braces."""
+    exact: list[str] = []
+    others: dict[str, Payload] = {}
+    for name, value in members.items():
+        if type(value) is JsonText:
+            exact.append(f'"{name}":{value}')
+        else:
+            others[name] = value
+    text = _dump(others)[1:-1]
+    return ",".join([text, *exact] if others else exact) if exact else text
+
+
+def whole_text(fact: Fact) -> str:
+    """Return all members of a fact as JSON text without braces."""
+    own, foreign = fact.members()
+    return record_data(own, foreign_text(foreign))[1:-1]
 
 
 def record_data(own: Mapping[str, Payload], text: str, redacted: int = 0) -> str:
@@ -52,8 +64,8 @@ def record_data(own: Mapping[str, Payload], text: str, redacted: int = 0) -> str
     masked_before = own.get("redacted", 0)
     if redacted and isinstance(masked_before, int):
         own = {**own, "redacted": masked_before + redacted}
-    members = [_dump(own)[1:-1], text]
-    return f"{{{','.join(filter(None, members))}}}"
+    begin = _dump(own)[1:-1]
+    return f"{{{begin},{text}}}" if begin and text else f"{{{begin}{text}}}"
 
 
 def item_records(new: Sequence[NewItem], masked: Sequence[tuple[str, int]]) -> list[tuple[str, str]]:

@@ -94,9 +94,10 @@ class ExchangeRecords:
         except NotJsonError:
             self.mark_written = lambda _: None
             return [self._record(structs.replace(fact, **text_member(exchange.request, self._redaction.mask_bytes)))]
-        text = f'{foreign_text(fact.foreign())},"body":{encoded.body}'
+        own, foreign = fact.members()
+        text = f'{foreign_text(foreign)},"body":{encoded.body}'
         masked = self._redaction.mask_all([*(item.members_to_mask for item in encoded.new), text])
-        data = record_data(fact.own(), f'"items":{encoded.items},{masked[-1][0]}', masked[-1][1])
+        data = record_data(own, f'"items":{encoded.items},{masked[-1][0]}', masked[-1][1])
         self.mark_written = encoded.mark_written
         return [*item_records(encoded.new, masked), (fact.kind, data)]
 
@@ -140,8 +141,9 @@ class ExchangeRecords:
         return [self._record(part), ending] if response else [ending]
 
     def _record(self, fact: Fact) -> tuple[str, Data]:
-        masked, count = self._redaction.mask(foreign_text(fact.foreign()))
-        return fact.kind, record_data(fact.own(), masked, count)
+        own, foreign = fact.members()
+        masked, count = self._redaction.mask(foreign_text(foreign))
+        return fact.kind, record_data(own, masked, count)
 
 
 def _is_stream(exchange: HttpExchange) -> bool:

@@ -141,7 +141,8 @@ class _JournalWriter:
 
     def record(self, fact: Fact, time: str) -> Iterator[bytes]:
         """Yield the line of a fact, with the secrets in all of its members masked."""
-        text = _json_of({**fact.own(), **fact.foreign()})
+        own, foreign = fact.members()
+        text = _json_of({**own, **foreign})
         masked = default_redactor(text)
         if count := masks_in(text, masked):
             masked = f'{masked[:-1]},"redacted":{count}}}'
