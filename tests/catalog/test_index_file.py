@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -148,24 +149,27 @@ def test_only_changed_runs_are_read(tmp_path: Path) -> None:
 
 
 def test_deleted_runs_leave_no_text_in_the_index(tmp_path: Path) -> None:
-    """The file of the index has no text of a deleted run, or of an earlier version with fewer masks."""
+    """The file of the index has no row and no text of a deleted run, and no text of a version with fewer masks."""
     for name, word in (("a", "keptword"), ("b", "secretone"), ("c", "secrettwo")):
         recorded(tmp_path / f"{name}.json", f"the {word} here", metadata={"k": word})
     settle(tmp_path)
     index = open_index(tmp_path)
     index.update()
-    held = index.path.read_bytes()
+    before = index.path.read_bytes()
     for path in tmp_path.glob("b.json*"):
         path.unlink()
     for path in tmp_path.glob("c.json*"):
         path.write_bytes(path.read_bytes().replace(b"secrettwo", b"*********"))
     settle(tmp_path)
     index.update()
-    left = index.path.read_bytes()
+    after = index.path.read_bytes()
+    with closing(sqlite3.connect(index.path)) as connection:
+        rows = [connection.execute(f"SELECT count(*) FROM {table}").fetchone() for table in ("runs", "files", "kept")]  # noqa: S608
 
     words = (b"keptword", b"secretone", b"secrettwo")
-    assert [word in held for word in words] == [True, True, True]
-    assert [word in left for word in words] == [True, False, False]
+    assert [word in before for word in words] == [True, True, True]
+    assert [word in after for word in words] == [True, False, False]
+    assert rows == [(1,)] * 3  # the changed lines of c are damaged, and a damaged run is not kept
     assert [*tmp_path.glob(f"{INDEX_NAME}?*")] == []
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from tests.cli.invoking import invoke, recorded
 from tests.journals import folded, journal_of
@@ -45,7 +45,6 @@ def test_a_value_of_a_wrong_type_stops_no_view(begin: int, whole: dict[str, Payl
     assert found == []
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(journal=journals())
 def test_a_malicious_journal_is_viewed_or_refused(journal: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
     """For records in any order, with any values in place of the schema's, each view gives its output or an error of

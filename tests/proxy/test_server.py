@@ -24,6 +24,7 @@ from trace_recorder import load
 def test_headers_pass_in_their_order(proxy: RunningProxy, server: Server) -> None:
     """All headers except those of the connection are forwarded in order, including unknown ones."""
     sent = [("x-b", "2"), ("x-a", "1"), ("authorization", "Bearer key"), ("te", "trailers")]
+    sent.append(("proxy-authorization", "Basic a-secret-for-another-proxy"))
     server.answers[:] = [plain(CHAT, **{"x-request-id": "r", "x-ratelimit-remaining": "5", "keep-alive": "timeout=5"})]
     with httpx.Client() as client:
         response = client.send(httpx.Request("POST", proxy.url + PATH, headers=sent, content=BODY))
@@ -134,9 +135,10 @@ def test_other_requests_pass_and_are_not_recorded(proxy: RunningProxy, server: S
     assert proxy.runs() == []
 
 
-def test_a_websocket_is_refused_at_once(proxy: RunningProxy, server: Server) -> None:
+@pytest.mark.parametrize("upgrade", ["websocket", "WebSocket"])
+def test_a_websocket_is_refused_at_once(proxy: RunningProxy, server: Server, upgrade: str) -> None:
     """A program that opens a websocket gets the status at which Codex falls back to HTTP without trying again."""
-    headers = {"connection": "Upgrade", "upgrade": "websocket", "sec-websocket-key": "a", "sec-websocket-version": "13"}
+    headers = {"connection": "Upgrade", "upgrade": upgrade, "sec-websocket-key": "a", "sec-websocket-version": "13"}
     response = httpx.get(proxy.url + "/openai/v1/responses", headers=headers)
     assert (response.status_code, response.json()["error"]["type"], server.requests) == (
         426,

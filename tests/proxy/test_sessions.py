@@ -19,6 +19,7 @@ from tests.provider import Server
 from tests.proxy.running import RunningProxy, proxying
 from trace_recorder import TrajectoryRecorder
 from trace_recorder.proxy.run_names import RunNames, session_name
+from trace_recorder.proxy.sessions import SubAgent
 from trace_recorder.values.trajectory import Trajectory
 
 CHAT_PATH = "openai/v1/chat/completions"
@@ -267,6 +268,71 @@ def test_the_event_loop_ends_no_run(server: Server, tmp_path: Path, why: str) ->
         ask(proxy, "two", session_id="b")
     assert threads == ["trace-recorder-end_0"]
     assert [run.status for run in proxy.runs()] == ["completed"] * 2
+
+
+def test_a_run_begins_when_the_run_that_makes_room_has_ended(server: Server, tmp_path: Path) -> None:
+    """No more runs are open than the limit allows, although a thread ends them."""
+    is_ending, may_end = threading.Event(), threading.Event()
+
+    class Slow(TrajectoryRecorder):
+        def finalize(self, *arguments: Any, **more: Any) -> None:
+            is_ending.set()
+            may_end.wait(60)
+            super().finalize(*arguments, **more)
+
+    with proxying(tmp_path, {"openai": server.url}, max_open=1) as proxy, ThreadPoolExecutor(1) as pool:
+        ask(proxy, "one", session_id="a")
+        [session] = proxy.sessions._open.values()
+        session.recorder.__class__ = Slow
+        second = pool.submit(ask, proxy, "two", session_id="b")
+        assert is_ending.wait(60)
+        ask_other = httpx.get(f"{proxy.url}/openai/v1/models")
+        begun = len(proxy.sessions.documents)
+        may_end.set()
+        second.result()
+    assert (ask_other.status_code, begun, [prompts(run) for run in proxy.runs()]) == (200, 1, [["one"], ["two"]])
+
+
+def test_idle_runs_end_without_another_request(server: Server, tmp_path: Path) -> None:
+    """The proxy looks for idle runs by itself."""
+    with proxying(tmp_path, {"openai": server.url}, idle_seconds=0.05) as proxy:
+        ask(proxy, "one", session_id="a")
+        end = time.monotonic() + 60
+        while proxy.runs()[0].status == "running" and time.monotonic() < end:
+            time.sleep(0.02)
+        [run] = proxy.runs()
+    assert (run.status, run.annotations["ended_by_proxy"].partition(";")[0]) == (
+        "completed",
+        "after 0.05 s without a request",
+    )
+
+
+def test_a_session_forgets_its_oldest_agents(server: Server, tmp_path: Path) -> None:
+    """The memory of a session does not grow with the number of its sub-agents."""
+    with proxying(tmp_path, {"openai": server.url}) as proxy:
+        ask(proxy, "one", session_id="a")
+        [session] = proxy.sessions._open.values()
+        kept = []
+        for number in range(1200):
+            session._context_of(SubAgent(str(number)))
+            kept.append(len(session.agents))
+    assert max(kept) == kept[-1] < 600
+
+
+def test_a_call_without_a_session_is_not_in_the_run_of_another(server: Server, tmp_path: Path) -> None:
+    """If no run can be begun for a session, its call is forwarded, and the open run has none of it."""
+
+    class Failing(RunNames):
+        def new_path(self, name: str) -> Path:
+            raise OSError(name)
+
+    with proxying(tmp_path, {"openai": server.url}) as proxy:
+        ask(proxy, "one", session_id="a")
+        proxy.sessions._names = Failing(tmp_path)
+        ask(proxy, "two", session_id="b")
+        ask(proxy, "three", session_id="a")
+    assert [prompts(run) for run in proxy.runs()] == [["one", "three"]]
+    assert len(server.requests) == 3
 
 
 def test_requests_that_come_together_begin_one_run(proxy: RunningProxy) -> None:

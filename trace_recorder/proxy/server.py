@@ -117,7 +117,7 @@ class Proxy:
 
     async def _end_idle_sessions(self) -> None:
         while True:
-            await asyncio.sleep(_IDLE_CHECK_SECONDS)
+            await asyncio.sleep(min(_IDLE_CHECK_SECONDS, self._sessions.idle_seconds))
             self._sessions.end_idle(time.monotonic())
 
     async def _answer(self, incoming: _Incoming, send: Send) -> None:

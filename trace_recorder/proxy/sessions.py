@@ -203,7 +203,7 @@ class Sessions:
         self._command = command
         self._task = task
         self._headers = (*([header.lower()] if header else []), *SESSION_HEADERS)
-        self._idle_seconds = idle_seconds or (math.inf if command else IDLE_SECONDS)
+        self.idle_seconds = idle_seconds or (math.inf if command else IDLE_SECONDS)
         self._open: dict[tuple[SessionSource, str], Session] = {}
         self._beginner = ThreadPoolExecutor(1, "trace-recorder-begin")
         self._beginning: dict[tuple[SessionSource, str], asyncio.Future[Session]] = {}
@@ -297,10 +297,10 @@ class Sessions:
 
     def end_idle(self, now: float) -> None:
         """End the sessions that have been idle for too long. `now` is the time by `time.monotonic`."""
-        before = now - self._idle_seconds
+        before = now - self.idle_seconds
         for session in [*self._open.values()]:
             if not session.requests and session.last_used < before:
-                self._end(session, f"after {self._idle_seconds:g} s without a request")
+                self._end(session, f"after {self.idle_seconds:g} s without a request")
 
     def _end(self, session: Session, why: str) -> Future[None]:
         """Let a thread end the run of a session, because the document of a long run takes long to write."""
