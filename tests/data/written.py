@@ -26,32 +26,31 @@ class Writing:
     def __init__(self, path: Path, host: str = "elsewhere", **members: Payload) -> None:
         self.path = path
         self.journal = Journal.create(path)
-        self._items: dict[str, tuple[int, int]] = {}
+        self._items: dict[str, int] = {}
         self._seconds = 0
         where = {"host": host, "pid": 1, "process_start": 0.0, "python": "3.11.7", "platform": "linux"}
         told = {"task": None, "provider": None, "model": None, "max_steps": None, "metadata": {}, **members}
         self.add("start", schema=SCHEMA, version=VERSION, trajectory_id=ID, **where, **told)
 
-    def add(self, kind: str, **data: Payload) -> int:
-        """Write a record, and return its CRC."""
+    def add(self, kind: str, **data: Payload) -> None:
+        """Write a record."""
         at = (BEGAN + timedelta(seconds=self._seconds)).isoformat(timespec="microseconds")
         self._seconds += 1
-        return self.journal.append(kind, json.dumps(data, ensure_ascii=False), at)[1]
+        self.journal.append(kind, json.dumps(data, ensure_ascii=False), at)
 
     def add_body(self, kind: str, body: Mapping[str, Payload], **data: Payload) -> None:
         """Write a record whose body is split: each object in a list is an item."""
         lists = {name: value for name, value in body.items() if isinstance(value, list) and dict in map(type, value)}
         numbers = {name: [self._item(element) for element in value] for name, value in lists.items()}
-        items = {name: [[number, number] for number, _ in found] for name, found in numbers.items()}
-        check = {name: f"{crc32(b''.join(b'%08x' % crc for _, crc in found)):08x}" for name, found in numbers.items()}
-        self.add(kind, **data, body={**body, **dict.fromkeys(lists)}, items=items, check=check)
+        items = {name: [[number, number] for number in found] for name, found in numbers.items()}
+        self.add(kind, **data, body={**body, **dict.fromkeys(lists)}, items=items)
 
-    def _item(self, element: Payload) -> tuple[int, int]:
-        """Return the number of an item and the CRC of its record. A new item is written first."""
+    def _item(self, element: Payload) -> int:
+        """Return the number of an item. A new item is written first."""
         text = json.dumps(element)
         if text not in self._items:
-            number = len(self._items)
-            self._items[text] = number, self.add("item", n=number, value=element)
+            self._items[text] = len(self._items)
+            self.add("item", n=self._items[text], value=element)
         return self._items[text]
 
     def request(self, call: int, body: Payload, attempt: int = 0, **more: Payload) -> None:

@@ -21,7 +21,7 @@ REQUEST = {"interaction_id": "llm_1", "attempt": 0, "api": "openai-chat", "provi
 IN_FLIGHT = journal_of(
     ("start", {}),
     ("item", {"n": 0, "value": {"role": "user", "content": "a"}}),
-    ("llm_request", REQUEST | {"body": {"model": "m", "messages": None}, "items": {"messages": [[0, 0]]}, "check": {}}),
+    ("llm_request", REQUEST | {"body": {"model": "m", "messages": None}, "items": {"messages": [[0, 0]]}}),
 )
 
 

@@ -17,8 +17,8 @@ from tests.data.recorded import by_hand, captured, in_deltas, in_flight, marked,
 from trace_recorder import TrajectoryRecorder, validate
 from trace_recorder.derive import fold
 from trace_recorder.derive.schemas import json_schema as schema
-from trace_recorder.derive.schemas.journal import DATA
 from trace_recorder.derive.schemas.violations import violations
+from trace_recorder.facts import KINDS
 from trace_recorder.values.messages import Payload
 
 
@@ -87,7 +87,7 @@ def test_the_recorded_runs_have_every_kind_of_record(tmp_path: Path) -> None:
 
     kept_by_imports = {"source_record"}  # no fold reads this kind, and no recorder writes it
     taken = {*fold._HANDLERS, "item"}  # items, the most frequent kind, have no handler of their own
-    assert (kinds, set(DATA) - kept_by_imports) == (taken, taken)
+    assert (kinds, set(KINDS) - kept_by_imports) == (taken, taken)
 
 
 def test_a_violation_names_its_place(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def request(**changes: Payload) -> tuple[str, Payload]:
     """Return the record of a request of one message."""
     body = {"model": "m", "messages": None}
     about = {"interaction_id": "llm_1", "attempt": 0, "api": "openai-chat", "method": "POST", "url": "u", "headers": {}}
-    return "llm_request", {**about, "body": body, "items": {"messages": [[0, 0]]}, "check": {}, **changes}
+    return "llm_request", {**about, "body": body, "items": {"messages": [[0, 0]]}, **changes}
 
 
 def response(**changes: Payload) -> tuple[str, Payload]:

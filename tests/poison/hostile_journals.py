@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from tests.journals import TIME, journal_of
 from tests.poison.retyped_runs import OTHERS
-from trace_recorder.derive.schemas.journal import DATA
 from trace_recorder.derive.schemas.json_schema import journal_schema
+from trace_recorder.facts import KINDS
 from trace_recorder.storage.journal_reader import SCHEMA, VERSION
 
 Payload = Any
@@ -80,7 +80,9 @@ def _or_wrong(right: st.SearchStrategy[Payload]) -> st.SearchStrategy[Payload]:
     return st.sampled_from([right] * 7 + [_WRONG]).flatmap(lambda strategy: strategy)
 
 
-_RECORDS = st.one_of(*(st.tuples(st.just(kind), _values(_DEFINITIONS[shape.__name__])) for kind, shape in DATA.items()))
+_RECORDS = st.one_of(
+    *(st.tuples(st.just(kind), _values(_DEFINITIONS[shape.__name__])) for kind, shape in KINDS.items())
+)
 
 
 def journals() -> st.SearchStrategy[bytes]:

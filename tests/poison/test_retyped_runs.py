@@ -168,25 +168,6 @@ def test_a_described_text_is_read_as_a_text(tmp_path: Path) -> None:
     assert_viewed(trajectory)
 
 
-def test_a_description_of_an_earlier_version_is_no_difference(tmp_path: Path) -> None:
-    """`validate` accepts a description in place of a string, as earlier versions wrote it, and no other one."""
-    path = tmp_path / "run.json"
-    with TrajectoryRecorder(path, task="\ud800") as recorder:
-        recorder.record_agent_step(1, b"thinking")
-        recorder.annotate("a", 1)
-
-    def findings(task: str, state: str) -> list[str]:
-        document = json.loads(path.read_bytes())
-        document["task"] = {"__type__": "str", "repr": task}
-        document["agent_steps"][0]["state"] = {"__type__": "bytes", "repr": state}
-        path.write_text(json.dumps(document))
-        return [finding.what for finding in validate(path).findings if finding.severity == "error"]
-
-    assert findings("'\\ud800'", "b'thinking'") == []
-    assert findings("'\\ud800'", "b'other'") == ["it differs from the journal: agent_steps[0].state"]
-    assert findings("'\\ud801'", "b'thinking'") == ["it differs from the journal: task"]
-
-
 START: Payload = {
     "task": ["mend"],
     "provider": 5,

@@ -3,41 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
-from zlib import crc32
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.journals import TIME
 from tests.processes import python
 from trace_recorder.storage.journal import Journal
-from trace_recorder.storage.journal_lines import LARGE_DATA, EncodedData, combined_crc, encode_data, encode_lines
+from trace_recorder.storage.journal_lines import LARGE_DATA, encode_data, encode_lines
 from trace_recorder.storage.journal_reader import Record, read
 
 LARGE = '{"s":0,"value":"' + "é" * LARGE_DATA * 9 + '"}'
 LIKE_A_LINE = '{"n":1,"value":{"seq":1,"a":"' + "x" * LARGE_DATA + '"}}'
 
 
-@given(st.binary(max_size=300), st.binary(max_size=300), st.sampled_from([1, 2, 1000, 70_001]))
-def test_the_crc_of_two_joined_texts_follows_from_their_crcs(first: bytes, second: bytes, times: int) -> None:
-    """The CRC that is combined from the CRCs of two texts equals that of the joined text."""
-    second *= times
-
-    assert combined_crc(crc32(first), crc32(second), len(second)) == crc32(first + second)
-
-
 @pytest.mark.parametrize("data", [LARGE, LIKE_A_LINE, "{}"])
 def test_encoded_data_gives_the_same_line(data: str) -> None:
     """A line has the same bytes whether or not its data was encoded beforehand."""
     encoded = encode_data(data)
-    crcs: list[list[int]] = [[], []]
 
-    lines = [list(encode_lines([("item", one)], 7, TIME, own)) for one, own in zip((data, encoded), crcs, strict=True)]
+    lines = [list(encode_lines([("item", one)], 7, TIME)) for one in (data, encoded)]
 
-    assert isinstance(encoded, EncodedData) is (len(data) > LARGE_DATA)
+    assert isinstance(encoded, bytes) is (len(data) > LARGE_DATA)
     assert lines[0] == lines[1]
-    assert crcs[0] == crcs[1]
 
 
 def test_large_and_small_records_of_one_write_are_written(tmp_path: Path) -> None:
@@ -47,10 +34,10 @@ def test_large_and_small_records_of_one_write_are_written(tmp_path: Path) -> Non
     journal.append("note", "{}", TIME)
     with path.open("ab") as other:
         other.write(b'{"seq":2,"ti')
-    written = [LARGE, "{}", LIKE_A_LINE, lambda crcs: f'{{"crcs":{len(crcs)}}}', *["{}"] * 1500, LARGE]
+    written = [LARGE, "{}", LIKE_A_LINE, *["{}"] * 1500, LARGE]
     journal._torn = True
 
-    journal.append_all([("item", encode_data(one) if isinstance(one, str) else one) for one in written], TIME)  # type: ignore[arg-type]
+    journal.append_all([("item", encode_data(one)) for one in written], TIME)
     journal.append("note", "{}", TIME)
     journal.close()
 

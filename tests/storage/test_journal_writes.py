@@ -27,7 +27,7 @@ from trace_recorder.storage.journal import Journal
 journal = Journal.create(Path(sys.argv[1]))
 def append(text):
     try:
-        return journal.append("note", '{"text":"%s"}' % text, "t")[0]
+        return journal.append("note", '{"text":"%s"}' % text, "t")
     except OSError:
         return None
 """
@@ -87,7 +87,7 @@ def test_a_full_disk_leaves_complete_lines(tmp_path: Path) -> None:
         (tmp_path / "other").write_bytes(bytes(40_000))
         written = appended_until_full(journal)
         (tmp_path / "other").unlink()
-        written.append(journal.append("note", '{"text":"last"}', TIME)[0])
+        written.append(journal.append("note", '{"text":"last"}', TIME))
         journal.close()
         data = journal.path.read_bytes()
     finally:
@@ -101,7 +101,7 @@ def appended_until_full(journal: Journal) -> list[int]:
     seqs = []
     for number in range(20):
         with contextlib.suppress(OSError):
-            seqs.append(journal.append("note", f'{{"text":"{"x" * 3000}{number}"}}', TIME)[0])
+            seqs.append(journal.append("note", f'{{"text":"{"x" * 3000}{number}"}}', TIME))
     assert 0 < len(seqs) < 20
     return seqs
 

@@ -24,12 +24,13 @@ from trace_recorder.guard import Guard, logger, try_call
 from trace_recorder.locks import new_lock
 from trace_recorder.recording import process
 from trace_recorder.recording.limits import Limits
-from trace_recorder.recording.process import NOT_PICKLED
+from trace_recorder.recording.process import NOT_PICKLED, start_of
 from trace_recorder.recording.run import Run
 from trace_recorder.recording.stand_ins import origin_in_progress
 from trace_recorder.storage.paths import RunPaths, is_wrong_argument
 from trace_recorder.storage.redaction.redactor import Redaction, Redactor
 from trace_recorder.values.final_status import FinalStatus, status_of_process, uncaught_exception
+from trace_recorder.values.jsonable import to_jsonable
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.origins import ForkedFrom, RunOrigin
 
@@ -125,16 +126,18 @@ class Lifecycle:
             metadata = dict(self.metadata)
             if not self.is_of_command:
                 metadata |= process.command_metadata()
-            facts, statements = dict(self.facts), {"task": self.facts["task"], "metadata": metadata}
-            del facts["task"]
-            members, parent = run.named(**facts), self._parent
+            names, parent = dict(self.facts), self._parent
+            task = names.pop("task")
+            members = run.named(**names)
             origin, self._forked_from = self._origin(), None
             if isinstance(origin, ForkedFrom):
                 parent = origin.trajectory_id
             if origin is not None:
                 members |= origin.in_start()
-                statements["metadata"] = {**metadata, **origin.in_metadata()}
-            run.start(members, statements, parent)
+                metadata |= origin.in_metadata()
+            run.start(
+                start_of(run.trajectory_id, run.pid, parent, task=task, metadata=to_jsonable(metadata), **members)
+            )
             self._exporting.begin(run, journal.path)
         process.add_open_run(run.trajectory_id, document, is_of_command=self.is_of_command)
 

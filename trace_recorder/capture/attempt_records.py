@@ -28,6 +28,7 @@ from trace_recorder.dialects.dialect import (
     why_incomplete,
 )
 from trace_recorder.dialects.json_access import as_dict
+from trace_recorder.facts import ABSENT, JsonText, LLMErrorFact, LLMRequestFact, LLMResponseFact
 from trace_recorder.guard import logger, try_call
 from trace_recorder.recording.context import merge_facts
 from trace_recorder.recording.run import MOST_CALL_NAMES, Run
@@ -35,8 +36,9 @@ from trace_recorder.storage.journal_lines import body_member, text_member
 from trace_recorder.storage.redaction import headers
 from trace_recorder.storage.redaction.urls import clean_url
 from trace_recorder.storage.stream_chunks import joined_bytes
+from trace_recorder.values import structs
 from trace_recorder.values.json_text import NotJsonError
-from trace_recorder.values.jsonable import describe_error, dump_members, members_to_json, to_json
+from trace_recorder.values.jsonable import describe_error, to_json
 from trace_recorder.values.messages import JoinedStream, Payload, without_none
 from trace_recorder.values.origins import ReplayedFrom
 
@@ -89,23 +91,21 @@ class AttemptRecords:
             if len(known_names) < MOST_CALL_NAMES:
                 known_names[endpoint.provider, endpoint.model] = names
         context = merge_facts(names, context) if "redacted" in names else context
-        members: dict[str, Payload] = {
+        fact = LLMRequestFact(
             **self._members,
-            "api": endpoint.api,
-            **names,
-            "method": sent.method,
-            **({"stream": True} if endpoint.streams else {}),
-            **({"inferred": True} if self._inferred else {}),
-            **context,
-            **({"run_inferred": True} if sent.run_inferred else {}),
-        }
-        foreign = dump_members({"url": clean_url(sent.url), "headers": headers.kept(sent.headers)})
+            api=endpoint.api,
+            method=sent.method,
+            stream=endpoint.streams or ABSENT,
+            inferred=self._inferred or ABSENT,
+            run_inferred=sent.run_inferred or ABSENT,
+            url=clean_url(sent.url),
+            headers=headers.kept(sent.headers),
+            **{**names, **context},
+        )
         try:
-            self.run.append_body("llm_request", members, foreign, sent.body)
+            self.run.append_body(fact, sent.body)
         except NotJsonError:
-            self.run.append(
-                "llm_request", members, f"{foreign},{text_member(sent.body, self.run.redaction.mask_bytes)}"
-            )
+            self.run.append(structs.replace(fact, **text_member(sent.body, self.run.redaction.mask_bytes)))
 
     def note_answer(self, status: int, raw: Sequence[tuple[bytes, bytes]]) -> None:
         """Remember a failure, a redirect, or a stream that began.
@@ -132,8 +132,7 @@ class AttemptRecords:
         self._remember_failure()
         if (origin := ReplayedFrom.of_error(error)) is not None:
             self.note_origin(origin)
-        members = self._members | {"duration_seconds": self.response.seconds(monotonic_seconds())}
-        self.run.append("llm_error", members, members_to_json(describe_error(error)))
+        self.run.append(LLMErrorFact(**self._members, duration_seconds=self._seconds(), **describe_error(error)))
 
     def write_response(self, ended_at: float, why: str | None, error: BaseException | None) -> None:
         """Write the end of the response. If the response ended early, `why` is the reason; otherwise `why` is None."""
@@ -141,50 +140,66 @@ class AttemptRecords:
         if response.is_too_large:
             self.run.guard.queue_failure("record a whole response", str(response.missing))
         if response.is_stream:
-            members, body = self._stream_members(why)
+            ending = self._end_of_stream(why)
         elif response.is_too_large:
-            members, body = {"complete": False, "ended_by": response.missing, "text": ""}, ""
+            ending = {"ended_by": response.missing, "text": ""}
         else:
             if response.encoded is not None:
                 why = why or response.missing
-            members = {"complete": why is None, "ended_by": why}
-            body = body_member(joined_bytes(response.buffer), self.run.redaction.mask_bytes)
-        foreign: dict[str, Payload] = {"headers": response.headers}
-        if error is not None and members["complete"] is False:
+            body = b"".join([data for _, data in response.buffer])
+            ending = {"ended_by": why, **body_member(body, self.run.redaction.mask_bytes)}
+        if ending["ended_by"] is None:
+            ending["ended_by"] = ABSENT
+        elif error is not None:
             self._remember_failure()
-            foreign["error"] = describe_error(error)
-        if (ended_by := members.pop("ended_by", None)) is not None:
-            foreign["ended_by"] = ended_by  # an exception's message, which may hold a secret
-        times = {"status": response.status, "duration_seconds": round(ended_at - self._began, 6)}
-        text = dump_members(foreign)
-        self.run.append("llm_response", self._members | times | members, f"{text},{body}" if body else text)
+            ending["error"] = describe_error(error)
+        fact = LLMResponseFact(
+            **self._members,
+            status=response.status,
+            duration_seconds=round(ended_at - self._began, 6),
+            complete=ending["ended_by"] is ABSENT,
+            headers=response.headers,
+            **ending,
+        )
+        self.run.append(fact)
         if self._in_background:
-            self._note_unfinished(body)
+            self._note_unfinished(fact)
+
+    def _seconds(self) -> float:
+        """Return the seconds since the request."""
+        return round(monotonic_seconds() - self._began, 6)
 
     def write_bare_response(self, failure: Exception) -> None:
         """Write an end without a body, because the response cannot be written. Then raise the failure."""
-        seconds = self.response.seconds(monotonic_seconds())
-        ended = {"headers": {}, "complete": False, "ended_by": "it could not be recorded", "text": ""}
-        members = {**self._members, "status": self.response.status, "duration_seconds": seconds, **ended}
-        try_call(self.run.append, lambda _: None, "llm_response", members)
+        fact = LLMResponseFact(
+            **self._members,
+            status=self.response.status,
+            duration_seconds=self._seconds(),
+            complete=False,
+            headers={},
+            ended_by="it could not be recorded",
+            text="",
+        )
+        try_call(self.run.append, lambda _: None, fact)
         raise failure
 
-    def _stream_members(self, why: str | None) -> tuple[dict[str, Payload], str]:
+    def _end_of_stream(self, why: str | None) -> dict[str, Payload]:
+        """Write the rest of a stream, and assemble it. Return the members of its end."""
         response = self.response
         response.flush(last=True)
         joined = self._joined()
         why = self._why_incomplete(joined, why)
-        is_complete = why is None
-        members = {"complete": is_complete, "stream": True, "chunks": response.chunks} | without_none(
-            ended_by=why,
+        if why is None and joined is not None and response.status < 300:
+            advise_usage(self.sent.endpoint.api, self.sent.body, joined.body)
+        ending = without_none(
+            stream=True,
+            chunks=response.chunks,
             events=joined.events if joined else None,
             last_event=joined.ended if joined else None,
             time_to_first_token_seconds=response.seconds(response.first),
             time_to_last_token_seconds=response.seconds(response.last),
         )
-        if is_complete and joined is not None and response.status < 300:
-            advise_usage(self.sent.endpoint.api, self.sent.body, joined.body)
-        return members, f'"assembled":{to_json(joined.body if joined else None)}'
+        return {**ending, "ended_by": why, "assembled": JsonText(to_json(joined.body if joined else None))}
 
     def _joined(self) -> JoinedStream | None:
         with self.run.guard.protect("put a stream together"):
@@ -204,11 +219,11 @@ class AttemptRecords:
             return known or why
         return why or missing or known
 
-    def _note_unfinished(self, body: str) -> None:
+    def _note_unfinished(self, fact: LLMResponseFact) -> None:
         """Remember the response if it is not final, because the program will poll it."""
         with self.run.guard.protect("find out whether a response is final"):
-            text = body or b"".join(self.response.written).decode("utf-8", "replace")
-            identity = background_responses.response_id(text)
+            body = fact.assembled if fact.body is ABSENT else fact.body
+            identity = background_responses.response_id(body) if type(body) is JsonText else None
             if identity is not None and identity != self._polled_id:
                 background_responses.remember(self._background_call(identity))
         background_responses.streams.discard(self)

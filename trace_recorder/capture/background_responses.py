@@ -21,12 +21,13 @@ from trace_recorder.capture import attempts
 from trace_recorder.capture.attempts import SentRequest
 from trace_recorder.capture.received_response import ReceivedResponse
 from trace_recorder.dialects.dialect import NOT_FINAL, background_id, has_whole_response, is_final, join_stream
+from trace_recorder.facts import JsonText, LLMResponseFact
 from trace_recorder.recording.run import Run
 from trace_recorder.signal_handlers import WeakRegistry, ours
 from trace_recorder.storage.journal_lines import body_member
 from trace_recorder.storage.redaction import headers
 from trace_recorder.storage.stream_chunks import joined_bytes
-from trace_recorder.values.jsonable import dump_members, to_json
+from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.origins import ReplayedFrom
 
@@ -82,17 +83,13 @@ def remember(call: BackgroundCall) -> None:
 
 
 def response_id(text: str) -> str | None:
-    """Return the id of a response, or None if the response is final.
-
-    `text` is the body of the response, or the members of its record as JSON without braces.
-    """
+    """Return the id of a response, or None if the response is final. `text` is its body as JSON text."""
     if not any(f'"{status}"' in text for status in NOT_FINAL):
         return None
     try:
-        members = json.loads(text if text.startswith("{") else f"{{{text}}}")
+        return background_id(json.loads(text))
     except ours(ValueError, RecursionError):
         return None
-    return background_id(members.get("assembled", members.get("body", members)))
 
 
 def find(api: str, identity: str, preferred: Callable[[], Run | None]) -> tuple[Run, BackgroundCall] | None:
@@ -162,13 +159,21 @@ class PollRecords:
         if not is_final(body) or not take(self._call):
             return
         self.run.learn(*headers.secrets(self.sent.headers, self.sent.url))
-        answer = (
-            f'"assembled":{to_json(body)}' if response.is_stream else body_member(data, self.run.redaction.mask_bytes)
+        if response.is_stream:
+            answer: dict[str, Payload] = {"assembled": JsonText(to_json(body))}
+        else:
+            answer = body_member(data, self.run.redaction.mask_bytes)
+        fact = LLMResponseFact(
+            **self._members,
+            status=response.status,
+            duration_seconds=round(ended_at - self._call.began, 6),
+            complete=True,
+            polled=True,
+            headers=response.headers,
+            **answer,
         )
-        members = {"status": response.status, "duration_seconds": response.seconds(ended_at), "complete": True}
-        foreign = f"{dump_members({'headers': response.headers})},{answer}"
         try:
-            self.run.append("llm_response", {**self._members, **members, "polled": True}, foreign)
+            self.run.append(fact)
         except BaseException:
             remember(self._call)  # so that the next poll can be written
             raise

@@ -12,7 +12,7 @@ the thread that ends the run. The last of them waits for a second at most.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from trace_recorder.background_work import yield_to_others
@@ -20,12 +20,12 @@ from trace_recorder.capture import stream_flusher
 from trace_recorder.capture.decoding import EncodedBody
 from trace_recorder.clocks import monotonic_seconds
 from trace_recorder.decompression import Decoder
+from trace_recorder.facts import ABSENT, LLMStreamFact
 from trace_recorder.locks import new_lock
 from trace_recorder.recording.run import Run
 from trace_recorder.storage import stream_chunks
 from trace_recorder.storage.stream_chunks import first_pieces, joined_bytes, packed
-from trace_recorder.values.jsonable import dump_members
-from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.messages import Payload
 
 MAX_PARTS = 64
 """`_flush_part` cuts the text of a stream in the buffer into at most this many parts.
@@ -287,14 +287,18 @@ class ReceivedResponse:
             return
         yield_to_others()
         chunks, rest, continues = stream_chunks.split_at(parts, end)
-        members = {
-            "status": self.status,
-            "time_to_first_token_seconds": self.seconds(self.first),
-            "bytes": end,
-            "zlib": packed(masked, PACKED_LEVEL),
+        fact = LLMStreamFact(
+            **self._members,
+            status=self.status,
+            time_to_first_token_seconds=self.seconds(self.first),
+            bytes=end,
+            zlib=packed(masked, PACKED_LEVEL),
+            continues=self._continues or ABSENT,
+            redacted=redacted or ABSENT,
+            framing=self._framing or ABSENT,
+            headers=self.headers,
             **stream_chunks.describe_chunks(chunks, self._began, masked),
-            **without_none(continues=self._continues or None, redacted=redacted or None, framing=self._framing),
-        }
+        )
         yield_to_others()
 
         def remove_written() -> None:
@@ -303,10 +307,7 @@ class ReceivedResponse:
             self._continues = continues
             self.written.append(masked)
 
-        self._append(members, remove_written)
-
-    def _append(self, members: dict[str, Payload], remove_written: Callable[[], None]) -> None:
-        self.run.append("llm_stream", self._members | members, dump_members({"headers": self.headers}), remove_written)
+        self.run.append(fact, remove_written)
 
     def seconds(self, moment: float | None) -> float | None:
         """Return the seconds from the request to a moment on the clock `monotonic_seconds`."""

@@ -20,7 +20,7 @@ from trace_recorder.storage.file_system import writer_is_alive
 from trace_recorder.storage.journal_reader import Record
 from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.values.messages import Payload
-from trace_recorder.values.metrics import are_of_older_version, metrics_of
+from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.origins import ForkedFrom, ReplayOf, name_of, run_origin_of
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.cost import RunCosts, may_have_price
@@ -117,14 +117,12 @@ def row_with_costs(row: Row, costs_of_run: Callable[[], RunCosts]) -> Row:
 def ended_summary(path: Path) -> Trajectory | None:
     """Read the document of a run without its calls and steps. This is fast, and enough for a row.
 
-    Return None if the run is still running, if the document cannot be read, or if the document lacks the metrics of
-    this version.
+    Return None if the run is still running, if the document cannot be read, or if the document has no metrics.
     """
     try:
         ends = document_ends(path)
         document = json.loads(path.read_bytes()) if ends is None else {**ends, "llm_interactions": []}
-        is_whole = document["metrics"] and not are_of_older_version(document["metrics"])
-        if document["status"] != "running" and is_whole and document["llm_interactions"] is not None:
+        if document["status"] != "running" and document["metrics"] and document["llm_interactions"] is not None:
             return from_document({**document, "llm_interactions": [], "agent_steps": []}, str(path))
     except (OSError, ValueError, RecursionError, KeyError, TypeError):
         pass
@@ -156,7 +154,7 @@ def summary_of(path: Path, name: str) -> Json:
             return _from_whole_run(path, name)
         return _viewer_row({**begun, **ended}, name)
     ends = document_ends(path)
-    if ends is None or are_of_older_version(_figures_of(ends)):
+    if ends is None:
         return _from_whole_run(path, name)
     if ends.get("status") == "running":
         ends = {**ends, **(_journal_ends(journal)[1] if journal.is_file() else {"status": "unknown"})}

@@ -12,11 +12,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from trace_recorder.derive.record_bodies import media_body, raw_body, read_body
-from trace_recorder.derive.stream_parts import contains_word, unpacked
+from trace_recorder.derive.stream_parts import unpacked
 from trace_recorder.derive.table_prompts import IncrementalReading, newest_results
 from trace_recorder.dialects.call_ids import count_made_up
 from trace_recorder.dialects.dialect import MANUAL, dialect_of, join_stream
-from trace_recorder.dialects.stream_framing import EXCEPTION_HEADER, FRAMING
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal_reader import Record
@@ -248,22 +247,9 @@ class CallRecords(Struct, gc=False, eq=False):
         return self.joined.error if self._may_have_error() and self.joined is not None else None
 
     def _may_have_error(self) -> bool:
-        """Return whether the stream may have an error.
-
-        If the stream has an error, the assembled response on file has it too. In older journals, which do not state
-        whether the last event came, the assembled response may lack the error. Then look for the word "error" in the
-        stream.
-        """
-        ending = self.ending.data if self.ending else {}
-        assembled = ending.get("assembled")
-        if "last_event" in ending and isinstance(assembled, dict):
-            return assembled.get("error") is not None
-        parts = self._parts(self.request_data.get("attempt", 0)) or ()
-        words = (b"error", EXCEPTION_HEADER.encode()) if self._has_frames() else (b"error",)
-        return any(contains_word((text for text, _ in parts), word) for word in words)
-
-    def _has_frames(self) -> bool:
-        return any(part.data.get("framing") == FRAMING for part in self.streams)
+        """Return whether the stream may have an error. If it has one, the assembled response on file has it too."""
+        assembled = self.ending.data.get("assembled") if self.ending else None
+        return not isinstance(assembled, dict) or assembled.get("error") is not None
 
     def raw_response(self) -> Payload:
         """Return the response as JSON or text. Bytes that are neither, such as a sound, are an object (`media_body`).

@@ -36,7 +36,6 @@ from trace_recorder.values.messages import (
     RequestReading,
     ToolResult,
 )
-from trace_recorder.values.metrics import are_of_older_version, metrics_of
 from trace_recorder.values.origins import ReplayedFrom
 from trace_recorder.values.structs import replace
 from trace_recorder.values.trajectory import SCHEMA_VERSION, AgentStep, Status, Trajectory
@@ -84,7 +83,7 @@ def _trajectory(document: Mapping[str, Payload]) -> Trajectory:
         Trajectory,
         document,
         status=status,
-        metrics=_metrics(document.get("metrics") or {}, interactions),
+        metrics=_metrics(document.get("metrics") or {}),
         llm_interactions=interactions,
         agent_steps=list(_steps(document.get("agent_steps") or (), by_id, _DocumentMessages(table))),
         journal_records=records if isinstance(records, int) else None,
@@ -122,18 +121,9 @@ def _read_member(member: Member, value: Payload) -> Payload:
     return value["repr"] if is_text and is_description(value) else value
 
 
-def _metrics(members: Mapping[str, Payload], interactions: Sequence[LLMInteraction]) -> dict[str, Payload]:
-    """Return the members of `metrics` that are numbers.
-
-    Compute the metrics that a document of an older version lacks. Compute `llm_seconds` again if a call had several
-    attempts, because older versions counted it differently.
-    """
-    numbers = {name: value for name, value in members.items() if isinstance(value, int | float)}
-    if are_of_older_version(numbers):
-        numbers = metrics_of(interactions, ()) | numbers
-    if "llm_seconds" in numbers and any(len(call.attempts) > 1 for call in interactions):
-        numbers["llm_seconds"] = metrics_of(interactions, ()).get("llm_seconds", numbers["llm_seconds"])
-    return numbers
+def _metrics(members: Mapping[str, Payload]) -> dict[str, Payload]:
+    """Return the members of `metrics` that are numbers."""
+    return {name: value for name, value in members.items() if isinstance(value, int | float)}
 
 
 def expand_deltas(document: Mapping[str, Payload]) -> dict[str, Payload]:

@@ -14,14 +14,10 @@ from itertools import islice
 from typing import Generic, TypeVar
 
 from trace_recorder.derive.document import STEP_DELTA, kept_elements
-from trace_recorder.values.checked_types import text_of_member
-from trace_recorder.values.jsonable import is_description
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_table import EqualMessages
 from trace_recorder.values.messages import Message, Payload
-from trace_recorder.values.metrics import COMPUTED, are_of_older_version, metrics_of
 from trace_recorder.values.prompt_relation import Numbers, equal_length
-from trace_recorder.values.structs import replace
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 
 Part = TypeVar("Part")
@@ -42,20 +38,11 @@ def first_difference(document: Mapping[str, Payload], trajectory: Trajectory) ->
         **trajectory.tail("inline"),
         "history": document["history"],
     }
-    if "journal_records" not in document:  # a document of an earlier version lacks this member
-        del expected["journal_records"]
-    interactions = trajectory.llm_interactions
-    if any(map(_has_time_of_newest_attempt, document[_INTERACTIONS])):
-        interactions = [_with_time_of_newest_attempt(call) for call in interactions]
-        sums = metrics_of(interactions, ()).items()
-        expected["metrics"] = {**trajectory.metrics, **{name: value for name, value in sums if name == "llm_seconds"}}
-    if are_of_older_version(document.get("metrics") or {}):
-        expected["metrics"] = {name: value for name, value in expected["metrics"].items() if name not in COMPUTED}
     if list(document) != list(expected):
         return "its members"
     for name, value in document.items():
         if name == _INTERACTIONS:
-            place = _Interactions(name).first_difference(value, interactions)
+            place = _Interactions(name).first_difference(value, trajectory.llm_interactions)
         elif name == _STEPS:
             place = _Steps(name).first_difference(value, trajectory.agent_steps)
         else:
@@ -63,17 +50,6 @@ def first_difference(document: Mapping[str, Payload], trajectory: Trajectory) ->
         if place is not None:
             return place
     return None
-
-
-def _has_time_of_newest_attempt(document: Mapping[str, Payload]) -> bool:
-    """Return whether a retried call states the duration of its newest attempt, as in documents of earlier versions."""
-    attempts: Sequence[Payload] = document.get("attempts") or ()
-    duration = document.get("duration_seconds")
-    return len(attempts) > 1 and duration is not None and duration == attempts[-1].get("duration_seconds")
-
-
-def _with_time_of_newest_attempt(call: LLMInteraction) -> LLMInteraction:
-    return replace(call, duration_seconds=call.attempts[-1].duration_seconds) if len(call.attempts) > 1 else call
 
 
 @dataclass(slots=True)
@@ -191,15 +167,9 @@ def _text_of(message: Message) -> bytes:
 
 
 def _difference(actual: Payload, expected: Payload, place: str) -> str | None:
-    """Return the place of the first difference between two values, or None if they are equal.
-
-    If a text is expected, and the document has a description in its place, compare the `repr` in the description.
-    Documents of earlier versions have such descriptions, and readers return the `repr`.
-    """
+    """Return the place of the first difference between two values, or None if they are equal."""
     if json.dumps(actual) == json.dumps(expected):
         return None
-    if isinstance(expected, str) and is_description(actual):
-        return None if text_of_member(actual) == expected else place
     if isinstance(actual, dict) and isinstance(expected, dict) and list(actual) == list(expected):
         pairs = [(f"{place}.{name}", actual[name], expected[name]) for name in actual]
     elif isinstance(actual, list) and isinstance(expected, list) and len(actual) == len(expected):

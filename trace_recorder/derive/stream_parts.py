@@ -1,4 +1,4 @@
-"""Unpacks the parts of a stream, which are the texts of its `llm_stream` records, and searches them for a word."""
+"""Unpacks the parts of a stream, which are the texts of its `llm_stream` records."""
 
 from __future__ import annotations
 
@@ -9,17 +9,6 @@ from collections.abc import Iterable, Mapping
 from trace_recorder.background_work import yield_to_others
 from trace_recorder.decompression import max_size
 from trace_recorder.values.messages import Payload
-
-
-def contains_word(texts: Iterable[bytes], word: bytes) -> bool:
-    """Return whether a word is in the texts if they are joined. Other threads may run between two texts."""
-    end = b""
-    for text in texts:
-        if text.find(word) >= 0 or (end + text[: len(word)]).find(word) >= 0:
-            return True
-        end = (end + text)[1 - len(word) :] if len(text) < len(word) else text[1 - len(word) :]
-        yield_to_others()
-    return False
 
 
 def unpacked(parts: Iterable[Mapping[str, Payload]]) -> list[bytes]:

@@ -12,22 +12,19 @@ import errno
 import json
 import os
 import re
-from array import array
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
-from zlib import crc32
 
 from trace_recorder.derive.call_records import CallRecords
 from trace_recorder.derive.document import from_document
 from trace_recorder.derive.document_agreement import first_difference
 from trace_recorder.derive.fold import Fold
 from trace_recorder.derive.run_facts import MISSING_LINES
-from trace_recorder.derive.schemas.journal import DATA
 from trace_recorder.derive.schemas.violations import violations
 from trace_recorder.errors import TrajectoryFormatError
+from trace_recorder.facts import KINDS
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage import journal_reader, paths
 from trace_recorder.storage.byte_order_marks import without_mark
@@ -121,9 +118,8 @@ def _check_journal(lines: Sequence[Record | BadLine], records: Sequence[Record],
         yield from findings
         yield from _add_to_fold(line, fold, reported=bool(findings))
     yield from _check_sequence(record for record in records if isinstance(record.seq, int))
-    checks = ItemChecks(fold.items, records)
     for record in sound:
-        yield from _check_items(record, checks)
+        yield from _check_items(record, fold.items)
     yield from _check_masking(sound)
     for call in fold.calls.values():
         if isinstance(call, CallRecords) and not call.request_data:
@@ -142,7 +138,7 @@ def _check_shape(record: Record) -> Iterator[Finding]:
         "crc": f"{record.crc:08x}",
     }
     yield from (Finding("error", _place_of(record), what) for what in violations("journal", line))
-    if record.kind not in DATA:
+    if record.kind not in KINDS:
         yield Finding("note", _place_of(record), "a record of a kind that this version does not know")
 
 
@@ -173,22 +169,16 @@ def _check_sequence(records: Iterable[Record]) -> Iterator[Finding]:
         last = record.seq
 
 
-def _check_items(record: Record, checks: ItemChecks) -> Iterator[Finding]:
-    """Put together a request from its items.
-
-    Yield an error if that fails, or if the items are not those that the writer meant.
-    """
+def _check_items(record: Record, items: ItemTable) -> Iterator[Finding]:
+    """Yield an error if a request cannot be put together from its items."""
     if "items" not in record.data:
         return
     try:
-        meant = checks.has_expected_items(record.data)
+        items.expand(record.data)
     except _UNREADABLE:
         yield Finding(
             "error", _place_of(record), "it cannot be put together: a record that it needs is damaged or missing"
         )
-        return
-    if not meant:
-        yield Finding("error", _place_of(record), "it refers to wrong items: the check values of its lists differ")
 
 
 def _check_masking(records: Sequence[Record]) -> Iterator[Finding]:
@@ -310,15 +300,12 @@ def _check_agreement(
 ) -> Iterator[Finding]:
     """Compare a document with the trajectory of the records that it covers."""
     covered, records = document.get("journal_records", trajectory.journal_records), fold.run.records
-    last = next((line for line in reversed(lines) if isinstance(line, Record)), None)
     if covered > records:
         yield Finding("error", "document", f"it covers {covered} records, and the journal has {records}")
         return
     if covered < records:
         yield Finding("note", "document", f"it covers {covered} of {records} records; `recover` completes it")
         trajectory = _beginning(lines, covered)
-    elif "journal_records" not in document and last is not fold.run.end:  # an earlier version did not count records
-        return
     if trajectory.end_time is None and document["status"] in _WITHOUT_END:
         trajectory = replace(trajectory, status=document["status"])
     place = first_difference(document, trajectory)
@@ -334,53 +321,3 @@ def _beginning(lines: Sequence[Record | BadLine], count: int) -> Trajectory:
             break
         fold.add(line)
     return fold.trajectory("unknown")
-
-
-MAX_LISTS = 8
-"""For each name, at most this many lists are remembered with their check values, the newest ones.
-
-If a list begins with a remembered list, its check value is computed from the check value of the remembered list.
-"""
-
-
-class ItemChecks:
-    """Checks the item numbers in the requests of one journal, in their order.
-
-    `records` are all records of the journal.
-    """
-
-    def __init__(self, items: ItemTable, records: Iterable[Record]) -> None:
-        self._items = items
-        numbered = (record for record in records if record.kind == "item" and "s" not in record.data)
-        self._crcs = {
-            record.data["n"]: b"%08x" % record.crc for record in numbered if isinstance(record.data.get("n"), int)
-        }
-        self._lists: dict[str, deque[tuple[array[int], int]]] = {}
-
-    def has_expected_items(self, data: Mapping[str, Payload]) -> bool:
-        """Return whether the check values of a request fit the items to which the request refers.
-
-        Raises KeyError, TypeError, ValueError or AttributeError if the request cannot be put together.
-        """
-        dict(data["body"])
-        values = {name: self._check_value(name, part) for name, part in data["items"].items()}
-        return all(values[name] == expected for name, expected in data["check"].items())
-
-    def _check_value(self, name: str, part: Payload) -> str | None:
-        if isinstance(part, int):
-            self._items.element(part)
-            return None
-        numbers = self._items.numbers(name, part)
-        earlier = self._lists.setdefault(name, deque(maxlen=MAX_LISTS))
-        begin = max(
-            (request for request in earlier if numbers[: len(request[0])] == request[0]),
-            key=lambda request: len(request[0]),
-            default=None,
-        )
-        known, check = begin or (array("q"), 0)
-        new = numbers[len(known) :]
-        for number in new:
-            self._items.element(number)
-        check = crc32(b"".join([self._crcs[number] for number in new]), check)
-        earlier.append((numbers, check))
-        return f"{check:08x}"

@@ -21,6 +21,7 @@ from pathlib import Path
 from trace_recorder.attach.recorder import TrajectoryRecorder
 from trace_recorder.clocks import now, parse_time
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
+from trace_recorder.facts import ABSENT, GapFact, ToolCallFact, ToolResultFact
 from trace_recorder.imports.foreign.formats import format_of, read_runs
 from trace_recorder.imports.foreign.run import Call, ForeignRun, Members, ToolRun
 from trace_recorder.imports.foreign.source import Source
@@ -28,9 +29,8 @@ from trace_recorder.imports.foreign.stated_values import seconds_between
 from trace_recorder.imports.loader import load
 from trace_recorder.recording.run import Run
 from trace_recorder.signal_handlers import ours
-from trace_recorder.values.jsonable import members_to_json
 from trace_recorder.values.llm_interaction import LLMInteraction
-from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.messages import without_none
 from trace_recorder.values.trajectory import Trajectory
 
 JOINED_FROM = "joined_from"
@@ -248,19 +248,28 @@ def _append_execution(run: Run, execution: ToolRun, interaction: LLMInteraction,
         agent=interaction.agent, agent_id=interaction.agent_id, parent_agent_id=interaction.parent_agent_id
     )
     common = {"execution_id": run.next_id("tool"), "name": call.get("name"), "call_id": call.get("call_id"), **agent}
-    began = {"interaction_id": interaction.interaction_id, **without_none(began=execution.time or None)}
-    run.append("tool_call", common | began, members_to_json({"arguments": call.get("arguments")}), at_once=False)
+    began = ToolCallFact(
+        **common,
+        interaction_id=interaction.interaction_id,
+        began=execution.time or ABSENT,
+        arguments=call.get("arguments"),
+    )
+    run.append(began, at_once=False)
     seconds = execution.duration_seconds
     if seconds is None:
         seconds = seconds_between(execution.time, execution.ended or "")
-    failed: Payload = None if execution.error is None else {"type": "", "message": execution.error}
-    result = {"result": execution.result, **without_none(error=failed)}
-    ended: Mapping[str, object] = {**common, "success": execution.success, **without_none(duration_seconds=seconds)}
-    run.append("tool_result", ended, members_to_json(result), at_once=False)
+    ended = ToolResultFact(
+        **common,
+        success=execution.success,
+        duration_seconds=ABSENT if seconds is None else seconds,
+        result=execution.result,
+        error=ABSENT if execution.error is None else {"type": "", "message": execution.error},
+    )
+    run.append(ended, at_once=False)
 
 
 def _append_gap(run: Run, what: str, why: str) -> None:
-    run.append("gap", {"time": now()}, members_to_json({"what": what, "why": why}), at_once=False)
+    run.append(GapFact(time=now(), what=what, why=why), at_once=False)
 
 
 # ── the session files of programs ────────────────────────────────────────────────────────────────────────────────────

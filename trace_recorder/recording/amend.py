@@ -17,15 +17,17 @@ from pathlib import Path
 from trace_recorder.clocks import now
 from trace_recorder.derive.live_document.whole_document import PoorerDocumentError, WholeDocument, json_of
 from trace_recorder.errors import RecorderStateError
+from trace_recorder.facts import ABSENT, AnnotationFact, Fact, FinalizeFact, RewardFact
 from trace_recorder.imports.loader import fold_journal
 from trace_recorder.storage.file_system import BINARY, lock
 from trace_recorder.storage.journal import Journal
+from trace_recorder.storage.journal_lines import record_data, whole_text
 from trace_recorder.storage.journal_reader import Record, read
 from trace_recorder.storage.paths import document_path_for, journal_path_for, temporary_path
 from trace_recorder.storage.redaction.redactor import Redaction
 from trace_recorder.storage.redaction.text_masking import default_redactor
-from trace_recorder.values.jsonable import json_key, to_json
-from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.jsonable import json_key, to_jsonable
+from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Status
 
 
@@ -40,8 +42,8 @@ def append_rewards(path: Path, rewards: Iterable[Mapping[str, Payload]]) -> None
     """
     with _open_to_amend(path) as writer:
         for reward in rewards:
-            data = {"weight": 1.0, "step_number": None, "explanation": None, **reward}
-            writer.append("reward", _masked(data), now())
+            members = {"weight": 1.0, "step_number": None, "explanation": None, **reward}
+            _append(writer, RewardFact(**{name: to_jsonable(value) for name, value in members.items()}))
 
 
 def rebuild_document(path: Path, *, force: bool = False) -> Path:
@@ -68,7 +70,7 @@ def append_annotation(path: Path, key: str, value: Payload) -> None:
     The document is written again. Raises the same exceptions as `append_rewards`.
     """
     with _open_to_amend(path) as writer:
-        writer.append("annotation", _masked({"key": json_key(key), "value": value}), now())
+        _append(writer, AnnotationFact(key=json_key(key), value=to_jsonable(value)))
 
 
 def append_end(path: Path, exit_code: int, status: Status | None = None, error: Payload = None) -> None:
@@ -78,11 +80,16 @@ def append_end(path: Path, exit_code: int, status: Status | None = None, error: 
     exceptions as `append_rewards`.
     """
     with _open_to_amend(path, replaced=() if status is None else ("final_result", "success", "error")) as writer:
-        writer.append("annotation", _masked({"key": "exit_code", "value": exit_code}), now())
+        _append(writer, AnnotationFact(key="exit_code", value=exit_code))
         if status is not None:
-            end = {"status": status, "success": False if status == "failed" else None, "final_result": None}
-            seconds = {"execution_time": _seconds(writer.path)}
-            writer.append("finalize", _masked({**end, **without_none(error=error), **seconds}), now())
+            end = FinalizeFact(
+                status=status,
+                success=False if status == "failed" else None,
+                execution_time=_seconds(writer.path),
+                final_result=None,
+                error=ABSENT if error is None else to_jsonable(error),
+            )
+            _append(writer, end)
 
 
 def _seconds(path: Path) -> Payload:
@@ -134,10 +141,10 @@ def _write_document(
     return None
 
 
-def _masked(data: Mapping[str, Payload]) -> str:
-    """Return the data of a record as JSON text, with secrets masked and counted."""
-    masked, count = Redaction(default_redactor).mask(to_json(data))
-    return f'{masked[:-1]},"redacted":{count}}}' if count else masked
+def _append(writer: Journal, fact: Fact) -> None:
+    """Write a fact, with the secrets in all of its members masked and counted."""
+    masked, count = Redaction(default_redactor).mask(whole_text(fact))
+    writer.append(fact.kind, record_data({}, masked, count), now())
 
 
 @contextlib.contextmanager

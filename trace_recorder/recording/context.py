@@ -25,6 +25,7 @@ from typing import Any, Generic, Self, TypeVar
 
 from trace_recorder.clocks import monotonic_seconds
 from trace_recorder.errors import RecorderStateError
+from trace_recorder.facts import AgentStepFact, StepStartFact
 from trace_recorder.locks import holds_lock
 from trace_recorder.recording.run import Run
 from trace_recorder.signal_handlers import ours
@@ -32,8 +33,6 @@ from trace_recorder.values.final_status import status_from_exception
 from trace_recorder.values.jsonable import (
     error_message,
     is_error,
-    members_to_json,
-    to_json,
     to_jsonable,
     to_jsonable_of_type,
 )
@@ -268,7 +267,7 @@ class Step(_ContextBlock):
             self._open = members
             self._held = _OpenStep(self)
             run.unfinished.hold(self._held)
-            run.append("step_start", members)
+            run.append(StepStartFact(**members))
         return members
 
     def _end(self, error: BaseException | None) -> None:
@@ -290,9 +289,15 @@ class Step(_ContextBlock):
     def _record_end(self, run: Run, members: dict[str, Payload]) -> None:
         with run.guard.protect("record the end of a step"):
             members = merge_facts(members, run.named(state=to_jsonable_of_type(self.state, str)))
-            absent = dict.fromkeys(("llm_response", "tool_calls", "tool_results"))
-            texts = {**absent, "reflection": to_jsonable_of_type(self.reflection, str), "error": error_text(self.error)}
-            run.append_body("agent_step", members, members_to_json(texts), to_json({"llm_messages": None}).encode())
+            fact = AgentStepFact(
+                **members,
+                llm_response=None,
+                tool_calls=None,
+                tool_results=None,
+                reflection=to_jsonable_of_type(self.reflection, str),
+                error=to_jsonable(error_text(self.error)),
+            )
+            run.append_body(fact, b'{"llm_messages":null}')
 
     def __repr__(self) -> str:
         return f"<step {self.step_number}>"

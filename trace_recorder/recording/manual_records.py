@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from trace_recorder.facts import ABSENT, AgentStepFact, AnnotationFact, JsonText, LLMInteractionFact, RewardFact
 from trace_recorder.guard import try_call
 from trace_recorder.recording import context as steps
 from trace_recorder.recording.run import Run
@@ -16,7 +17,6 @@ from trace_recorder.values.jsonable import (
     describe_error,
     is_error,
     json_key,
-    members_to_json,
     object_to_json,
     objects_to_jsonable,
     to_json,
@@ -55,33 +55,35 @@ def interaction(  # noqa: PLR0913, PLR0917 - the arguments of `record_llm_intera
     run.has_calls_by_hand = True
     error = describe_error(response) if is_error(response) else None
     names = run.named(provider=to_jsonable_of_type(provider, str), model=to_jsonable_of_type(model, str))
-    members = {"interaction_id": run.next_id(), **steps.merge_facts(names, steps.context_of(run))}
-    text = f'"response":{"null" if error else object_to_json(response)}' + (
-        f',"error":{to_json(error)}' if error else ""
+    fact = LLMInteractionFact(
+        interaction_id=run.next_id(),
+        **steps.merge_facts(names, steps.context_of(run)),
+        response=None if error else JsonText(object_to_json(response)),
+        error=ABSENT if error is None else error,
     )
-    run.append_lists("llm_interaction", members, text, {"messages": messages, "tools": tools})
+    run.append_lists(fact, {"messages": messages, "tools": tools})
 
 
 def step(run: Run, number: object, state: object, messages: object, details: Mapping[str, object]) -> None:
     """Record a step. `details` has the remaining arguments of `record_agent_step` by name."""
     names = run.named(step_number=number, state=to_jsonable_of_type(state, str))
-    members = steps.merge_facts(names, steps.agent_of(run)) | steps.step_of(run, number)
-    texts = {
-        "llm_response": object_to_json(details["llm_response"]),
-        "tool_calls": _list_to_json(details["tool_calls"]),
-        "tool_results": _list_to_json(details["tool_results"]),
-        "reflection": to_json(to_jsonable_of_type(details["reflection"], str)),
-        "error": to_json(steps.error_text(details["error"])),
-    }
-    text = ",".join(f'"{name}":{value}' for name, value in texts.items())
+    fact = AgentStepFact(
+        **steps.merge_facts(names, steps.agent_of(run)),
+        **steps.step_of(run, number),
+        llm_response=JsonText(object_to_json(details["llm_response"])),
+        tool_calls=_list_to_json(details["tool_calls"]),
+        tool_results=_list_to_json(details["tool_results"]),
+        reflection=to_jsonable_of_type(details["reflection"], str),
+        error=to_jsonable(steps.error_text(details["error"])),
+    )
     if messages is None:
-        run.append_body("agent_step", members, text, b'{"llm_messages":null}')
+        run.append_body(fact, b'{"llm_messages":null}')
     else:
-        run.append_lists("agent_step", members, text, {"llm_messages": messages})
+        run.append_lists(fact, {"llm_messages": messages})
 
 
-def _list_to_json(value: object) -> str:
-    return "null" if value is None else to_json(objects_to_jsonable(value))
+def _list_to_json(value: object) -> Payload:
+    return None if value is None else JsonText(to_json(objects_to_jsonable(value)))
 
 
 def reward(run: Run, members: Mapping[str, object]) -> None:
@@ -89,19 +91,15 @@ def reward(run: Run, members: Mapping[str, object]) -> None:
     own_members = {"name": to_jsonable_of_type(members["name"], str)} | {
         name: members[name] for name in ("value", "weight", "step_number")
     }
-    run.append(
-        "reward",
-        run.named(**own_members),
-        members_to_json({"explanation": to_jsonable_of_type(members["explanation"], str)}),
-    )
+    run.append(RewardFact(**run.named(**own_members), explanation=to_jsonable_of_type(members["explanation"], str)))
 
 
 def annotation(run: Run, key: object, value: object) -> None:
     """Record an annotation of the run."""
     members = {"key": try_call(lambda: json_key(str(key)), lambda _: json_key(key))}
-    run.append("annotation", run.named(**members), members_to_json({"value": to_jsonable(value)}))
+    run.append(AnnotationFact(**run.named(**members), value=to_jsonable(value)))
 
 
 def summary(run: Run, number: object, text: object) -> None:
     """Record a summary of a step."""
-    run.append("annotation", run.named(lakeview_step=number), members_to_json({"value": to_jsonable(text)}))
+    run.append(AnnotationFact(**run.named(lakeview_step=number), value=to_jsonable(text)))

@@ -3,7 +3,7 @@
 While exactly one run is open, the environment variable TRACE_RECORDER_PARENT has the id of that run. A program that is
 started during this time links its own runs to that run. At all other times, also while several runs are open, the
 variable has its original value. A forked child knows its parent's runs without the variable. The recorder of a run
-decides what happens to the run when the process forks or ends. `process_facts` are the facts for the first record of a
+decides what happens to the run when the process forks or ends. `start_of` makes the first fact of a
 journal.
 """
 
@@ -19,10 +19,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+from trace_recorder.facts import ABSENT, StartFact
 from trace_recorder.locks import new_lock
 from trace_recorder.signal_handlers import WeakRegistry
 from trace_recorder.storage.journal_reader import SCHEMA, VERSION
-from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.messages import Payload
 from trace_recorder.version import __version__
 
 COMMAND_VARIABLES = {"TRACE_RECORDER_FORK": "fork", "TRACE_RECORDER_RUN": "run", "TRACE_RECORDER_PROXY": "proxy"}
@@ -148,20 +149,22 @@ if hasattr(os, "register_at_fork"):
 _STARTED = time.time()
 
 
-def process_facts(trajectory_id: str, pid: int, parent: str | None) -> dict[str, Payload]:
-    """Describe the process that records a run.
+def start_of(trajectory_id: str, pid: int, parent: str | None, **members: Payload) -> StartFact:
+    """Return the first fact of a run that this process records.
 
-    `parent` is the id of the run that was open when the process was forked, if any.
+    `parent` is the id of the run that was open when the process was forked, if any. `members` are the members that the
+    caller states.
     """
-    return {
-        "schema": SCHEMA,
-        "version": VERSION,
-        "trajectory_id": trajectory_id,
-        "host": socket.gethostname(),
-        "pid": pid,
-        "process_start": _STARTED,
-        "recorder": __version__,
-        "python": platform.python_version(),
-        "platform": sys.platform,
-        **without_none(parent=parent or parent_run()),
-    }
+    return StartFact(
+        schema=SCHEMA,
+        version=VERSION,
+        trajectory_id=trajectory_id,
+        host=socket.gethostname(),
+        pid=pid,
+        process_start=_STARTED,
+        recorder=__version__,
+        python=platform.python_version(),
+        platform=sys.platform,
+        parent=parent or parent_run() or ABSENT,
+        **members,
+    )

@@ -26,11 +26,12 @@ from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS
 from trace_recorder.clocks import monotonic_seconds, now
 from trace_recorder.derive.live_document.writer import DocumentWriter
 from trace_recorder.errors import AlreadyFinalizedError
+from trace_recorder.facts import ABSENT, Fact, FinalizeFact, GapFact, Itemized, RedactionFact, StartFact
 from trace_recorder.guard import Guard, try_call
 from trace_recorder.locks import new_lock
 from trace_recorder.recording.given_names import GivenNames
 from trace_recorder.recording.limits import Limits
-from trace_recorder.recording.process import NOT_PICKLED, process_facts
+from trace_recorder.recording.process import NOT_PICKLED
 from trace_recorder.recording.repeated_elements import RepeatedElements
 from trace_recorder.recording.run_texts import RunTexts
 from trace_recorder.recording.unfinished import UnfinishedWork
@@ -38,12 +39,13 @@ from trace_recorder.signal_handlers import suppress
 from trace_recorder.storage import paths
 from trace_recorder.storage.items.encoder import MIN_PREPARED_BYTES, Encoded, ItemEncoder
 from trace_recorder.storage.journal import Journal
-from trace_recorder.storage.journal_lines import Data, Records, encode_data, item_records, record_data
+from trace_recorder.storage.journal_lines import Data, Records, encode_data, foreign_text, item_records, record_data
 from trace_recorder.storage.redaction.redactor import Redaction
 from trace_recorder.storage.redaction.text_masking import masks_in
 from trace_recorder.values.final_status import FinalStatus
-from trace_recorder.values.jsonable import members_to_json
-from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.jsonable import to_jsonable
+from trace_recorder.values.messages import Payload
+from trace_recorder.values.structs import replace
 
 CAPTURED_CALL_KINDS = frozenset({"llm_request", "llm_stream", "llm_response", "llm_error"})
 """The kinds of the records of captured calls. After such a record, the document thread updates the document later."""
@@ -54,9 +56,6 @@ MOST_CALL_NAMES = 64
 """A run remembers the masked names of at most this many models."""
 RECREATE_RETRY_SECONDS = 1.0
 """A failed attempt to recreate a removed journal is repeated after this time, because copying may take long."""
-
-_EMPTY_START = '"task":null,"metadata":{}'
-_EMPTY_FINALIZE = '"final_result":null'
 
 
 class Run:
@@ -74,7 +73,7 @@ class Run:
         self.pid = os.getpid()
         self.began = monotonic_seconds()
         self.closed = self._document_complete = self.abandoned = self.has_calls = self.has_calls_by_hand = False
-        self._begin: tuple[Mapping[str, object], str] | None = None
+        self._begin: StartFact | None = None
         self._journal = journal
         self.redaction = redaction
         self._learned: tuple[list[str], list[str]] = [], []
@@ -100,43 +99,35 @@ class Run:
         """Raise TypeError, because a run, or an object that has one, such as a step, cannot leave its process."""
         raise TypeError(NOT_PICKLED)
 
-    def start(self, members: Mapping[str, object], texts: Mapping[str, object], parent: str | None) -> None:
+    def start(self, fact: StartFact) -> None:
         """Write the first record: the schema version, the process, and the caller's description of the run."""
-        where = process_facts(self.trajectory_id, self.pid, parent)
-        self._begin = {**where, **members}, members_to_json(texts)
+        self._begin = fact
         with self._lock:
             self._prepare()
-        self._after_record("start")
+        self._after_record(fact.kind)
 
-    def append(
-        self,
-        kind: str,
-        members: Mapping[str, object],
-        text: str = "",
-        written: Callable[[], None] | None = None,
-        *,
-        at_once: bool = True,
-    ) -> None:
+    def append(self, fact: Fact, written: Callable[[], None] | None = None, *, at_once: bool = True) -> None:
         """Write one record, then the document.
 
-        `members` has the recorder's own members: ids, times and counts. Its member `redacted` is the number of secrets
-        that were masked in these members. `text` has the members with content that the recorder did not make, as JSON
-        text without braces. Secrets in `text` are masked. `written` is called when the record is on file, even if
-        Ctrl-C interrupts this method right after the write. If `at_once` is False, or the record belongs to a captured
-        call, the document thread writes the document later.
+        Secrets in the foreign members of the fact are masked. Its member `redacted` is the number of secrets that were
+        masked in its own members. `written` is called when the record is on file, even if Ctrl-C interrupts this method
+        right after the write. If `at_once` is False, or the record belongs to a captured call, the document thread
+        writes the document later.
         """
         if self.abandoned:
             return  # checked before the lock is taken: a thread of the parent may have held it at the fork
+        kind, (own, foreign) = fact.kind, fact.members()
+        text = foreign_text(foreign)
         data: Data | None = None
         if len(text) > MAX_UNINTERRUPTED_CHARS and kind in CAPTURED_CALL_KINDS:
             text, count = self.redaction.mask(text)  # without the lock, so that other threads can record
-            data = encode_data(record_data(members, text, count))
+            data = encode_data(record_data(own, text, count))
         with self._lock:
             if self._begin is not None or self.closed or self.guard.failures:
                 self._prepare()
             if data is None:
                 text, count = self.redaction.mask(text) if text else ("", 0)
-                data = record_data(members, text, count)
+                data = record_data(own, text, count)
             seq = self._journal.next_seq
             try:
                 self._journal.append_all([(kind, data)], now())
@@ -150,21 +141,23 @@ class Run:
                 self._recreate_journal()
         self._after_record(kind, at_once=at_once)
 
-    def append_body(self, kind: str, members: Mapping[str, object], text: str, body: bytes) -> None:
-        """Write one record with a JSON object as `body`. Elements of its lists become items. Raises NotJsonError."""
+    def append_body(self, fact: Itemized, body: bytes) -> None:
+        """Write a fact with this JSON object as its `body`. Elements of its lists become items. Raises NotJsonError."""
         # large strings are found without the lock, so that other threads can record
         prepared = self._items.prepare(body) if len(body) > MIN_PREPARED_BYTES else None
-        self._append_items(kind, members, text, lambda: self._items.encode(body, prepared))
+        self._append_items(fact, lambda: self._items.encode(body, prepared))
 
-    def append_lists(self, kind: str, members: Mapping[str, object], text: str, lists: Mapping[str, object]) -> None:
-        """Write one record with lists of messages and tools as its body. Only their new elements are copied."""
+    def append_lists(self, fact: Itemized, lists: Mapping[str, object]) -> None:
+        """Write a fact with lists of messages and tools as its `body`. Only their new elements are copied."""
         elements = {name: self._elements.elements_of(value) for name, value in lists.items()}
-        self._append_items(kind, members, text, lambda: self._items.encode_lists(elements))
+        self._append_items(fact, lambda: self._items.encode_lists(elements))
         self._elements.remember(elements.values())
 
-    def _append_items(self, kind: str, members: Mapping[str, object], text: str, encode: Callable[[], Encoded]) -> None:
+    def _append_items(self, fact: Itemized, encode: Callable[[], Encoded]) -> None:
         if self.abandoned:
             return
+        own, foreign = fact.members()
+        text = foreign_text(foreign)
         masked: list[tuple[str, int]] | None = None
         with self._lock:
             if self._begin is not None or self.closed or self.guard.failures:
@@ -174,23 +167,21 @@ class Run:
             texts.append(f'{text},"body":{encoded.body}' if text else f'"body":{encoded.body}')
             if sum(map(len, texts)) <= MAX_UNINTERRUPTED_CHARS:
                 masked = self.redaction.mask_all(texts)
-                self._append_encoded(kind, members, encoded, masked[-1], item_records(encoded.new, masked))
+                self._append_encoded(fact.kind, own, encoded, masked[-1], item_records(encoded.new, masked))
         if masked is None:  # masking a long text takes long, so the lock is not held
             masked = self.redaction.mask_all(texts)
             items = [(of, encode_data(data)) for of, data in item_records(encoded.new, masked)]
             with self._lock:
                 self._prepare()
-                self._append_encoded(kind, members, encoded, masked[-1], items)
-        self._after_record(kind)
+                self._append_encoded(fact.kind, own, encoded, masked[-1], items)
+        self._after_record(fact.kind)
 
     def _append_encoded(
-        self, kind: str, members: Mapping[str, object], encoded: Encoded, masked: tuple[str, int], items: Records
+        self, kind: str, own: Mapping[str, Payload], encoded: Encoded, masked: tuple[str, int], items: Records
     ) -> None:
         """Write a record with a body that was taken apart into items and masked."""
-        data = record_data(members, f'"items":{encoded.items},{masked[0]}', masked[1])[:-1]
-        request: Data = lambda crcs: f'{data},"check":{encoded.check(crcs)}}}'  # noqa: E731 - it states its type
-        seq, _ = self._journal.append_all([*items, (kind, request)], now())
-        encoded.mark_written(seq)
+        data = record_data(own, f'"items":{encoded.items},{masked[0]}', masked[1])
+        encoded.mark_written(self._journal.append_all([*items, (kind, data)], now()))
         if self._journal.is_removed:
             self._recreate_journal()
 
@@ -223,7 +214,7 @@ class Run:
         if self.closed:
             raise AlreadyFinalizedError("this record belongs to a run that has been finalized")
         if self._begin is not None:  # the first record must come before all others
-            self._append_required("start", *self._begin, _EMPTY_START)
+            self._append_required(self._begin, replace(self._begin, task=None, metadata={}))
             self._begin = None
         if self.guard.failures:
             self._write_gaps()
@@ -246,22 +237,23 @@ class Run:
             self.guard.record_failure(what, FileNotFoundError(why), costs_record=False)
         self._write_gaps()
 
-    def _append_required(self, kind: str, members: Mapping[str, object], text: str, fallback: str) -> None:
+    def _append_required(self, fact: StartFact | FinalizeFact, bare: Fact) -> None:
         """Write a record that every journal needs.
 
-        If its text cannot be masked, the text `fallback` is written instead.
+        If its text cannot be masked, the text of `bare` is written instead.
         """
 
         def unmasked(error: Exception) -> tuple[str, int]:
             if self.guard.strict:
                 raise error
-            self.guard.record_failure(f"mask the text of the {kind} record", error)
-            return fallback, 0
+            self.guard.record_failure(f"mask the text of the {fact.kind} record", error)
+            return foreign_text(bare.members()[1]), 0
 
-        masked, count = try_call(lambda: self.redaction.mask(text), unmasked)
+        own, foreign = fact.members()
+        masked, count = try_call(lambda: self.redaction.mask(foreign_text(foreign)), unmasked)
         seq = self._journal.next_seq
-        self._journal.append(kind, record_data(members, masked, count), now())
-        if kind in _RUN_TEXT_KINDS and masked:
+        self._journal.append(fact.kind, record_data(own, masked, count), now())
+        if fact.kind in _RUN_TEXT_KINDS and masked:
             self._texts.keep(seq, masked)
 
     def _write_gaps(self) -> None:
@@ -270,9 +262,10 @@ class Run:
             failure = failures[0]
             times, reason = failure.count, failure.describe()
             what, why = self.redaction.mask_description(failure.what), self.redaction.mask_description(reason)
+            gap = GapFact(time=failure.time, what=to_jsonable(what), why=to_jsonable(why))
             masked = masks_in(failure.what, what) + masks_in(reason, why)
-            gap = {"time": failure.time, **without_none(redacted=masked or None), "what": what, "why": why}
-            self._journal.append("gap", f"{{{members_to_json(gap)}}}", now())
+            own, foreign = gap.members()
+            self._journal.append(gap.kind, record_data(own, foreign_text(foreign), masked), now())
             failure.reported = times
             failures.popleft()
 
@@ -287,7 +280,8 @@ class Run:
             with self._lock:
                 for seq, masked, count in self._texts.mask_again(self.redaction.mask):
                     if not self.closed:
-                        self._journal.append("redaction", record_data({"of": seq}, masked, count), now())
+                        own, _ = RedactionFact(of=seq).members()  # `masked` has the other members
+                        self._journal.append(RedactionFact.kind, record_data(own, masked, count), now())
 
     def named(self, **names: object) -> dict[str, Payload]:
         """Copy names that the user gave, with the secrets in them masked. `redacted` is the number of masks."""
@@ -381,9 +375,14 @@ class Run:
             self._recreate_after = math.inf if is_interrupted else 0.0
             self._prepare()
             seconds = round(monotonic_seconds() - self.began, 6)
-            members = {"status": ending.status, "success": ending.success, "execution_time": seconds}
-            texts = {"final_result": final_result, **without_none(error=ending.error)}
-            self._append_required("finalize", members, members_to_json(texts), _EMPTY_FINALIZE)
+            end = FinalizeFact(
+                status=ending.status,
+                success=ending.success,
+                execution_time=seconds,
+                final_result=to_jsonable(final_result),
+                error=ABSENT if ending.error is None else to_jsonable(ending.error),
+            )
+            self._append_required(end, replace(end, final_result=None, error=ABSENT))
             if self._journal.is_removed:
                 self._recreate_journal()
             self._write_gaps()

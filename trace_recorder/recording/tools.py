@@ -16,11 +16,12 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, cast
 
 from trace_recorder.clocks import monotonic_seconds
+from trace_recorder.facts import ToolCallFact, ToolResultFact
 from trace_recorder.guard import try_call
 from trace_recorder.recording.context import OpenBlock, OpenBlocks, ToolBody, context_of, merge_facts, record_or_defer
 from trace_recorder.recording.run import Run
 from trace_recorder.recording.stand_ins import outcome_of, stand_in_function
-from trace_recorder.values.jsonable import describe_error, json_key, members_to_json, to_jsonable, to_jsonable_of_type
+from trace_recorder.values.jsonable import describe_error, json_key, to_jsonable, to_jsonable_of_type
 from trace_recorder.values.messages import Payload, without_none
 
 Tool = TypeVar("Tool", bound=Callable[..., object])
@@ -78,27 +79,21 @@ class Execution:
     def _record_call(self, run: Run) -> None:
         names = without_none(name=to_jsonable_of_type(self.name, str), call_id=to_jsonable_of_type(self._call_id, str))
         members = {"execution_id": run.next_id("tool"), **merge_facts(run.named(**names), context_of(run))}
-        run.append(
-            "tool_call",
-            members,
-            members_to_json({"arguments": to_jsonable({} if self._arguments is None else self._arguments)}),
-        )
+        run.append(ToolCallFact(**members, arguments=to_jsonable({} if self._arguments is None else self._arguments)))
         self._members = members
 
     def _record_end(self, run: Run, members: dict[str, Payload], error: BaseException | None) -> None:
         closed = isinstance(error, GeneratorExit)
         with run.guard.protect("record a tool result"):
-            members |= {"success": None if closed else error is None}
             members |= without_none(yielded=self._yielded or None, ended_by="it was closed" if closed else None)
             members |= without_none(replayed=self._replayed)
             returned = to_jsonable(self.result)
-            texts = (
-                {"result": returned}
-                if self._items is None
-                else {"result": self._items, **without_none(returned=returned)}
-            )
-            failed = None if error is None or closed else describe_error(error)
-            run.append("tool_result", members, members_to_json({**texts, **without_none(error=failed)}))
+            texts = {"result": returned}
+            if self._items is not None:
+                texts = {"result": self._items, **without_none(returned=returned)}
+            if error is not None and not closed:
+                texts["error"] = describe_error(error)
+            run.append(ToolResultFact(**members, success=None if closed else error is None, **texts))
 
     def _body(self) -> ToolBody:
         """Return the context manager in which the tool itself runs."""

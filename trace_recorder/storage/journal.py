@@ -77,12 +77,12 @@ class Journal:
         """
         return cls(_create_locked(path, lambda _: None, sync=sync), path, sync=sync)
 
-    def append(self, kind: str, data: Data, time: str) -> tuple[int, int]:
-        """Write one record as `append_all` does, and return its (seq, crc)."""
+    def append(self, kind: str, data: Data, time: str) -> int:
+        """Write one record as `append_all` does, and return its number."""
         return self.append_all([(kind, data)], time)
 
-    def append_all(self, records: Sequence[tuple[str, Data]], time: str) -> tuple[int, int]:
-        """Write records, each a kind and its data, by one `write`. Return the (seq, crc) of the last record.
+    def append_all(self, records: Sequence[tuple[str, Data]], time: str) -> int:
+        """Write records, each a kind and its data, by one `write`. Return the number of the last record.
 
         On return the records survive `kill -9`. If `sync` is True, they also survive a power loss. Raises OSError if
         the system refuses. The file then ends where it ended before the failed write. If that is not possible, the next
@@ -98,8 +98,7 @@ class Journal:
             if self._pending is not None:
                 self._resolve_pending_write()
             seq, before = self.next_seq, self.end if self.end >= 0 else self.size
-            crcs: list[int] = []
-            lines = lines_in_pieces(records, seq, time, crcs)
+            lines = lines_in_pieces(records, seq, time)
             if self._torn:
                 lines[0] = (b"\n", *lines[0])
             sizes = [sum(map(len, line)) for line in lines]
@@ -124,7 +123,7 @@ class Journal:
             raise
         if self._pending is pending:  # otherwise a handler has called `_resolve_pending_write`, and appended more
             self._torn, self._pending, self.end = False, None, before + length
-        return seq + count - 1, crcs[-1]
+        return seq + count - 1
 
     def _undo_failed_write(self, pending: PendingWrite, written: int) -> None:
         """Remove the bytes of a failed write from the file.

@@ -12,6 +12,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Final
 from zlib import crc32
 
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
@@ -20,7 +21,7 @@ from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH, check_depth
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.structs import Struct
 
-SCHEMA = "trace-recorder/journal"
+SCHEMA: Final = "trace-recorder/journal"
 VERSION = 1
 LINE_BEGIN = '{"seq":'
 """The beginning of the line of each record."""

@@ -9,7 +9,7 @@ models made with their reasoning. The other token counts are the sums of the pro
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload
@@ -32,8 +32,8 @@ A sum of floats would depend on the order of the calls.
 """
 _MAX_VALUE = 1e12
 """Seconds and costs beyond this value are left out of the sums."""
-COMPUTED = ("total_input_tokens", "cached_input_tokens")
-_ORDER = (*_ALWAYS, "replayed_llm_calls", "llm_seconds", *_TOKEN_COUNTS, *COMPUTED, "cost", "redactions")
+_COMPUTED = ("total_input_tokens", "cached_input_tokens")
+_ORDER = (*_ALWAYS, "replayed_llm_calls", "llm_seconds", *_TOKEN_COUNTS, *_COMPUTED, "cost", "redactions")
 
 
 def metrics_of(
@@ -52,14 +52,6 @@ def metrics_of(
     for step in steps:
         tally.add_step(step)
     return tally.metrics(redactions)
-
-
-def are_of_older_version(metrics: Mapping[str, object]) -> bool:
-    """Return whether metrics come from an older version and lack `total_input_tokens`.
-
-    Then the tokens of the calls must be counted again.
-    """
-    return "input_tokens" in metrics and "total_input_tokens" not in metrics
 
 
 class Tally:

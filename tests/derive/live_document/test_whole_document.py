@@ -49,7 +49,7 @@ def test_a_provider_s_text_is_not_taken_for_a_mark_of_the_document(tmp_path: Pat
 def test_half_a_surrogate_pair_leaves_the_document_readable(tmp_path: Path, history: History) -> None:
     """The document describes a text with half of a surrogate pair. All messages are in their positions."""
     request = {"interaction_id": "llm_1", "attempt": 0, "api": "openai-chat", "provider": "p", "model": "m"}
-    body = {"body": {"model": "m", "messages": None}, "items": {"messages": [[0, 0]]}, "check": {}}
+    body = {"body": {"model": "m", "messages": None}, "items": {"messages": [[0, 0]]}}
     failed = {"interaction_id": "llm_1", "attempt": 0, "type": "Error", "message": "\ud83d"}
     path = tmp_path / "run.jsonl"
     path.write_bytes(

@@ -7,7 +7,6 @@ import json
 from trace_recorder.storage.items.encoder import MAX_KNOWN_ITEMS, Encoded, ItemEncoder
 from trace_recorder.storage.items.large_strings import MIN_STRING_CHARACTERS
 from trace_recorder.storage.items.table import ItemTable
-from trace_recorder.storage.journal_lines import Data
 from trace_recorder.values.messages import Payload
 
 LARGE = "x" * MIN_STRING_CHARACTERS
@@ -23,7 +22,7 @@ class Store:
         self._encoder = ItemEncoder(max_known_items=max_known_items)
 
     def _write(self, encoded: Encoded) -> int:
-        lines = [f'{{"kind":"{kind}","data":{data}}}' for kind, data in records(encoded, len(self.lines) + 1)]
+        lines = [f'{{"kind":"{kind}","data":{data}}}' for kind, data in records(encoded)]
         self._writes_left -= 1
         if self._writes_left == 0:
             raise OSError("no room")
@@ -45,22 +44,14 @@ class Store:
         table, bodies = ItemTable(), []
         for seq, record in enumerate(map(json.loads, self.lines), start=1):
             if record["kind"] == "item":
-                table.add_item(record["data"], seq * 7)
+                table.add_item(record["data"])
                 continue
             table.add_base(seq, record["data"]["items"])
             bodies.append(table.expand(record["data"]))
-            assert table.check(record["data"])
         return bodies
 
 
-def unfinished(encoded: Encoded) -> list[tuple[str, Data]]:
-    """Return the records of an encoded request. The request's own record depends on the CRCs of the others."""
-    members = f'"items":{encoded.items},"body":{encoded.body}'
-    items: list[tuple[str, Data]] = [("item", f"{{{new.own_members},{new.members_to_mask}}}") for new in encoded.new]
-    return [*items, ("llm_request", lambda crcs: f'{{{members},"check":{encoded.check(crcs)}}}')]
-
-
-def records(encoded: Encoded, seq: int) -> list[tuple[str, str]]:
-    """Return the records of an encoded request, numbered from `seq`. The CRC of each is seven times its number."""
-    crcs = [7 * (seq + number) for number in range(len(encoded.new))]
-    return [(kind, data if isinstance(data, str) else data(crcs)) for kind, data in unfinished(encoded)]
+def records(encoded: Encoded) -> list[tuple[str, str]]:
+    """Return the records of an encoded request: those of its new items, and its own."""
+    items = [("item", f"{{{new.own_members},{new.members_to_mask}}}") for new in encoded.new]
+    return [*items, ("llm_request", f'{{"items":{encoded.items},"body":{encoded.body}}}')]

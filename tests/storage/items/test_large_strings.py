@@ -45,7 +45,7 @@ def lines_of(requests: list[bytes], prepare: Callable[[ItemEncoder, bytes], obje
     encoder, seq, by_request = ItemEncoder(), 0, []
     for request in requests:
         encoded = encoder.encode(request, prepare(encoder, request))  # type: ignore[arg-type]
-        by_request.append(records(encoded, seq + 1))
+        by_request.append(records(encoded))
         seq += len(by_request[-1])
         encoded.mark_written(seq)
     return by_request
@@ -106,9 +106,9 @@ def test_a_large_string_that_is_not_json_is_refused(broken: str, place: int) -> 
 def _with_references(count: int) -> ItemTable:
     """Return an item that contains a string of a megabyte this many times."""
     table = ItemTable()
-    table.add_item({"s": 0, "value": "x" * 1_000_000}, 1)
+    table.add_item({"s": 0, "value": "x" * 1_000_000})
     content = [{"type": "text", "text": "@s"}] * count
-    table.add_item({"n": 0, "value": {"role": "user", "content": content}, "strings": {"@s": 0}}, 2)
+    table.add_item({"n": 0, "value": {"role": "user", "content": content}, "strings": {"@s": 0}})
     return table
 
 
@@ -120,9 +120,9 @@ def test_an_item_that_repeats_a_string_too_often_is_missing() -> None:
 
 def test_a_string_that_many_items_have_once_is_not_a_repetition() -> None:
     table = ItemTable()
-    table.add_item({"s": 0, "value": "x" * 1_000_000}, 1)
+    table.add_item({"s": 0, "value": "x" * 1_000_000})
     for number in range(2000):
-        table.add_item({"n": number, "value": ["@s", number], "strings": {"@s": 0}}, 2)
+        table.add_item({"n": number, "value": ["@s", number], "strings": {"@s": 0}})
     assert table.element(1999)[1] == 1999
 
 

@@ -58,7 +58,6 @@ def ranges_of(history: Callable[[int], Contents], calls: int) -> int:
     for number in range(1, calls + 1):
         messages = [{"content": text} for text in history(number)]
         encoded = encoder.encode(json.dumps({"model": "m", "messages": messages}).encode())
-        encoded.check(range(seq, seq + len(encoded.new)))
         seq += len(encoded.new) + 1
         encoded.mark_written(seq)
         part = json.loads(encoded.items)["messages"]

@@ -6,7 +6,8 @@ agent gave them, and few of their members are required.
 
 from __future__ import annotations
 
-from trace_recorder.derive.schemas.shapes import ABSENT, Json, Nothing, Pair, Shape
+from trace_recorder.derive.schemas.shapes import ABSENT, Nothing, Shape
+from trace_recorder.facts import Json, Pair
 from trace_recorder.values.document_members import Count
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall

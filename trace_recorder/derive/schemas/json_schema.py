@@ -1,4 +1,4 @@
-"""Makes the JSON Schemas of the document and the journal from the classes in `values/` and the shapes in this folder.
+"""Makes the JSON Schemas of the document and the journal from the values, the facts, and the shapes in this folder.
 
 `python -m trace_recorder.derive.schemas.json_schema` writes the schema files next to this module. A test checks that
 these files are up to date. `violations.py` checks values against them.
@@ -7,17 +7,18 @@ these files are up to date. `violations.py` checks values against them.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from inspect import get_annotations
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
 from trace_recorder.derive.schemas.document import Document
-from trace_recorder.derive.schemas.journal import DATA
-from trace_recorder.derive.schemas.shapes import JournalLine, Json, Shape, Unrepresentable
+from trace_recorder.derive.schemas.shapes import JournalLine, Shape, Unrepresentable
+from trace_recorder.facts import KINDS, Fact, Json
 from trace_recorder.values.document_members import InDocument, Keyword, Mark, Member, marks_of, members_of, unmarked
 from trace_recorder.values.messages import Payload
+from trace_recorder.values.structs import defaults_of
 
 DIRECTORY = Path(__file__).parent
 MAX_LINE = 120
@@ -77,7 +78,7 @@ class SchemaMaker:
         return {"$ref": f"#/$defs/{kind.__name__}"}
 
     def schema_of_object(self, kind: type[Any]) -> Json:
-        """Return the schema of the JSON objects of a class in `values/`, or of a shape."""
+        """Return the schema of the JSON objects of a value, of a fact, or of a shape."""
         members = {name: (hint, is_required) for name, hint, is_required in _members(kind)}
         schema = {
             "description": (kind.__doc__ or "").replace("\n    ", "\n").strip(),
@@ -85,7 +86,7 @@ class SchemaMaker:
             "properties": {name: self.schema_of(hint) for name, (hint, _) in members.items()},
             "required": [name for name, (_, is_required) in members.items() if is_required],
         }
-        alternatives = kind.exactly_one_of if issubclass(kind, Shape) else ()
+        alternatives = kind.exactly_one_of if issubclass(kind, Shape | Fact) else ()
         return schema | ({"oneOf": [{"required": [name]} for name in alternatives]} if alternatives else {})
 
 
@@ -94,15 +95,21 @@ def _members(kind: Any) -> Iterator[tuple[str, Any, bool]]:
 
     A later member replaces an earlier member of the same name.
     """
-    if not issubclass(kind, Shape):
+    if not issubclass(kind, Shape | Fact):
         yield from ((member.name, _type_in_document(member), member.is_always_there) for member in members_of(kind))
         return
-    if kind.value_class is not None:
+    if issubclass(kind, Shape) and kind.value_class is not None:
         yield from _members(kind.value_class)
     for name, hint in get_type_hints(kind, include_extras=True).items():
         if get_origin(hint) is not ClassVar:
-            declaring = next(base for base in kind.__mro__ if name in get_annotations(base))
-            yield name, hint, name not in vars(declaring)
+            yield name, hint, name not in _defaults(kind)
+
+
+def _defaults(kind: Any) -> Collection[str]:
+    """Return the names of the members that have a default."""
+    if issubclass(kind, Fact):
+        return defaults_of(kind)
+    return {name for base in kind.__mro__ for name in get_annotations(base) if name in vars(base)}
 
 
 def _type_in_document(member: Member) -> Any:
@@ -127,9 +134,9 @@ def journal_schema() -> Json:
     cases = [
         {
             "if": {"properties": {"kind": {"const": kind}}},
-            "then": {"properties": {"data": maker.schema_of(shape)}},
+            "then": {"properties": {"data": maker.schema_of(fact)}},
         }
-        for kind, shape in DATA.items()
+        for kind, fact in KINDS.items()
     ]
     return _with_title("journal", {**maker.schema_of_object(JournalLine), "allOf": cases}, maker)
 

@@ -20,17 +20,27 @@ from trace_recorder.decompression import decoder_of, max_size
 from trace_recorder.dialects.dialect import join_stream, why_incomplete
 from trace_recorder.dialects.endpoints import Endpoint, asks_for_stream, endpoint_of, is_stream_type
 from trace_recorder.dialects.form_bodies import content_type_of, form_as_json, is_form, without_boundary
+from trace_recorder.facts import ABSENT, Fact, JsonText, LLMErrorFact, LLMRequestFact, LLMResponseFact, LLMStreamFact
 from trace_recorder.guard import try_call
 from trace_recorder.imports.foreign.run import Annotation, Event, HttpExchange, Members, Missing
 from trace_recorder.storage.items.encoder import ItemEncoder
-from trace_recorder.storage.journal_lines import Data, Records, body_member, item_records, record_data, text_member
+from trace_recorder.storage.journal_lines import (
+    Data,
+    Records,
+    body_member,
+    foreign_text,
+    item_records,
+    record_data,
+    text_member,
+)
 from trace_recorder.storage.redaction import headers
 from trace_recorder.storage.redaction.redactor import Redaction
 from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.storage.redaction.urls import clean_url
 from trace_recorder.storage.stream_chunks import packed
+from trace_recorder.values import structs
 from trace_recorder.values.json_text import NotJsonError
-from trace_recorder.values.jsonable import dump_members, members_to_json, to_json
+from trace_recorder.values.jsonable import to_json, to_jsonable
 from trace_recorder.values.messages import JoinedStream, Payload, without_none
 
 _NO_BODY = "its body is not in the file"
@@ -68,63 +78,72 @@ class ExchangeRecords:
     def _request(self, exchange: HttpExchange, members: Members) -> Records:
         endpoint = exchange.endpoint
         retries = dict(exchange.headers).get(b"x-stainless-retry-count", b"0")
-        members = members | without_none(
+        fact = LLMRequestFact(
+            **members,
             api=endpoint.api,
             provider=endpoint.provider,
-            model=endpoint.model,
             method=exchange.method,
-            stream=endpoint.streams or None,
-            inferred=True if members["attempt"] and retries == b"0" else None,
+            stream=endpoint.streams or ABSENT,
+            inferred=bool(members["attempt"] and retries == b"0") or ABSENT,
+            url=clean_url(exchange.url),
+            headers=headers.kept(exchange.headers),
+            **without_none(model=endpoint.model),
         )
-        beginning = dump_members({"url": clean_url(exchange.url), "headers": headers.kept(exchange.headers)})
         try:
             encoded = self._items.encode(exchange.request)
         except NotJsonError:
             self.mark_written = lambda _: None
-            text = text_member(exchange.request, self._redaction.mask_bytes)
-            return [self._record("llm_request", members, f"{beginning},{text}")]
-        masked = self._redaction.mask_all(
-            [*(item.members_to_mask for item in encoded.new), f'{beginning},"body":{encoded.body}']
-        )
-        data = record_data(members, f'"items":{encoded.items},{masked[-1][0]}', masked[-1][1])[:-1]
-        request: Data = lambda crcs: f'{data},"check":{encoded.check(crcs)}}}'  # noqa: E731 - typed
+            return [self._record(structs.replace(fact, **text_member(exchange.request, self._redaction.mask_bytes)))]
+        own, foreign = fact.members()
+        text = f'{foreign_text(foreign)},"body":{encoded.body}'
+        masked = self._redaction.mask_all([*(item.members_to_mask for item in encoded.new), text])
+        data = record_data(own, f'"items":{encoded.items},{masked[-1][0]}', masked[-1][1])
         self.mark_written = encoded.mark_written
-        return [*item_records(encoded.new, masked), ("llm_request", request)]
+        return [*item_records(encoded.new, masked), (fact.kind, data)]
 
     def _answer(self, exchange: HttpExchange, members: Members) -> Records:
         has_failed = exchange.status is not None and exchange.status >= 400  # noqa: PLR2004 - an HTTP status
+        members = members | without_none(duration_seconds=exchange.duration_seconds)
         if exchange.status is None or (exchange.response is None and exchange.answer is None and not has_failed):
-            if exchange.error is None:
+            error = exchange.error
+            if error is None:
                 return []
-            members = members | without_none(duration_seconds=exchange.duration_seconds)
-            return [self._record("llm_error", members, members_to_json(exchange.error))]
-        members = members | {"status": exchange.status} | without_none(duration_seconds=exchange.duration_seconds)
-        kept: Members = {"headers": headers.kept(exchange.response_headers)}
+            return [self._record(LLMErrorFact(**members, type=error["type"], message=error["message"]))]
+        members = members | {"status": exchange.status, "headers": headers.kept(exchange.response_headers)}
         if exchange.answer is not None and exchange.response is None:
-            data = {**kept, "assembled": exchange.answer, "ended_by": None}
-            return [self._record("llm_response", members | {"complete": True, "stream": True}, members_to_json(data))]
+            answer = to_jsonable(exchange.answer)
+            return [self._record(LLMResponseFact(**members, complete=True, stream=True, assembled=answer))]
         if exchange.response is not None and _is_stream(exchange):
-            return self._stream(exchange, exchange.response, members, dump_members(kept))
+            return self._stream(exchange, exchange.response, members)
         failure = None if exchange.error is None else str(exchange.error.get("message"))
         failure = _NO_BODY if exchange.response is None else failure
-        kept |= {"ended_by": failure} if failure else {}
-        body = body_member(exchange.response or b"", self._redaction.mask_bytes)
-        members = members | {"complete": failure is None}
-        return [self._record("llm_response", members, f"{dump_members(kept)},{body}")]
+        fact = LLMResponseFact(
+            **members,
+            complete=failure is None,
+            ended_by=failure or ABSENT,
+            **body_member(exchange.response or b"", self._redaction.mask_bytes),
+        )
+        return [self._record(fact)]
 
-    def _stream(self, exchange: HttpExchange, response: bytes, members: Members, kept: str) -> Records:
+    def _stream(self, exchange: HttpExchange, response: bytes, members: Members) -> Records:
         masked, count, size = self._redaction.mask_stream(response)
-        part = {name: members[name] for name in ("interaction_id", "attempt", "status")}
-        part |= {"time_to_first_token_seconds": None, "bytes": size, "zlib": packed(masked, 6)}
+        part = LLMStreamFact(
+            **{name: members[name] for name in ("interaction_id", "attempt", "status", "headers")},
+            time_to_first_token_seconds=None,
+            bytes=size,
+            zlib=packed(masked, 6),
+            redacted=count or ABSENT,
+        )
         joined = join_stream(exchange.endpoint.api, masked)
-        data = f'{kept},"assembled":{to_json(joined.body if joined else None)}'
-        ended: Members = {"complete": True, "stream": True} | _ending(exchange, joined)
-        stream = self._record("llm_stream", part | without_none(redacted=count or None), kept)
-        return [*([stream] if response else []), self._record("llm_response", members | ended, data)]
+        ended: Members = {"complete": True} | _ending(exchange, joined)
+        assembled = JsonText(to_json(joined.body if joined else None))
+        ending = self._record(LLMResponseFact(**members, **ended, stream=True, assembled=assembled))
+        return [self._record(part), ending] if response else [ending]
 
-    def _record(self, kind: str, members: Members, text: str) -> tuple[str, Data]:
-        masked, count = self._redaction.mask(text)
-        return kind, record_data(members, masked, count)
+    def _record(self, fact: Fact) -> tuple[str, Data]:
+        own, foreign = fact.members()
+        masked, count = self._redaction.mask(foreign_text(foreign))
+        return fact.kind, record_data(own, masked, count)
 
 
 def _is_stream(exchange: HttpExchange) -> bool:

@@ -10,8 +10,22 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import singledispatchmethod
-from zlib import crc32
 
+from trace_recorder.facts import (
+    ABSENT,
+    AgentStepFact,
+    AnnotationFact,
+    Fact,
+    FinalizeFact,
+    GapFact,
+    ItemFact,
+    LLMInteractionFact,
+    RewardFact,
+    SourceRecordFact,
+    StartFact,
+    ToolCallFact,
+    ToolResultFact,
+)
 from trace_recorder.imports.foreign.exchanges import ExchangeRecords
 from trace_recorder.imports.foreign.run import (
     MAIN,
@@ -47,7 +61,7 @@ def journal_lines(run: ForeignRun) -> Iterator[bytes]:
     """Yield the lines of a run's journal: its start, its events, and its end with the status."""
     writer = _JournalWriter(run.format)
     start, end = run.times()
-    yield from writer.record("start", _start(run), start)
+    yield from writer.record(_start(run), start)
     executions = (getattr(event, "agent", MAIN).parent_execution_id for event in run.events)
     last_events = {execution: position for position, execution in enumerate(executions) if execution is not None}
     # The result of an execution that started sub-agents is written after the last event of these agents.
@@ -59,35 +73,39 @@ def journal_lines(run: ForeignRun) -> Iterator[bytes]:
             yield from writer.result(event)
         for tool_run in writer.open_executions.pop(position, ()):
             yield from writer.result(tool_run)
-    outcome = {"status": run.status, "success": run.success, "final_result": run.final_result}
-    seconds = {"execution_time": seconds_between(start, end)}
-    yield from writer.record("finalize", outcome | without_none(error=run.error) | seconds, end)
+    outcome = FinalizeFact(
+        status=run.status,
+        success=run.success,
+        execution_time=seconds_between(start, end),
+        final_result=run.final_result,
+        error=ABSENT if run.error is None else run.error,
+    )
+    yield from writer.record(outcome, end)
 
 
-def _start(run: ForeignRun) -> Members:
+def _start(run: ForeignRun) -> StartFact:
     origin = {"format": run.format, "id": run.identity, **run.source}
-    return {
-        "schema": SCHEMA,
-        "version": VERSION,
-        "trajectory_id": run.identity,
-        **without_none(parent=run.parent),
-        "task": run.task,
-        "provider": run.provider,
-        "model": run.model,
-        "max_steps": run.max_steps,
-        "metadata": {**run.metadata, IMPORTED_FROM: origin},
-    }
+    return StartFact(
+        schema=SCHEMA,
+        version=VERSION,
+        trajectory_id=run.identity,
+        parent=ABSENT if run.parent is None else run.parent,
+        provider=run.provider,
+        model=run.model,
+        max_steps=run.max_steps,
+        task=run.task,
+        metadata={**run.metadata, IMPORTED_FROM: origin},
+    )
 
 
 @dataclass(slots=True)
 class _ItemList:
-    """The items of a list of messages or tools: their numbers as ranges, and a check value for each prefix."""
+    """The items of a list of messages or tools: their numbers as ranges."""
 
     ranges: list[list[int]]
-    checks: list[int]
 
-    def first(self, length: int) -> tuple[list[list[int]], str]:
-        """Return the ranges of the first `length` elements, and the check value of these elements."""
+    def first(self, length: int) -> list[list[int]]:
+        """Return the ranges of the first `length` elements."""
         ranges: list[list[int]] = []
         remaining = length
         for first, last in self.ranges:
@@ -95,7 +113,7 @@ class _ItemList:
                 break
             ranges.append([first, min(last, first + remaining - 1)])
             remaining -= last - first + 1
-        return ranges, f"{self.checks[length]:08x}"
+        return ranges
 
 
 @dataclass(slots=True)
@@ -112,8 +130,7 @@ class _JournalWriter:
     executions: int = 0
     conversations: dict[int, tuple[ForeignConversation, _ItemList]] = field(default_factory=dict)
     tool_lists: dict[str, _ItemList] = field(default_factory=dict)
-    written: dict[int, tuple[int, int, Payload]] = field(default_factory=dict)
-    last_crc: int = 0
+    written: dict[int, tuple[int, Payload]] = field(default_factory=dict)
     open_executions: dict[int, list[ToolRun]] = field(default_factory=dict)
     """Executions whose result is not yet written, by the position of the last event of their sub-agents."""
     execution_ids: dict[int, str] = field(default_factory=dict)
@@ -122,16 +139,15 @@ class _JournalWriter:
     def __post_init__(self) -> None:
         self.exchanges = ExchangeRecords(self.numbers)
 
-    def record(self, kind: str, data: Mapping[str, Payload], time: str) -> Iterator[bytes]:
-        """Yield the line of a record, with its secrets masked."""
-        text = _json_of(data)
+    def record(self, fact: Fact, time: str) -> Iterator[bytes]:
+        """Yield the line of a fact, with the secrets in all of its members masked."""
+        own, foreign = fact.members()
+        text = _json_of({**own, **foreign})
         masked = default_redactor(text)
         if count := masks_in(text, masked):
             masked = f'{masked[:-1]},"redacted":{count}}}'
-        crcs: list[int] = []
-        yield from encode_lines([(kind, masked)], self.seq, stated_time(time), crcs)
+        yield from encode_lines([(fact.kind, masked)], self.seq, stated_time(time))
         self.seq += 1
-        self.last_crc = crcs[0]
 
     @singledispatchmethod
     def lines(self, event: object) -> Iterator[bytes]:
@@ -154,27 +170,17 @@ class _JournalWriter:
     @lines.register
     def _(self, call: Call) -> Iterator[bytes]:
         identity = self._interaction_id(call.interaction_id)
-        lists: dict[str, tuple[list[list[int]], str]] = {}
+        lists: Members = {}
         if call.conversation is not None:
             messages = yield from self._conversation(call.conversation, call.time)
             lists["messages"] = messages.first(call.length)
         tools = yield from self._tools(call)
         if tools is not None:
-            lists["tools"] = tools.first(len(tools.checks) - 1)
-        yield from self.record(
-            "llm_interaction",
-            {
-                "interaction_id": identity,
-                **without_none(api=self.format if call.api == "" else call.api),
-                **call.agent.members(),
-                "provider": call.provider,
-                "model": call.model,
-                "response": call.response,
-                "body": dict.fromkeys(("messages", "tools")) | without_none(parameters=call.parameters or None),
-                "items": {name: ranges for name, (ranges, _) in lists.items()},
-                "check": {name: check for name, (_, check) in lists.items()},
-            }
-            | without_none(
+            lists["tools"] = tools.ranges
+        fact = LLMInteractionFact(
+            **call.agent.members(),
+            **without_none(
+                api=self.format if call.api == "" else call.api,
                 error=call.error,
                 duration_seconds=call.duration_seconds,
                 time_to_first_token_seconds=call.time_to_first_token_seconds,
@@ -183,8 +189,14 @@ class _JournalWriter:
                 ended_by=call.ended_by,
                 replayed_from=call.replayed_from and call.replayed_from.to_document(),
             ),
-            call.time,
+            interaction_id=identity,
+            provider=call.provider,
+            model=call.model,
+            items=lists,
+            response=call.response,
+            body=dict.fromkeys(("messages", "tools")) | without_none(parameters=call.parameters or None),
         )
+        yield from self.record(fact, call.time)
 
     @lines.register
     def _(self, exchange: HttpExchange) -> Iterator[bytes]:
@@ -194,9 +206,8 @@ class _JournalWriter:
 
     def _lines_of(self, records: Records, time: str, then: Callable[[int], None] | None = None) -> Iterator[bytes]:
         """Yield the journal lines of masked records. Call `then` with the number of the last record."""
-        crcs: list[int] = []
-        yield from encode_lines(records, self.seq, stated_time(time), crcs)
-        self.seq += len(crcs)
+        yield from encode_lines(records, self.seq, stated_time(time))
+        self.seq += len(records)
         if then is not None:
             then(self.seq - 1)
 
@@ -204,15 +215,19 @@ class _JournalWriter:
     def _(self, run: ToolRun) -> Iterator[bytes]:
         self.executions += 1
         self.execution_ids[id(run)] = run.execution_id or f"execution-{self.executions}"
-        yield from self.record("tool_call", {**self._execution(run), "arguments": run.arguments}, run.time)
+        yield from self.record(ToolCallFact(**self._execution(run), arguments=run.arguments), run.time)
 
     def result(self, run: ToolRun) -> Iterator[bytes]:
         """Yield the record of an execution's result, if the execution has a result."""
         if run.ended is not None:
             failed = None if run.error is None else {"type": "", "message": run.error}
-            outcome = {"success": run.success, "result": run.result}
-            more = without_none(error=failed, duration_seconds=run.duration_seconds)
-            yield from self.record("tool_result", {**self._execution(run), **outcome, **more}, run.ended)
+            fact = ToolResultFact(
+                **self._execution(run),
+                **without_none(error=failed, duration_seconds=run.duration_seconds),
+                success=run.success,
+                result=run.result,
+            )
+            yield from self.record(fact, run.ended)
 
     def _execution(self, run: ToolRun) -> Members:
         names = {"execution_id": self.execution_ids[id(run)], "name": run.name}
@@ -220,38 +235,50 @@ class _JournalWriter:
 
     @lines.register
     def _(self, step: SourceStep) -> Iterator[bytes]:
-        body: Members = {"body": {"llm_messages": None}, "items": {}, "check": {}}
+        items: Members = {}
         if step.conversation is not None:
             messages = yield from self._conversation(step.conversation, step.time)
-            ranges, check = messages.first(step.length)
-            body |= {"items": {"llm_messages": ranges}, "check": {"llm_messages": check}}
-        facts = dict.fromkeys(("llm_response", "tool_calls", "tool_results", "reflection", "error")) | step.members
-        identity = {"step_number": step.step_number, "state": step.state, **step.agent.members()}
-        yield from self.record("agent_step", {**identity, **facts, **body}, step.time)
+            items = {"llm_messages": messages.first(step.length)}
+        stated = dict.fromkeys(("llm_response", "tool_calls", "tool_results", "reflection", "error"))
+        members: Members = stated | step.members
+        fact = AgentStepFact(
+            **step.agent.members(),
+            **members,
+            step_number=step.step_number,
+            state=step.state,
+            items=items,
+            body={"llm_messages": None},
+        )
+        yield from self.record(fact, step.time)
 
     @lines.register
     def _(self, annotation: Annotation) -> Iterator[bytes]:
-        yield from self.record("annotation", {"key": annotation.key, "value": annotation.value}, annotation.time)
+        yield from self.record(AnnotationFact(key=annotation.key, value=annotation.value), annotation.time)
 
     @lines.register
     def _(self, summary: Summary) -> Iterator[bytes]:
-        yield from self.record(
-            "annotation", {"lakeview_step": summary.step_number, "value": summary.value}, summary.time
-        )
+        yield from self.record(AnnotationFact(lakeview_step=summary.step_number, value=summary.value), summary.time)
 
     @lines.register
     def _(self, score: Score) -> Iterator[bytes]:
-        members = ("name", "value", "weight", "step_number", "explanation")
-        yield from self.record("reward", {name: getattr(score, name) for name in members}, score.time)
+        fact = RewardFact(
+            name=score.name,
+            value=score.value,
+            weight=score.weight,
+            step_number=score.step_number,
+            explanation=score.explanation,
+        )
+        yield from self.record(fact, score.time)
 
     @lines.register
     def _(self, missing: Missing) -> Iterator[bytes]:
-        data = {"time": stated_time(missing.time), "what": missing.what, "why": missing.why}
-        yield from self.record("gap", data, missing.time)
+        yield from self.record(
+            GapFact(time=stated_time(missing.time), what=missing.what, why=missing.why), missing.time
+        )
 
     @lines.register
     def _(self, kept: Kept) -> Iterator[bytes]:
-        yield from self.record("source_record", {"what": kept.what, "value": kept.value}, kept.time)
+        yield from self.record(SourceRecordFact(what=kept.what, value=kept.value), kept.time)
 
     def _conversation(self, conversation: ForeignConversation, time: str) -> Generator[bytes, None, _ItemList]:
         """Yield records of the messages that are not yet written as items.
@@ -265,11 +292,10 @@ class _JournalWriter:
                 break
             conversation = conversation.base
         for link in reversed(new):
-            ranges, checks = [], [0]
+            ranges: list[list[int]] = []
             if link.base is not None:
-                base = self.conversations[id(link.base)][1]
-                ranges, checks = base.first(link.base_length)[0], base.checks[: link.base_length + 1]
-            items = yield from self._items(link.own, ranges, checks, time)
+                ranges = self.conversations[id(link.base)][1].first(link.base_length)
+            items = yield from self._items(link.own, ranges, time)
             self.conversations[id(link)] = link, items
             conversation = link
         return self.conversations[id(conversation)][1]
@@ -279,31 +305,28 @@ class _JournalWriter:
             return None
         key = to_json(call.tools)
         if key not in self.tool_lists:
-            self.tool_lists[key] = yield from self._items([*call.tools], [], [0], call.time)
+            self.tool_lists[key] = yield from self._items([*call.tools], [], call.time)
         return self.tool_lists[key]
 
-    def _items(
-        self, elements: list[Payload], ranges: list[list[int]], checks: list[int], time: str
-    ) -> Generator[bytes, None, _ItemList]:
+    def _items(self, elements: list[Payload], ranges: list[list[int]], time: str) -> Generator[bytes, None, _ItemList]:
         """Yield records of the elements that are not yet written as items.
 
-        Return the numbers and the check values of all elements.
+        Return the list of all elements: those with the numbers in `ranges`, and these.
 
         An element that several lists share is written once.
         """
         for element in elements:
             if id(element) not in self.written:
                 number = self.numbers["n"]
-                yield from self.record("item", {"n": number, "value": element}, time)
-                self.written[id(element)] = number, self.last_crc, element
+                yield from self.record(ItemFact(n=number, value=element), time)
+                self.written[id(element)] = number, element
                 self.numbers["n"] += 1
-            number, crc, _ = self.written[id(element)]
-            checks.append(crc32(b"%08x" % crc, checks[-1]))
+            number, _ = self.written[id(element)]
             if ranges and ranges[-1][1] == number - 1:
                 ranges[-1][1] = number
             else:
                 ranges.append([number, number])
-        return _ItemList(ranges, checks)
+        return _ItemList(ranges)
 
 
 _dump = make_json_writer(",", ":", allow_nan=False)

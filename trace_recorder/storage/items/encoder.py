@@ -12,7 +12,6 @@ know the meaning of members.
                  {"s": 3, "value": "…"}                                   a large string inside an element
     in a record  "body": the request with null in place of what is in `items`
                  "items": {"messages": [[0, 41]], "instructions": 42}     ranges of numbers, or one number
-                 "check": {"messages": "9f3a01bc", …}                     CRC-32 over the CRCs of those item records
 
 If a list has many ranges, they may refer to positions in an earlier list of the same name that is written in full:
 {"base": 171, "ranges": [[900, 900], {"base": [1, 280]}]}. Here 171 is the `seq` of the record that has that list.
@@ -23,9 +22,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, takewhile
-from operator import attrgetter
-from zlib import crc32
+from itertools import islice
 
 from trace_recorder.storage.items.item_lists import (
     MAX_FULL_RANGES,
@@ -97,23 +94,7 @@ class Encoded:
     new: list[NewItem]
     body: str
     items: str
-    _parts: Parts
     mark_written: Callable[[int], None]
-
-    def check(self, crcs: Sequence[int]) -> str:
-        """Return the member `check` of the request's record as JSON text.
-
-        `crcs` has the CRC of each new item's record. If the write of the records must be repeated, the caller may call
-        `check` again.
-        """
-        for new, crc in zip(self.new, crcs, strict=True):
-            new.item.crc = crc
-        checks: dict[str, Payload] = {}
-        for name, part in self._parts.items():
-            if isinstance(part, ItemList):
-                part.total = crc32(b"".join([b"%08x" % item.crc for item in part.waiting]), part.check)
-                checks[name] = f"{part.total:08x}"
-        return dump_json(checks)
 
 
 class ItemEncoder:
@@ -214,16 +195,13 @@ class ItemEncoder:
         new = list(items.new.values())
 
         def remember(seq: int) -> None:
-            self._known |= {entry.key: entry.item.number << 32 | entry.item.crc for entry in new}
+            self._known |= {item.key: item.number for item in new}
             if len(self._known) > self._max_known_items:
                 self._forget_oldest()
-            for part in parts.values():
-                if isinstance(part, ItemList):  # now the records of all its elements are on file
-                    part.check, part.waiting = part.total, []
             self._bases |= {name: Base(seq, numbers) for name, numbers in full.items()}
             keep()
 
-        return Encoded(new, body, dump_json(described), parts, remember)
+        return Encoded(new, body, dump_json(described), remember)
 
     def _forget_oldest(self) -> None:
         for key in list(islice(self._known, len(self._known) - self._max_known_items // 8 * 7)):
@@ -311,7 +289,7 @@ def _encode_member(text: str, member: JsonMember, items: RequestItems) -> int | 
         return numbers
     if items.size_of(member.value) < MIN_MEMBER_CHARACTERS or kind_of(member.name):
         return None  # masking needs the name of a secret's member, which the record of an item does not have
-    return items.item_of(member.value).number
+    return items.item_of(member.value)
 
 
 def _continue_list(growing: list[ItemList], elements: Sequence[Element], items: RequestItems) -> ItemList:
@@ -320,7 +298,11 @@ def _continue_list(growing: list[ItemList], elements: Sequence[Element], items: 
     If the elements begin with the elements of lists in `growing`, the longest of those lists is extended. Otherwise a
     new list is made.
     """
-    known = array("L", [element.item.number for element in takewhile(attrgetter("item"), elements) if element.item])
+    known = array("L")
+    for element in elements:
+        if element.item is None:
+            break
+        known.append(element.item)
     continued = ItemList()
     for candidate in growing:
         length = len(candidate.numbers)

@@ -39,66 +39,45 @@ dump_json = make_json_writer(",", ":")
 
 
 @dataclass(slots=True)
-class Item:
-    """An item: its number, and the CRC of its record, which is 0 until the record is encoded.
-
-    Large strings (`s`) and all other items (`n`) are numbered separately.
-    """
-
-    number: int
-    crc: int = 0
-
-
-@dataclass(slots=True)
 class NewItem:
     """A new item whose record must be written.
 
-    The record's data has `own_members`, which are written unchanged, and `members_to_mask`, which are masked first.
-    Both are JSON text.
+    Large strings (`s`) and all other items (`n`) are numbered separately. The record's data has `own_members`, which
+    are written unchanged, and `members_to_mask`, which are masked first. Both are JSON text.
     """
 
     own_members: str
     members_to_mask: str
     key: bytes
-    item: Item
+    number: int
 
 
 @dataclass(slots=True, eq=False)
 class Element:
     """An element of a list that is given to `encode_lists`.
 
-    `text` is its JSON text, and `item` is None while the element is new. `parts` is how many JSON values it has. The
-    caller may find the element again by its `key`. When the element is on file, the caller may drop its text, and keep
-    the number of its characters in `chars`.
+    `text` is its JSON text. `item` is the number of its item, or None while the element is new. `parts` is how many
+    JSON values it has. The caller may find the element again by its `key`. When the element is on file, the caller may
+    drop its text, and keep the number of its characters in `chars`.
     """
 
     text: str
     parts: int
     key: Hashable | None = None
-    item: Item | None = None
+    item: int | None = None
     chars: int = 0
 
 
 @dataclass(slots=True)
 class ItemList:
-    """A list of a request: the numbers of its elements, and the same numbers as ranges.
-
-    `check` is a CRC-32 over the CRCs of elements. It covers the elements that the list's last request on file had.
-    `waiting` has the elements that were added since. `total` is the CRC-32 over the CRCs of all elements, as the last
-    call of `Encoded.check` computed it.
-    """
+    """A list of a request: the numbers of its elements, and the same numbers as ranges."""
 
     numbers: array[int] = field(default_factory=lambda: array("L"))
     ranges: list[list[int]] = field(default_factory=list)
-    check: int = 0
-    waiting: list[Item] = field(default_factory=list)
-    total: int = 0
 
-    def add(self, item: Item) -> None:
-        """Append an element."""
-        number = item.number
+    def add(self, number: int) -> None:
+        """Append an element, by the number of its item."""
         self.numbers.append(number)
-        self.waiting.append(item)
         if self.ranges and self.ranges[-1][1] == number - 1:
             self.ranges[-1][1] = number
         else:
@@ -122,9 +101,8 @@ The name of a member maps to the number of one item, or to a list of items.
 class RequestItems:
     """The items of one request.
 
-    `known` maps the keys of items that were written before to integers. Such an integer has the number of an item, and
-    the CRC of the item's record in the lowest 32 bits. This halves the memory of tens of thousands of items. `new` maps
-    the keys of all other items to their records.
+    `known` maps the keys of items that were written before to their numbers. `new` maps the keys of all other items to
+    their records.
     """
 
     def __init__(self, known: Mapping[bytes, int], next_numbers: dict[str, int]) -> None:
@@ -147,8 +125,11 @@ class RequestItems:
         self._is_reduced = True
         self.restored, self.size_of = self._restored, self._size_of
 
-    def item_of(self, text: str) -> Item:
-        """Return the item of an element, from its JSON text. If the item was not written before, add it to `new`."""
+    def item_of(self, text: str) -> int:
+        """Return the number of an element's item, from its JSON text.
+
+        If the item was not written before, add it to `new`.
+        """
         if len(text) > MIN_STRING_CHARACTERS and not self._is_reduced:
             text = self._reduce(text)
         known = self._find(key := digest("n", text.encode("utf-8", "surrogatepass")))
@@ -178,29 +159,30 @@ class RequestItems:
             large = self._large.get(mark[0])
             if large is None:  # it only looks like a mark
                 continue
-            item = self._find(large.key) or self._add(large.key, "s", large.literal)
-            placeholder = f"@string:{item.number}"
+            number = self._find(large.key)
+            if number is None:
+                number = self._add(large.key, "s", large.literal)
+            placeholder = f"@string:{number}"
             if _contains(text, placeholder):
                 parts += (text[done : mark.start()], large.literal)
             else:
-                strings[placeholder] = item.number
+                strings[placeholder] = number
                 parts += (text[done : mark.start()], f'"{placeholder}"')
             done = mark.end()
         return "".join([*parts, text[done:]])
 
-    def _find(self, key: bytes) -> Item | None:
+    def _find(self, key: bytes) -> int | None:
         known = self._known.get(key)
         if known is not None:
-            return Item(known >> 32, known & 0xFFFFFFFF)
-        return self.new[key].item if key in self.new else None
+            return known
+        return self.new[key].number if key in self.new else None
 
-    def _add(self, key: bytes, name: str, value: str, strings: Mapping[str, int] | None = None) -> Item:
+    def _add(self, key: bytes, name: str, value: str, strings: Mapping[str, int] | None = None) -> int:
         number = self._next[name]
         self._next[name] = number + 1  # even if Ctrl-C follows, no number is used twice: the record may be on file
         own_members = f'"{name}":{number},"strings":{dump_json(strings)}' if strings else f'"{name}":{number}'
-        item = Item(number)
-        self.new[key] = NewItem(own_members, f'"value":{value}', key, item)
-        return item
+        self.new[key] = NewItem(own_members, f'"value":{value}', key, number)
+        return number
 
 
 def _contains(text: str, placeholder: str) -> bool:
@@ -248,7 +230,7 @@ class Base:
                 others = ItemList()
             else:  # a single number is shorter than its position in the base
                 same = 1
-                others.add(Item(numbers[position]))
+                others.add(numbers[position])
             position, place = position + same, place + same
         return [*ranges, *others.ranges]
 

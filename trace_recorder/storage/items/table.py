@@ -2,7 +2,7 @@
 
 `encoder.py` describes the records. The content of the records is not trusted. Ranges are checked before they are
 expanded. If an item is missing, because its line is damaged, the calls that use the item cannot be read, but all other
-calls can. `ItemTable.check` tests whether the items of a record are the items that were written for it.
+calls can.
 
 An `ItemTable` keeps all items in memory. A `DiskBackedItems` caches only the newest items, keeps 16 bytes for each
 older item, and reads the older item's value from an open `JournalFile` again.
@@ -15,7 +15,6 @@ import os
 from array import array
 from collections.abc import Mapping
 from pathlib import Path
-from zlib import crc32
 
 from trace_recorder.signal_handlers import ours, suppress
 from trace_recorder.storage.file_system import BINARY, Descriptor
@@ -51,7 +50,7 @@ class ItemTable:
     def __init__(self, *, max_bases: float = math.inf) -> None:
         self._max_bases = max_bases
         self._end = 0
-        self._items: dict[int, tuple[Payload, int]] = {}
+        self._items: dict[int, Payload] = {}
         self._strings: dict[int, str] = {}
         self._bases: dict[int, dict[str, array[int]]] = {}
         self._all_numbers = array("q")
@@ -64,14 +63,14 @@ class ItemTable:
         """One more than the largest number of an item."""
         return self._end
 
-    def add_item(self, data: Mapping[str, Payload], crc: int) -> None:
-        """Add an item, from its record's data and CRC."""
+    def add_item(self, data: Mapping[str, Payload]) -> None:
+        """Add an item, from its record's data."""
         if "s" in data:
             self._strings[data["s"]] = data["value"]
             return
         number = data["n"]
         try:  # noqa: SIM105 - a context manager costs more than the rest
-            self._items[number] = self._filled(data) if "strings" in data else data["value"], crc
+            self._items[number] = self._filled(data) if "strings" in data else data["value"]
         except ours(KeyError):  # a large string of the item is missing
             pass
         if self._end <= number < len(self._items) + MAX_MISSING_ITEMS:
@@ -79,7 +78,7 @@ class ItemTable:
 
     def add_record(self, record: Record) -> None:
         """Add an item from its record."""
-        self.add_item(record.data, record.crc)
+        self.add_item(record.data)
 
     def _filled(self, data: Mapping[str, Payload]) -> Payload:
         """Return the value of an item with its large strings filled in. Raises KeyError if a string is missing."""
@@ -117,9 +116,6 @@ class ItemTable:
 
     def element(self, number: int) -> Payload:
         """Return the value of an item. Raises KeyError if it is missing."""
-        return (self._items.get(number) or self._item(number))[0]
-
-    def _item(self, number: int) -> tuple[Payload, int]:
         return self._items[number]
 
     def _string(self, number: int) -> str:
@@ -160,19 +156,6 @@ class ItemTable:
                 raise KeyError(f"{entry}: the list or the journal has fewer items")
             numbers += (base if of_base else self._all_numbers)[first : last + 1]
         return numbers
-
-    def check(self, data: Mapping[str, Payload]) -> bool:
-        """Return whether the items of a record are the items that were written for it.
-
-        Compare the record's `check` with the CRCs of the items' records.
-        """
-        for name, expected in data["check"].items():
-            total = 0
-            for number in self.numbers(name, data["items"][name]):
-                total = crc32(b"%08x" % self._item(number)[1], total)
-            if f"{total:08x}" != expected:
-                return False
-        return True
 
 
 def _filled_chars(value: Payload, strings: Mapping[str, str]) -> int:
@@ -260,7 +243,7 @@ class DiskBackedItems(ItemTable):
             raise KeyError(f"item {number}: the journal has too few records of items before it")
         offsets.extend([-1] * (number + 1 - len(offsets)))
         offsets[number] = record.offset
-        self.add_item(record.data, record.crc)
+        self.add_item(record.data)
         if kind == "n":
             self._end = max(self._end, number + 1)
         self._sizes[kind, number] = record.length
@@ -280,7 +263,8 @@ class DiskBackedItems(ItemTable):
             raise KeyError(number)
         self.add_record(self._file.record_at(offsets[number]))
 
-    def _item(self, number: int) -> tuple[Payload, int]:
+    def element(self, number: int) -> Payload:
+        """Return the value of an item. Raises KeyError if it is missing."""
         if number not in self._items:
             self._fetch("n", number)
         return self._items[number]

@@ -1,0 +1,466 @@
+"""The facts of a run: one type for each thing that can happen, and so for each kind of record in a journal.
+
+Every writer makes facts. The class of a fact is the schema of its record: the JSON Schema of the journal and the table
+in `docs/format.md` are made from this file. No writer spells the name of a record's member elsewhere. A member with the
+default `ABSENT` may be missing. A member may be null only if its type allows None.
+
+A member is the recorder's own (ids, times, counts, and names that the run has masked already), or `Foreign`: content
+that the recorder did not make. Own members come first in a record and are never masked. Foreign members follow and are
+masked when the fact is written. The value of a foreign member is JSON, or `JsonText`, which is written as it is.
+
+`Itemized` facts have a JSON object as their `body`. Lists and large members of that object are stored once, as items.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from inspect import get_annotations
+from operator import attrgetter
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
+
+from trace_recorder.values.document_members import (
+    Count,
+    Described,
+    InDocument,
+    Integer,
+    Keyword,
+    Number,
+    Seconds,
+    StatedTime,
+    Text,
+)
+from trace_recorder.values.llm_interaction import ErrorInfo
+from trace_recorder.values.messages import Payload
+from trace_recorder.values.origins import ReplayedFrom
+from trace_recorder.values.structs import Struct
+from trace_recorder.values.trajectory import Status
+
+Value = TypeVar("Value")
+_FOREIGN = "foreign"
+Foreign = Annotated[Value, _FOREIGN]
+"""The type of a member with content that the recorder did not make. It is masked when the fact is written."""
+
+Json = dict[str, Payload]
+ErrorJson = Annotated[Json, InDocument(ErrorInfo)]
+ReplayedFromJson = Annotated[Json, InDocument(ReplayedFrom)]
+Positive = Annotated[int, Keyword("minimum", 1)]
+Pair = Annotated[list[Count], Keyword("minItems", 2), Keyword("maxItems", 2)]
+
+
+class ForkedAt(Struct, frozen=True, kw_only=True):
+    """The call of the forked run at which the fork begins.
+
+    From this call on, the fork sends its calls to the provider.
+    """
+
+    interaction_id: str
+    step_number: Integer | None
+
+
+ForkedAtJson = Annotated[Json, InDocument(ForkedAt)]
+
+
+class _Absent:
+    """The value of a member that is not in the record."""
+
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+
+ABSENT: Any = _Absent()
+
+
+class JsonText(str):
+    """A value as JSON text on one line, such as a body from the wire, which stays exact."""
+
+    __slots__ = ()
+
+
+class Fact(Struct, frozen=True, kw_only=True, gc=False):
+    """Something that happened in a run. `redacted` is how many secrets were masked in the record, if any."""
+
+    kind: ClassVar[str] = ""
+    exactly_one_of: ClassVar[tuple[str, ...]] = ()
+    """Exactly one of these members is in a record."""
+    redacted: Positive = ABSENT
+
+    def members(self) -> tuple[Json, Json]:
+        """Return the own members and the foreign members by their names, without absent ones."""
+        own: Json = {}
+        foreign: Json = {}
+        for members, (names, values) in zip((own, foreign), _members(type(self)), strict=True):
+            for name, value in zip(names, values(self), strict=True):
+                if value is not ABSENT:
+                    members[name] = value
+        return own, foreign
+
+
+_Members = tuple[tuple[str, ...], Callable[[Fact], tuple[Payload, ...]]]
+"""Names of members, and a function that returns the members of a fact in this order."""
+
+
+@cache
+def _members(kind: type[Fact]) -> tuple[_Members, _Members]:
+    """Return the own members and the foreign members of a kind of fact."""
+    hints = {name: hint for base in reversed(kind.__mro__) for name, hint in get_annotations(base).items()}
+    names = sorted(kind.__struct_fields__, key=lambda name: name == "redacted")  # it is the last one
+    foreign = [name for name in names if _FOREIGN in getattr(hints[name], "__metadata__", ())]
+    return _getter([name for name in names if name not in foreign]), _getter(foreign)
+
+
+def _getter(names: list[str]) -> _Members:
+    if len(names) > 1:
+        return tuple(names), attrgetter(*names)
+    return tuple(names), lambda fact: tuple(getattr(fact, name) for name in names)
+
+
+# ── parts of facts ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class BasePositions(Struct, frozen=True, kw_only=True):
+    """A range of the list to which a `DeltaList` refers. `base` has the first and the last position of the range."""
+
+    base: Pair
+
+
+class DeltaList(Struct, frozen=True, kw_only=True):
+    """A list of item numbers as a difference to the list of the same name in the record `base`.
+
+    An element of `ranges` is a range of item numbers, or a range of positions in the list of the record `base`.
+    """
+
+    base: Positive
+    ranges: list[Pair | BasePositions]
+
+
+class InStep(Fact, frozen=True, kw_only=True, gc=False):
+    """A fact of an agent and a step, if the agent named them."""
+
+    agent: Text = ABSENT
+    agent_id: str = ABSENT
+    parent_agent_id: str = ABSENT
+    parent_execution_id: str = ABSENT
+    step_id: str = ABSENT
+    step_number: Integer = ABSENT
+
+
+class Itemized(InStep, frozen=True, kw_only=True, gc=False):
+    """A fact of a step with a JSON object whose lists and large members are stored as items.
+
+    In place of such a member, `body` has null, and `items` has the numbers of the items.
+    """
+
+    items: dict[str, Count | list[Pair] | DeltaList] = ABSENT
+    body: Foreign[Payload] = ABSENT
+
+
+class OfExchange(Fact, frozen=True, kw_only=True, gc=False):
+    """A fact of one HTTP exchange: an attempt of an interaction."""
+
+    interaction_id: str
+    attempt: Count
+
+
+# ── the run ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class StartFact(Fact, frozen=True, kw_only=True, gc=False):
+    """The first record of a journal: the format's version, the run's machine and process, and what the caller states.
+
+    The record of an imported run has no `host`, `pid` and `process_start`. The run's metadata states the source.
+    """
+
+    kind = "start"
+    schema: Literal["trace-recorder/journal"]
+    version: int
+    trajectory_id: str
+    host: str = ABSENT
+    pid: int = ABSENT
+    process_start: float = ABSENT
+    recorder: str = ABSENT
+    python: str = ABSENT
+    platform: str = ABSENT
+    parent: str = ABSENT
+    provider: Text | None
+    model: Text | None
+    max_steps: Integer | None
+    forked_at: ForkedAtJson = ABSENT
+    replay_of: str = ABSENT
+    task: Foreign[Text | None]
+    metadata: Foreign[Json]
+
+
+class AnnotationFact(Fact, frozen=True, kw_only=True, gc=False):
+    """An annotation of the run, with a `key`, or a summary of the step with the number `lakeview_step`."""
+
+    kind = "annotation"
+    exactly_one_of = ("key", "lakeview_step")
+    key: str = ABSENT
+    lakeview_step: Integer = ABSENT
+    value: Foreign[Payload]
+
+
+class RedactionFact(Fact, frozen=True, kw_only=True, gc=False):
+    """A copy of the data of the earlier record `of`, with a value masked that became known as a secret later.
+
+    If `of` is the start record, the copy has the task and the metadata. If `of` is an annotation, the copy has the
+    annotation's value.
+    """
+
+    kind = "redaction"
+    exactly_one_of = ("task", "value")
+    of: Positive
+    task: Foreign[Text | None] = ABSENT
+    metadata: Foreign[Json] = ABSENT
+    value: Foreign[Payload] = ABSENT
+
+
+class RewardFact(Fact, frozen=True, kw_only=True, gc=False):
+    """A reward of the run, or of one of its steps."""
+
+    kind = "reward"
+    name: Text
+    value: Number
+    weight: Number
+    step_number: Integer | None
+    explanation: Foreign[Text | None]
+
+
+class GapFact(Fact, frozen=True, kw_only=True, gc=False):
+    """Something that could not be recorded. `time` is when it happened, `what` names it, and `why` gives the reason."""
+
+    kind = "gap"
+    time: StatedTime
+    what: Foreign[Text]
+    why: Foreign[Text]
+
+
+class FinalizeFact(Fact, frozen=True, kw_only=True, gc=False):
+    """The last record of a run: how the run ended."""
+
+    kind = "finalize"
+    status: Status
+    success: Described[bool] | None = ABSENT
+    execution_time: Seconds | None
+    final_result: Foreign[Payload] = ABSENT
+    error: Foreign[ErrorJson] = ABSENT
+
+
+class SourceRecordFact(Fact, frozen=True, kw_only=True, gc=False):
+    """An unchanged part of an imported run's source that no other kind of record can express.
+
+    `what` names the part, and `value` is the part.
+    """
+
+    kind = "source_record"
+    what: Foreign[str]
+    value: Foreign[Payload]
+
+
+# ── calls of a model ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class ItemFact(Fact, frozen=True, kw_only=True, gc=False):
+    """An element of a list in a request, with the number `n`, or a long string, with the number `s`.
+
+    Requests refer to the item by its number.
+    """
+
+    kind = "item"
+    exactly_one_of = ("n", "s")
+    n: Count = ABSENT
+    s: Count = ABSENT
+    strings: dict[str, Count] = ABSENT
+    value: Foreign[Payload]
+
+
+class LLMRequestFact(Itemized, frozen=True, kw_only=True, gc=False):
+    """A request, recorded before it is sent. A body that is not a JSON object is stored as text or bytes."""
+
+    kind = "llm_request"
+    exactly_one_of = ("body", "text", "base64")
+    interaction_id: str
+    attempt: Count
+    api: str
+    provider: str
+    model: str = ABSENT
+    method: str
+    stream: bool = ABSENT
+    inferred: bool = ABSENT
+    run_inferred: bool = ABSENT
+    url: Foreign[str]
+    headers: Foreign[dict[str, str]]
+    text: Foreign[str] = ABSENT
+    base64: Foreign[str] = ABSENT
+
+
+class LLMStreamFact(OfExchange, frozen=True, kw_only=True, gc=False):
+    """The next part of a stream. `zlib` has the text of the part, compressed with zlib, in base64."""
+
+    kind = "llm_stream"
+    replayed_from: ReplayedFromJson = ABSENT
+    status: int
+    time_to_first_token_seconds: Seconds | None
+    bytes: Count
+    zlib: str
+    chunk_ends: str = ABSENT
+    chunk_times: str = ABSENT
+    continues: bool = ABSENT
+    framing: str = ABSENT
+    headers: Foreign[dict[str, str]]
+
+
+class LLMResponseFact(OfExchange, frozen=True, kw_only=True, gc=False):
+    """A response that was received completely or partly.
+
+    `assembled` is one response body made from the events of a stream. If the provider made the response in the
+    background, a second record of the attempt, with `polled`, has the final response.
+    """
+
+    kind = "llm_response"
+    exactly_one_of = ("body", "text", "base64", "assembled")
+    replayed_from: ReplayedFromJson = ABSENT
+    status: int
+    duration_seconds: Seconds = ABSENT
+    complete: bool
+    stream: bool = ABSENT
+    chunks: Count = ABSENT
+    events: Count = ABSENT
+    last_event: bool = ABSENT
+    polled: bool = ABSENT
+    time_to_first_token_seconds: Seconds = ABSENT
+    time_to_last_token_seconds: Seconds = ABSENT
+    headers: Foreign[dict[str, str]]
+    ended_by: Foreign[str] = ABSENT
+    error: Foreign[ErrorJson] = ABSENT
+    body: Foreign[Payload] = ABSENT
+    text: Foreign[str] = ABSENT
+    base64: Foreign[str] = ABSENT
+    assembled: Foreign[Payload] = ABSENT
+
+
+class LLMErrorFact(OfExchange, frozen=True, kw_only=True, gc=False):
+    """The error of an exchange that got no response."""
+
+    kind = "llm_error"
+    replayed_from: ReplayedFromJson = ABSENT
+    duration_seconds: Seconds = ABSENT
+    type: Foreign[str]
+    message: Foreign[Text]
+
+
+class LLMInteractionFact(Itemized, frozen=True, kw_only=True, gc=False):
+    """An interaction that the agent recorded by hand, or an imported interaction. `body` has its messages and tools.
+
+    Only an imported interaction has the members after `model`, if its source states them. Then `api` is the format of
+    the source.
+    """
+
+    kind = "llm_interaction"
+    exactly_one_of = ("body",)
+    interaction_id: str
+    provider: Text | None
+    model: Text | None
+    api: str = ABSENT
+    duration_seconds: Seconds = ABSENT
+    time_to_first_token_seconds: Seconds = ABSENT
+    stream: bool = ABSENT
+    complete: bool = ABSENT
+    replayed_from: ReplayedFromJson = ABSENT
+    response: Foreign[Payload]
+    error: Foreign[ErrorJson] = ABSENT
+    ended_by: Foreign[str] = ABSENT
+
+
+# ── steps and tools ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class StepStartFact(InStep, frozen=True, kw_only=True, gc=False):
+    """The start of a step that is a `with` block. Later records with the same `step_id` belong to the step."""
+
+    kind = "step_start"
+    step_id: str
+    step_number: Integer
+
+
+class AgentStepFact(Itemized, frozen=True, kw_only=True, gc=False):
+    """One step of the agent.
+
+    `body` has the step's `llm_messages`. If the step is a `with` block, this record is written when the block ends.
+    """
+
+    kind = "agent_step"
+    exactly_one_of = ("body",)
+    step_number: Integer
+    state: Text | None
+    duration_seconds: Seconds = ABSENT
+    llm_response: Foreign[Payload]
+    tool_calls: Foreign[list[Payload] | None]
+    tool_results: Foreign[list[Payload] | None]
+    reflection: Foreign[Text | None]
+    error: Foreign[Payload]
+
+
+class ToolCallFact(InStep, frozen=True, kw_only=True, gc=False):
+    """A tool, recorded before it runs. `call_id` is present if the agent stated for which tool call the tool runs.
+
+    If the tool comes from a session file that was joined to the run, `began` is when the tool began, and
+    `interaction_id` is the interaction that asked for the tool.
+    """
+
+    kind = "tool_call"
+    execution_id: str
+    name: Text
+    call_id: Text = ABSENT
+    interaction_id: str = ABSENT
+    began: StatedTime = ABSENT
+    arguments: Foreign[Payload]
+
+
+class ToolResultFact(InStep, frozen=True, kw_only=True, gc=False):
+    """The result of a tool.
+
+    If the tool is a generator, `result` has the first values that it yielded, `yielded` is how many values it yielded,
+    and `returned` is its return value.
+    """
+
+    kind = "tool_result"
+    execution_id: str
+    name: Text
+    call_id: Text = ABSENT
+    success: bool | None
+    duration_seconds: Seconds = ABSENT
+    yielded: Count = ABSENT
+    ended_by: str = ABSENT
+    replayed: bool = ABSENT
+    result: Foreign[Payload]
+    returned: Foreign[Payload] = ABSENT
+    error: Foreign[ErrorJson] = ABSENT
+
+
+KINDS: Mapping[str, type[Fact]] = {
+    fact.kind: fact
+    for fact in (
+        *(
+            StartFact,
+            ItemFact,
+            LLMRequestFact,
+            LLMStreamFact,
+            LLMResponseFact,
+            LLMErrorFact,
+            LLMInteractionFact,
+            StepStartFact,
+            AgentStepFact,
+        ),
+        *(
+            ToolCallFact,
+            ToolResultFact,
+            AnnotationFact,
+            RedactionFact,
+            RewardFact,
+            GapFact,
+            FinalizeFact,
+            SourceRecordFact,
+        ),
+    )
+}
+"""The kinds of facts by their names. Readers skip a record of any other kind, because a later version wrote it."""
