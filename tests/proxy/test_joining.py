@@ -233,6 +233,19 @@ def test_an_unreadable_session_file_does_not_prevent_the_end_of_the_run(
     assert [gap.what for gap in run.gaps] == ["join the session file of the program"]
 
 
+def test_values_that_json_cannot_express_are_described(server: Server, tmp_path: Path, home: Path) -> None:
+    """NaN and half of a surrogate pair in a session file prevent neither its tools nor its gaps."""
+    odd = {**RETURNED, "stdout": "abc\ud83d", "seconds": float("nan")}
+    other = {**ASKED, "id": "msg_\ud83d", "content": [{"type": "text", "text": "\ud83d"}]}
+    claude_code(home, QUESTION, said(ASKED), returned(odd), said(DONE), said(other))
+    run = recorded(server, tmp_path / "runs", **{"x-claude-code-session-id": SESSION})
+
+    text = {"__type__": "str", "repr": "'abc\\ud83d'"}
+    described = {"stdout": text, "seconds": {"__type__": "float", "repr": "nan"}}
+    assert [result.result for result in results(run)] == [{**RETURNED, **described}]
+    assert [gap.why for gap in run.gaps] == ["only the session file has this call"]
+
+
 def test_a_masked_key_is_no_disagreement(server: Server, tmp_path: Path, home: Path) -> None:
     """A mask in the run in place of a key in the session file, in a text or in arguments, is not a difference."""
     tool = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": f"echo {KEY}"}}

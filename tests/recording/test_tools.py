@@ -55,6 +55,18 @@ def test_later_changes_of_values_do_not_change_the_file(recorder: TrajectoryReco
     ]
 
 
+def test_a_tool_without_a_name_is_recorded(recorder: TrajectoryRecorder) -> None:
+    """A name that is not a text is described, even if it is None."""
+    with recorder.tool_call(None, {"a": 1}) as call:  # type: ignore[arg-type]
+        call.result = "fine"
+
+    described = {"__type__": "NoneType", "repr": "None"}
+    assert facts(recorder, "name", "arguments") == [
+        ("tool_call", described, {"a": 1}),
+        ("tool_result", described, None),
+    ]
+
+
 def test_an_argument_called_self_is_recorded(recorder: TrajectoryRecorder) -> None:
     """An argument named `self` of a function that is not a method is recorded."""
 

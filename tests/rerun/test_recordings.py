@@ -6,15 +6,18 @@ import json
 from pathlib import Path
 from typing import Any
 
+import httpx
 import openai
 import pytest
 
+from tests.chat_calls import CHAT
 from tests.rerun.runs import ask, client, record, said
 from trace_recorder import TrajectoryFormatError, TrajectoryRecorder, replay
 from trace_recorder.dialects.endpoints import Endpoint
 from trace_recorder.rerun.differences import nearest
 from trace_recorder.rerun.matching import LiveRequest
 from trace_recorder.rerun.recorded import RecordedExchange, Recording
+from trace_recorder.values.json_text import MAX_DEPTH
 
 
 def test_invalid_recordings_are_refused(tmp_path: Path) -> None:
@@ -40,6 +43,21 @@ def test_invalid_recordings_are_refused(tmp_path: Path) -> None:
     for wrong, why in refused.items():
         with pytest.raises(TrajectoryFormatError, match=why):
             replay(tmp_path / wrong)
+
+
+def test_an_answer_of_the_greatest_depth_can_be_replayed(tmp_path: Path) -> None:
+    """Its record is nested deeper than the answer itself."""
+    path = tmp_path / "run.json"
+    body = b'{"deep": ' + b"[" * (MAX_DEPTH - 1) + b"]" * (MAX_DEPTH - 1) + b"}"
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, content=body))
+    with TrajectoryRecorder(path) as recorder:
+        recorder.wrap(httpx.Client(transport=transport)).post(CHAT, json={"model": "m", "messages": []})
+
+    recording = Recording(path)
+    [exchange] = recording.exchanges
+
+    assert exchange.ending is not None
+    assert ("body" in exchange.ending.data, recording.body(exchange)) == (True, body)
 
 
 def test_a_damaged_line_affects_only_the_call_that_needs_it(tmp_path: Path) -> None:

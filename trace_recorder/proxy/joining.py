@@ -5,7 +5,8 @@ ids of tool calls are compared, and then the texts and the tool calls. For each 
 `tool_result` records are written, which name the interaction of the call. A gap reports each disagreement between the
 file and the run.
 
-The open run writes all records, and masks secrets in them. The paths of the files are as in Claude Code 2.1.197, Codex
+The open run writes all records, and masks secrets in them. Values of the file that JSON cannot express, such as NaN,
+become descriptions. The paths of the files are as in Claude Code 2.1.197, Codex
 0.169.0, Gemini CLI 0.61.0 and opencode 1.18.33.
 """
 
@@ -29,6 +30,7 @@ from trace_recorder.imports.foreign.stated_values import seconds_between
 from trace_recorder.imports.loader import load
 from trace_recorder.recording.run import Run
 from trace_recorder.signal_handlers import ours
+from trace_recorder.values.jsonable import to_jsonable
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import without_none
 from trace_recorder.values.trajectory import Trajectory
@@ -252,7 +254,7 @@ def _append_execution(run: Run, execution: ToolRun, interaction: LLMInteraction,
         **common,
         interaction_id=interaction.interaction_id,
         began=execution.time or ABSENT,
-        arguments=call.get("arguments"),
+        arguments=to_jsonable(call.get("arguments")),
     )
     run.append(began, at_once=False)
     seconds = execution.duration_seconds
@@ -262,14 +264,14 @@ def _append_execution(run: Run, execution: ToolRun, interaction: LLMInteraction,
         **common,
         success=execution.success,
         duration_seconds=ABSENT if seconds is None else seconds,
-        result=execution.result,
-        error=ABSENT if execution.error is None else {"type": "", "message": execution.error},
+        result=to_jsonable(execution.result),
+        error=ABSENT if execution.error is None else {"type": "", "message": to_jsonable(execution.error)},
     )
     run.append(ended, at_once=False)
 
 
 def _append_gap(run: Run, what: str, why: str) -> None:
-    run.append(GapFact(time=now(), what=what, why=why), at_once=False)
+    run.append(GapFact(time=now(), what=to_jsonable(what), why=to_jsonable(why)), at_once=False)
 
 
 # ── the session files of programs ────────────────────────────────────────────────────────────────────────────────────

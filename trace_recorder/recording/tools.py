@@ -21,7 +21,7 @@ from trace_recorder.guard import try_call
 from trace_recorder.recording.context import OpenBlock, OpenBlocks, ToolBody, context_of, merge_facts, record_or_defer
 from trace_recorder.recording.run import Run
 from trace_recorder.recording.stand_ins import outcome_of, stand_in_function
-from trace_recorder.values.jsonable import describe_error, json_key, to_jsonable, to_jsonable_of_type
+from trace_recorder.values.jsonable import describe_error, describe_value, json_key, to_jsonable, to_jsonable_of_type
 from trace_recorder.values.messages import Payload, without_none
 
 Tool = TypeVar("Tool", bound=Callable[..., object])
@@ -77,8 +77,11 @@ class Execution:
         self.__exit__(kind, error, at)
 
     def _record_call(self, run: Run) -> None:
-        names = without_none(name=to_jsonable_of_type(self.name, str), call_id=to_jsonable_of_type(self._call_id, str))
-        members = {"execution_id": run.next_id("tool"), **merge_facts(run.named(**names), context_of(run))}
+        name = to_jsonable_of_type(self.name, str)
+        if name is None:  # the name of a tool is never null
+            name = describe_value(None)
+        names = run.named(name=name, **without_none(call_id=to_jsonable_of_type(self._call_id, str)))
+        members = {"execution_id": run.next_id("tool"), **merge_facts(names, context_of(run))}
         run.append(ToolCallFact(**members, arguments=to_jsonable({} if self._arguments is None else self._arguments)))
         self._members = members
 

@@ -23,7 +23,7 @@ from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal_reader import VERSION, Record, read
 from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.storage.stream_chunks import TimedBytes
-from trace_recorder.values.json_text import split_members
+from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH, split_members
 from trace_recorder.values.messages import Payload
 
 _REDIRECTS = (307, 308)
@@ -282,7 +282,7 @@ def _attempt(data: Mapping[str, Payload]) -> tuple[str, int]:
 
 def _member(text: str, name: str) -> str:
     """Return the JSON text of the member `name` in the JSON object `text`."""
-    return next(member.value for member in split_members(text) if member.name == name)
+    return next(member.value for member in split_members(text, MAX_DOCUMENT_DEPTH) if member.name == name)
 
 
 def _framed(chunks: Iterable[TimedBytes]) -> Iterator[TimedBytes]:

@@ -155,17 +155,18 @@ class JsonMember:
     elements: list[tuple[int, int]] | None
 
 
-def split_members(text: str) -> list[JsonMember]:
+def split_members(text: str, max_depth: int = MAX_DEPTH) -> list[JsonMember]:
     """Split the text of a JSON object into its members.
 
-    If the value of a member is a list of objects, find the spans of its elements too. Raises NotJsonError.
+    If the value of a member is a list of objects, find the spans of its elements too. Raises NotJsonError, also if a
+    value is nested deeper than `max_depth`. The elements of a list may be nested as deep.
     """
     members: list[JsonMember] = []
     position, next_member = 0, _FIRST_MEMBER
     while match := next_member.match(text, position):
         name, begin = match[1], match.end()
         is_list = text.startswith("[", begin)
-        elements, position = _elements(text, begin) if is_list else (None, _value(text, begin)[1])
+        elements, position = _elements(text, begin, max_depth) if is_list else (None, _value(text, begin, max_depth)[1])
         plain_name = name[1:-1] if "\\" not in name else str(_value(name, 0)[0])
         members.append(JsonMember(plain_name, name, text[begin:position], elements))
         next_member = _NEXT_MEMBER
@@ -204,7 +205,7 @@ def decode_json(data: bytes) -> str:
     return text
 
 
-def _elements(text: str, position: int) -> tuple[list[tuple[int, int]] | None, int]:
+def _elements(text: str, position: int, max_depth: int) -> tuple[list[tuple[int, int]] | None, int]:
     """Return the spans of a list's elements, and the end of the list.
 
     If no element is an object or a list, return None and the end.
@@ -215,7 +216,7 @@ def _elements(text: str, position: int) -> tuple[list[tuple[int, int]] | None, i
         return None, empty.end()
     next_element = _LIST_BEGIN
     while match := next_element.match(text, position):
-        value, position = _value(text, match.end())
+        value, position = _value(text, match.end(), max_depth)
         objects = objects or isinstance(value, dict | list)
         spans.append((match.end(), position))
         next_element = _COMMA

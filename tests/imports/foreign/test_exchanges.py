@@ -329,6 +329,19 @@ def test_an_error_without_a_body_is_a_failure(content: Any, gaps: list[str], tmp
     assert call.error.status == 429
 
 
+def test_an_error_with_half_of_a_surrogate_pair_is_imported(tmp_path: Path) -> None:
+    """A message that UTF-8 cannot express becomes its description."""
+    entry = _entry("2026-01-01T00:00:01Z", None)
+    entry["response"]["_error"] = "net::\ud83d"
+    path = tmp_path / "x.har"
+    path.write_text(json.dumps({"log": {"version": "1.2", "entries": [entry]}}))
+
+    [call] = load(path).llm_interactions
+
+    assert call.error is not None
+    assert (call.error.type, "net::" in call.error.message) == ("no response", True)
+
+
 _NO_BODY = "it has no body, or its base64 body cannot be decoded"
 
 

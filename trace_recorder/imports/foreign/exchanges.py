@@ -67,6 +67,7 @@ class ExchangeRecords:
         if is_form(exchange.headers):
             form = form_as_json(content_type_of(exchange.headers), exchange.request) or exchange.request
             exchange = replace(exchange, request=form, headers=without_boundary(exchange.headers))
+        exchange = replace(exchange, error=to_jsonable(exchange.error))  # a text may have half of a surrogate pair
         key = exchange.url, len(exchange.request), crc32(exchange.request)
         identity, attempt = self._failed.pop(key, (identity, 0))
         members: Members = {"interaction_id": identity, "attempt": attempt}
