@@ -365,8 +365,15 @@ def _assigned(before: str, name: str, sign: str | None) -> Notation:
     return "line" if is_setting and not _IN_CALL.search(before) else "bare"
 
 
-_IN_SENTENCE = re.compile(r"(?:\A|\n)[^({\[\n]{0,60}[A-Za-z][,;.]? \Z")
-"""Matches the text before a name in a sentence: a word, and no bracket that may be open."""
+_IN_SENTENCE = re.compile(
+    r"(?:(?:\A|\n)[^({\[\n]{0,60}"
+    r"|(?<![A-Za-z0-9])[\"'`](?=[^\s:,;)\]}])(?:[^({\[\n\"'`\\]|(?<=[A-Za-z])\\?'(?=[A-Za-z])|\\n){0,60})"
+    r"[A-Za-z][,;.]? \Z"
+)
+"""Matches the text before a name in a sentence: a word, and no bracket that may be open.
+
+A quote begins a text of its own, whatever is before the quote.
+"""
 _IN_CALL = re.compile(r"[(,][^)\n]{0,60}\Z")
 
 
