@@ -33,12 +33,15 @@ _WITH_OWN_RATE = frozenset({_HOUR_WRITES, "web_searches", "storage_searches", "c
 
 Tokens of sounds and images without a rate of their own have the rate of text.
 """
+_RATES_PER = {"tokens": "mtok", "seconds": "hours"}
+"""How genai-prices names the rate of a unit. Units of another measure have a rate per thousand."""
 
 
 def _rate(prices: Payload, unit: str) -> Payload:
     """Return the rate of a unit, or None if the table has no such rate."""
-    name = unit.removesuffix("_tokens") + "_mtok" if unit.endswith("_tokens") else f"{unit}_kcount"
-    return vars(prices).get(name)
+    things, _, measure = unit.rpartition("_")
+    per = _RATES_PER.get(measure)
+    return vars(prices).get(f"{things}_{per}" if per else f"{unit}_kcount")
 
 
 def _lacks_rate(prices: Payload, unit: str) -> bool:
@@ -108,7 +111,8 @@ class PriceTable:
     def _price_of_units(self, provider: str, model: str, counts: Counts, time: datetime | None) -> float | None:
         """Return the price of a call with other units or special terms.
 
-        The package computes it. Units without a rate are left out. A service tier without a rate has no price at all.
+        The package computes it. Units without a rate are left out. A call has no price at all on a service tier without a
+        rate, or if it has no tokens and no unit with a rate.
         """
         try:
             prices, unpriced = self._prices_on_terms(provider, model, counts, time or datetime.now(tz=UTC))
@@ -128,6 +132,8 @@ class PriceTable:
             usage["input_tokens"] = (counts.prompt or 0) - hour
             usage["cache_write_tokens"] = (counts.cache_write or 0) - hour
         with_rate = {name: number for name, number in units.items() if _rate(prices, name) is not None}
+        if units and not (with_rate or counts.prompt or counts.completion):
+            return None
         try:
             return float(prices.calc_price(self._prices.Usage(**usage, **with_rate))["total_price"])
         except (LookupError, ValueError):  # counts that contradict each other
