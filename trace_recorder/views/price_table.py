@@ -111,8 +111,8 @@ class PriceTable:
     def _price_of_units(self, provider: str, model: str, counts: Counts, time: datetime | None) -> float | None:
         """Return the price of a call with other units or special terms.
 
-        The package computes it. Units without a rate are left out. A call has no price at all on a service tier without a
-        rate, or if it has no tokens and no unit with a rate.
+        The package computes it. Units without a rate are left out. A call on a service tier without a rate has no price
+        at all, nor has a call that has neither tokens nor a unit with a rate.
         """
         try:
             prices, unpriced = self._prices_on_terms(provider, model, counts, time or datetime.now(tz=UTC))
