@@ -179,3 +179,11 @@ def test_a_model_that_is_billed_by_the_hour_states_tokens_too(call: LLMInteracti
     cost = cost_of(used(call, "transcriptions", "mistral", "voxtral-mini-2602", usage))
     assert cost is not None
     assert (cost.amount, cost.without_rate) == (pytest.approx(0.18), ())
+
+
+@pytest.mark.parametrize(("sounds", "dollars"), [(400_000, 1.5), (MILLION, None)])
+def test_sounds_of_openai_without_a_rate_are_left_out(call: LLMInteraction, sounds: int, dollars: float | None) -> None:
+    """The table has $2.50 for texts of this model. Its sounds cost more, and are not priced as texts."""
+    usage = Usage(MILLION, 0, extra={"prompt_tokens_details": {"audio_tokens": sounds}})
+    cost = cost_of(used(call, "openai-chat", "openai", "gpt-4o-audio-preview", usage))
+    assert (cost and (cost.amount, cost.without_rate)) == (dollars and (dollars, ("input_audio_tokens",)))
