@@ -251,9 +251,9 @@ class McpStrings(NamedTuple):
 
 def mcp_strings(text: str) -> McpStrings:
     """Find the secrets of MCP tools in JSON, or in a text that has JSON in it."""
-    found = McpStrings([], [])
+    strings = McpStrings([], [])
     if _MCP.search(text) is None or ("headers" not in text and "authorization" not in text):
-        return found
+        return strings
     objects: list[_OpenObject] = []
     name = ""
     token = _FIRST_TOKEN.search(text)
@@ -264,16 +264,16 @@ def mcp_strings(text: str) -> McpStrings:
             objects.append(_OpenObject(name))
         elif token[0] == "}":
             closed = objects.pop()
-            found.secrets.extend(closed.secrets if closed.is_mcp else ())
+            strings.secrets.extend(closed.secrets if closed.is_mcp else ())
         elif COLON.match(text, end):
             is_name = True
         else:
-            _add_value(token, name, objects, found.nested)
+            _add_value(token, name, objects, strings.nested)
         name = _decoded(text[start + 1 : end - 1]) if is_name else ""
         token = (_TOKEN if objects else _FIRST_TOKEN).search(text, end)
     for cut_off in objects:
-        found.secrets.extend(cut_off.secrets if cut_off.is_mcp else ())
-    return found
+        strings.secrets.extend(cut_off.secrets if cut_off.is_mcp else ())
+    return strings
 
 
 def _add_value(token: re.Match[str], name: str, objects: list[_OpenObject], nested: list[Span]) -> None:
