@@ -1,7 +1,7 @@
 """The pattern of a secret's name: the name itself, the separator after it, and the beginning of the value.
 
-`NAMED` is for most texts. `KNOWN_NAMED` is for a text with a known value that does not look like a secret. `IN_SENTENCE`
-is the text before a name in a sentence.
+`NAMED` is for most texts. `KNOWN_NAMED` is for a text with a known value that does not look like a secret.
+`IN_SENTENCE` is for the text before a name.
 """
 
 from __future__ import annotations
