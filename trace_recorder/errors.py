@@ -10,7 +10,7 @@
     ├── TrajectoryFormatError     load() was given a file that is not a trajectory
     │   └── UnreadableRunsError       load_all() met files that are not trajectories
     ├── QueryError                a search for runs has a term that the query language does not have
-    ├── EmptyTrajectoryError      a run has no calls, steps or task, and a view's format needs a step
+    ├── EmptyTrajectoryError      a run has no turns, tools or task, and a view's format needs a step
     ├── RenderingError            a chat template rejected a conversation
     ├── PushError                 runs could not be sent to a service
     └── ClientError               a client of `trace_recorder.clients` cannot be made, or cannot do what was asked
@@ -68,7 +68,7 @@ class QueryError(TraceRecorderError, ValueError):
 
 
 class EmptyTrajectoryError(TraceRecorderError, ValueError):
-    """A run has no calls, no steps and no task, and the format of the view needs at least one step."""
+    """A run has no turns, no tools and no task, and the format of the view needs at least one step."""
 
 
 class RenderingError(TraceRecorderError, ValueError):

@@ -47,6 +47,16 @@ def test_a_refusal_is_shown(tmp_path: Path, path: str, request_body: Payload, bo
     assert "refusal    I cannot." in shown(tmp_path / "run.json")
 
 
+def test_the_transcript_of_a_spoken_answer_is_shown(tmp_path: Path) -> None:
+    """An answer that is a sound has no other text. The sound itself is counted."""
+    sound = {"id": "audio_1", "data": "UklGRg==", "transcript": "It rains."}
+    message = {"role": "assistant", "content": None, "audio": sound}
+    with TrajectoryRecorder(tmp_path / "run.json", task="try", strict=True) as recorder:
+        exchanged(recorder, asked("q"), Answer(json.dumps({"choices": [{"index": 0, "message": message}]}).encode()))
+
+    assert {"audio      It rains.", "beside     1 x audio"} <= {*shown(tmp_path / "run.json")}
+
+
 def test_an_answer_that_is_not_json_is_shown(tmp_path: Path) -> None:
     """A proxy's HTML page with status 200 is shown, and not taken for an empty answer."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", task="try", strict=True)

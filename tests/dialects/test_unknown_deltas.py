@@ -13,7 +13,7 @@ import pytest
 
 from trace_recorder.dialects.dialect import DIALECTS
 from trace_recorder.values.messages import Payload
-from trace_recorder.views.content.kinds import contents_of_answer, text_of_unknown
+from trace_recorder.views.content.kinds import contents_of_answer, text_beside
 
 Deltas = Sequence[dict[str, Payload]]
 DELTAS: Deltas = (
@@ -140,11 +140,11 @@ def test_many_equal_deltas_are_joined_as_few_are(name: str) -> None:
 def texts_shown(api: str, body: Payload) -> Iterator[str]:
     """Yield the text of each content of an answer that no table of kinds lists."""
     for content in contents_of_answer(DIALECTS[api].read_response(body)):
-        yield text_of_unknown(content)
+        yield text_beside(content)
 
 
 @pytest.mark.parametrize("name", ["chat", "anthropic", "responses", "interactions", "cohere", "ollama"])
-def test_the_text_of_unknown_deltas_is_shown(name: str) -> None:
+def test_the_text_beside_deltas_is_shown(name: str) -> None:
     """The whole text is among the contents that `show` prints."""
     api, stream, _ = STREAMS[name]
     body = DIALECTS[api].join_stream(stream([{"novelty": "So "}, {"novelty": "far."}])).body

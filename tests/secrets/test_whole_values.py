@@ -33,6 +33,8 @@ LINES = (
 SENTENCES = (
     *("Log in as bob and password: {}", "user bob, password: {}", "The password: {} works", "Log in, password: {}."),
     *("First line.\nThen use the password: {} to log in.",),
+    *('{{"note": "Log in as bob, password: {}"}}', "{{'note': 'It is bob's, password: {}'}}"),
+    *('{{"note": "First.\\nThen use the password: {} to log in."}}', '{{\\"note\\": \\"Log in, password: {}\\"}}'),
 )
 IN_SENTENCES = ("hunter2secret", "hunter22", "Tr0ub4dor&horse99battery", "x1y2z3;w4", "swordf1sh")
 BEHIND = (
@@ -60,6 +62,8 @@ HARMLESS = (
     *("password: string,number", "a token: user.id1"),
     *("the key: value1, value2", "In short, token: 12 of 15", "we compare password: pw1.lower()"),
     *("password: str,int2", "password: os.environ,x1", "secret: $(cat a1),b2"),
+    *('{"user": bob, password: env23456}', 'f("x" as const, password: env23456)'),
+    "{'a': 'x', b as c, password: env23456}",
 )  # fmt: skip
 
 

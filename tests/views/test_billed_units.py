@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import httpx
 import pytest
 
+from tests.chat_calls import Answer, Wire
+from tests.cli.invoking import invoke
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Choice, LLMResponse, Payload, Usage
@@ -136,3 +140,50 @@ def test_a_stated_0_is_estimated(call: LLMInteraction) -> None:
     cost = cost_of(sonnet(call, Usage(MILLION, 0, cost=0)))
     assert cost is not None
     assert (cost.amount, cost.estimated) == (3.0, True)
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "usage", "extra", "dollars"),
+    [
+        ("openai", "whisper-1", {"type": "duration", "seconds": 3599.2}, {}, 0.36),
+        ("openai", "whisper-1", {}, {"duration": 1800.0}, 0.18),
+        ("groq", "whisper-large-v3", {}, {"duration": 3600}, 0.111),
+        ("openai", "whisper-1", {}, {}, None),
+        ("openai", "whisper-1", {"seconds": float("nan")}, {"duration": 3600}, None),
+        ("openai", "gpt-4o-transcribe", {"type": "duration", "seconds": 60}, {}, None),
+    ],
+)
+def test_transcriptions_are_priced_by_the_length_of_the_sound(  # noqa: PLR0913
+    call: LLMInteraction, provider: str, model: str, usage: Payload, extra: dict[str, Payload], dollars: float | None
+) -> None:
+    """The length is in the usage, or in the answer. A model whose table has no rate for it has an unknown price."""
+    cost = cost_of(used(call, "transcriptions", provider, model, Usage(extra=usage), **extra))
+    assert (cost and cost.amount) == (None if dollars is None else pytest.approx(dollars))
+
+
+def test_lists_price_a_run_that_has_only_a_transcription(tmp_path: Path) -> None:
+    """The run states no tokens. A list reads only the members of the document that affect the price."""
+    answer = {"text": "ok", "usage": {"type": "duration", "seconds": 100}}
+    path = tmp_path / "run.json"
+    wire = Wire(Answer(json.dumps(answer).encode()))
+    with TrajectoryRecorder(path) as recorder, httpx.Client(transport=wire, trust_env=False) as client:
+        recorder.wrap(client).post("https://api.openai.com/v1/audio/transcriptions", json={"model": "whisper-1"})
+    [row] = json.loads(invoke("list", str(path), "--json").stdout)["trajectories"]
+    assert (row["cost"], row["cost_estimated"], row["calls_without_price"]) == (0.01, True, 0)
+    assert costs_of_calls(load(path).llm_interactions) == RunCosts(0.01, estimated=True)
+
+
+def test_a_model_that_is_billed_by_the_hour_states_tokens_too(call: LLMInteraction) -> None:
+    """Mistral states seconds beside tokens. Its table has a rate for hours alone."""
+    usage = Usage(400, 30, extra={"prompt_audio_seconds": 3600})
+    cost = cost_of(used(call, "transcriptions", "mistral", "voxtral-mini-2602", usage))
+    assert cost is not None
+    assert (cost.amount, cost.without_rate) == (pytest.approx(0.18), ())
+
+
+@pytest.mark.parametrize(("sounds", "dollars"), [(400_000, 1.5), (MILLION, None)])
+def test_sounds_of_openai_without_a_rate_are_left_out(call: LLMInteraction, sounds: int, dollars: float | None) -> None:
+    """The table has $2.50 for texts of this model. Its sounds cost more, and are not priced as texts."""
+    usage = Usage(MILLION, 0, extra={"prompt_tokens_details": {"audio_tokens": sounds}})
+    cost = cost_of(used(call, "openai-chat", "openai", "gpt-4o-audio-preview", usage))
+    assert (cost and (cost.amount, cost.without_rate)) == (dollars and (dollars, ("input_audio_tokens",)))

@@ -116,7 +116,7 @@ def _stats(run: Trajectory) -> str:
 def _summary(path: Path, run: Trajectory) -> tuple[Json, Json | None]:
     """Return the row of a run in the viewer's list, and the costs of the run if a call may have a price."""
     summary = summary_of(path, "")
-    may_cost = may_have_price(summary["status"], summary["total_input_tokens"], summary["output_tokens"])
+    may_cost = may_have_price(summary["status"], summary["llm_calls"])
     return summary, costs_json(costs_of_calls(run.llm_interactions)) if may_cost else None
 
 

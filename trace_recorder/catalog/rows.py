@@ -107,7 +107,7 @@ def row_with_costs(row: Row, costs_of_run: Callable[[], RunCosts]) -> Row:
 
     `costs_of_run` computes them, and is called only if a call may have a price.
     """
-    if not may_have_price(row.status, row.input_tokens, row.output_tokens):
+    if not may_have_price(row.status, row.llm_calls):
         return replace(row, cost_estimated=None if row.cost is None else False)
     costs = costs_of_run()
     known = replace(row, cost=costs.amount, cost_estimated=costs.estimated)

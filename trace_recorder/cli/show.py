@@ -31,7 +31,7 @@ from trace_recorder.views.content.kinds import (
     SIGNATURES,
     THOUGHTS,
     contents_of_answer,
-    text_of_unknown,
+    text_beside,
 )
 from trace_recorder.views.conversations.compared_prompts import ComparedPrompt, ComparedPrompts, answer_text
 from trace_recorder.views.conversations.steps_and_calls import StepOrCall
@@ -160,7 +160,7 @@ class Show:
     def _other_contents(self, response: LLMResponse, number: int = 0) -> Iterator[Entry]:
         """Yield the contents of an answer besides its text.
 
-        Refusals, and contents of an unknown kind, are shown with their texts. Other contents are counted by kind.
+        Refusals, transcripts, and contents of an unknown kind are shown with their texts. Other contents are counted.
         """
         contents = [content for content in contents_of_answer(response, number) if content.kind not in _SHOWN_ELSEWHERE]
         for content in contents:
@@ -168,7 +168,7 @@ class Show:
                 text = content.raw.get("refusal") if isinstance(content.raw, dict) else content.raw
                 yield Entry("refusal", text_of(text, full=self._full), style="yellow")
             else:
-                yield Entry(content.kind, text_of(text_of_unknown(content), full=self._full), style="green")
+                yield Entry(content.kind, text_of(text_beside(content), full=self._full), style="green")
         kinds = Counter(content.kind for content in contents if content.kind != REFUSALS)
         yield Entry("beside", ", ".join(f"{count} x {kind}" for kind, count in kinds.items()))
 

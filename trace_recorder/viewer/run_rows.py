@@ -67,8 +67,7 @@ class RunRows:
 
         `costs` are the costs of all calls of the run, if its calls were read.
         """
-        tokens = row.get("total_input_tokens"), row.get("output_tokens")
-        needs_costs = costs is None and may_have_price(row.get("status"), *tokens)
+        needs_costs = costs is None and may_have_price(row.get("status"), row.get("llm_calls"))
         row = {**row, **(costs or {})}
         name, text = _key(row["id"]), json.dumps(row)
         before = self._connection.execute("SELECT row, needs_costs FROM runs WHERE name = ?", (name,)).fetchone()

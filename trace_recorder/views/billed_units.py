@@ -1,17 +1,19 @@
 """What a call used beside plain tokens, as far as it has a price of its own.
 
 `with_billed_units` adds to the counts of a call: tokens that were written to a cache for an hour, tokens of sounds and
-images, and searches and other tools that the provider ran. The terms say how the provider served the call: as a batch,
-with priority, or in a quick mode. The names of units and terms are those of genai-prices. The sources of the members
-are the providers' references of their usage objects, and what genai-prices itself reads from them.
+images, seconds of sound, and searches and other tools that the provider ran. The terms say how the provider served the
+call: as a batch, with priority, or in a quick mode. The names of units and terms are those of genai-prices. The sources
+of the members are the providers' references of their usage objects, and what genai-prices itself reads from them.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 
-from trace_recorder.dialects.json_access import as_dict, as_int, as_list
+from trace_recorder.dialects.dialect import operation_of
+from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.structs import replace
@@ -42,6 +44,7 @@ _TOOL_ITEMS = {
     "image_generation_call": "generated_images",
 }
 """The items of an answer for work of OpenAI's own tools. Each kind of work is billed beside the tokens."""
+_MOST_SECONDS = 10**9
 _USUAL = frozenset({"default", "standard", "auto", "on_demand", "not_available", "global"})
 """The names of the usual terms, which have the usual prices."""
 
@@ -51,6 +54,7 @@ def with_billed_units(call: LLMInteraction, counts: Counts) -> Counts:
     units: Counter[str] = Counter()
     for name, number in (*_units_of_usage(call.response.usage.extra), *_units_of_answer(call)):
         units[name] += number
+    units["audio_seconds"] = units["input_audio_seconds"] = _seconds_of_sound(call)
     terms = dict(_terms(call))
     present = tuple(sorted((name, number) for name, number in units.items() if number > 0))
     return replace(counts, units=present, terms=tuple(sorted(terms.items()))) if present or terms else counts
@@ -80,6 +84,19 @@ def _hour_writes(usage: dict[str, Payload]) -> int:
     details = map(as_dict, as_list(usage.get("cacheDetails")))
     of_bedrock = sum(as_int(detail.get("inputTokens")) or 0 for detail in details if detail.get("ttl") == "1h")
     return max(first, sum(others)) + of_bedrock
+
+
+def _seconds_of_sound(call: LLMInteraction) -> int:
+    """Return how many seconds of sound a model has read, rounded up.
+
+    Mistral states them beside the tokens. Others state them for a transcription in place of tokens: in its usage, or in
+    the whole answer.
+    """
+    usage = call.response.usage
+    stated = as_number(usage.extra.get("prompt_audio_seconds"))
+    if usage.input_tokens is None and operation_of(call.api) == "transcription":
+        stated = as_number(usage.extra.get("seconds", call.response.extra.get("duration")))
+    return math.ceil(stated) if stated is not None and 0 <= stated <= _MOST_SECONDS else 0
 
 
 def _units_of_answer(call: LLMInteraction) -> Iterator[tuple[str, int]]:

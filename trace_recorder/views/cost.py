@@ -69,6 +69,8 @@ def cost_of(call: LLMInteraction, price: Price | None = None, counts: Counts | N
         return Cost(stated, estimated=False)
     counts = counts_of(call) if counts is None else counts
     look_up = price or table()
+    if price is None and operation_of(call.api) == "transcription" and (counts is None or counts.prompt is None):
+        counts = _without_tokens(call)
     if counts is None or look_up is None or not isinstance(call.provider, str) or not call.provider:
         return None  # a file may have any JSON value as the provider
     if counts.completion is None and operation_of(call.api) in _WITHOUT_OUTPUT:
@@ -80,6 +82,12 @@ def cost_of(call: LLMInteraction, price: Price | None = None, counts: Counts | N
     for model, other in others:
         cost = _sum_of(cost, model, _estimate(call, (model,), other, look_up))
     return cost
+
+
+def _without_tokens(call: LLMInteraction) -> Counts | None:
+    """Return the counts of a call that is billed by units other than tokens, or None if none are known."""
+    counts = with_billed_units(call, Counts(0, 0))
+    return counts if counts.units else None
 
 
 _WITHOUT_OUTPUT: frozenset[Operation] = frozenset({"embeddings", "rerank", "moderation"})
@@ -245,11 +253,12 @@ class _ExtraInDocument(Struct, rename={"of_bedrock": "serviceTier", "grounding":
     of_bedrock: Payload = None
     grounding: Payload = None
     output: list[_ItemInDocument] | None = None
+    duration: Payload = None
 
     def to_members(self) -> dict[str, Payload]:
         return {
             **without_none(serviceTier=self.of_bedrock, groundingMetadata=self.grounding),
-            **without_none(service_tier=self.service_tier),
+            **without_none(service_tier=self.service_tier, duration=self.duration),
             "output": [{"type": item.type, "action": item.action} for item in self.output or ()],
         }
 
@@ -306,12 +315,12 @@ class _EndedDocument(Struct):
 _DECODER = json.Decoder(_EndedDocument)
 
 
-def may_have_price(status: Payload, *tokens: Payload) -> bool:
-    """Whether calls of a run with this status and these token counts may have a price.
+def may_have_price(status: Payload, calls: Payload) -> bool:
+    """Whether a run with this status and this number of calls may have a price.
 
     A run that is still being recorded gets no price before its end.
     """
-    return any(tokens) and status != "running" and table() is not None
+    return bool(calls) and status != "running" and table() is not None
 
 
 def run_costs_or_unknown(path: Path) -> RunCosts:

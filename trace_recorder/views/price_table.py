@@ -31,18 +31,26 @@ _ADDED_TO_PRICE = "inference_geo"
 _WITH_OWN_RATE = frozenset({_HOUR_WRITES, "web_searches", "storage_searches", "code_executions", "generated_images"})
 """Units that are not priced as other tokens are, if the table has no rate for them.
 
-Tokens of sounds and images without a rate of their own have the rate of text.
+Tokens of sounds and images without a rate of their own have the rate of text, because many models have one rate.
 """
+_SOUNDS = {"input_audio_tokens": "input_tokens", "output_audio_tokens": "output_tokens"}
+"""Units of sound, each with the count that includes it."""
+_SOUNDS_COST_MORE_AT = frozenset({"openai", "azure"})
+"""Providers whose sounds never have the rate of text."""
+_RATES_PER = {"tokens": "mtok", "seconds": "hours"}
+"""How genai-prices names the rate of a unit. Units of another measure have a rate per thousand."""
 
 
 def _rate(prices: Payload, unit: str) -> Payload:
     """Return the rate of a unit, or None if the table has no such rate."""
-    name = unit.removesuffix("_tokens") + "_mtok" if unit.endswith("_tokens") else f"{unit}_kcount"
-    return vars(prices).get(name)
+    things, _, measure = unit.rpartition("_")
+    per = _RATES_PER.get(measure)
+    return vars(prices).get(f"{things}_{per}" if per else f"{unit}_kcount")
 
 
-def _lacks_rate(prices: Payload, unit: str) -> bool:
-    return unit in _WITH_OWN_RATE and _rate(prices, unit) is None
+def _lacks_rate(provider: str, prices: Payload, unit: str) -> bool:
+    has_own_rate = unit in _WITH_OWN_RATE or (unit in _SOUNDS and provider in _SOUNDS_COST_MORE_AT)
+    return has_own_rate and _rate(prices, unit) is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +111,13 @@ class PriceTable:
         if not counts.units and not counts.terms:
             return ()
         prices, unpriced_terms = self._prices_on_terms(provider, model, counts, time or datetime.now(tz=UTC))
-        return (*(name for name, _ in counts.units if _lacks_rate(prices, name)), *unpriced_terms)
+        return (*(name for name, _ in counts.units if _lacks_rate(provider, prices, name)), *unpriced_terms)
 
     def _price_of_units(self, provider: str, model: str, counts: Counts, time: datetime | None) -> float | None:
         """Return the price of a call with other units or special terms.
 
-        The package computes it. Units without a rate are left out. A service tier without a rate has no price at all.
+        The package computes it. Units without a rate are left out. A call on a service tier without a rate has no price
+        at all, nor has a call that has neither tokens nor a unit with a rate.
         """
         try:
             prices, unpriced = self._prices_on_terms(provider, model, counts, time or datetime.now(tz=UTC))
@@ -123,11 +132,16 @@ class PriceTable:
             "cache_write_tokens": counts.cache_write,
         }
         units = dict(counts.units)
-        if _lacks_rate(prices, _HOUR_WRITES):
+        for unit, whole in _SOUNDS.items():
+            if _lacks_rate(provider, prices, unit):
+                usage[whole] = (usage[whole] or 0) - units.pop(unit, 0)
+        if _lacks_rate(provider, prices, _HOUR_WRITES):
             hour = units.pop(_HOUR_WRITES, 0)
-            usage["input_tokens"] = (counts.prompt or 0) - hour
+            usage["input_tokens"] = (usage["input_tokens"] or 0) - hour
             usage["cache_write_tokens"] = (counts.cache_write or 0) - hour
         with_rate = {name: number for name, number in units.items() if _rate(prices, name) is not None}
+        if counts.units and not (with_rate or usage["input_tokens"] or usage["output_tokens"]):
+            return None
         try:
             return float(prices.calc_price(self._prices.Usage(**usage, **with_rate))["total_price"])
         except (LookupError, ValueError):  # counts that contradict each other

@@ -272,7 +272,7 @@ def test_steps_without_calls_are_a_trajectory(trajectories: Mapping[str, Traject
 def test_an_empty_run_is_exported_as_its_task(trajectories: Mapping[str, Trajectory]) -> None:
     """ATIF needs a step, and the task becomes that step. Without a task, the view raises an error."""
     assert [step["message"] for step in to_atif(trajectories["empty"])["steps"]] == ["nothing"]
-    with pytest.raises(EmptyTrajectoryError, match="no calls, no steps and no task"):
+    with pytest.raises(EmptyTrajectoryError, match="no turns, no tools and no task"):
         to_atif(run(task=None))
 
 

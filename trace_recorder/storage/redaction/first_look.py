@@ -167,10 +167,11 @@ class Look:
     `low` is the text in lower case; each letter beyond Latin-1 is a question mark. `names` has the positions of the
     stems of names. `keys` has the positions of literals, each with the number of its word. `marks` has the positions of
     `MARKS`, each with the mark. `runs` has the beginnings of long runs that may be text in base64. All four are in
-    order. `has_commands` is True if the text has a word of a command that takes a secret.
+    order. `has_commands` is True if the text has a word of a command that takes a secret. `has_nothing` is True if
+    nothing of all this was found.
     """
 
-    __slots__ = ("_find", "_low", "has_commands", "keys", "marks", "names", "runs", "text")
+    __slots__ = ("_find", "_low", "has_commands", "has_nothing", "keys", "marks", "names", "runs", "text")
 
     def __init__(self, text: str, find: Callable[[bytes], list[Match]] | None = None) -> None:
         """Search a text by `find`, or by the quickest search that this interpreter has."""
@@ -187,6 +188,7 @@ class Look:
         else:
             for start, end in searched_parts(text):
                 self._search(text[start:end], start)
+        self.has_nothing = not (self.keys or self.names or self.runs or self.marks or self.has_commands)
         self.keys.sort()
         self.names.sort()
 
@@ -207,7 +209,9 @@ class Look:
                 for number, start, _ in matches:
                     if _STEMS_END <= number < _MARKS_END:
                         self._add_mark(number, begin + start)
-        self._search_runs(data, low, begin)
+        letters = data.translate(_IN_RUNS)
+        if _LONG_RUN in letters:
+            self._search_runs(data, low, letters, begin)
         return low
 
     def _add_mark(self, number: int, position: int) -> None:
@@ -216,9 +220,11 @@ class Look:
         else:
             self.marks.append((position, MARKS[number - _COMMANDS_END]))
 
-    def _search_runs(self, data: bytes, low: bytes, begin: int) -> None:
-        """Find the runs that may be text in base64, and the literals of `_BESIDE_RUNS`."""
-        letters = data.translate(_IN_RUNS)
+    def _search_runs(self, data: bytes, low: bytes, letters: bytes, begin: int) -> None:
+        """Find the runs that may be text in base64, and the literals of `_BESIDE_RUNS`.
+
+        `letters` has 1 for each letter of a run, and 0 for any other character.
+        """
         find, may_be_text, size = letters.find, OF_TEXT.match, len(data)
         start = find(_LONG_RUN)
         while start >= 0:

@@ -164,18 +164,22 @@ class _ValueSearch:
         self.secrets = secrets
         self._parts = tuple(part for secret in secrets for part in (secret.trace, *secret.base64))
         self._chars = 0
+        self._has_automaton = False
         self._contains: Callable[[bytes], bool] | None = None
+        """The automaton, or None if it was not made yet, or cannot be made."""
 
     def may_contain(self, text: str) -> bool:
         """Return whether a text may contain one of the parts. Without an automaton, the answer is True."""
         self._chars += len(text)
-        if self._contains is None and self._chars > _WORTH_AN_AUTOMATON and all(self._parts):
+        if not self._has_automaton and self._chars > _WORTH_AN_AUTOMATON and all(self._parts):
+            self._has_automaton = True
             self._contains = any_word(self._parts)
         return self._contains is None or self._contains(text.encode("latin-1", "replace"))
 
     def positions(self, text: str) -> list[int]:
         """Return the positions of the parts in a text."""
-        if not self.may_contain(text):
+        self._chars += len(text)
+        if self._chars > _WORTH_AN_AUTOMATON and not self.may_contain(text):
             return []
         return [at for part in self._parts if part in text for at in _everywhere(text, part)]
 
@@ -241,7 +245,10 @@ class KnownSecrets:
 
     def positions(self, text: str) -> list[int]:
         """Return the positions in a text at which one of the values may be."""
-        return self._current_search().positions(text)
+        search = self._search
+        if search is None or search.secrets is not self.all:
+            search = self._current_search()
+        return search.positions(text)
 
     def _current_search(self) -> _ValueSearch:
         search = self._search

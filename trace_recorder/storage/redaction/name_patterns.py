@@ -1,6 +1,7 @@
 """The pattern of a secret's name: the name itself, the separator after it, and the beginning of the value.
 
 `NAMED` is for most texts. `KNOWN_NAMED` is for a text with a known value that does not look like a secret.
+`IN_SENTENCE` is for the text before a name.
 """
 
 from __future__ import annotations
@@ -71,4 +72,14 @@ COMMA, BLANK, OPEN_BEHIND_BLANK, SCHEME_BEHIND_BLANK, ESCAPES, QUOTE_ALONE = ran
 
 The name ends where the group `COOKIE_END` or `MEMBER_END` ends. Only the match of a JSON member or of an option in a
 list has the group `ESCAPES`. The match of a name without a value has the group `QUOTE_ALONE`.
+"""
+
+IN_SENTENCE = re.compile(
+    r"(?:(?:\A|\n)[^({\[\n]{0,60}"
+    r"|(?<![A-Za-z0-9])[\"'`](?=[^\s:,;)\]}])(?:[^({\[\n\"'`\\]|(?<=[A-Za-z])\\?'(?=[A-Za-z])|\\n){0,60})"
+    r"[A-Za-z][,;.]? \Z"
+)
+"""Matches the text before a name in a sentence: a word, and no bracket that may be open.
+
+A quote begins a text of its own, whatever is before the quote.
 """

@@ -31,6 +31,7 @@ from trace_recorder.storage.redaction.name_patterns import (
     COMMA,
     COOKIE_END,
     ESCAPES,
+    IN_SENTENCE,
     MEMBER_END,
     OPEN,
     OPEN_BEHIND_BLANK,
@@ -254,7 +255,7 @@ def _assigned(before: str, name: str, sign: str | None) -> Notation:
     A colon may be in a sentence. An equals sign may be in a variable, a URL, a setting, or an expression.
     """
     if sign == ":":
-        return "sentence" if _IN_SENTENCE.search(before) else "bare"
+        return "sentence" if IN_SENTENCE.search(before) else "bare"
     if sign not in {"=", ":=", "?="}:
         return "bare"
     if before.endswith((";", "?", "&", "--")) or name.isupper():
@@ -263,8 +264,6 @@ def _assigned(before: str, name: str, sign: str | None) -> Notation:
     return "line" if is_setting and not _IN_CALL.search(before) else "bare"
 
 
-_IN_SENTENCE = re.compile(r"(?:\A|\n)[^({\[\n]{0,60}[A-Za-z][,;.]? \Z")
-"""Matches the text before a name in a sentence: a word, and no bracket that may be open."""
 _IN_CALL = re.compile(r"[(,][^)\n]{0,60}\Z")
 
 

@@ -45,12 +45,21 @@ def possible_secrets(text: str, known: KnownSecrets, *, forms: bool = True) -> l
     """
     positions = known.positions(text) if known.all else []
     has_mcp = False
-    for begin, end in _blocks(text) if forms else ():
-        yield_to_others()
-        look = Look(text if end - begin == len(text) else text[begin:end])
-        own = _possible_secrets(look, known)
-        positions += [begin + position for position in own] if begin else own
-        has_mcp = has_mcp or any(mark == MCP for _, mark in look.marks)
+    if not forms:
+        return positions
+    if len(text) < LONGEST_ENCODED:  # as below, for one block, because most texts are short and calls cost
+        look = Look(text)
+        if look.has_nothing and urls.MARK not in text:
+            return positions
+        positions += _possible_secrets(look, known)
+        has_mcp = bool(look.marks) and any(mark == MCP for _, mark in look.marks)
+    else:
+        for begin, end in _blocks(text):
+            if len(text) > MAX_UNINTERRUPTED_CHARS:  # the run's lock may be held while a shorter text is searched
+                yield_to_others()
+            look = Look(text[begin:end])
+            positions += [begin + position for position in _possible_secrets(look, known)]
+            has_mcp = has_mcp or any(mark == MCP for _, mark in look.marks)
     if has_mcp:
         positions += [start for spans in mcp_strings(text) for start, _ in spans]
     positions.sort()
@@ -58,10 +67,7 @@ def possible_secrets(text: str, known: KnownSecrets, *, forms: bool = True) -> l
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the spans of the blocks in which a text is searched, without the middles of opaque parts."""
-    if len(text) < LONGEST_ENCODED:
-        yield 0, len(text)
-        return
+    """Yield the spans of the blocks in which a long text is searched, without the middles of opaque parts."""
     for first, last in searched_parts(text):
         for start in range(first, last, MAX_UNINTERRUPTED_CHARS):
             begin = max(first, start - _OVERLAP)

@@ -119,8 +119,8 @@ def to_atif(left_out: LeftOut, trajectory: Trajectory, images_directory: Path | 
     """Return a run as one ATIF document.
 
     Images and sounds without an address are written into `images_directory`, or left out if it is None. Paths in the
-    document are relative to the parent of that directory. Raises EmptyTrajectoryError if the run has no calls, no steps
-    and no task.
+    document are relative to the parent of that directory. Raises EmptyTrajectoryError if the run has no turns, no tools
+    and no task. A call that is no turn, such as one that made an image, has no step in ATIF.
     """
     writing = _AtifDocumentWriter(trajectory, images_directory, left_out)
     return writing.document(writing.mains, 0)
@@ -160,7 +160,7 @@ class _AtifDocumentWriter:
         self._tools = self._steps_by_turn.unrequested.get(None, [])
         if not turns and not self._tools and not trajectory.task:
             raise EmptyTrajectoryError(
-                f"trajectory {self._identity} has no calls, no steps and no task: ATIF needs at least one step"
+                f"trajectory {self._identity} has no turns, no tools and no task: ATIF needs at least one step"
             )
 
     def document(self, mains: Sequence[Conversation], number: int) -> dict[str, Payload]:

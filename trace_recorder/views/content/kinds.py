@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trace_recorder.dialects.deltas import comes_in_pieces
-from trace_recorder.dialects.json_access import as_dict, as_list
+from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.values.content_parts import Image, part_of
 from trace_recorder.values.messages import BlockType, Choice, LLMResponse, Message, Payload, ToolCall
 
@@ -148,11 +148,13 @@ def _contents_of_thought(element: Mapping[str, Payload]) -> Iterator[Content]:
         yield Content(SIGNATURES, "beside", element)
 
 
-def text_of_unknown(content: Content) -> str:
-    """Return the text of a content whose kind no table lists, such as the summary of a compaction.
+def text_beside(content: Content) -> str:
+    """Return the transcript of a sound, or the text of a content whose kind no table lists, such as a compaction.
 
-    Return "" if the kind is known, or if the content has no text. Ids, types and encrypted texts are not texts.
+    Return "" if the content is of another known kind, or has no text. Ids, types and encrypted texts are not texts.
     """
+    if content.kind == AUDIO:
+        return as_text(as_dict(content.raw).get("transcript")) or ""
     if content.kind in _KNOWN_KINDS:
         return ""
     if isinstance(content.raw, str):
