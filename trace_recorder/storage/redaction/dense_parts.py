@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from trace_recorder.storage.redaction.json_strings import BETWEEN, TEXT_END
+from trace_recorder.values.structs import Struct
 
 MOST_CLOSE = 12
 CLOSE_KEYS, CLOSE_NAMES = 20, 40
@@ -17,7 +18,7 @@ CLOSE_KEYS, CLOSE_NAMES = 20, 40
 """
 
 
-class Density:
+class Density(Struct, gc=False):
     """Tells whether the positions that a search has examined are too close together.
 
     It counts the examined positions, and subtracts one from the count for each `close` characters between them. The
@@ -25,17 +26,14 @@ class Density:
     at most four for beginnings of keys, and three for names.
     """
 
-    __slots__ = ("_at", "_close", "_count", "is_dense")
-
-    def __init__(self, close: int) -> None:
-        self._at = 0
-        self._close = close
-        self._count = 0.0
-        self.is_dense = False
+    close: int
+    is_dense: bool = False
+    _at: int = 0
+    _count: float = 0.0
 
     def add(self, position: int) -> bool:
         """Count a position. Return whether too many examined positions are close together here."""
-        count = self._count - (position - self._at) / self._close
+        count = self._count - (position - self._at) / self.close
         self._at = position
         self._count = count + 1 if count > 0 else 1.0
         self.is_dense = self._count > MOST_CLOSE
@@ -47,7 +45,7 @@ class Density:
         Only the last `close` characters of the secret count as distance, about the length of a mask. Therefore the
         masked text is not denser than this count says.
         """
-        self._at = max(self._at, end - self._close)
+        self._at = max(self._at, end - self.close)
 
 
 _DENSE_PART = re.compile(r"[^\"\\]{0,200}+[^\"\\\f\n]{0,200}+[A-Za-z0-9+/_.=~:|@%!-]*+")

@@ -183,11 +183,18 @@ class Look:
         self.marks: list[tuple[int, str]] = []
         self.runs: list[int] = []
         self._low = b""
-        if len(text) < LONGEST_ENCODED:
-            self._low = self._search(text, 0)
-        else:
-            for start, end in searched_parts(text):
-                self._search(text[start:end], start)
+        is_short = len(text) < LONGEST_ENCODED
+        for start, end in ((0, len(text)),) if is_short else searched_parts(text):
+            data = (text if is_short else text[start:end]).encode("latin-1", "replace")
+            low = data.lower()
+            matches = self._find(low)
+            if matches:
+                self._add_words(matches, start)
+            letters = data.translate(_IN_RUNS)
+            if _LONG_RUN in letters:
+                self._search_runs(data, low, letters, start)
+            if is_short:
+                self._low = low
         self.has_nothing = not (self.keys or self.names or self.runs or self.marks or self.has_commands)
         self.keys.sort()
         self.names.sort()
@@ -197,22 +204,14 @@ class Look:
         """The text in lower case."""
         return (self._low or self.text.encode("latin-1", "replace").lower()).decode("latin-1")
 
-    def _search(self, text: str, begin: int) -> bytes:
-        """Search a part of the text, which begins at a position of the text. Return the part in lower case."""
-        data = text.encode("latin-1", "replace")
-        low = data.lower()
-        matches = self._find(low)
-        if matches:
-            self.keys += [(begin + start, number) for number, start, _ in matches if _IS_LITERAL[number]]
-            if min(matches)[0] < _MARKS_END:
-                self.names += [begin + start for number, start, _ in matches if number < _STEMS_END]
-                for number, start, _ in matches:
-                    if _STEMS_END <= number < _MARKS_END:
-                        self._add_mark(number, begin + start)
-        letters = data.translate(_IN_RUNS)
-        if _LONG_RUN in letters:
-            self._search_runs(data, low, letters, begin)
-        return low
+    def _add_words(self, matches: list[Match], begin: int) -> None:
+        """Add the words of a part of the text that begins at a position of the text."""
+        self.keys += [(begin + start, number) for number, start, _ in matches if _IS_LITERAL[number]]
+        if min(matches)[0] < _MARKS_END:
+            self.names += [begin + start for number, start, _ in matches if number < _STEMS_END]
+            for number, start, _ in matches:
+                if _STEMS_END <= number < _MARKS_END:
+                    self._add_mark(number, begin + start)
 
     def _add_mark(self, number: int, position: int) -> None:
         if number < _COMMANDS_END:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple
 
 from trace_recorder.storage.redaction.dense_parts import CLOSE_KEYS, Density, dense_end
@@ -129,12 +130,11 @@ OTHERS = _by_word(literal for literal in LITERALS if not literal.is_counted)
 
 
 def find_keys(look: Look, until: int, *, once: bool = False) -> Iterator[KeySpan]:
-    """Yield the secrets in a text that begin before the position `until`.
+    """Return the secrets in a text that begin before the position `until`.
 
     If `once` is True, at most one secret of each kind is found in each string of JSON.
     """
-    yield from _counted_keys(look, until, once=once)
-    yield from _other_keys(look, until, once=once)
+    return chain(_counted_keys(look, until, once=once), _other_keys(look, until, once=once))
 
 
 def _counted_keys(look: Look, until: int, *, once: bool) -> Iterator[KeySpan]:

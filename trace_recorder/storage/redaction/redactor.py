@@ -16,6 +16,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
 from trace_recorder.dialects.event_forms import PIECES
@@ -79,6 +80,11 @@ class _String:
     is_json: bool = False
 
 
+def _no_secrets(_: str) -> list[int]:
+    """Return no position, because nothing is masked."""
+    return []
+
+
 class Redaction:
     """The masking of one run: its redactors, and the secret values that the run has learned.
 
@@ -92,6 +98,10 @@ class Redaction:
         self._knows_forms = default_redactor in self._redactors
         self._has_user_redactors = any(redactor is not default_redactor for redactor in self._redactors)
         self._known = KnownSecrets(secrets_of_environment(environment) if self._redactors else ())
+        self._possible_secrets: Callable[[str], list[int]] = _no_secrets
+        """Returns the positions in JSON text at which a secret may be, or the name of a secret."""
+        if self._redactors:
+            self._possible_secrets = partial(possible_secrets, known=self._known, forms=self._knows_forms)
         self._harmless: tuple[list[str], object, object] = [], None, None
         """The last text of the newest request without a possible secret, and the secret values that were known then."""
 
@@ -272,12 +282,6 @@ class Redaction:
 
     def _has_possible_secrets(self, text: str) -> bool:
         return bool(self._possible_secrets(text))
-
-    def _possible_secrets(self, text: str) -> list[int]:
-        """Return the positions in JSON text at which a secret may be, or the name of a secret."""
-        if not self._redactors:
-            return []
-        return possible_secrets(text, self._known, forms=self._knows_forms)
 
     def mask_stream(self, data: bytes, *, last: bool = True) -> tuple[bytes, int, int]:
         """Mask the next bytes of a stream.

@@ -51,7 +51,8 @@ def possible_secrets(text: str, known: KnownSecrets, *, forms: bool = True) -> l
         look = Look(text)
         if look.has_nothing and urls.MARK not in text:
             return positions
-        positions += _possible_secrets(look, known)
+        find = _possible_secrets if look.runs or look.marks else _possible_plain_secrets
+        positions += find(look, known)
         has_mcp = bool(look.marks) and any(mark == MCP for _, mark in look.marks)
     else:
         for begin, end in _blocks(text):
