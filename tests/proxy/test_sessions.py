@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import httpx
@@ -20,6 +21,7 @@ from tests.proxy.running import RunningProxy, proxying
 from trace_recorder import TrajectoryRecorder
 from trace_recorder.proxy.run_names import RunNames, session_name
 from trace_recorder.proxy.sessions import SubAgent
+from trace_recorder.recording.run import Run
 from trace_recorder.values.trajectory import Trajectory
 
 CHAT_PATH = "openai/v1/chat/completions"
@@ -254,19 +256,20 @@ def test_the_event_loop_ends_no_run(server: Server, tmp_path: Path, why: str) ->
     """A thread of its own writes the end of a run and its document, which takes long for a long run."""
     threads: list[str] = []
 
-    class Watched(TrajectoryRecorder):
-        def finalize(self, *arguments: Any, **more: Any) -> None:
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code is Run.finish.__code__:
             threads.append(threading.current_thread().name)
-            super().finalize(*arguments, **more)
 
-    with proxying(tmp_path, {"openai": server.url}, max_open=1 if why == "no room" else None) as proxy:
-        ask(proxy, "one", session_id="a")
-        for session in proxy.sessions._open.values():
-            session.recorder.__class__ = Watched
-        if why == "idle":
-            proxy.sessions.end_idle(time.monotonic() + 100_000)
-        ask(proxy, "two", session_id="b")
-    assert threads == ["trace-recorder-end_0"]
+    threading.setprofile(note)  # for the threads that start from now on
+    try:
+        with proxying(tmp_path, {"openai": server.url}, max_open=1 if why == "no room" else None) as proxy:
+            ask(proxy, "one", session_id="a")
+            if why == "idle":
+                proxy.sessions.end_idle(time.monotonic() + 100_000)
+            ask(proxy, "two", session_id="b")
+    finally:
+        threading.setprofile(None)
+    assert threads == ["trace-recorder-end_0"] * 2
     assert [run.status for run in proxy.runs()] == ["completed"] * 2
 
 
