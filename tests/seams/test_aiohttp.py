@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.counting import arguments_of
+from tests.journals import records_of
 from tests.provider import CHAT, SILENCE, Answer, chat_chunk, plain, serving, stream
 from tests.seams.callers import ASK
 from trace_recorder import LLMInteraction, Replay, TrajectoryRecorder, load
@@ -130,7 +131,7 @@ def test_a_thread_decodes_a_body_that_aiohttp_leaves_compressed(tmp_path: Path, 
                         has_most.set()
                     if way == "read_nowait":
                         await asyncio.sleep(0)
-                        got.append(response.content.read_nowait())
+                        got.extend(filter(None, [response.content.read_nowait()]))
                     else:
                         got.append(await response.content.readany())
 
@@ -141,6 +142,30 @@ def test_a_thread_decodes_a_body_that_aiohttp_leaves_compressed(tmp_path: Path, 
 
     assert (b"".join(got) == body, call.response.content == text, call.complete) == (True, True, True)
     assert (len(in_loop) < 2 * len(got) + 4) is (way == "read")
+
+
+def test_a_thread_writes_a_large_body_that_is_read_whole(tmp_path: Path) -> None:
+    """The event loop does not mask a large answer, and the answer is on file when the caller has it."""
+    path = tmp_path / "a.json"
+    text = "a word of this answer, " * 4000
+    answer = plain({"choices": [{"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}]})
+    masked_by: set[str] = set()
+    kinds: list[str] = []
+
+    def redact(masked: str) -> str:
+        if text in masked:
+            masked_by.add(threading.current_thread().name)
+        return masked
+
+    async def work(url: str) -> None:
+        async with aiohttp.ClientSession() as session, recorder.wrap(session).post(url, json=ASK) as response:
+            await response.json()
+            kinds.extend(record.kind for record in records_of(path))
+
+    with serving(answer) as server, TrajectoryRecorder(path, redact=redact) as recorder:
+        asyncio.run(work(server.url + PATH))
+
+    assert (masked_by, kinds[-1]) == ({"trace_recorder response"}, "llm_response")
 
 
 def test_a_key_of_the_session_is_masked_in_answers(tmp_path: Path) -> None:

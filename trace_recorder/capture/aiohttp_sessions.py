@@ -239,12 +239,18 @@ class RecordedContent(Wrapper):
         """Whether bytes of the last read wait to be decoded, which the next read has a thread do."""
 
     async def read(self, n: int = -1) -> bytes:
-        """Read at most `n` bytes, or all bytes if `n` is negative."""
+        """Read at most `n` bytes, or all bytes if `n` is negative.
+
+        If the bytes are many, a thread records the end of the body, and the caller waits. Without a recorder too, a
+        caller that is cancelled while it reads all bytes loses them.
+        """
         if n >= 0:
             return await self._recorded(self._inner.read(n))
         pieces: list[bytes] = []
-        while piece := await self.readany():
+        while piece := await self._received(self._inner.readany()):
             pieces.append(piece)
+        if self._inner.at_eof():
+            await self._exchange.ended_in_event_loop()
         return b"".join(pieces)
 
     async def readany(self) -> bytes:
@@ -272,6 +278,7 @@ class RecordedContent(Wrapper):
         data: bytes = self._inner.read_nowait(n)
         self._keep(data)
         self._decode_rest()
+        self._end_at_eof()
         return data
 
     def __aiter__(self) -> Any:
@@ -302,10 +309,18 @@ class RecordedContent(Wrapper):
         self._exchange.ended("its body was not read", error)
 
     async def _recorded(self, reading: Coroutine[Any, Any, Piece]) -> Piece:
+        """Record the bytes of a read, and the end of the body if they are the last ones.
+
+        Nothing is awaited after the read. Otherwise a caller that is cancelled at that moment would lose the bytes.
+        """
+        piece = await self._received(reading)
+        self._end_at_eof()
+        return piece
+
+    async def _received(self, reading: Coroutine[Any, Any, Piece]) -> Piece:
         """Record the bytes of a read.
 
-        A cancelled read does not end the response, because the caller may continue to read. Nothing is awaited after
-        the read. Otherwise a caller that is cancelled at that moment would lose the bytes. So if a read brings many
+        A cancelled read does not end the response, because the caller may continue to read. If a read brings many
         compressed bytes, a thread decodes them before the next read.
         """
         if self._must_decode:
@@ -334,6 +349,9 @@ class RecordedContent(Wrapper):
             self._must_decode = response.encoded is not None and response.encoded.has_more
             if not self._must_decode:
                 response.write_due()
+
+    def _end_at_eof(self) -> None:
+        """Record the end of the body if all bytes have been read."""
         if self._inner.at_eof():
             self._decode_rest()
             self._exchange.ended_without_waiting()
