@@ -130,8 +130,8 @@ def take_apart(data: bytes) -> None:
     split_members(text)
     table = ItemTable()
     encoded = ItemEncoder().encode(data)
-    for crc, new in enumerate(encoded.new):
-        table.add_item(json.loads(f"{{{new.own_members},{new.members_to_mask}}}"), crc)
+    for new in encoded.new:
+        table.add_item(json.loads(f"{{{new.own_members},{new.members_to_mask}}}"))
     assert "\n" not in encoded.body
     back = table.expand({"body": json.loads(encoded.body), "items": json.loads(encoded.items)})
     assert json.dumps(back, sort_keys=True) == json.dumps(value, sort_keys=True)

@@ -88,5 +88,5 @@ _RECORDS = st.one_of(
 def journals() -> st.SearchStrategy[bytes]:
     """Return a strategy for journals of at most 12 records."""
     frame = {"schema": SCHEMA, "version": VERSION}
-    first = _values(_DEFINITIONS["StartData"]).map(lambda data: ("start", {**data, **frame}))
+    first = _values(_DEFINITIONS["StartFact"]).map(lambda data: ("start", {**data, **frame}))
     return st.tuples(first, st.lists(_RECORDS, max_size=12)).map(lambda parts: journal_of(parts[0], *parts[1]))
