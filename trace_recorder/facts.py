@@ -166,7 +166,8 @@ class OfExchange(Fact, frozen=True, kw_only=True, gc=False):
 class StartFact(Fact, frozen=True, kw_only=True, gc=False):
     """The first record of a journal: the format's version, the run's machine and process, and what the caller states.
 
-    The record of an imported run has no `host`, `pid` and `process_start`. The run's metadata states the source.
+    The record of an imported run has no members about a process, from `host` to `platform`. The run's metadata states
+    the source.
     """
 
     kind = "start"
@@ -235,7 +236,10 @@ class GapFact(Fact, frozen=True, kw_only=True, gc=False):
 
 
 class FinalizeFact(Fact, frozen=True, kw_only=True, gc=False):
-    """The last record of a run: how the run ended."""
+    """How a run ended.
+
+    Rewards, annotations and a corrected end may follow. The last record of this kind counts.
+    """
 
     kind = "finalize"
     status: Status
@@ -260,9 +264,10 @@ class SourceRecordFact(Fact, frozen=True, kw_only=True, gc=False):
 
 
 class ItemFact(Fact, frozen=True, kw_only=True, gc=False):
-    """An element of a list in a request, with the number `n`, or a long string, with the number `s`.
+    """A part of a request that is stored once. Requests refer to it by its number.
 
-    Requests refer to the item by its number.
+    An element of a list, or a large member, has the number `n`. A large string inside such a part has the number `s`,
+    and its place in `value` has a placeholder. `strings` has the numbers of these strings by their placeholders.
     """
 
     kind = "item"

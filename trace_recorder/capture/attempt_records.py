@@ -1,7 +1,7 @@
 """The records of one attempt of a call: its request, and the response or the error that ended it.
 
 `Exchange` holds the response's lock while it calls `write_response`. `received_response.py` writes the parts of a
-response before this module writes the record of the response's end. A stream is assembled here, by the reader of its
+stream before this module writes the record of its end. A stream is assembled here, by the reader of its
 dialect.
 """
 

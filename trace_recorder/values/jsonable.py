@@ -49,32 +49,9 @@ NESTED_ATTRIBUTES = frozenset({"tool_call", "tool_calls", "tool_result", "tool_r
 
 
 def to_json(value: object, *, max_nodes: int = MAX_NODES) -> str:
-    """Write any value as JSON text on one line.
-
-    In a background thread, other threads run while a long value is written.
-    """
+    """Write any value as JSON text on one line."""
     dump = _dump
     return try_call(lambda: dump(to_jsonable(value, max_nodes=max_nodes)), lambda _: dump(describe_value(value)))
-
-
-def members_to_json(value: Mapping[str, object]) -> str:
-    """Write a mapping's members as JSON text, without the braces around them.
-
-    Each member is copied by itself, so that a fault in one member does not replace the whole mapping by a description.
-    Raises RecursionError if the stack has no room.
-    """
-    members = ((name, member) for name, member in value.items() if type(member).__name__ not in _NOT_GIVEN_CLASSES)
-    return _dump(
-        {json_key(name): _copy(member, MAX_NODES, depth=1, by_attributes=False)[0] for name, member in members}
-    )[1:-1]
-
-
-def dump_members(value: Mapping[str, Payload]) -> str:
-    """Write the members of a mapping as JSON text, without the braces around them.
-
-    All values must be JSON already, so this is faster than `members_to_json`.
-    """
-    return _dump(value)[1:-1]
 
 
 def to_jsonable(value: object, *, max_nodes: int = MAX_NODES) -> Payload:
