@@ -1,8 +1,8 @@
 """One open run: writes its records and has its document updated.
 
-Every record passes through `append`, `append_body` or `append_lists`. Each of these masks secrets, writes to the
-journal while it holds the run's lock, and then has the document written. The callers decide which members the records
-have: the recorder, its steps and tools, and `capture/`. A run belongs to the process that opened it.
+Every fact passes through `append`, `append_body` or `append_lists`. Each of these masks secrets, writes to the journal
+while it holds the run's lock, and then has the document written. The callers make the facts: the recorder, its steps
+and tools, and `capture/`. A run belongs to the process that opened it.
 
 `_lock` is held while a record is written, and during each call of the item encoder and the journal, which have no locks
 of their own. Only `ItemEncoder.prepare` and `new_bytes` need no lock. The caller may hold the lock of its response. The
