@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from benchmarks.real_texts import prose, tool_result
 from trace_recorder import TrajectoryRecorder
 from trace_recorder.derive.live_document.whole_document import WholeDocument
 
@@ -37,8 +38,12 @@ def record(directory: Path, kind: str, history: Any, turns: int) -> TrajectoryRe
     recorder.start()
     messages: list[Any] = []
     for number in range(turns):
-        messages.append({"role": "user", "content": f"{number} " + "question of it " * 120})
-        response = {"content": f"{number} " + "answer to it " * 130, "model": "m", "usage": {"input_tokens": 9}}
+        messages.append({"role": "user", "content": f"{number} {tool_result(2 * number, 1800)}"})
+        response = {
+            "content": f"{number} {prose(200_000)[number * 97 :][:1690]}",
+            "model": "m",
+            "usage": {"input_tokens": 9},
+        }
         if kind == "calls":
             recorder.record_llm_interaction(messages, response, "openai", "m")
         else:

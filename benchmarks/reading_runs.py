@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from benchmarks.real_texts import tool_result
 from benchmarks.viewing import record as record_tools
 from trace_recorder import TrajectoryRecorder, http_client
 
@@ -38,7 +39,7 @@ def record(path: Path, turns: int, size: int, *, growing: bool) -> None:
         transport = httpx.MockTransport(answer)
         with http_client(recorder=recorder, library="httpx", transport=transport, trust_env=False) as client:
             for turn in range(turns):
-                asked = {"role": "user", "content": f"{turn}: {'x' * size}"}
+                asked = {"role": "user", "content": f"{turn}: {tool_result(turn, size)}"}
                 messages = [*messages, asked] if growing else [messages[0], asked]
                 client.post(URL, json={"model": "m", "messages": messages})
                 messages = [*messages, {"role": "assistant", "content": f"{turn + 1}: yes"}]

@@ -19,6 +19,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from benchmarks.real_texts import tool_result
+
 ANSWER = {
     "id": "c",
     "object": "chat.completion",
@@ -50,7 +52,7 @@ class Workload:
         for number in range(self.calls):
             if not self.bytes_a_turn:
                 history = []
-            history.append({"role": "user", "content": f"turn {number} " + "x" * self.bytes_a_turn})
+            history.append({"role": "user", "content": f"turn {number} {tool_result(number, self.bytes_a_turn)}"})
             yield history
 
 

@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from benchmarks.real_texts import tool_result
 from trace_recorder import TrajectoryRecorder, http_client, load
 from trace_recorder.recording.amend import append_annotation
 
@@ -53,8 +54,7 @@ def record(path: Path, steps: int, size: int) -> None:
             for step in range(1, steps + 1):
                 body = {"model": "gpt-5-mini", "messages": messages, "tools": TOOLS}
                 said = client.post(URL, json=body).json()["choices"][0]["message"]
-                line = f"{step}: a line of output\n"
-                output = (line * (size // len(line) + 1))[:size]
+                output = tool_result(step, size)
                 messages = [*messages, said, {"role": "tool", "tool_call_id": f"call_{step}", "content": output}]
 
 
