@@ -185,7 +185,7 @@ def test_an_exception_of_the_body_reaches_the_caller(tmp_path: Path, way: str) -
 @pytest.mark.parametrize("way", sorted({way for way, _ in CASES}))
 def test_a_body_that_is_too_long_is_a_gap(tmp_path: Path, way: str) -> None:
     """A body that is longer than the bound is sent. It is not kept, and a gap has its length and digest."""
-    [call], got, gaps = recorded(tmp_path, way, WAYS[way][1][ITERATORS[way]], plain(CHAT), body_bytes=100)
+    [call], got, gaps = recorded(tmp_path, way, WAYS[way][1][ITERATORS[way]], plain(CHAT), body_bytes=1000)
 
     assert (got, call.input_messages, gaps) == (
         [BODY],

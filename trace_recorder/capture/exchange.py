@@ -2,8 +2,8 @@
 
 The seams call `Exchange` and do not know the journal. This module does not know the HTTP libraries. The request is on
 file before it is sent. The response is on file before the caller gets its last byte. `received_response.py` keeps the
-bytes of the response, and writes a stream in parts. `attempt_records.py` writes the records of the request and of the end of
-the response. For a poll, `background_responses.py` writes the records. The run's guard protects every method: no
+bytes of the response, and writes a stream in parts. `attempt_records.py` writes the records of the request and of the
+end of the response. For a poll, `background_responses.py` writes the records. The run's guard protects every method: no
 failure here changes the call.
 
 The response's lock is held while the end is written. The garbage collector may call `closed` in a thread that holds any

@@ -93,7 +93,8 @@ class Execution:
             returned = to_jsonable(self.result)
             texts = {"result": returned}
             if self._items is not None:
-                texts = {"result": self._items, **without_none(returned=returned)}
+                values = to_jsonable(self._items)  # a copy, because all values together have one limit
+                texts = {"result": values, **without_none(returned=returned)}
             if error is not None and not closed:
                 texts["error"] = describe_error(error)
             run.append(ToolResultFact(**members, success=None if closed else error is None, **texts))
