@@ -12,6 +12,7 @@ import pytest
 import trace_recorder
 from tests.recording.tool_runs import facts, plain
 from trace_recorder import TrajectoryRecorder
+from trace_recorder.values.jsonable import MAX_NODES
 from trace_recorder.values.messages import Payload
 
 
@@ -125,3 +126,17 @@ def test_partials_and_objects_that_can_be_called_are_tools(recorder: TrajectoryR
         ("tool_call", "partly", {"b": "y"}),
         ("tool_call", "Fetcher", {"a": 3}),
     ]
+
+
+def test_all_values_of_a_generator_have_one_limit(recorder: TrajectoryRecorder) -> None:
+    """A record has at most about a million parts, however many parts each value of a generator has."""
+
+    @recorder.tool
+    def read() -> Iterator[list[int]]:
+        yield from 3 * [[0] * (MAX_NODES // 2)]
+
+    for _ in read():
+        pass
+
+    [_, (_, result)] = facts(recorder, "result")
+    assert sum(map(len, result)) <= MAX_NODES

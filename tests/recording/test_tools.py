@@ -18,7 +18,6 @@ from tests.faults.unlucky import limit
 from tests.journals import records_of
 from tests.recording.tool_runs import facts, plain
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.values.jsonable import MAX_NODES
 from trace_recorder.values.messages import Payload
 
 
@@ -179,20 +178,6 @@ def test_the_beginning_of_endless_output_is_kept(recorder: TrajectoryRecorder, m
 
     [_, (_, result, yielded)] = facts(recorder, "result", "yielded")
     assert (len(result), yielded) == (1000, many)
-
-
-def test_all_values_of_a_generator_have_one_limit(recorder: TrajectoryRecorder) -> None:
-    """A record has at most about a million parts, however many parts each value of a generator has."""
-
-    @recorder.tool
-    def read() -> Iterator[list[int]]:
-        yield from 3 * [[0] * (MAX_NODES // 2)]
-
-    for _ in read():
-        pass
-
-    [_, (_, result)] = facts(recorder, "result")
-    assert sum(map(len, result)) <= MAX_NODES
 
 
 def test_a_closed_generator_is_recorded_as_closed(recorder: TrajectoryRecorder) -> None:
