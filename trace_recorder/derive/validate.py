@@ -118,8 +118,9 @@ def _check_journal(lines: Sequence[Record | BadLine], records: Sequence[Record],
         yield from findings
         yield from _add_to_fold(line, fold, reported=bool(findings))
     yield from _check_sequence(record for record in records if isinstance(record.seq, int))
+    readable: set[int] = set()
     for record in sound:
-        yield from _check_items(record, fold.items)
+        yield from _check_items(record, fold.items, readable)
     yield from _check_masking(sound)
     for call in fold.calls.values():
         if isinstance(call, CallRecords) and not call.request_data:
@@ -169,12 +170,19 @@ def _check_sequence(records: Iterable[Record]) -> Iterator[Finding]:
         last = record.seq
 
 
-def _check_items(record: Record, items: ItemTable) -> Iterator[Finding]:
-    """Yield an error if a request cannot be put together from its items."""
-    if "items" not in record.data:
-        return
+def _check_items(record: Record, items: ItemTable, readable: set[int]) -> Iterator[Finding]:
+    """Yield an error if a request cannot be put together from its items.
+
+    `readable` has the numbers of items that earlier requests had. Each item is looked up once.
+    """
     try:
-        items.expand(record.data)
+        for name, part in record.data.get("items", {}).items():
+            numbers = {part} if isinstance(part, int) else {*items.numbers(name, part)}
+            for number in numbers - readable:
+                items.element(number)
+            readable |= numbers
+        if "items" in record.data:
+            dict(record.data["body"])
     except _UNREADABLE:
         yield Finding(
             "error", _place_of(record), "it cannot be put together: a record that it needs is damaged or missing"
