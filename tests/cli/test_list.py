@@ -164,7 +164,7 @@ def test_default_names_are_shortened(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert invoke("list", tmp_path).output == (
         "file                 task                      status     success  steps  tokens\n"
         "20250612_220546      Fix the failing test ...  completed  yes         28    763k\n"
-        "└ 20250613_090000_2  Fix the failing test ...  completed  yes          0     105\n"
+        "└ 20250613_090000_2  Fix the failing test ...  completed  yes                105\n"
         "20250613_101500.1    Fix the failing test ...  failed     yes          3\n"
     )
 
