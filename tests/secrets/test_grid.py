@@ -138,3 +138,46 @@ def test_a_string_of_any_length_is_masked_as_if_every_string_was_searched(kind: 
     ]
 
     assert differences(bodies) == []
+
+
+def test_a_long_string_is_masked_as_if_all_of_it_was_searched() -> None:
+    """Only the parts around possible secrets are searched. Each part ends outside of every secret."""
+    secrets = [key.text for key in keys(1)][::4]
+    texts = [
+        [AROUND * 100, *secrets[::9], AROUND * 400, *secrets[at : at + 2], AROUND * 400, secrets[at], "é\\\n", AROUND]
+        for at in range(0, len(secrets), 3)
+    ]
+    strings = [("".join(text), is_ascii) for text in texts for is_ascii in IS_ASCII]
+    bodies = [json.dumps({"content": text, "b": AROUND}, ensure_ascii=is_ascii) for text, is_ascii in strings]
+
+    assert len(bodies) > 20
+    assert [json.loads(QUICK.mask(body)[0]) for body in bodies] == [
+        json.loads(EVERY_STRING.mask(body)[0]) for body in bodies
+    ]
+
+
+def test_a_long_string_with_one_secret_is_not_searched_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two million characters, less than 100,000 are decoded and masked."""
+    searched: list[int] = []
+    mask_plain = Redaction.mask_plain
+
+    def counting(self: Redaction, text: str, *, names: bool = True) -> str:
+        searched.append(len(text))
+        return mask_plain(self, text, names=names)
+
+    monkeypatch.setattr(Redaction, "mask_plain", counting)
+    half = AROUND * 2000
+
+    masked, count = QUICK.mask(json.dumps({"content": f"{half}{keys(1)[0].text}\n{half}"}))
+
+    assert (count, sum(searched) < 100_000, len(json.loads(masked)["content"]) > 1_900_000) == (1, True, True)
+
+
+def test_a_long_string_is_cut_outside_of_a_call_with_a_name_and_a_value() -> None:
+    """A block of a long string may end anywhere in `define('DB_PASSWORD', '…')`."""
+    secret = "T4Xmf87wK4tyF2"
+    call = f"define('DB_PASSWORD', '{secret}');"
+
+    masked = [QUICK.mask_plain("x, " * 10_900 + "." * offset + f" {call}" + "x" * 99) for offset in range(32, 72)]
+
+    assert [text for text in masked if secret in text] == []
