@@ -13,8 +13,10 @@ import pytest
 from tests.secrets import harmless, hostile
 from tests.secrets.corpus import innocent, keys
 from tests.wire import corpus as wire
+from trace_recorder.storage.redaction.json_strings import parts_around
+from trace_recorder.storage.redaction.known_values import KnownSecrets
 from trace_recorder.storage.redaction.redactor import Redaction
-from trace_recorder.storage.redaction.text_masking import default_redactor
+from trace_recorder.storage.redaction.text_masking import default_redactor, possible_secrets
 from trace_recorder.values.messages import Payload
 
 NAMES = (
@@ -138,3 +140,41 @@ def test_a_string_of_any_length_is_masked_as_if_every_string_was_searched(kind: 
     ]
 
     assert differences(bodies) == []
+
+
+def test_a_long_string_is_masked_as_if_all_of_it_was_searched() -> None:
+    """Only the parts around possible secrets are searched. Each part ends outside of every secret."""
+    secrets = [key.text for key in keys(1)][::4]
+    texts = [
+        [AROUND * 100, *secrets[::9], AROUND * 400, *secrets[at : at + 2], AROUND * 400, secrets[at], "é\\\n", AROUND]
+        for at in range(0, len(secrets), 3)
+    ]
+    strings = [("".join(text), is_ascii) for text in texts for is_ascii in IS_ASCII]
+    bodies = [json.dumps({"content": text, "b": AROUND}, ensure_ascii=is_ascii) for text, is_ascii in strings]
+
+    assert len(bodies) > 20
+    assert [json.loads(QUICK.mask(body)[0]) for body in bodies] == [
+        json.loads(EVERY_STRING.mask(body)[0]) for body in bodies
+    ]
+
+
+def test_only_the_neighbourhood_of_a_secret_in_a_long_string_is_searched() -> None:
+    """Of two million characters, less than 100,000 are decoded and masked."""
+    half = AROUND * 2000
+    text = json.dumps({"content": f"{half}{keys(1)[0].text}\n{half}"})
+    positions = possible_secrets(text, KnownSecrets())
+
+    spans = list(parts_around(text, text.index(": ") + 2, len(text) - 1, positions, QUICK.unfinished))
+
+    assert [0 < end - start < 100_000 for start, end in spans] == [True]
+    assert spans[0][0] < positions[0] < spans[0][1]
+
+
+def test_a_long_string_is_cut_outside_of_a_call_with_a_name_and_a_value() -> None:
+    """A block of a long string may end anywhere in `define('DB_PASSWORD', '…')`."""
+    secret = "T4Xmf87wK4tyF2"
+    call = f"define('DB_PASSWORD', '{secret}');"
+
+    masked = [QUICK.mask_plain("x, " * 10_900 + "." * offset + f" {call}" + "x" * 99) for offset in range(32, 72)]
+
+    assert [text for text in masked if secret in text] == []

@@ -35,14 +35,16 @@ _COMMAND_WORDS = ("curl", "mysql", "sshpass", "login", "redis-cli", "cookies")
 MCP = "mcp"
 MARKS = (MCP, "\\u00", "\\/", *(f"%{digit}" for digit in range(2, 8)))
 """Words that other searches look for: the type of a tool, escapes of JSON, and percent-encoded letters."""
-_BESIDE_RUNS = frozenset({".", "-", "|", "0.", "s.", ":A", "1/", "2/"})
+_BESIDE_RUNS = frozenset({".", "-", "|", "0.", "s.", ":A", "1/", "2/", "SK", "KEY", "$"})
 """Literals that are too short and too frequent to search for. They are searched beside long runs only."""
 _BEFORE_IDS = (b"1/", b"2/")
 """The literals of a run with one or two numbers and a colon before it."""
 _LONGEST_ID = 45
 _HEX = re.compile(rb"[0-9a-f]{32}")
-_MAY_PRECEDE_RUN = b".:|"
-_BEFORE_RUN = re.compile(rb"(?<=pat[a-z0-9]{14}\.)|(?<=[s0]\.)|(?<=\|)|(?<=:)(?:a|[0-9a-f]{32})")
+_LONGEST_SALT = 80
+_BEFORE_SALT = re.compile(rb"(?<=[0-9])\$")
+_MAY_PRECEDE_RUN = b".:|$"
+_BEFORE_RUN = re.compile(rb"(?<=pat[a-z0-9]{14}\.)|(?<=[s0]\.)|(?<=[|$])|(?<=:)(?:a|[0-9a-f]{32})")
 """Matches a run that may follow one of the literals in `_BESIDE_RUNS`."""
 _BACKSLASH, _DOT = b"\\."
 _AFTER_RUN = re.compile(rb"\.[a-z0-9_-]{6}(?:\.|[a-z0-9_-]{10})")
@@ -50,6 +52,8 @@ _AFTER_RUN = re.compile(rb"\.[a-z0-9_-]{6}(?:\.|[a-z0-9_-]{10})")
 _IN_RUN = re.compile(rb"-(?=[0-9a-f]{8}-)(?<=[0-9a-f]{32}-)")
 """Matches a hyphen between two ids that are one secret together."""
 _TWO_IDS = 49
+_BEFORE_HEX = re.compile(rb"(?:SK|KEY)(?=[0-9a-fA-F]{32})")
+"""Matches the literals of `_BESIDE_RUNS` that are in a run."""
 _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
 _IN_RUNS = bytes((code in _LETTERS) for code in range(256))
 _LONG_RUN, _SIX = b"\1" * ENCODED, b"\1" * 6
@@ -79,7 +83,9 @@ NUMBERS: dict[str, int] = {
     **{word.decode(): number for word, number in _BESIDE.items()},
 }
 """The number of each word and literal, by its text in lower case."""
-_IS_LITERAL = bytes(any(form.literal.lower() == word.decode() for form in FORMS) for word in WORDS)
+_IS_LITERAL = bytes(
+    any(form.literal.lower() == word.decode() for form in FORMS if form.literal not in _BESIDE_RUNS) for word in WORDS
+)
 
 
 @cache
@@ -243,12 +249,18 @@ class Look:
                 hyphen = low.find(b"-", start + 32, end - 9)
                 if hyphen >= 0 and (ids := _IN_RUN.search(low, hyphen, end)):
                     self.keys.append((begin + ids.start(), _BESIDE[b"-"]))
+            if data.find(b"SK", start, end) >= 0 or data.find(b"KEY", start, end) >= 0:
+                words = _BEFORE_HEX.finditer(data, start, end)
+                self.keys += [(begin + match.start(), _BESIDE[match[0].lower()]) for match in words]
             start = find(_LONG_RUN, end)
 
     def _search_before_run(self, low: bytes, start: int, begin: int) -> None:
         """Add the literals that end right before a run, or with its first letter, or that begin an id with a colon."""
         before, pair, around = low[start - 1 : start], low[start - 2 : start], low[start - 1 : start + 1]
-        if before in _BESIDE:
+        if before == b"$":
+            salts = _BEFORE_SALT.finditer(low, max(0, start - _LONGEST_SALT), start - 1)
+            self.keys += [(begin + match.start(), _BESIDE[before]) for match in salts]
+        elif before in _BESIDE:
             self.keys.append((begin + start - 1, _BESIDE[before]))
         if pair in _BESIDE:
             self.keys.append((begin + start - 2, _BESIDE[pair]))

@@ -59,7 +59,7 @@ _STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?'
 _TOKEN = re.compile(rf"{_STRING}|[{{}}]", re.DOTALL)
 _FIRST_TOKEN = re.compile(rf'\{{(?=\s{{0,200}}")|(?="[\[\s]{{0,200}}\{{(?:\s|\\[nrt]){{0,200}}\\){_STRING}', re.DOTALL)
 """Matches the beginning of an object of JSON in any text, or a string that begins with such an object."""
-_MCP = re.compile(r'mcp(?:\\{0,64}+"|\\{1,64}+u0022)')
+MCP_STRING = re.compile(r'mcp(?:\\{0,64}+"|\\{1,64}+u0022)')
 """Matches the end of a string `"mcp"`, also where it is inside another string of JSON."""
 
 
@@ -252,7 +252,7 @@ class McpStrings(NamedTuple):
 def mcp_strings(text: str) -> McpStrings:
     """Find the secrets of MCP tools in JSON, or in a text that has JSON in it."""
     strings = McpStrings([], [])
-    if _MCP.search(text) is None or ("headers" not in text and "authorization" not in text):
+    if MCP_STRING.search(text) is None or ("headers" not in text and "authorization" not in text):
         return strings
     objects: list[_OpenObject] = []
     name = ""
@@ -279,7 +279,7 @@ def mcp_strings(text: str) -> McpStrings:
 def _add_value(token: re.Match[str], name: str, objects: list[_OpenObject], nested: list[Span]) -> None:
     """Add a string to the secrets of the object that it is in. If the string may have JSON, add it to `nested`."""
     is_closed = string_end(token.string, token.start() + 1) < token.end()
-    if is_closed and _MCP.search(token.string, token.start() + 1, token.end() - 1):
+    if is_closed and MCP_STRING.search(token.string, token.start() + 1, token.end() - 1):
         nested.append(token.span())
     if not objects:
         return

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from itertools import accumulate, pairwise
 from json.encoder import encode_basestring, encode_basestring_ascii
 
+from trace_recorder.signal_handlers import ours
 from trace_recorder.values.json_text import COLON
 
 ESCAPED_LETTER = re.compile(r"\\(?:u00(?:0[9aAdD]|[2-7][0-9A-Fa-f])|/)")
@@ -83,7 +84,7 @@ def _is_escaped(text: str, position: int) -> bool:
 def decode_string(text: str, start: int, end: int) -> str:
     """Return the decoded text of a string of JSON. `start` and `end` are its span, quotes included."""
     inner = text[start + 1 : end - 1]
-    return inner if "\\" not in inner else str(json.loads(text[start:end]))
+    return inner if "\\" not in inner else str(json.loads(f'"{inner}"'))
 
 
 _DECODER = json.JSONDecoder(strict=False)
@@ -109,6 +110,86 @@ def decoded_around(text: str, position: int, before: int, behind: int) -> tuple[
         rest = rest[:cut].rstrip("\\") if cut >= 0 and begin + len(rest) == len(window) else rest
         rest, _ = _DECODER.raw_decode(f'"{rest}"')
     return head + rest, len(head)
+
+
+_BEFORE_SECRET, _BEHIND_SECRET = 16 * 1024, 40 * 1024
+"""A position of `possible_secrets` is for the rest of its block too, and may be in the middle of a secret."""
+_EXAMINED = 24 * 1024
+"""So many characters before a place in a string decide whether the string may be cut there."""
+_MOST_TRIES = 8
+
+
+def parts_around(
+    text: str, start: int, end: int, positions: list[int], unfinished: Callable[[str], int]
+) -> Iterator[tuple[int, int]]:
+    """Yield the spans of the parts of a string of JSON that must be searched, because they have possible secrets.
+
+    `start` and `end` are the span of the string. A part begins and ends after the end of a line, outside of every
+    secret according to `unfinished`, or where the string does. Like the span of a string, the span of a part has one
+    more character at each end.
+    """
+    done, last = start + 1, end - 1
+    for first_secret, last_secret in _groups(positions[bisect_left(positions, start) : bisect_left(positions, end)]):
+        if last_secret + _BEHIND_SECRET <= done:
+            continue
+        begin = _cut_before(text, max(done, first_secret - _BEFORE_SECRET), done, unfinished)
+        done = _cut_behind(text, max(done, last_secret + _BEHIND_SECRET), begin, last, unfinished)
+        yield begin - 1, done + 1
+
+
+def _groups(positions: list[int]) -> Iterator[tuple[int, int]]:
+    """Yield the first and the last of each group of positions that are close to each other."""
+    first = last = -1
+    for position in positions:
+        if first >= 0 and position - last > _BEFORE_SECRET + _BEHIND_SECRET:
+            yield first, last
+            first = -1
+        first = position if first < 0 else first
+        last = position
+    if first >= 0:
+        yield first, last
+
+
+def _cut_before(text: str, position: int, first: int, unfinished: Callable[[str], int]) -> int:
+    """Return a position at or before a position of a string at which the string may be cut, or `first`."""
+    line_end = text.rfind(_LINE_END, first, position)
+    for _ in range(_MOST_TRIES):
+        if line_end < 0:
+            break
+        if _may_be_cut(text, line_end, first, unfinished):
+            return line_end + len(_LINE_END)
+        line_end = text.rfind(_LINE_END, first, line_end)
+    return first
+
+
+def _cut_behind(text: str, position: int, first: int, last: int, unfinished: Callable[[str], int]) -> int:
+    """Return a position behind a position of a string at which the string may be cut, or `last`."""
+    line_end = text.find(_LINE_END, position, last)
+    for _ in range(_MOST_TRIES):
+        if line_end < 0:
+            break
+        if _may_be_cut(text, line_end, first, unfinished):
+            return line_end + len(_LINE_END)
+        line_end = text.find(_LINE_END, line_end + 1, last)
+    return last
+
+
+_LINE_END = "\\n"
+_MOST_BACKSLASHES = 100
+
+
+def _may_be_cut(text: str, line_end: int, first: int, unfinished: Callable[[str], int]) -> bool:
+    """Return whether a string of JSON text may be cut after the escape at `line_end`, outside of every secret."""
+    window = text[max(first, line_end - _MOST_BACKSLASHES) : line_end]
+    backslashes = len(window) - len(window.rstrip("\\"))
+    if backslashes % 2 == 1 or backslashes == _MOST_BACKSLASHES:
+        return False
+    position = line_end + len(_LINE_END)
+    try:
+        before, _ = decoded_around(text, position, min(_EXAMINED, position - first), 0)
+    except ours(ValueError):
+        return False
+    return unfinished(before) == 0
 
 
 def encode_string(text: str) -> str:

@@ -11,6 +11,7 @@ it.
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import chain
@@ -30,6 +31,12 @@ _LONG = re.compile(
 
 The text has ten or more characters, with a digit or with both capitals and small letters.
 """
+_NOT_LONG = re.compile(r"[A-Z_+/=.-]*+[a-z_+/=.-]*+")
+"""Matches a text in which `_LONG` matches nowhere.
+
+If a letter or a digit follows, `_LONG` may match in the last `_LONGEST_LONG` characters.
+"""
+_LONGEST_LONG = 170
 _REST = r"(?=[A-Za-z0-9_+/=.%-]{12})"
 """Matches before the twelve characters of a word that must follow a literal with a capital or a tilde."""
 _IN_A_WORD = "(?:[A-Za-z][G-Zg-z]|[^\\\\]_)"
@@ -38,6 +45,14 @@ _IN_A_WORD = "(?:[A-Za-z][G-Zg-z]|[^\\\\]_)"
 A letter right before a secret must be the last character of an escape, such as `%2F`. No escape ends with these two
 characters.
 """
+_LETTERS = string.ascii_letters
+_INSIDE = frozenset(
+    {
+        *(first + last for first in _LETTERS for last in _LETTERS if last.lower() > "f"),
+        *(f"{first}_" for first in _LETTERS + string.digits + "_-"),
+    }
+)
+"""Most pairs of characters that `_IN_A_WORD` matches. To look up a pair is quicker than to try a pattern."""
 _IN_WORDS = "[A-Za-z0-9+/_.=~:|@%!-]"
 _PART_OF_WORD = re.compile(f"{_IN_WORDS}*+")
 _LONGEST_BEFORE = 1000
@@ -116,7 +131,7 @@ def _literals() -> list[_Literal]:
 
 
 def _by_word(literals: Iterable[_Literal]) -> list[list[_Literal]]:
-    by_word: list[list[_Literal]] = [[] for _ in NUMBERS]
+    by_word: list[list[_Literal]] = [[] for _ in range(1 + max(NUMBERS.values()))]
     for literal in literals:
         by_word[NUMBERS[literal.text.lower()]].append(literal)
     return by_word
@@ -127,6 +142,8 @@ LITERALS = tuple(_literals())
 COUNTED = _by_word(literal for literal in LITERALS if literal.is_counted)
 OTHERS = _by_word(literal for literal in LITERALS if not literal.is_counted)
 """The literals, by the number of their word in the first look. A word is in lower case."""
+_IS_MARKED = bytes(all(literal.is_marked for literal in literals) for literals in COUNTED)
+"""Whether no literal of a word begins a secret inside a word, by the number of the word."""
 
 
 def find_keys(look: Look, until: int, *, once: bool = False) -> Iterator[KeySpan]:
@@ -141,16 +158,17 @@ def _counted_keys(look: Look, until: int, *, once: bool) -> Iterator[KeySpan]:
     """Yield the secrets whose literals are words. Literals that are too close to each other make the text dense."""
     text, density = look.text, Density(CLOSE_KEYS)
     done = masked = 0
-    last = no_key = -1
-    for start, word in look.keys:
+    last = no_key = -1  # no text of `_LONG` begins between `done` and `no_key`
+    begins = [key for key in look.keys if not _IS_MARKED[key[1]] or text[key[0] - 2 : key[0]] not in _INSIDE]
+    for start, word in begins:
         for literal in COUNTED[word]:
             position = start + literal.offset
-            if position < done or position > until or (position == no_key and literal.is_marked):
+            if position < done or position > until or (position < no_key and literal.is_marked):
                 continue
             if not literal.may_begin.match(text, start):
                 continue
             if literal.is_marked and not _LONG.match(text, position + 1):
-                no_key = position
+                no_key = max(position + 1, _end_of_not_long(text, position + 1))
                 continue
             is_dense = density.add(position) if position > last else density.is_dense
             last = max(last, position)
@@ -168,11 +186,18 @@ def _counted_keys(look: Look, until: int, *, once: bool) -> Iterator[KeySpan]:
                 density.continue_after_mask(end)
 
 
+def _end_of_not_long(text: str, position: int) -> int:
+    """Return a position up to which `_LONG` does not match, if it does not match at `position`."""
+    rest = _NOT_LONG.match(text, position)
+    end = rest.end() if rest else position
+    return end - _LONGEST_LONG if text[end : end + 1].isalnum() else end
+
+
 def _other_keys(look: Look, until: int, *, once: bool) -> Iterator[KeySpan]:
     """Yield the secrets whose literals are not words, such as `-----BEGIN `."""
     text = look.text
     ends: dict[str, int] = {}
-    for start, word in look.keys:
+    for start, word in [key for key in look.keys if OTHERS[key[1]]]:
         for literal in OTHERS[word] if start <= until else ():
             if start >= ends.get(literal.text, 0) and literal.may_begin.match(text, start):
                 spans = literal.secrets_at(text, start)

@@ -37,6 +37,11 @@ _HASH_PARTS = "|".join(
         rf"(?:pbkdf2|scrypt|bcrypt)(?:-sha[0-9]{{1,3}})?{_D}[a-z0-9=,]{{1,40}}{_D}{_C}{{8,90}}{_D}{_C}{{20,180}}",
     )
 )
+HASH_BEGINNINGS = (
+    *(f"${method}{sign}" for method in ("1", "5", "6", "7", "8", "9", "y", "P", "H", "S") for sign in "$\\"),
+    *("$2a", "$2b", "$2x", "$2y", "$apr1", "$gy", "$md5", "$sha1", "$argon2", "$pbkdf2", "$scrypt", "$bcrypt"),
+)
+"""The beginnings of all hashes that `_HASH_PARTS` matches after a dollar sign."""
 _SALTED = r"[A-Za-z0-9+/]{1,64}={0,2}\$(?:(?:[0-9a-f]{64}){1,2}|[A-Za-z0-9+/]{43}=)"
 """Matches the salt and the hash of a password. They follow the name and the parameters of the hash method."""
 _UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"

@@ -40,7 +40,7 @@ _LINE = re.compile(
     r"(?:curl|sshpass|mysql|redis-cli|docker|podman|login|[Cc]ookie)"
     r"(?:[^\n]|(?<=\\)\n){0,500}\Z|(?:setx?|setenv|ENV)(?:[ \t]{1,20}-g?x)?(?:[ \t]{1,20}[A-Za-z0-9_-]{0,60})?\Z"
     r"|login\s{1,4}\S{1,64}\s{1,20}(?:p[a-z]{0,7}(?:\s{1,4}\S{0,200})?)?\Z"
-    r"|[A-Za-z_]{1,40}\(\\{0,7}[\"'`]?\Z"
+    r"|[A-Za-z_]{1,40}\((?:\\{0,7}[\"'`][A-Za-z0-9_-]{0,60})?\Z"
 )
 _KEYS = (
     (

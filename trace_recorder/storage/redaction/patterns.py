@@ -12,7 +12,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from trace_recorder.storage.redaction.key_forms import AFTER_ID, AFTER_TEXT, WITH_BEGINNING, WITH_MIDDLE
+from trace_recorder.storage.redaction.key_forms import (
+    AFTER_ID,
+    AFTER_TEXT,
+    HASH_BEGINNINGS,
+    WITH_BEGINNING,
+    WITH_MIDDLE,
+)
 
 _WORD = "A-Za-z0-9_"
 _ESCAPES = (r"\\[bfnrt]", "%[0-9A-F]{2}", r"[0-9;\[][0-9]m", r"\\u[0-9A-Fa-f]{4}")
@@ -112,7 +118,8 @@ def _forms() -> Iterator[SecretForm]:
             yield SecretForm(what, prefix, re.escape(prefix) + _boundary(prefix) + follows, grouped=True)
     for what, beginnings, follows, _ in WITH_BEGINNING:
         for prefix in beginnings.split():
-            yield SecretForm(what, prefix, re.escape(prefix) + _boundary(prefix) + follows)
+            for literal in HASH_BEGINNINGS if prefix == "$" else (prefix,):  # a dollar sign alone is too frequent
+                yield SecretForm(what, literal, re.escape(prefix) + _boundary(prefix) + follows)
     for what, middle, before, last, follows, _ in WITH_MIDDLE:
         start = "|".join([rf"(?<![{_WORD}-])", *(f"(?<={end})" for end in (*_ESCAPES, *_LINE_BEGINS))])
         text = re.escape(middle)

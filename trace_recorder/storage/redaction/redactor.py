@@ -25,6 +25,7 @@ from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.redaction.json_members import (
     ARGUMENTS,
     MASK,
+    MCP_STRING,
     is_json,
     is_secret_member,
     mask_fields,
@@ -35,10 +36,12 @@ from trace_recorder.storage.redaction.json_strings import (
     decode_string,
     encode_string,
     mask_together,
+    parts_around,
     repair_surrogates,
     strings_at,
 )
 from trace_recorder.storage.redaction.known_values import KnownSecrets, secrets_of_environment
+from trace_recorder.storage.redaction.name_kinds import is_secret_name, kind_of
 from trace_recorder.storage.redaction.partial_secrets import unfinished
 from trace_recorder.storage.redaction.split_secrets import Part, lines_of
 from trace_recorder.storage.redaction.text_masking import default_redactor, mask_text, masks_in, possible_secrets
@@ -198,6 +201,13 @@ class Redaction:
         names: dict[str, str] = {}
         strings: list[_String] = []
         for start, end, name, is_name in strings_at(text, positions):
+            is_long = end - start > _LONG and not is_name and (start, end) not in defined
+            if positions is not None and is_long and _is_judged_by_parts(text, start, end, name):
+                for begin, part_end in parts_around(text, start, end, positions, self.unfinished):
+                    value = decode_string(text, begin, part_end)
+                    names_too = not (are_pieces and name in PIECES)
+                    strings.append(_String(begin, part_end, value, value, is_searched=True, names=names_too))
+                continue
             value = decode_string(text, start, end)
             string = _String(start, end, value, value)
             if (start, end) in defined:
@@ -217,8 +227,8 @@ class Redaction:
         for string in strings:
             if string.masked != string.value:
                 count += masks_in(string.value, string.masked)
-                parts += (text[done : string.start], encode_string(string.masked))
-                done = string.end
+                parts += (text[done : string.start + 1], encode_string(string.masked)[1:-1])
+                done = string.end - 1
         return ("".join([*parts, text[done:]]), count) if parts else (text, 0)
 
     def _mask_by_member(self, name: str, value: str) -> str | None:
@@ -359,6 +369,23 @@ class Redaction:
         field = begin is None and _FIELD.match(line)
         masked = self._mask_secrets(line) if field else self.mask_plain(line)
         return masked, masks_in(line, masked)
+
+
+_LONG = 3 * MAX_UNINTERRUPTED_CHARS
+"""Of a longer string, only the parts that may have a secret are decoded and searched."""
+_BEGINS_WITH_JSON = re.compile(r"\"(?:\s|\\[nrt]){0,200}[{\[]")
+
+
+def _is_judged_by_parts(text: str, start: int, end: int, name: str) -> bool:
+    """Return whether a part of a string is masked in the same way alone and with the rest of the string.
+
+    This is not so if the string is JSON, or if the name of its member makes the string a secret.
+    """
+    if name in ARGUMENTS or name in _SEALED or _BEGINS_WITH_JSON.match(text, start):
+        return False
+    if MCP_STRING.search(text, start, end):
+        return False
+    return kind_of(name) is None and not is_secret_name(name)
 
 
 _PLACEHOLDER = re.compile(r"@string:\d+")
