@@ -15,7 +15,6 @@ import pytest
 from tests.counting import arguments_of
 from tests.journals import records_of
 from tests.provider import Request, plain, serving
-from tests.proxy.running import proxying
 from trace_recorder import Replay, TrajectoryRecorder, load
 from trace_recorder.dialects.form_bodies import form_as_json
 
@@ -147,6 +146,9 @@ def test_a_replay_answers_a_form(tmp_path: Path, way: str) -> None:
 
 def test_the_proxy_records_a_form(tmp_path: Path) -> None:
     """A program that sends a form through the proxy is recorded in the same form."""
+    pytest.importorskip("uvicorn")  # the environment with aiohttp has no proxy
+    from tests.proxy.running import proxying
+
     with serving(TEXT) as server, proxying(tmp_path, {"openai": server.url}) as proxy:
         httpx.post(f"{proxy.url}/openai{PATH}", data=FIELDS, files={"file": file_of(SOUND)})
         [call] = proxy.runs()[0].llm_interactions
