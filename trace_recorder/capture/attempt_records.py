@@ -180,7 +180,7 @@ class AttemptRecords:
             ended_by="it could not be recorded",
             text="",
         )
-        try_call(lambda: self.run.append(fact, has_own_words=True), lambda _: None)
+        try_call(lambda: self.run.append(fact, is_ours=True), lambda _: None)
         raise failure
 
     def _end_of_stream(self, why: str | None) -> dict[str, Payload]:

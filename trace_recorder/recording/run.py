@@ -107,25 +107,20 @@ class Run:
         self._after_record(fact.kind)
 
     def append(
-        self,
-        fact: Fact,
-        written: Callable[[], None] | None = None,
-        *,
-        at_once: bool = True,
-        has_own_words: bool = False,
+        self, fact: Fact, written: Callable[[], None] | None = None, *, at_once: bool = True, is_ours: bool = False
     ) -> None:
         """Write one record, then the document.
 
         Secrets in the foreign members of the fact are masked. Its member `redacted` is the number of secrets that were
         masked in its own members. `written` is called when the record is on file, even if Ctrl-C interrupts this method
         right after the write. If `at_once` is False, or the record belongs to a captured call, the document thread
-        writes the document later. If `has_own_words` is True, the foreign members are the recorder's own words, and are
+        writes the document later. If `is_ours` is True, the foreign members are the recorder's own words, and are
         not masked.
         """
         if self.abandoned:
             return  # checked before the lock is taken: a thread of the parent may have held it at the fork
         kind, (own, foreign) = fact.kind, fact.members()
-        if has_own_words:
+        if is_ours:
             own, foreign = own | foreign, {}
         text = foreign_text(foreign)
         data: Data | None = None
