@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from tests.processes import python
 from tests.secrets import hostile
 from tests.secrets.corpus import innocent, keys
 from trace_recorder.storage.redaction.first_look import WORDS, Look, find_words, find_words_by_pattern
@@ -55,3 +56,23 @@ def test_without_the_automaton_the_same_places_are_found(kind: str) -> None:
     assert [(look.keys, look.names, look.runs) for look in looks] == [
         (look.keys, look.names, look.runs) for look in plain
     ]
+
+
+BUSY_DAEMONS = """
+    import threading, time
+    from trace_recorder.storage.redaction.text_masking import default_redactor
+    text = "def f(token): return key\\n" * 2000
+    def mask():
+        while True:
+            default_redactor(text)
+    for _ in range(8):
+        threading.Thread(target=mask, daemon=True).start()
+    time.sleep(0.15)
+"""
+
+
+def test_the_interpreter_ends_while_daemons_search() -> None:
+    """A daemon thread that is inside the automaton when the interpreter ends does not abort the process."""
+    ended = python(BUSY_DAEMONS)
+
+    assert (ended.returncode, ended.stderr) == (0, "")

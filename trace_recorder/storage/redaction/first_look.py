@@ -9,11 +9,16 @@ numbers, are recognised by their characters, and only their ends are searched.
 
 from __future__ import annotations
 
+import atexit
+import os
 import re
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
+from threading import get_ident
 
+from trace_recorder.clocks import monotonic_seconds
 from trace_recorder.storage.redaction.patterns import FORMS
 
 ENCODED = 24
@@ -99,7 +104,35 @@ def find_words() -> Callable[[bytes], list[Match]]:
     except ImportError:  # such as in an interpreter with the standard library alone, or in a subinterpreter
         return find_words_by_pattern()
     automaton = BytesAhoCorasick(WORDS, implementation=Implementation.DFA)
+    _leave_at_exit()
     return partial(automaton.find_matches_as_indexes, overlapping=True)
+
+
+inside: set[int] = set()
+"""The threads that may be inside an automaton.
+
+The automaton releases the interpreter's lock. If the interpreter ends meanwhile, CPython before 3.14 ends a daemon
+thread that asks for the lock again, and the library, which is written in Rust, then aborts the process.
+"""
+_LEAVE_SECONDS = 2.0
+is_ending = False
+"""Whether the interpreter ends. From then on, the plain pattern is used, which never releases the lock."""
+
+
+@cache
+def _leave_at_exit() -> None:
+    """Let the interpreter end only when no thread is inside an automaton."""
+    atexit.register(_wait_until_outside)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=inside.clear)
+
+
+def _wait_until_outside() -> None:
+    global is_ending  # noqa: PLW0603 - there is one process
+    is_ending = True
+    end = monotonic_seconds() + _LEAVE_SECONDS
+    while inside and monotonic_seconds() < end:
+        time.sleep(0.0005)
 
 
 def any_word(words: Sequence[str]) -> Callable[[bytes], bool] | None:
@@ -113,7 +146,17 @@ def any_word(words: Sequence[str]) -> Callable[[bytes], bool] | None:
         return None
     automaton = BytesAhoCorasick([word.encode() for word in words], matchkind=MatchKind.LeftmostFirst)
     find = automaton.find_matches_as_indexes
-    return lambda data: bool(find(data))
+    _leave_at_exit()
+
+    def contains(data: bytes) -> bool:
+        thread = get_ident()
+        inside.add(thread)
+        try:  # the words are searched one by one if the answer is True
+            return is_ending or bool(find(data))
+        finally:
+            inside.discard(thread)
+
+    return contains
 
 
 @cache
@@ -177,23 +220,28 @@ class Look:
     nothing of all this was found.
     """
 
-    __slots__ = ("_find", "_low", "has_commands", "has_nothing", "keys", "marks", "names", "runs", "text")
+    __slots__ = ("_low", "has_commands", "has_nothing", "keys", "marks", "names", "runs", "text")
 
     def __init__(self, text: str, find: Callable[[bytes], list[Match]] | None = None) -> None:
         """Search a text by `find`, or by the quickest search that this interpreter has."""
         self.text = text
-        self._find = find or find_words()
         self.keys: list[tuple[int, int]] = []
         self.names: list[int] = []
         self.has_commands = False
         self.marks: list[tuple[int, str]] = []
         self.runs: list[int] = []
         self._low = b""
+        thread = get_ident()
         is_short = len(text) < LONGEST_ENCODED
         for start, end in ((0, len(text)),) if is_short else searched_parts(text):
             data = (text if is_short else text[start:end]).encode("latin-1", "replace")
             low = data.lower()
-            matches = self._find(low)
+            inside.add(thread)
+            try:  # `is_ending` is read when this thread is in `inside`, so that the end of the interpreter waits for it
+                search = find or (find_words_by_pattern() if is_ending else find_words())
+                matches = search(low)
+            finally:
+                inside.discard(thread)
             if matches:
                 self._add_words(matches, start)
             letters = data.translate(_IN_RUNS)
