@@ -59,15 +59,18 @@ def test_without_the_automaton_the_same_places_are_found(kind: str) -> None:
 
 
 BUSY_DAEMONS = """
-    import threading, time
+    import threading
     from trace_recorder.storage.redaction.text_masking import default_redactor
     text = "def f(token): return key\\n" * 2000
+    masked = threading.Semaphore(0)
     def mask():
         while True:
             default_redactor(text)
+            masked.release()
     for _ in range(8):
         threading.Thread(target=mask, daemon=True).start()
-    time.sleep(0.15)
+    for _ in range(40):
+        masked.acquire()
 """
 
 

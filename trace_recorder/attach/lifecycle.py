@@ -296,7 +296,8 @@ class Lifecycle:
             self._exporting.end()
 
     def __str__(self) -> str:
-        state = "ended" if self.ended else "running" if self.is_running() else "not started"
+        running = "running" if self.is_running() else "not started"
+        state = "ended" if self.ended else running
         return f"{self._path or self._files}: {state}"
 
 

@@ -200,7 +200,9 @@ def _end_members(path: Path, start: Record | None, end: Record | None) -> Json:
     if end is not None:
         return {"end_time": end.time, **end.data}
     alive = writer_is_alive(path, start.data.get("host") if start else None)
-    return {"status": "unknown" if alive is None else "running" if alive else "interrupted"}
+    if alive is None:
+        return {"status": "unknown"}
+    return {"status": "running" if alive else "interrupted"}
 
 
 def _from_whole_run(path: Path, name: str) -> Json:

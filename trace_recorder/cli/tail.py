@@ -308,8 +308,10 @@ class ShownSteps:
 
 
 def _key(part: StepOrCall) -> Hashable:
+    if part.call:
+        return part.call.interaction_id
     step = part.step
-    return part.call.interaction_id if part.call else (step.step_number, step.timestamp, step.agent) if step else None
+    return (step.step_number, step.timestamp, step.agent) if step else None
 
 
 def _is_settled(part: StepOrCall, *, is_last: bool) -> bool:

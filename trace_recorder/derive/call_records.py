@@ -99,8 +99,8 @@ class CallRecords(Struct, gc=False, eq=False):
             self.incremental, self.request_data, self._request = None, record.data, None
             self.first = self.requests[0]
             self.is_manual = self.first.kind == "llm_interaction"
-            api = record.data.get("api")
-            self.dialect = MANUAL if self.is_manual else api if isinstance(api, str) else None
+            api = MANUAL if self.is_manual else record.data.get("api")
+            self.dialect = api if isinstance(api, str) else None
         if not self.requests:
             self.first = next(iter(self.endings.values())) if self.endings else self.streams[0]
         if self.endings:

@@ -26,7 +26,9 @@ from trace_recorder.values.trajectory import Gap
 def interaction_of(call: CallRecords) -> LLMInteraction:
     """Make an `LLMInteraction` from its records. Some of them may be missing."""
     request_data, ending = call.request_data, call.ending
-    end: Mapping[str, Payload] = request_data if call.is_manual else ending.data if ending else {}
+    end: Mapping[str, Payload] = ending.data if ending else {}
+    if call.is_manual:
+        end = request_data
     first_token: Payload = (call.last_part if not end or "polled" in end else end).get("time_to_first_token_seconds")
     origin: Payload = (end or call.last_part).get("replayed_from")
     body = request_members(request_data)

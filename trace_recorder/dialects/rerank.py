@@ -23,8 +23,11 @@ def read_request(body: Payload) -> RequestReading:
     members = Members(body)
     query = members.take("query")
     documents = [_part(document) for name in _DOCUMENTS for document in members.array(name)]
-    messages = [] if query is None else [Message("user", query if isinstance(query, str) else [_part(query)])]
-    messages += [Message("user", documents)] if documents else []
+    messages = []
+    if query is not None:
+        messages.append(Message("user", query if isinstance(query, str) else [_part(query)]))
+    if documents:
+        messages.append(Message("user", documents))
     parameters = members.all()
     return RequestReading(messages, parameters=parameters, model=as_text(parameters.get("model")))
 

@@ -46,8 +46,9 @@ def foreign_text(members: Mapping[str, Payload]) -> str:
             exact.append(f'"{name}":{value}')
         else:
             others[name] = value
-    text = _dump(others)[1:-1]
-    return ",".join([text, *exact] if others else exact) if exact else text
+    if others:
+        exact.insert(0, _dump(others)[1:-1])
+    return ",".join(exact)
 
 
 def whole_text(fact: Fact) -> str:
