@@ -44,5 +44,5 @@ def test_own_members_come_before_foreign_ones() -> None:
         '{"interaction_id":"llm_1","attempt":0,"status":200,"complete":true,"redacted":2,'
         '"headers":{"a":"b"},"body":{"a" : 1.0e2}}'
     )
-    assert (fact.error, repr(fact.error)) == (ABSENT, "ABSENT")
+    assert (fact.error, fact.assembled, repr(fact.assembled)) == (None, ABSENT, "ABSENT")
     assert json.loads(text)["body"] == {"a": 100.0}

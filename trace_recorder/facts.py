@@ -1,8 +1,9 @@
 """The facts of a run: one type for each thing that can happen, and so for each kind of record in a journal.
 
 Every writer makes facts. The class of a fact is the schema of its record: the JSON Schema of the journal and the table
-in `docs/format.md` are made from this file. No writer spells the name of a record's member elsewhere. A member with the
-default `ABSENT` may be missing. A member may be null only if its type allows None.
+in `docs/format.md` are made from this file. Readers get facts too, so nobody spells the name of a record's member
+elsewhere. A `Maybe` may be missing. It is then None here, and is never null in a record. A member that may be missing,
+and may also be null, has the default `ABSENT`.
 
 A member is the recorder's own (ids, times, counts, and names that the run has masked already), or `Foreign`: content
 that the recorder did not make. Own members come first in a record and are never masked. Foreign members follow and are
@@ -15,7 +16,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from inspect import get_annotations
 from operator import attrgetter
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from trace_recorder.values.document_members import (
     Count,
@@ -27,6 +28,7 @@ from trace_recorder.values.document_members import (
     Seconds,
     StatedTime,
     Text,
+    marks_of,
 )
 from trace_recorder.values.llm_interaction import ErrorInfo
 from trace_recorder.values.messages import Payload
@@ -35,9 +37,13 @@ from trace_recorder.values.structs import Struct
 from trace_recorder.values.trajectory import Status
 
 Value = TypeVar("Value")
-_FOREIGN = "foreign"
+_FOREIGN, _MAYBE, _KEY = "foreign", "maybe", "key"
 Foreign = Annotated[Value, _FOREIGN]
 """The type of a member with content that the recorder did not make. It is masked when the fact is written."""
+Maybe = Annotated[Value | None, _MAYBE]
+"""The type of a member that may be missing. A missing member is None."""
+Key = Annotated[Value, _KEY]
+"""The type of a member by which records refer to each other. A record with a key of another type cannot be used."""
 
 Json = dict[str, Payload]
 ErrorJson = Annotated[Json, InDocument(ErrorInfo)]
@@ -52,7 +58,7 @@ class ForkedAt(Struct, frozen=True, kw_only=True):
     From this call on, the fork sends its calls to the provider.
     """
 
-    interaction_id: str
+    interaction_id: Key[str]
     step_number: Integer | None
 
 
@@ -81,36 +87,57 @@ class Fact(Struct, frozen=True, kw_only=True, gc=False):
     kind: ClassVar[str] = ""
     exactly_one_of: ClassVar[tuple[str, ...]] = ()
     """Exactly one of these members is in a record."""
-    redacted: Positive = ABSENT
+    redacted: Maybe[Positive] = None
 
     def members(self) -> tuple[Json, Json]:
         """Return the own members and the foreign members by their names, without absent ones."""
         own: Json = {}
         foreign: Json = {}
-        for members, (names, values) in zip((own, foreign), _members(type(self)), strict=True):
-            for name, value in zip(names, values(self), strict=True):
-                if value is not ABSENT:
+        for members, (names, values, absences) in zip((own, foreign), _members(type(self)), strict=True):
+            for name, value, absent in zip(names, values(self), absences, strict=True):
+                if value is not absent:
                     members[name] = value
         return own, foreign
 
 
-_Members = tuple[tuple[str, ...], Callable[[Fact], tuple[Payload, ...]]]
-"""Names of members, and a function that returns the members of a fact in this order."""
+class _Members(NamedTuple):
+    """Some members of a kind of fact. `absences` has the value with which each of them is left out of a record."""
+
+    names: tuple[str, ...]
+    values: Callable[[Fact], tuple[Payload, ...]]
+    absences: tuple[Payload, ...]
 
 
 @cache
 def _members(kind: type[Fact]) -> tuple[_Members, _Members]:
     """Return the own members and the foreign members of a kind of fact."""
-    hints = {name: hint for base in reversed(kind.__mro__) for name, hint in get_annotations(base).items()}
+    hints = hints_of(kind)
     names = sorted(kind.__struct_fields__, key=lambda name: name == "redacted")  # it is the last one
-    foreign = [name for name in names if _FOREIGN in getattr(hints[name], "__metadata__", ())]
-    return _getter([name for name in names if name not in foreign]), _getter(foreign)
+    foreign = [name for name in names if _FOREIGN in marks_of(hints[name])]
+    return _members_named([name for name in names if name not in foreign], hints), _members_named(foreign, hints)
 
 
-def _getter(names: list[str]) -> _Members:
+def _members_named(names: list[str], hints: Mapping[str, Any]) -> _Members:
+    absent = {name: None for name in names if may_be_missing(hints[name])}
+    absences = tuple(absent.get(name, ABSENT) for name in names)
     if len(names) > 1:
-        return tuple(names), attrgetter(*names)
-    return tuple(names), lambda fact: tuple(getattr(fact, name) for name in names)
+        return _Members(tuple(names), attrgetter(*names), absences)
+    return _Members(tuple(names), lambda fact: tuple(getattr(fact, name) for name in names), absences)
+
+
+def hints_of(kind: type[Fact]) -> dict[str, Any]:
+    """Return the types of a fact's members by their names, with their marks."""
+    return {name: hint for base in reversed(kind.__mro__) for name, hint in get_annotations(base).items()}
+
+
+def may_be_missing(hint: Any) -> bool:
+    """Return whether the type of a member is `Maybe`."""
+    return _MAYBE in marks_of(hint)
+
+
+def is_key(hint: Any) -> bool:
+    """Return whether the type of a member is `Key`."""
+    return _KEY in marks_of(hint)
 
 
 # ── parts of facts ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -135,12 +162,12 @@ class DeltaList(Struct, frozen=True, kw_only=True):
 class InStep(Fact, frozen=True, kw_only=True, gc=False):
     """A fact of an agent and a step, if the agent named them."""
 
-    agent: Text = ABSENT
-    agent_id: str = ABSENT
-    parent_agent_id: str = ABSENT
-    parent_execution_id: str = ABSENT
-    step_id: str = ABSENT
-    step_number: Integer = ABSENT
+    agent: Maybe[Text] = None
+    agent_id: Maybe[str] = None
+    parent_agent_id: Maybe[str] = None
+    parent_execution_id: Maybe[str] = None
+    step_id: Key[Maybe[str]] = None
+    step_number: Maybe[Integer] = None
 
 
 class Itemized(InStep, frozen=True, kw_only=True, gc=False):
@@ -149,15 +176,15 @@ class Itemized(InStep, frozen=True, kw_only=True, gc=False):
     In place of such a member, `body` has null, and `items` has the numbers of the items.
     """
 
-    items: dict[str, Count | list[Pair] | DeltaList] = ABSENT
+    items: Maybe[dict[str, Count | list[Pair] | DeltaList]] = None
     body: Foreign[Payload] = ABSENT
 
 
 class OfExchange(Fact, frozen=True, kw_only=True, gc=False):
     """A fact of one HTTP exchange: an attempt of an interaction."""
 
-    interaction_id: str
-    attempt: Count
+    interaction_id: Key[str]
+    attempt: Key[Count]
 
 
 # ── the run ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -174,18 +201,18 @@ class StartFact(Fact, frozen=True, kw_only=True, gc=False):
     schema: Literal["trace-recorder/journal"]
     version: int
     trajectory_id: str
-    host: str = ABSENT
-    pid: int = ABSENT
-    process_start: float = ABSENT
-    recorder: str = ABSENT
-    python: str = ABSENT
-    platform: str = ABSENT
-    parent: str = ABSENT
+    host: Maybe[str] = None
+    pid: Maybe[int] = None
+    process_start: Maybe[float] = None
+    recorder: Maybe[str] = None
+    python: Maybe[str] = None
+    platform: Maybe[str] = None
+    parent: Maybe[str] = None
     provider: Text | None
     model: Text | None
     max_steps: Integer | None
-    forked_at: ForkedAtJson = ABSENT
-    replay_of: str = ABSENT
+    forked_at: Maybe[ForkedAtJson] = None
+    replay_of: Maybe[str] = None
     task: Foreign[Text | None]
     metadata: Foreign[Json]
 
@@ -195,8 +222,8 @@ class AnnotationFact(Fact, frozen=True, kw_only=True, gc=False):
 
     kind = "annotation"
     exactly_one_of = ("key", "lakeview_step")
-    key: str = ABSENT
-    lakeview_step: Integer = ABSENT
+    key: Maybe[str] = None
+    lakeview_step: Maybe[Integer] = None
     value: Foreign[Payload]
 
 
@@ -209,9 +236,9 @@ class RedactionFact(Fact, frozen=True, kw_only=True, gc=False):
 
     kind = "redaction"
     exactly_one_of = ("task", "value")
-    of: Positive
+    of: Key[Positive]
     task: Foreign[Text | None] = ABSENT
-    metadata: Foreign[Json] = ABSENT
+    metadata: Foreign[Maybe[Json]] = None
     value: Foreign[Payload] = ABSENT
 
 
@@ -243,10 +270,10 @@ class FinalizeFact(Fact, frozen=True, kw_only=True, gc=False):
 
     kind = "finalize"
     status: Status
-    success: Described[bool] | None = ABSENT
+    success: Described[bool] | None
     execution_time: Seconds | None
-    final_result: Foreign[Payload] = ABSENT
-    error: Foreign[ErrorJson] = ABSENT
+    final_result: Foreign[Payload]
+    error: Foreign[Maybe[ErrorJson]] = None
 
 
 class SourceRecordFact(Fact, frozen=True, kw_only=True, gc=False):
@@ -272,9 +299,9 @@ class ItemFact(Fact, frozen=True, kw_only=True, gc=False):
 
     kind = "item"
     exactly_one_of = ("n", "s")
-    n: Count = ABSENT
-    s: Count = ABSENT
-    strings: dict[str, Count] = ABSENT
+    n: Key[Maybe[Count]] = None
+    s: Key[Maybe[Count]] = None
+    strings: Maybe[dict[str, Count]] = None
     value: Foreign[Payload]
 
 
@@ -283,34 +310,34 @@ class LLMRequestFact(Itemized, frozen=True, kw_only=True, gc=False):
 
     kind = "llm_request"
     exactly_one_of = ("body", "text", "base64")
-    interaction_id: str
-    attempt: Count
+    interaction_id: Key[str]
+    attempt: Key[Count]
     api: str
     provider: str
-    model: str = ABSENT
+    model: Maybe[str] = None
     method: str
-    stream: bool = ABSENT
-    inferred: bool = ABSENT
-    run_inferred: bool = ABSENT
+    stream: Maybe[bool] = None
+    inferred: Maybe[bool] = None
+    run_inferred: Maybe[bool] = None
     url: Foreign[str]
     headers: Foreign[dict[str, str]]
-    text: Foreign[str] = ABSENT
-    base64: Foreign[str] = ABSENT
+    text: Foreign[Maybe[str]] = None
+    base64: Foreign[Maybe[str]] = None
 
 
 class LLMStreamFact(OfExchange, frozen=True, kw_only=True, gc=False):
     """The next part of a stream. `zlib` has the text of the part, compressed with zlib, in base64."""
 
     kind = "llm_stream"
-    replayed_from: ReplayedFromJson = ABSENT
+    replayed_from: Maybe[ReplayedFromJson] = None
     status: int
     time_to_first_token_seconds: Seconds | None
     bytes: Count
     zlib: str
-    chunk_ends: str = ABSENT
-    chunk_times: str = ABSENT
-    continues: bool = ABSENT
-    framing: str = ABSENT
+    chunk_ends: Maybe[str] = None
+    chunk_times: Maybe[str] = None
+    continues: Maybe[bool] = None
+    framing: Maybe[str] = None
     headers: Foreign[dict[str, str]]
 
 
@@ -323,23 +350,23 @@ class LLMResponseFact(OfExchange, frozen=True, kw_only=True, gc=False):
 
     kind = "llm_response"
     exactly_one_of = ("body", "text", "base64", "assembled")
-    replayed_from: ReplayedFromJson = ABSENT
+    replayed_from: Maybe[ReplayedFromJson] = None
     status: int
-    duration_seconds: Seconds = ABSENT
+    duration_seconds: Maybe[Seconds] = None
     complete: bool
-    stream: bool = ABSENT
-    chunks: Count = ABSENT
-    events: Count = ABSENT
-    last_event: bool = ABSENT
-    polled: bool = ABSENT
-    time_to_first_token_seconds: Seconds = ABSENT
-    time_to_last_token_seconds: Seconds = ABSENT
+    stream: Maybe[bool] = None
+    chunks: Maybe[Count] = None
+    events: Maybe[Count] = None
+    last_event: Maybe[bool] = None
+    polled: Maybe[bool] = None
+    time_to_first_token_seconds: Maybe[Seconds] = None
+    time_to_last_token_seconds: Maybe[Seconds] = None
     headers: Foreign[dict[str, str]]
-    ended_by: Foreign[str] = ABSENT
-    error: Foreign[ErrorJson] = ABSENT
+    ended_by: Foreign[Maybe[str]] = None
+    error: Foreign[Maybe[ErrorJson]] = None
     body: Foreign[Payload] = ABSENT
-    text: Foreign[str] = ABSENT
-    base64: Foreign[str] = ABSENT
+    text: Foreign[Maybe[str]] = None
+    base64: Foreign[Maybe[str]] = None
     assembled: Foreign[Payload] = ABSENT
 
 
@@ -347,8 +374,8 @@ class LLMErrorFact(OfExchange, frozen=True, kw_only=True, gc=False):
     """The error of an exchange that got no response."""
 
     kind = "llm_error"
-    replayed_from: ReplayedFromJson = ABSENT
-    duration_seconds: Seconds = ABSENT
+    replayed_from: Maybe[ReplayedFromJson] = None
+    duration_seconds: Maybe[Seconds] = None
     type: Foreign[str]
     message: Foreign[Text]
 
@@ -362,18 +389,18 @@ class LLMInteractionFact(Itemized, frozen=True, kw_only=True, gc=False):
 
     kind = "llm_interaction"
     exactly_one_of = ("body",)
-    interaction_id: str
+    interaction_id: Key[str]
     provider: Text | None
     model: Text | None
-    api: str = ABSENT
-    duration_seconds: Seconds = ABSENT
-    time_to_first_token_seconds: Seconds = ABSENT
-    stream: bool = ABSENT
-    complete: bool = ABSENT
-    replayed_from: ReplayedFromJson = ABSENT
+    api: Maybe[str] = None
+    duration_seconds: Maybe[Seconds] = None
+    time_to_first_token_seconds: Maybe[Seconds] = None
+    stream: Maybe[bool] = None
+    complete: Maybe[bool] = None
+    replayed_from: Maybe[ReplayedFromJson] = None
     response: Foreign[Payload]
-    error: Foreign[ErrorJson] = ABSENT
-    ended_by: Foreign[str] = ABSENT
+    error: Foreign[Maybe[ErrorJson]] = None
+    ended_by: Foreign[Maybe[str]] = None
 
 
 # ── steps and tools ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -383,7 +410,7 @@ class StepStartFact(InStep, frozen=True, kw_only=True, gc=False):
     """The start of a step that is a `with` block. Later records with the same `step_id` belong to the step."""
 
     kind = "step_start"
-    step_id: str
+    step_id: Key[str]
     step_number: Integer
 
 
@@ -397,7 +424,7 @@ class AgentStepFact(Itemized, frozen=True, kw_only=True, gc=False):
     exactly_one_of = ("body",)
     step_number: Integer
     state: Text | None
-    duration_seconds: Seconds = ABSENT
+    duration_seconds: Maybe[Seconds] = None
     llm_response: Foreign[Payload]
     tool_calls: Foreign[list[Payload] | None]
     tool_results: Foreign[list[Payload] | None]
@@ -413,11 +440,11 @@ class ToolCallFact(InStep, frozen=True, kw_only=True, gc=False):
     """
 
     kind = "tool_call"
-    execution_id: str
+    execution_id: Key[str]
     name: Text
-    call_id: Text = ABSENT
-    interaction_id: str = ABSENT
-    began: StatedTime = ABSENT
+    call_id: Maybe[Text] = None
+    interaction_id: Maybe[str] = None
+    began: Maybe[StatedTime] = None
     arguments: Foreign[Payload]
 
 
@@ -429,17 +456,17 @@ class ToolResultFact(InStep, frozen=True, kw_only=True, gc=False):
     """
 
     kind = "tool_result"
-    execution_id: str
+    execution_id: Key[str]
     name: Text
-    call_id: Text = ABSENT
+    call_id: Maybe[Text] = None
     success: bool | None
-    duration_seconds: Seconds = ABSENT
-    yielded: Count = ABSENT
-    ended_by: str = ABSENT
-    replayed: bool = ABSENT
+    duration_seconds: Maybe[Seconds] = None
+    yielded: Maybe[Count] = None
+    ended_by: Maybe[str] = None
+    replayed: Maybe[bool] = None
     result: Foreign[Payload]
     returned: Foreign[Payload] = ABSENT
-    error: Foreign[ErrorJson] = ABSENT
+    error: Foreign[Maybe[ErrorJson]] = None
 
 
 KINDS: Mapping[str, type[Fact]] = {

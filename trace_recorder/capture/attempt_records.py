@@ -95,9 +95,9 @@ class AttemptRecords:
             **self._members,
             api=endpoint.api,
             method=sent.method,
-            stream=endpoint.streams or ABSENT,
-            inferred=self._inferred or ABSENT,
-            run_inferred=sent.run_inferred or ABSENT,
+            stream=endpoint.streams or None,
+            inferred=self._inferred or None,
+            run_inferred=sent.run_inferred or None,
             url=clean_url(sent.url),
             headers=headers.kept(sent.headers),
             **{**names, **context},
@@ -148,16 +148,14 @@ class AttemptRecords:
                 why = why or response.missing
             body = b"".join([data for _, data in response.buffer])
             ending = {"ended_by": why, **body_member(body, self.run.redaction.mask_bytes)}
-        if ending["ended_by"] is None:
-            ending["ended_by"] = ABSENT
-        elif error is not None:
+        if ending["ended_by"] is not None and error is not None:
             self._remember_failure()
             ending["error"] = describe_error(error)
         fact = LLMResponseFact(
             **self._members,
             status=response.status,
             duration_seconds=round(ended_at - self._began, 6),
-            complete=ending["ended_by"] is ABSENT,
+            complete=ending["ended_by"] is None,
             headers=response.headers,
             **ending,
         )

@@ -20,7 +20,7 @@ from trace_recorder.capture import stream_flusher
 from trace_recorder.capture.decoding import EncodedBody
 from trace_recorder.clocks import monotonic_seconds
 from trace_recorder.decompression import Decoder
-from trace_recorder.facts import ABSENT, LLMStreamFact
+from trace_recorder.facts import LLMStreamFact
 from trace_recorder.locks import new_lock
 from trace_recorder.recording.run import Run
 from trace_recorder.storage import stream_chunks
@@ -293,9 +293,9 @@ class ReceivedResponse:
             time_to_first_token_seconds=self.seconds(self.first),
             bytes=end,
             zlib=packed(masked, PACKED_LEVEL),
-            continues=self._continues or ABSENT,
-            redacted=redacted or ABSENT,
-            framing=self._framing or ABSENT,
+            continues=self._continues or None,
+            redacted=redacted or None,
+            framing=self._framing or None,
             headers=self.headers,
             **stream_chunks.describe_chunks(chunks, self._began, masked),
         )

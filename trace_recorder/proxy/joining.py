@@ -22,7 +22,7 @@ from pathlib import Path
 from trace_recorder.attach.recorder import TrajectoryRecorder
 from trace_recorder.clocks import now, parse_time
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
-from trace_recorder.facts import ABSENT, GapFact, ToolCallFact, ToolResultFact
+from trace_recorder.facts import GapFact, ToolCallFact, ToolResultFact
 from trace_recorder.imports.foreign.formats import format_of, read_runs
 from trace_recorder.imports.foreign.run import Call, ForeignRun, Members, ToolRun
 from trace_recorder.imports.foreign.source import Source
@@ -253,7 +253,7 @@ def _append_execution(run: Run, execution: ToolRun, interaction: LLMInteraction,
     began = ToolCallFact(
         **common,
         interaction_id=interaction.interaction_id,
-        began=execution.time or ABSENT,
+        began=execution.time or None,
         arguments=to_jsonable(call.get("arguments")),
     )
     run.append(began, at_once=False)
@@ -263,9 +263,9 @@ def _append_execution(run: Run, execution: ToolRun, interaction: LLMInteraction,
     ended = ToolResultFact(
         **common,
         success=execution.success,
-        duration_seconds=ABSENT if seconds is None else seconds,
+        duration_seconds=seconds,
         result=to_jsonable(execution.result),
-        error=ABSENT if execution.error is None else {"type": "", "message": to_jsonable(execution.error)},
+        error=None if execution.error is None else {"type": "", "message": to_jsonable(execution.error)},
     )
     run.append(ended, at_once=False)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from trace_recorder.clocks import now
 from trace_recorder.derive.live_document.whole_document import PoorerDocumentError, WholeDocument, json_of
 from trace_recorder.errors import RecorderStateError
-from trace_recorder.facts import ABSENT, AnnotationFact, Fact, FinalizeFact, RewardFact
+from trace_recorder.facts import AnnotationFact, Fact, FinalizeFact, RewardFact
 from trace_recorder.imports.loader import fold_journal
 from trace_recorder.storage.file_system import BINARY, lock
 from trace_recorder.storage.journal import Journal
@@ -87,7 +87,7 @@ def append_end(path: Path, exit_code: int, status: Status | None = None, error: 
                 success=False if status == "failed" else None,
                 execution_time=_seconds(writer.path),
                 final_result=None,
-                error=ABSENT if error is None else to_jsonable(error),
+                error=None if error is None else to_jsonable(error),
             )
             _append(writer, end)
 

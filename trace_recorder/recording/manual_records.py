@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from trace_recorder.facts import ABSENT, AgentStepFact, AnnotationFact, JsonText, LLMInteractionFact, RewardFact
+from trace_recorder.facts import AgentStepFact, AnnotationFact, JsonText, LLMInteractionFact, RewardFact
 from trace_recorder.guard import try_call
 from trace_recorder.recording import context as steps
 from trace_recorder.recording.run import Run
@@ -59,7 +59,7 @@ def interaction(  # noqa: PLR0913, PLR0917 - the arguments of `record_llm_intera
         interaction_id=run.next_id(),
         **steps.merge_facts(names, steps.context_of(run)),
         response=None if error else JsonText(object_to_json(response)),
-        error=ABSENT if error is None else error,
+        error=error,
     )
     run.append_lists(fact, {"messages": messages, "tools": tools})
 

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from trace_recorder.facts import ABSENT, StartFact
+from trace_recorder.facts import StartFact
 from trace_recorder.locks import new_lock
 from trace_recorder.signal_handlers import WeakRegistry
 from trace_recorder.storage.journal_reader import SCHEMA, VERSION
@@ -165,6 +165,6 @@ def start_of(trajectory_id: str, pid: int, parent: str | None, **members: Payloa
         recorder=__version__,
         python=platform.python_version(),
         platform=sys.platform,
-        parent=parent or parent_run() or ABSENT,
+        parent=parent or parent_run() or None,
         **members,
     )

@@ -26,7 +26,7 @@ from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS
 from trace_recorder.clocks import monotonic_seconds, now
 from trace_recorder.derive.live_document.writer import DocumentWriter
 from trace_recorder.errors import AlreadyFinalizedError
-from trace_recorder.facts import ABSENT, Fact, FinalizeFact, GapFact, Itemized, RedactionFact, StartFact
+from trace_recorder.facts import Fact, FinalizeFact, GapFact, Itemized, RedactionFact, StartFact
 from trace_recorder.guard import Guard, try_call
 from trace_recorder.locks import new_lock
 from trace_recorder.recording.given_names import GivenNames
@@ -385,9 +385,9 @@ class Run:
                 success=ending.success,
                 execution_time=seconds,
                 final_result=to_jsonable(final_result),
-                error=ABSENT if ending.error is None else to_jsonable(ending.error),
+                error=None if ending.error is None else to_jsonable(ending.error),
             )
-            self._append_required(end, replace(end, final_result=None, error=ABSENT))
+            self._append_required(end, replace(end, final_result=None, error=None))
             if self._journal.is_removed:
                 self._recreate_journal()
             self._write_gaps()

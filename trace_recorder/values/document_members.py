@@ -69,9 +69,9 @@ If JSON cannot express the value, the document has a description in its place.
 
 Text = Described[str]
 Integer = Described[int]
-Number = Described[float]
+Number = Described[int | float]
 Count = Annotated[int, Keyword("minimum", 0)]
-Seconds = Annotated[float, Keyword("minimum", 0)]
+Seconds = Annotated[int | float, Keyword("minimum", 0)]
 _TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)"
 Time = Annotated[str, Keyword("pattern", f"^{_TIME}$"), Keyword("format", "date-time")]
 StatedTime = Annotated[str, Keyword("pattern", f"^({_TIME})?$")]

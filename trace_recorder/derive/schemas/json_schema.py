@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origi
 
 from trace_recorder.derive.schemas.document import Document
 from trace_recorder.derive.schemas.shapes import JournalLine, Shape, Unrepresentable
-from trace_recorder.facts import KINDS, Fact, Json
+from trace_recorder.facts import KINDS, Fact, Json, may_be_missing
 from trace_recorder.values.document_members import InDocument, Keyword, Mark, Member, marks_of, members_of, unmarked
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.structs import defaults_of
@@ -56,6 +56,8 @@ class SchemaMaker:
             schema = {"type": _SCALARS[kind]}
         elif kind is Literal:
             schema = {"type": "string", "enum": [*arguments]}
+        elif kind in _UNIONS and {*arguments} == {int, float}:
+            schema = {"type": "number"}
         elif kind in _UNIONS:
             parts = map(self.schema_of, arguments)
             schema = {"anyOf": [inner for part in parts for inner in part.get("anyOf", [part])]}
@@ -102,6 +104,8 @@ def _members(kind: Any) -> Iterator[tuple[str, Any, bool]]:
         yield from _members(kind.value_class)
     for name, hint in get_type_hints(kind, include_extras=True).items():
         if get_origin(hint) is not ClassVar:
+            if may_be_missing(hint):
+                hint = _without_null(hint)  # noqa: PLW2901 - the type in a record
             yield name, hint, name not in _defaults(kind)
 
 
@@ -118,7 +122,14 @@ def _type_in_document(member: Member) -> Any:
     if Mark.NULL_IF_EMPTY in marks:
         inner = Union[inner, None]  # noqa: UP007 - the type is known only at run time
     elif not member.is_always_there and get_origin(inner) in _UNIONS:
-        inner = Union[tuple(part for part in get_args(inner) if part is not NoneType)]  # noqa: UP007 - as above
+        return _without_null(member.hint)
+    return Annotated[inner, *marks] if marks else inner
+
+
+def _without_null(hint: Any) -> Any:
+    """Return a union without None. The marks stay."""
+    inner, marks = unmarked(hint), marks_of(hint)
+    inner = Union[tuple(part for part in get_args(inner) if part is not NoneType)]  # noqa: UP007 - known at run time
     return Annotated[inner, *marks] if marks else inner
 
 

@@ -20,7 +20,7 @@ from trace_recorder.decompression import decoder_of, max_size
 from trace_recorder.dialects.dialect import join_stream, why_incomplete
 from trace_recorder.dialects.endpoints import Endpoint, asks_for_stream, endpoint_of, is_stream_type
 from trace_recorder.dialects.form_bodies import content_type_of, form_as_json, is_form, without_boundary
-from trace_recorder.facts import ABSENT, Fact, JsonText, LLMErrorFact, LLMRequestFact, LLMResponseFact, LLMStreamFact
+from trace_recorder.facts import Fact, JsonText, LLMErrorFact, LLMRequestFact, LLMResponseFact, LLMStreamFact
 from trace_recorder.guard import try_call
 from trace_recorder.imports.foreign.run import Annotation, Event, HttpExchange, Members, Missing
 from trace_recorder.storage.items.encoder import ItemEncoder
@@ -84,8 +84,8 @@ class ExchangeRecords:
             api=endpoint.api,
             provider=endpoint.provider,
             method=exchange.method,
-            stream=endpoint.streams or ABSENT,
-            inferred=bool(members["attempt"] and retries == b"0") or ABSENT,
+            stream=endpoint.streams or None,
+            inferred=bool(members["attempt"] and retries == b"0") or None,
             url=clean_url(exchange.url),
             headers=headers.kept(exchange.headers),
             **without_none(model=endpoint.model),
@@ -121,7 +121,7 @@ class ExchangeRecords:
         fact = LLMResponseFact(
             **members,
             complete=failure is None,
-            ended_by=failure or ABSENT,
+            ended_by=failure or None,
             **body_member(exchange.response or b"", self._redaction.mask_bytes),
         )
         return [self._record(fact)]
@@ -133,7 +133,7 @@ class ExchangeRecords:
             time_to_first_token_seconds=None,
             bytes=size,
             zlib=packed(masked, 6),
-            redacted=count or ABSENT,
+            redacted=count or None,
         )
         joined = join_stream(exchange.endpoint.api, masked)
         ended: Members = {"complete": True} | _ending(exchange, joined)

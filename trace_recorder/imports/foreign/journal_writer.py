@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from functools import singledispatchmethod
 
 from trace_recorder.facts import (
-    ABSENT,
     AgentStepFact,
     AnnotationFact,
     Fact,
@@ -78,7 +77,7 @@ def journal_lines(run: ForeignRun) -> Iterator[bytes]:
         success=run.success,
         execution_time=seconds_between(start, end),
         final_result=run.final_result,
-        error=ABSENT if run.error is None else run.error,
+        error=run.error,
     )
     yield from writer.record(outcome, end)
 
@@ -89,7 +88,7 @@ def _start(run: ForeignRun) -> StartFact:
         schema=SCHEMA,
         version=VERSION,
         trajectory_id=run.identity,
-        parent=ABSENT if run.parent is None else run.parent,
+        parent=run.parent,
         provider=run.provider,
         model=run.model,
         max_steps=run.max_steps,
