@@ -159,6 +159,12 @@ class DeltaList(Struct, frozen=True, kw_only=True):
     ranges: list[Pair | BasePositions]
 
 
+ItemNumbers = list[Pair] | DeltaList
+"""The item numbers of a list: ranges of numbers, or the difference to an earlier list."""
+Parts = dict[str, Count | ItemNumbers]
+"""The members of a body that are stored as items: the number of an item, or the numbers of a list's elements."""
+
+
 class InStep(Fact, frozen=True, kw_only=True, gc=False):
     """A fact of an agent and a step, if the agent named them."""
 
@@ -176,7 +182,7 @@ class Itemized(InStep, frozen=True, kw_only=True, gc=False):
     In place of such a member, `body` has null, and `items` has the numbers of the items.
     """
 
-    items: Maybe[dict[str, Count | list[Pair] | DeltaList]] = None
+    items: Maybe[Parts] = None
     body: Foreign[Payload] = ABSENT
 
 
@@ -469,6 +475,15 @@ class ToolResultFact(InStep, frozen=True, kw_only=True, gc=False):
     error: Foreign[Maybe[ErrorJson]] = None
 
 
+class UnreadFact(Fact, frozen=True, kw_only=True, gc=False):
+    """A record that cannot be read as a fact.
+
+    `why` says what is wrong with the record. It is None if the record has a kind that only a later version knows.
+    """
+
+    why: str | None = None
+
+
 KINDS: Mapping[str, type[Fact]] = {
     fact.kind: fact
     for fact in (
@@ -495,4 +510,4 @@ KINDS: Mapping[str, type[Fact]] = {
         ),
     )
 }
-"""The kinds of facts by their names. Readers skip a record of any other kind, because a later version wrote it."""
+"""The kinds of facts by their names. A record of any other kind is an `UnreadFact`."""

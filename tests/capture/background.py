@@ -10,8 +10,8 @@ from typing import Any
 
 from google import genai
 
+from tests.journals import RawRecord, read_raw
 from tests.provider import Answer, Server
-from trace_recorder.storage.journal_reader import Record, read
 
 USAGE = {"input_tokens": 9, "output_tokens": 4, "total_tokens": 13}
 CALL = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "look", "arguments": '{"at":"it"}'}
@@ -53,10 +53,10 @@ def ask(client: Any) -> Any:
     return client.responses.create(model="o9", input="Look.", background=True)
 
 
-def endings(path: Path) -> list[Record]:
+def endings(path: Path) -> list[RawRecord]:
     """Return the records of the ends of responses in a journal."""
-    records = read(path.with_suffix(".jsonl").read_bytes())
-    return [record for record in records if isinstance(record, Record) and record.kind == "llm_response"]
+    records = read_raw(path.with_suffix(".jsonl").read_bytes())
+    return [record for record in records if isinstance(record, RawRecord) and record.kind == "llm_response"]
 
 
 def document(path: Path) -> list[dict[str, Any]]:

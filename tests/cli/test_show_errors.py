@@ -42,7 +42,7 @@ def test_a_call_with_an_error_is_shown(tmp_path: Path) -> None:
     writing.request(2, asked(TASK))
     writing.response(2, status=500, body={"error": {"type": "server_error", "message": "broken"}})
     writing.request(3, asked(TASK))
-    writing.add("llm_error", interaction_id="llm_3", attempt=0, error={"type": "ConnectError", "message": "refused"})
+    writing.add("llm_error", interaction_id="llm_3", attempt=0, type="ConnectError", message="refused")
     writing.request(4, asked(TASK))
     writing.journal.close()
     output = shown(tmp_path / "run.jsonl", "--errors")

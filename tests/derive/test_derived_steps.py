@@ -46,7 +46,7 @@ class Call:
             "whole": [("llm_response", {"status": 200, "complete": True, "body": answer})],
             "cut off": [("llm_response", {"status": 200, "complete": False, "body": answer})],
             "refused": [("llm_response", {"status": 429, "complete": True, "body": REFUSAL})],
-            "failed": [("llm_error", {"error": {"type": "TimeoutError", "message": "slow"}})],
+            "failed": [("llm_error", {"type": "TimeoutError", "message": "slow"})],
             "none": [],
         }
         return endings[self.ending]

@@ -15,10 +15,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.chat_calls import Answer, asked, call, rich_run, said, streamed
-from tests.journals import folded, journal_of, line, records_of
+from tests.journals import RawRecord, folded, journal_of, line, records_of
 from tests.json_strategies import json_values
 from trace_recorder import TrajectoryRecorder
-from trace_recorder.storage.journal_reader import Record
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
 
@@ -26,7 +25,7 @@ START = ("start", {"schema": "trace-recorder/journal", "version": 1, "trajectory
 
 
 @cache
-def rich() -> tuple[Record, ...]:
+def rich() -> tuple[RawRecord, ...]:
     """Return the records of a run that has a record of every kind."""
     with TemporaryDirectory() as directory:
         return tuple(records_of(rich_run(Path(directory) / "run.json")))
@@ -142,7 +141,7 @@ def test_a_damaged_line_affects_only_the_calls_that_use_it(tmp_path: Path) -> No
         assert unreadable == (set() if lost.kind == "llm_response" else needing), lost
 
 
-def needed_by(lost: Record, calls: dict[str, Payload]) -> set[str]:
+def needed_by(lost: RawRecord, calls: dict[str, Payload]) -> set[str]:
     """Return the calls that need a record: its own call, or the calls whose requests have the item's value."""
     if lost.kind == "item":
         value = lost.data["value"]

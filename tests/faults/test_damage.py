@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.chat_calls import asked, call, said, streamed
-from tests.journals import records_of
+from tests.journals import RawRecord, records_of
 from trace_recorder import LLMInteraction, TrajectoryRecorder, load
-from trace_recorder.storage.journal_reader import Record
 
 DAMAGES = {
     "nuls": lambda block: bytes(len(block)),
@@ -42,7 +41,7 @@ def told(one: LLMInteraction) -> str:
     return json.dumps([one.raw_request, one.raw_response, one.raw_stream, one.response and one.response.content])
 
 
-def needed_by(record: Record, calls: dict[str, str]) -> set[str]:
+def needed_by(record: RawRecord, calls: dict[str, str]) -> set[str]:
     """Return the calls that need a record: its own call, or the calls that contain the value of an item."""
     if record.kind != "item":
         return {record.data["interaction_id"]} & set(calls) if "interaction_id" in record.data else set()

@@ -10,12 +10,11 @@ import openai
 import pytest
 
 from tests.faults.unlucky import UnavailableError, attribute, limit
-from tests.journals import TIME, records_of
+from tests.journals import TIME, RawRecord, read_raw, records_of
 from tests.provider import CHAT, chat_chunk, plain, serving, stream
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.validate import validate
 from trace_recorder.storage.journal import Journal
-from trace_recorder.storage.journal_reader import Record, read
 
 PIECES = [chat_chunk("one " * 50), 1.3, chat_chunk("two " * 50), 0.1, chat_chunk("three"), chat_chunk(None, "stop")]
 
@@ -51,8 +50,8 @@ def test_a_torn_record_that_stays_affects_no_later_record(tmp_path: Path) -> Non
     append(journal, "fourth")
 
     journal.close()
-    lines = list(read(journal.path.read_bytes()))
-    texts = [line.data["text"].strip("_") for line in lines if isinstance(line, Record)]
+    lines = list(read_raw(journal.path.read_bytes()))
+    texts = [line.data["text"].strip("_") for line in lines if isinstance(line, RawRecord)]
     assert (texts, len(lines)) == (["first", "second", "third", "fourth"], 5)
 
 

@@ -20,12 +20,11 @@ import pytest
 from tests.chat_calls import CHAT, Answer, Wire, asked, call, said, streamed
 from tests.faults.late_errors import handling
 from tests.faults.unlucky import limit as system_limit
-from tests.journals import TIME
+from tests.journals import TIME, RawRecord, read_raw
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.validate import validate
 from trace_recorder.guard import Guard, try_call
 from trace_recorder.storage.journal import Journal
-from trace_recorder.storage.journal_reader import Record, read
 
 
 class TooLateError(Exception):
@@ -256,7 +255,7 @@ def interrupted_after_writing(journal: Journal) -> None:
 
 def seqs_and_texts(path: Path) -> list[tuple[int, str]]:
     """Return the numbers and texts of a journal's records."""
-    return [(one.seq, one.data["text"]) for one in read(path.read_bytes()) if isinstance(one, Record)]
+    return [(one.seq, one.data["text"]) for one in read_raw(path.read_bytes()) if isinstance(one, RawRecord)]
 
 
 def test_a_handler_s_record_is_not_cut_off_with_a_later_record(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from trace_recorder import TrajectoryRecorder, guard
 from trace_recorder.attach.lifecycle import Lifecycle
 from trace_recorder.capture import attempt_records, exchange, seam, stream_flusher, transport
 from trace_recorder.capture.received_response import ReceivedResponse
-from trace_recorder.derive.call_records import CallRecords
+from trace_recorder.derive.call_facts import CallFacts
 from trace_recorder.derive.live_document.document_thread import process_thread
 from trace_recorder.derive.live_document.whole_document import WholeDocument
 from trace_recorder.guard import Guard
@@ -186,5 +186,5 @@ HOOKS: dict[str, Hook] = {
     "write the document": Hook(
         together(failing(WholeDocument, "write"), thread_is_quick), always(DOCUMENT), raises=False
     ),
-    "read for the document": Hook(failing(CallRecords, "read_response"), raises=False),
+    "read for the document": Hook(failing(CallFacts, "read_response"), raises=False),
 }

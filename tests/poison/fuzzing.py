@@ -21,6 +21,7 @@ from tempfile import TemporaryDirectory
 from tests.chat_calls import rich_run
 from tests.poison.mutations import APIS, BODIES, mutated, real_bodies, streams
 from tests.secrets.corpus import innocent, keys
+from tests.storage.items.store import item_of, request_of
 from trace_recorder.derive.fold import Fold
 from trace_recorder.dialects import manual as by_hand
 from trace_recorder.dialects.dialect import dialect_of, join_stream
@@ -86,7 +87,7 @@ def read_journal(data: bytes) -> None:
         assert line.length > 0
         assert not data[end : line.offset].strip(b"\n")
         end = line.offset + line.length
-        fold.add(line)
+        fold.add([line])
     assert not data[end:].strip(b"\n")
     document = fold.trajectory("unknown").to_document()
     json.loads(to_json(document))
@@ -131,9 +132,10 @@ def take_apart(data: bytes) -> None:
     table = ItemTable()
     encoded = ItemEncoder().encode(data)
     for new in encoded.new:
-        table.add_item(json.loads(f"{{{new.own_members},{new.members_to_mask}}}"))
+        table.add(item_of(json.loads(f"{{{new.own_members},{new.members_to_mask}}}")))
     assert "\n" not in encoded.body
-    back = table.expand({"body": json.loads(encoded.body), "items": json.loads(encoded.items)})
+    request = request_of({"body": json.loads(encoded.body), "items": json.loads(encoded.items)})
+    back = table.expand(request.body, request.items or {})
     assert json.dumps(back, sort_keys=True) == json.dumps(value, sort_keys=True)
 
 

@@ -13,12 +13,12 @@ import pytest
 
 from tests.chat_calls import rich_run
 from tests.data.written import Writing, change
+from tests.journals import RawRecord, read_raw
 from tests.processes import ROOT
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.validate import validate
 from trace_recorder.errors import RecorderStateError, TrajectoryFormatError
 from trace_recorder.recording.amend import append_annotation, append_end, append_rewards
-from trace_recorder.storage.journal_reader import Record, read
 
 GOOD = {"name": "judge", "value": 0.5, "weight": 2.0, "explanation": "half of it"}
 
@@ -35,8 +35,8 @@ def test_a_reward_is_appended_and_the_other_bytes_stay(tmp_path: Path) -> None:
     append_rewards(document, [GOOD])
 
     assert journal.read_bytes().startswith(before)
-    [added] = read(journal.read_bytes()[len(before) :])
-    assert isinstance(added, Record)
+    [added] = read_raw(journal.read_bytes()[len(before) :])
+    assert isinstance(added, RawRecord)
     assert (added.seq, added.kind, added.data) == (before.count(b"\n") + 1, "reward", {**GOOD, "step_number": None})
     assert json.loads(document.read_bytes())["rewards"][-1] == {**GOOD, "timestamp": added.time}
     assert validate(document).ok

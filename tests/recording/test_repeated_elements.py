@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from tests.counting import arguments_of, kept_by, watch
 from tests.hostile import HOLDERS, HOSTILE
 from tests.json_strategies import json_values
+from tests.storage.items.store import item_of, request_of
 from trace_recorder.recording.repeated_elements import RepeatedElements
 from trace_recorder.storage.items.encoder import Encoded, ItemEncoder
 from trace_recorder.storage.items.item_lists import Element
@@ -47,12 +48,13 @@ class Body:
         """Return the recorded JSON of a list."""
         elements, encoded = self.encode(value)
         for new in encoded.new:
-            self._table.add_item(json.loads(f"{{{new.own_members},{new.members_to_mask}}}"))
-        record = {"body": json.loads(encoded.body), "items": json.loads(encoded.items)}
+            self._table.add(item_of(json.loads(f"{{{new.own_members},{new.members_to_mask}}}")))
+        request = request_of({"body": json.loads(encoded.body), "items": json.loads(encoded.items)})
+        items = request.items or {}
         encoded.mark_written(seq := next(self._seqs))
-        self._table.add_base(seq, record["items"])
+        self._table.add_base(seq, items)
         self.elements.remember([elements])
-        return to_json(self._table.expand(record)["messages"])
+        return to_json(self._table.expand(request.body, items)["messages"])
 
 
 def expected(value: object) -> str:

@@ -14,6 +14,7 @@ from tests.chat_calls import CHAT
 from tests.rerun.runs import ask, client, record, said
 from trace_recorder import TrajectoryFormatError, TrajectoryRecorder, replay
 from trace_recorder.dialects.endpoints import Endpoint
+from trace_recorder.facts import ABSENT
 from trace_recorder.rerun.differences import nearest
 from trace_recorder.rerun.matching import LiveRequest
 from trace_recorder.rerun.recorded import RecordedExchange, Recording
@@ -56,8 +57,8 @@ def test_an_answer_of_the_greatest_depth_can_be_replayed(tmp_path: Path) -> None
     recording = Recording(path)
     [exchange] = recording.exchanges
 
-    assert exchange.ending is not None
-    assert ("body" in exchange.ending.data, recording.body(exchange)) == (True, body)
+    assert exchange.facts.response is not None
+    assert (exchange.facts.response.body is not ABSENT, recording.body(exchange)) == (True, body)
 
 
 def test_a_damaged_line_affects_only_the_call_that_needs_it(tmp_path: Path) -> None:

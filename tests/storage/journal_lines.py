@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from trace_recorder.storage.journal_reader import BadLine, Record, read
+from tests.journals import RawRecord, read_raw
+from trace_recorder.storage.journal_reader import BadLine
 
 LONG = "x" * 500
 
 
-def records(data: bytes) -> list[Record]:
-    return [one for one in read(data) if isinstance(one, Record)]
+def records(data: bytes) -> list[RawRecord]:
+    return [one for one in read_raw(data) if isinstance(one, RawRecord)]
 
 
 def damages(data: bytes) -> list[BadLine]:
-    return [one for one in read(data) if isinstance(one, BadLine)]
+    return [one for one in read_raw(data) if isinstance(one, BadLine)]

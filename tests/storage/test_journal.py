@@ -17,21 +17,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.counting import arguments_of
-from tests.journals import TIME, line
+from tests.journals import TIME, RawRecord, line, read_raw
 from tests.json_strategies import json_objects
 from tests.processes import ROOT
 from tests.storage.journal_lines import damages, records
 from trace_recorder.storage import journal_reader
 from trace_recorder.storage.file_system import is_locked, writer_is_alive
 from trace_recorder.storage.journal import Journal
-from trace_recorder.storage.journal_reader import BadLine, Record, read
+from trace_recorder.storage.journal_reader import BadLine
 from trace_recorder.values.jsonable import to_json
 
 DATA = ({"text": "one"}, {"text": "zwei\n\u2028"}, {}, {"list": [1, {"seq": 2}]}, {"text": "three\0"})
 WHOLE = b"".join(line(seq, "note", data) for seq, data in enumerate(DATA, start=1))
 
 
-def untouched(begin: int, end: int) -> list[Record]:
+def untouched(begin: int, end: int) -> list[RawRecord]:
     """Return the records of WHOLE without a byte in [begin, end); the loss of a newline affects no record."""
     return [record for record in records(WHOLE) if record.offset + record.length <= begin or end <= record.offset]
 
@@ -72,7 +72,7 @@ def test_every_cut_gives_the_first_records() -> None:
         kept = [one for one in whole if one.offset + one.length <= cut]
         rest = cut - (kept[-1].offset + kept[-1].length + 1 if kept else 0)
         torn = [BadLine(cut - rest, rest, "the file ends in the middle of a record", torn=True)] if rest > 0 else []
-        assert list(read(WHOLE[:cut])) == [*kept, *torn], cut
+        assert list(read_raw(WHOLE[:cut])) == [*kept, *torn], cut
 
 
 def test_a_flipped_bit_affects_only_its_line() -> None:
@@ -106,9 +106,9 @@ def test_a_record_after_half_a_record_in_one_line_is_read() -> None:
     """In a line with half a record and a complete one, the complete record is read, and the half is a bad line."""
     welded = line(1, "note", {})[:30] + line(2, "note", {"a": 1})
 
-    assert list(read(welded)) == [
+    assert list(read_raw(welded)) == [
         BadLine(0, 30, "not a record, or its CRC does not match", torn=False),
-        Record(2, TIME, "note", {"a": 1}, int(line(2, "note", {"a": 1})[-11:-3], 16), 30, len(welded) - 31),
+        RawRecord(2, TIME, "note", {"a": 1}, 30, len(welded) - 31),
     ]
 
 
@@ -123,7 +123,7 @@ def test_any_number_of_records_in_one_line_are_read() -> None:
 def test_bytes_between_two_records_of_one_line_are_a_bad_line() -> None:
     """Bytes between two records of a line are a bad line, which has no byte of a record."""
     first, second = line(1, "note", {}).rstrip(b"\n"), line(2, "note", {})
-    bad = list(read(first + b"\0\0\0" + second))[1]
+    bad = list(read_raw(first + b"\0\0\0" + second))[1]
 
     assert bad == BadLine(len(first), 3, "not a record, or its CRC does not match", torn=False)
 
@@ -158,7 +158,7 @@ def test_a_long_damaged_line_is_skipped_in_linear_time() -> None:
     lines: list[object] = []
 
     def read_all() -> None:
-        lines.extend(read(broken))
+        lines.extend(read_raw(broken))
 
     checked = arguments_of(read_all, journal_reader._parse_record, lambda arguments: len(arguments["line"]))
 
@@ -171,7 +171,7 @@ def test_a_damaged_line_with_many_ends_of_records_is_passed_over_in_time() -> No
     lines: list[object] = []
 
     def read_all() -> None:
-        lines.extend(read(broken))
+        lines.extend(read_raw(broken))
 
     checked = arguments_of(read_all, journal_reader._parse_record, lambda arguments: len(arguments["line"]))
 
@@ -184,16 +184,16 @@ def test_a_damaged_line_with_many_ends_of_records_is_passed_over_in_time() -> No
 def test_a_reader_reads_every_byte_sequence(parts: list[bytes]) -> None:
     """For any bytes, the records and bad lines are at their stated places, in order, and do not overlap."""
     data = b"".join(parts)
-    found = list(read(data))
+    found = list(read_raw(data))
 
     ends = [0, *(one.offset + one.length for one in found)]
     assert all(end <= one.offset for end, one in zip(ends, found, strict=False))
-    assert [one for one in found if isinstance(one, Record) and read_again(data, one) != one] == []
+    assert [one for one in found if isinstance(one, RawRecord) and read_again(data, one) != one] == []
 
 
-def read_again(data: bytes, one: Record) -> Record:
+def read_again(data: bytes, one: RawRecord) -> RawRecord:
     [alone] = records(data[one.offset : one.offset + one.length])
-    return Record(alone.seq, alone.time, alone.kind, alone.data, alone.crc, one.offset, one.length)
+    return RawRecord(alone.seq, alone.time, alone.kind, alone.data, one.offset, one.length)
 
 
 def test_the_lock_distinguishes_a_living_writer_from_a_dead_one(tmp_path: Path) -> None:

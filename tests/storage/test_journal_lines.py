@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.journals import TIME
+from tests.journals import TIME, RawRecord, read_raw
 from tests.processes import python
 from trace_recorder.storage.journal import Journal
 from trace_recorder.storage.journal_lines import LARGE_DATA, encode_data, encode_lines
-from trace_recorder.storage.journal_reader import Record, read
 
 LARGE = '{"s":0,"value":"' + "é" * LARGE_DATA * 9 + '"}'
 LIKE_A_LINE = '{"n":1,"value":{"seq":1,"a":"' + "x" * LARGE_DATA + '"}}'
@@ -41,8 +40,8 @@ def test_large_and_small_records_of_one_write_are_written(tmp_path: Path) -> Non
     journal.append("note", "{}", TIME)
     journal.close()
 
-    found = list(read(path.read_bytes()))
-    assert [one.seq for one in found if isinstance(one, Record)] == [1, *range(2, len(written) + 3)]
+    found = list(read_raw(path.read_bytes()))
+    assert [one.seq for one in found if isinstance(one, RawRecord)] == [1, *range(2, len(written) + 3)]
     assert len(found) == len(written) + 3  # and the torn line
 
 

@@ -13,11 +13,10 @@ import pytest
 
 from tests.faults.unlucky import limit
 from tests.interrupts import interrupted
-from tests.journals import TIME
+from tests.journals import TIME, RawRecord, read_raw
 from tests.processes import python
 from tests.storage.journal_lines import LONG, damages, records
 from trace_recorder.storage.journal import Journal
-from trace_recorder.storage.journal_reader import Record, read
 
 FILL = """
 import resource, sys
@@ -48,7 +47,7 @@ print([*seqs, append("last")])
     )
 
     assert (ended.stdout, ended.stderr) == ("[1, None, 2]\n", "")
-    assert [one.data["text"] for one in read(path.read_bytes()) if isinstance(one, Record)] == ["first", "last"]
+    assert [one.data["text"] for one in read_raw(path.read_bytes()) if isinstance(one, RawRecord)] == ["first", "last"]
     assert damages(path.read_bytes()) == []
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trace_recorder.facts import LLMStreamFact
 from trace_recorder.storage.stream_chunks import TimedBytes, describe_chunks, read_chunks, split_at
 from trace_recorder.values.messages import Payload
 
@@ -35,6 +36,20 @@ def test_the_texts_have_the_documented_form() -> None:
     assert said == {"chunk_ends": "1+1,+1,1*2,2+1", "chunk_times": "ofAf9tBA"}
 
 
+def stream_part(**members: Payload) -> LLMStreamFact:
+    """Return the fact of a part of a stream with these members."""
+    return LLMStreamFact(
+        interaction_id="llm_1",
+        attempt=0,
+        status=200,
+        time_to_first_token_seconds=None,
+        bytes=0,
+        zlib="",
+        headers={},
+        **members,
+    )
+
+
 @given(CAME, st.lists(st.integers(0, 60), max_size=4).map(sorted))
 def test_chunks_are_read_back_unchanged(came: list[TimedBytes], cuts: list[int]) -> None:
     """The chunks of a stream are read back unchanged, wherever its recorded parts end."""
@@ -45,7 +60,7 @@ def test_chunks_are_read_back_unchanged(came: list[TimedBytes], cuts: list[int])
         before, left, goes_on = split_at(left, end)
         text = b"".join(data for _, data in before)
         if text:
-            parts.append((text, {**describe_chunks(before, 0.0, text), "continues": continues}))
+            parts.append((text, stream_part(continues=continues, **describe_chunks(before, 0.0, text))))
             continues = goes_on
         written += end
 
@@ -61,7 +76,7 @@ def test_chunks_of_a_masked_text_give_the_whole_text(came: list[TimedBytes], mas
     masked = b"".join(data for _, data in came).replace(b"sk-1", mask)
     masked = masked.replace(b"\n\n", b"\n") if lines else masked
 
-    found = read_chunks([(masked, describe_chunks(came, 0.0, masked))])
+    found = read_chunks([(masked, stream_part(**describe_chunks(came, 0.0, masked)))])
 
     assert b"".join(data for _, data in found) == masked
     assert [at for at, _ in found] == [at for at, _ in came]
@@ -71,7 +86,7 @@ def test_a_chunk_that_ends_within_a_mask_ends_after_it() -> None:
     """A chunk that ended within a masked text ends after the mask, and all others end where they did."""
     came = [(0.0, b"data: a"), (0.1, b'"sk-'), (0.2, b'12" b'), (0.3, b"c\nd"), (0.4, b"\n")]
 
-    found = read_chunks([(text := b'data: a"[KEY]" bc\nd\n', describe_chunks(came, 0.0, text))])
+    found = read_chunks([(text := b'data: a"[KEY]" bc\nd\n', stream_part(**describe_chunks(came, 0.0, text)))])
 
     assert [data for _, data in found] == [b"data: a", b'"[KEY]', b'" b', b"c\nd", b"\n"]
 
@@ -86,13 +101,13 @@ def test_a_chunk_that_ends_within_a_mask_ends_after_it() -> None:
         {"chunk_ends": "1+1", "chunk_times": "A"},
         {"chunk_ends": "x", "chunk_times": "A"},
         {"chunk_ends": "1", "chunk_times": "?"},
-        {"chunk_ends": 1, "chunk_times": 2},
+        {"chunk_ends": "1", "chunk_times": "2"},
     ],
 )
-def test_texts_that_contradict_the_stream_are_refused(said: dict[str, object]) -> None:
-    """A part without the two texts, as in older journals, or with texts that do not fit the stream, raises an error."""
-    with pytest.raises((ValueError, KeyError, TypeError, AttributeError)):
-        read_chunks([(b"a\n", said)])
+def test_texts_that_contradict_the_stream_are_refused(said: dict[str, str]) -> None:
+    """A part without the two texts, or with texts that do not fit the stream, raises an error."""
+    with pytest.raises((ValueError, KeyError)):
+        read_chunks([(b"a\n", stream_part(**said))])
 
 
 @pytest.mark.parametrize(
@@ -104,12 +119,11 @@ def test_texts_that_contradict_the_stream_are_refused(said: dict[str, object]) -
         {"chunk_ends": "*999999999999", "chunk_times": "A"},
         {"chunk_ends": "1", "chunk_times": ""},
         {"chunk_ends": "1", "chunk_times": "g" * 400 + "A"},
-        {"chunk_ends": "1", "chunk_times": ["A"]},
-        {"chunk_ends": {"1": 1}, "chunk_times": "A"},
     ],
-    ids=["run", "run-behind", "backwards", "nothing", "no-times", "endless-time", "list", "object"],
+    ids=["run", "run-behind", "backwards", "nothing", "no-times", "endless-time"],
 )
-def test_hostile_chunk_texts_are_refused_in_bounded_memory(said: dict[str, Payload]) -> None:
-    """Texts with huge runs, huge numbers or wrong types raise an ordinary error, without using much memory."""
-    with pytest.raises((ValueError, TypeError)):
-        read_chunks([(b"a\n", {"chunk_ends": "1", "chunk_times": "A"}), (b"a\n", said | {"continues": True})])
+def test_hostile_chunk_texts_are_refused_in_bounded_memory(said: dict[str, str]) -> None:
+    """Texts with huge runs or huge numbers raise an ordinary error, without using much memory."""
+    whole = stream_part(chunk_ends="1", chunk_times="A")
+    with pytest.raises(ValueError, match=r"number|time|chunk|count"):
+        read_chunks([(b"a\n", whole), (b"a\n", stream_part(continues=True, **said))])

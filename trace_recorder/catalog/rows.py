@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trace_recorder.derive.document import from_document
+from trace_recorder.facts import FinalizeFact, StartFact
 from trace_recorder.imports.document_ends import document_ends
 from trace_recorder.storage import journal_reader
 from trace_recorder.storage.file_system import writer_is_alive
@@ -186,20 +187,48 @@ def _journal_ends(path: Path) -> tuple[Json, Json]:
             head += more
         file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))
         tail = file.read()
-    start = next(iter(_records(head[: head.find(b"\n") + 1], "start")), None)
-    ends = _records(tail, "finalize")
-    begun = {**start.data, "start_time": start.time} if start else {}
-    return begun, _end_members(path, start, ends[-1] if ends else None)
+    begun: Json = {}
+    ended: Json = {}
+    host = None
+    for record in _records(head[: head.find(b"\n") + 1]):
+        if isinstance(record.fact, StartFact):
+            host = record.fact.host
+            begun = _begin_members(record.fact, record.time)
+    for record in _records(tail):
+        if isinstance(record.fact, FinalizeFact):
+            ended = _end_members(record.fact, record.time)
+    return begun, ended or _end_by_lock(path, host)
 
 
-def _records(data: bytes, kind: str) -> list[Record]:
-    return [line for line in journal_reader.read(data) if isinstance(line, Record) and line.kind == kind]
+def _records(data: bytes) -> list[Record]:
+    return [line for line in journal_reader.read(data) if isinstance(line, Record)]
 
 
-def _end_members(path: Path, start: Record | None, end: Record | None) -> Json:
-    if end is not None:
-        return {"end_time": end.time, **end.data}
-    alive = writer_is_alive(path, start.data.get("host") if start else None)
+def _begin_members(start: StartFact, time: str) -> Json:
+    return {
+        "trajectory_id": start.trajectory_id,
+        "parent": start.parent,
+        "task": start.task,
+        "provider": start.provider,
+        "model": start.model,
+        "start_time": time,
+        "metadata": start.metadata,
+    }
+
+
+def _end_members(end: FinalizeFact, time: str) -> Json:
+    return {
+        "status": end.status,
+        "success": end.success,
+        "end_time": time,
+        "execution_time": end.execution_time,
+        "error": end.error,
+    }
+
+
+def _end_by_lock(path: Path, host: str | None) -> Json:
+    """Return the status of a run whose journal does not state how it ended. The lock of its writer decides it."""
+    alive = writer_is_alive(path, host)
     if alive is None:
         return {"status": "unknown"}
     return {"status": "running" if alive else "interrupted"}

@@ -22,7 +22,7 @@ from trace_recorder.cli.read_files import UnreadableError, is_directory, read
 from trace_recorder.cli.run_header import head
 from trace_recorder.cli.show import Show
 from trace_recorder.cli.text_layout import EntryWriter
-from trace_recorder.derive.call_records import CallRecords
+from trace_recorder.derive.call_facts import CallFacts
 from trace_recorder.guard import try_call
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload
@@ -214,7 +214,7 @@ def raw_calls(trajectory: Trajectory, parts: Iterable[StepOrCall]) -> list[Paylo
 
 def _raw_call(call: LLMInteraction) -> Payload:
     source = call.source
-    if not isinstance(source, CallRecords):
+    if not isinstance(source, CallFacts):
         raise UnreadableError(
             f"{call.interaction_id}: only a run's journal has the requests and responses as they were sent"
         )
@@ -225,5 +225,5 @@ def _raw_call(call: LLMInteraction) -> Payload:
     stream = call.raw_stream
     response = {"response": call.raw_response} if stream is None else {"stream": stream}
     status = call.attempts[-1].status if call.attempts else None
-    sent = {"url": source.request_data.get("url"), "request": call.raw_request}
+    sent = {"url": source.url, "request": call.raw_request}
     return {"interaction_id": call.interaction_id, **sent, "status": status, **response}

@@ -1,19 +1,21 @@
-"""The fold: makes a `Trajectory` from the records of a journal.
+"""The fold: makes a `Trajectory` from the facts of a journal.
 
-The result depends only on the records. Any of the records may be missing.
+The result depends only on the facts. Any of them may be missing, so every prefix of a journal can be folded. A record
+that cannot be read affects only the interactions that use it, and has a gap in the trajectory. The facts of one
+interaction have the same `interaction_id`. Interactions are in the order in which they began. The readers in
+`dialects/` interpret the bodies that went over the wire, so a corrected reader also improves old runs.
 
-Every prefix of a journal can be folded. A record that cannot be read affects only the interactions that use it, and has
-a gap in the trajectory. The records of one interaction have the same `interaction_id`. Interactions are in the order in
-which they began. The readers in `dialects/` interpret the bodies that went over the wire, so a corrected reader also
-improves old runs.
+`add` takes the facts of the run itself and the items. All other facts wait until somebody asks for calls or steps. Then
+each fact is read once, in its order:
 
-`add_all` only keeps the records of requests, responses and tools. `read_pending` reads the kept requests and responses
-in their order. `match_tools` then finds the tool calls that tools and tool results belong to. The result is the same
-whether records are read one by one or together, unless the fold `is_stale`.
+    add ─► RunFacts, ItemTable
+        ─► calls: CallFacts, with requests in the table of messages ─┐
+        ─► tools: ToolExecutions, matched to the calls               ├─► interactions_and_steps ─► trajectory
+        ─► steps: RecordedStep                                      ─┘
 
-If a fold has a `journal`, which is an open file, it keeps at most `max_kept_bytes` of the records of calls that have
-ended. `put_away` drops the other records, and the fold reads them from the file again when it needs them. So the fold
-needs little memory, however long the texts are.
+A fold may have a `journal`, which is an open file. Such a fold reads facts at once, and keeps at most `max_kept_bytes`
+of the calls that have ended. It reads the others from the file again. So it needs little memory, however long the texts
+are.
 """
 
 from __future__ import annotations
@@ -28,42 +30,57 @@ from operator import attrgetter
 from typing import Any
 
 from trace_recorder.background_work import yield_to_others
-from trace_recorder.derive.call_records import ENDINGS, AddedRecord, CallRecords
+from trace_recorder.derive.call_facts import CallFact, CallFacts
 from trace_recorder.derive.interactions import Duplicates, asks_for_stream, interaction_of, unreadable_gaps
+from trace_recorder.derive.open_calls import AskedTools
 from trace_recorder.derive.put_away_calls import PutAwayCall, PutAwayCalls
 from trace_recorder.derive.requests import MAX_READINGS, RequestReader
 from trace_recorder.derive.run_facts import RunFacts
-from trace_recorder.derive.steps import RecordedStep, ToolStep, agent_key, step_of
+from trace_recorder.derive.steps import RecordedStep, agent_key, step_of
 from trace_recorder.derive.tool_executions import ToolExecutions
+from trace_recorder.derive.tool_steps import ToolStep
 from trace_recorder.dialects.dialect import is_turn
-from trace_recorder.dialects.json_access import as_text
 from trace_recorder.dialects.manual import read_step
+from trace_recorder.facts import (
+    AgentStepFact,
+    AnnotationFact,
+    Fact,
+    FinalizeFact,
+    GapFact,
+    InStep,
+    ItemFact,
+    Itemized,
+    LLMErrorFact,
+    LLMInteractionFact,
+    LLMRequestFact,
+    LLMResponseFact,
+    LLMStreamFact,
+    RedactionFact,
+    RewardFact,
+    StartFact,
+    StepStartFact,
+    ToolCallFact,
+    ToolResultFact,
+    UnreadFact,
+)
 from trace_recorder.guard import try_call
 from trace_recorder.storage.items.table import DiskBackedItems, ItemTable, JournalFile
 from trace_recorder.storage.journal_reader import BadLine, Record
-from trace_recorder.values.checked_types import check_identity
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_table import MessageTable
-from trace_recorder.values.messages import ToolResult
+from trace_recorder.values.messages import NO_RESPONSE, LLMResponse, ToolResult
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.trajectory import AgentStep, Status, Trajectory
 
 
 @dataclass(slots=True)
 class Fold:
-    """Takes records one after another. `trajectory` makes the trajectory of all records that were added.
+    """Takes facts one after another. `trajectory` makes the trajectory of all facts that were added.
 
     - `run`: the facts of the run itself
-    - `table`: the messages of all requests and steps
-    - `calls`: the records of each interaction, by its id
-    - `tools`: the tool executions, and the tool results in requests
+    - `items`, `table`: the items of the journal, and the messages of all requests and steps
+    - `calls`: the facts of each interaction, by its id
     - `steps`: the steps that the agent recorded
-    - `steps_by_id`: the recorded steps that are `with` blocks, by their `step_id`
-    - `duplicates`: finds interactions that were recorded by hand and captured too
-    - `replayed_ids`: the ids of the interactions that were not made, because a recording gave their answers
-    - `unreadable_ids`: the ids of the interactions that cannot be read; the trajectory has a gap for each
-    - `is_stale`: whether tools were matched before the agent recorded its first step. Then these tools are in wrong
-      steps. Make a new fold, and set its `tools.has_recorded_steps` to True before records are added.
     """
 
     journal: JournalFile | None = None
@@ -71,22 +88,25 @@ class Fold:
     items: ItemTable = field(init=False)
     table: MessageTable = field(init=False)
     run: RunFacts = field(default_factory=RunFacts)
-    calls: dict[str, CallRecords | PutAwayCall] = field(default_factory=dict)
-    tools: ToolExecutions = field(default_factory=ToolExecutions)
-    steps: list[RecordedStep] = field(default_factory=list)
-    steps_by_id: dict[str, RecordedStep] = field(default_factory=dict)
-    replayed_ids: set[str] = field(default_factory=set)
-    unreadable_ids: set[str] = field(default_factory=set)
-    duplicates: Duplicates = field(default_factory=Duplicates)
+    _current: Record | None = None
+    """The record that is being used."""
+    _waiting: list[Record] = field(default_factory=list)
+    """The records that were added and not read yet."""
+    _calls: dict[str, CallFacts | PutAwayCall] = field(default_factory=dict)
+    _tools: ToolExecutions = field(default_factory=ToolExecutions)
+    _steps: list[RecordedStep] = field(default_factory=list)
+    _steps_by_id: dict[str, RecordedStep] = field(default_factory=dict)
+    """The recorded steps that are `with` blocks, by their `step_id`."""
+    _interactions: dict[str, LLMInteraction] = field(default_factory=dict)
+    """The interactions that were made, without those that got more facts since."""
+    _replayed_ids: set[str] = field(default_factory=set)
+    """The interactions that were not made, because a recording gave their answers."""
+    _unreadable_ids: set[str] = field(default_factory=set)
+    """The interactions that cannot be read. The trajectory has a gap for each."""
+    _duplicates: Duplicates = field(default_factory=Duplicates)
+    _away: PutAwayCalls = field(init=False)
     _request_reader: RequestReader = field(init=False)
     _step_reader: RequestReader = field(init=False)
-    _current: Record | None = None
-    _pending: list[AddedRecord] = field(default_factory=list)
-    _unmatched: list[tuple[Any, ...]] = field(default_factory=list)
-    _interactions: dict[str, LLMInteraction] = field(default_factory=dict)
-    is_stale: bool = False
-    _has_matched: bool = False
-    _away: PutAwayCalls = field(init=False)
 
     def __post_init__(self) -> None:
         self.items = ItemTable() if self.journal is None else DiskBackedItems(self.journal)
@@ -96,39 +116,36 @@ class Fold:
         self._request_reader = RequestReader(self.items, self.table, max_readings=limit)
         self._step_reader = RequestReader(self.items, self.table, readings=self._request_reader.readings)
 
-    # ── adding records ───────────────────────────────────────────────────────────────────────────────────────────
+    @property
+    def calls(self) -> Mapping[str, CallFacts | PutAwayCall]:
+        """The facts of each interaction, by its id, in the order in which they began."""
+        self._read_waiting()
+        return self._calls
 
-    def add(self, record: Record | BadLine) -> None:
-        """Add one record."""
-        self.add_all([record])
+    @property
+    def steps(self) -> Sequence[RecordedStep]:
+        """The steps that the agent recorded, in the order in which they began."""
+        self._read_waiting()
+        return self._steps
 
-    def add_all(self, records: Iterable[Record | BadLine]) -> None:
+    # ── adding facts ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def add(self, records: Iterable[Record | BadLine]) -> None:
         """Add records one after another. A record of an unknown kind is skipped, because a later version wrote it."""
-        remaining = iter(records)
-        while not try_call(self._add_usable, self._skip_unusable, remaining):
+        self._each_usable(self._add, iter(records))
+        if self.journal is not None:
+            self._read_waiting()
+            for identity in self._away.put_away(self._calls):
+                self._interactions.pop(identity, None)
+
+    def _each_usable(
+        self, use: Callable[[Iterator[Record | BadLine]], bool], records: Iterator[Record | BadLine]
+    ) -> None:
+        """Call `use` until it has used all records. If a record cannot be used, add a gap, and go on with the next."""
+        while not try_call(use, self._skip_current, records):
             continue
 
-    def _add_usable(self, records: Iterator[Record | BadLine]) -> bool:
-        """Add records. Return True after the last record. Raises an exception if a record cannot be used."""
-        run = self.run
-        for record in records:
-            if isinstance(record, BadLine):
-                run.add_bad_line(record)
-                continue
-            self._current = record
-            run.records += 1
-            if record.seq == run.last_seq + 1 and not run.damaged_since and "redacted" not in record.data:
-                run.last_seq += 1
-            else:
-                run.count(record)
-            if record.kind == "item":  # the most frequent kind
-                self.items.add_record(record)
-            elif (handle := _HANDLERS.get(record.kind)) is not None:
-                handle(self, record)
-            self._current = None
-        return True
-
-    def _skip_unusable(self, error: Exception) -> bool:
+    def _skip_current(self, error: Exception) -> bool:
         """Add a gap for the current record.
 
         If there is no current record, the iterator of records raised `error`: raise it again.
@@ -139,143 +156,166 @@ class Fold:
         self.run.add_unusable(record, error)
         return False
 
-    def _add_to_call(self, record: Record) -> None:
-        identity = record.data["interaction_id"]
-        call = self.calls.get(identity)
-        if call is None:
-            check_identity(identity, "interaction_id")
-            call = CallRecords(identity, self.items, record.seq, keeps_request=self.journal is None)
-            if self.tools.steps.has_started and is_turn(as_text(record.data.get("api"))):
-                self.tools.steps.close(agent_key(record.data))
-            step = self._step_named_by(record) if "step_id" in record.data else None
-            if step is not None and step.identity is not None:
-                step.interactions.append(identity)
-                self.tools.step_of_interaction[identity] = step.identity
-        elif isinstance(call, PutAwayCall):
-            call = self._away.continued(call, record)
-        call.add(record)
-        self.calls[identity] = call
-        if "replayed_from" in record.data:
-            self.replayed_ids.add(identity)
-        self._interactions.pop(identity, None)
-        begun = call.first.seq if call.continues is None else call.continues
-        self._pending.append(AddedRecord(record, call, begun, call.request_data.get("attempt")))
-        if "items" in record.data:
-            self.items.add_base(record.seq, record.data["items"])
-
-    def _step_named_by(self, record: Record) -> RecordedStep | None:
-        """Return the step that the record's `step_id` names, or None if the record has no `step_id`.
-
-        Begin the step if this is the first record with this `step_id`.
-        """
-        identity = record.data.get("step_id")
-        if identity is None:
-            return None
-        if identity not in self.steps_by_id:
-            self.steps_by_id[identity] = RecordedStep.begin(record)
-            self._begin_step(record, self.steps_by_id[identity])
-        return self.steps_by_id[identity]
-
-    def _begin_step(self, record: Record, step: RecordedStep) -> None:
-        self.steps.append(step)
-        self.is_stale = self.is_stale or (self._has_matched and not self.tools.has_recorded_steps)
-        self.tools.has_recorded_steps = True
-        self.tools.steps.close(agent_key(record.data))
-
-    def _add_step(self, record: Record) -> None:
-        self.items.add_base(record.seq, record.data["items"])
-        step_values = read_step(self._step_reader.messages_of_step(record.data), record.data, record.time)
-        step = self._step_named_by(record)
-        if step is None:
-            self._begin_step(record, RecordedStep(step_values, record.seq))
-            self._pending.append(AddedRecord(record))
-        else:
-            step.update(step_values)
-
-    def _add_tool(self, record: Record) -> None:
-        self.tools.start(record, self._step_named_by(record))
-        self._pending.append(AddedRecord(record))
-
-    # ── reading what was added ───────────────────────────────────────────────────────────────────────────────────
-
-    def read_pending(self) -> None:
-        """Read the requests and responses that were not read yet, in the order of their records."""
-        pending, self._pending = self._pending, []
-        for added in pending:
-            record, call = added.record, added.call
-            if call is None:
-                match = self._match_tool if record.kind != "agent_step" else self._claim_calls
-                self._unmatched.append((record, match, record))
+    def _add(self, records: Iterator[Record | BadLine]) -> bool:
+        """Add records. Return True after the last record. Raises an exception if a record cannot be used."""
+        run = self.run
+        for record in records:
+            if isinstance(record, BadLine):
+                run.add_bad_line(record)
                 continue
-            if "items" in record.data:
-                self._read_request(call, record)
-            if call.is_manual or record.kind in ENDINGS:
-                self._read_response(call, added)
-                yield_to_others()
-            if self.journal is not None:
-                self._away.newly_read[call.interaction_id] = call
-
-    def match_tools(self) -> None:
-        """Match the tools and tool results that were not matched yet. Only steps and their metrics need this."""
-        unmatched, self._unmatched = iter(self._unmatched), []
-        self._has_matched = self._has_matched or self.tools.steps.has_started
-        while not try_call(self._match_usable, self._skip_unusable, unmatched):
-            continue
-
-    def _match_usable(self, unmatched: Iterator[tuple[Any, ...]]) -> bool:
-        """Match tools and results. Return True at the end. Raises an exception if a record cannot be used."""
-        for self._current, match, *arguments in unmatched:
-            match(*arguments)
-        self._current = None
+            self._current = record
+            run.records += 1
+            fact = record.fact
+            if record.seq == run.last_seq + 1 and not run.damaged_since and fact.redacted is None:
+                run.last_seq += 1
+            else:
+                run.count(record)
+            if record.faults:
+                run.add_faults(record)
+            if isinstance(fact, ItemFact):  # the most frequent kind
+                self.items.add(fact, record.offset, record.length)
+            elif (take := _OF_RUN.get(type(fact))) is not None:
+                take(run, record, fact)
+            else:
+                self._waiting.append(record)
+            self._current = None
         return True
 
-    def _read_request(self, latest: CallRecords, record: Record) -> None:
-        """Read the new messages of a request. `match_tools` later matches the tool results in the request."""
-        call = latest if latest.request_data is record.data else latest.attempt_at(record)
-        data = call.request_data
-        call.incremental = try_call(self._request_reader.read, _ignore, call.dialect, data)
-        if call.incremental is not None:
-            results: Sequence[ToolResult] = call.incremental.results
+    # ── reading facts ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _read_waiting(self) -> None:
+        """Read the facts that wait, in their order."""
+        waiting, self._waiting = self._waiting, []
+        if waiting:
+            self._each_usable(self._read_all, iter(waiting))
+
+    def _read_all(self, records: Iterator[Record | BadLine]) -> bool:
+        """Read records. Return True after the last record. Raises an exception if a record cannot be used."""
+        for record in records:
+            if isinstance(record, Record) and (read := _READ.get(type(record.fact))) is not None:
+                self._current = record
+                read(self, record, record.fact)
+                self._current = None
+        return True
+
+    def _call_of(self, record: Record, fact: CallFact) -> CallFacts:
+        """Add a fact to its call, and return the call. Begin the call if this is its first fact."""
+        identity = fact.interaction_id
+        call = self._calls.get(identity)
+        if call is None:
+            call = CallFacts(identity, self.items, record.seq, record.time, self.journal is None)
+            if isinstance(fact, Itemized):
+                self._begin_call(record, fact)
+        elif isinstance(call, PutAwayCall):
+            call = self._away.continued(call, record)
+        call.add(record, fact)
+        self._calls[identity] = call
+        if self.journal is not None:
+            self._away.newly_read[identity] = call
+        self._interactions.pop(identity, None)
+        if isinstance(fact, Itemized) and fact.items is not None:
+            self.items.add_base(record.seq, fact.items)
+        if not isinstance(fact, LLMRequestFact) and fact.replayed_from is not None:
+            self._replayed_ids.add(identity)
+        return call
+
+    def _begin_call(self, record: Record, fact: LLMRequestFact | LLMInteractionFact) -> None:
+        if is_turn(fact.api):
+            self._tools.begin(fact)
+        step = None if fact.step_id is None else self._step_named_by(record, fact)
+        if step is not None and step.identity is not None:
+            step.interactions.append(fact.interaction_id)
+            self._tools.step_of_interaction[fact.interaction_id] = step.identity
+
+    def _step_named_by(self, record: Record, fact: InStep) -> RecordedStep | None:
+        """Return the step that the fact's `step_id` names, or None if the fact has no `step_id`.
+
+        Begin the step if this is the first fact with this `step_id`.
+        """
+        identity = fact.step_id
+        if identity is None:
+            return None
+        step = self._steps_by_id.get(identity)
+        if step is None:
+            step = self._steps_by_id[identity] = RecordedStep.begin(record, fact)
+            self._begin_step(fact, step)
+        return step
+
+    def _begin_step(self, fact: InStep, step: RecordedStep) -> None:
+        self._steps.append(step)
+        self._tools.begin(fact)
+
+    def _read_step(self, record: Record, fact: AgentStepFact) -> None:
+        """Read the values that the agent gave for a step, with or without a `with` block."""
+        if fact.items is not None:
+            self.items.add_base(record.seq, fact.items)
+        stated = read_step(self._step_reader.messages_of_step(fact), fact, record.time)
+        step = self._step_named_by(record, fact)
+        if step is None:
+            self._begin_step(fact, RecordedStep(stated, record.seq))
+            self._tools.claim(record.seq, stated.tool_calls)
         else:
-            results = try_call(lambda: call.new_tool_results, lambda _: [])
-        if results or "parent_execution_id" in data or asks_for_stream(data, data.get("body")):
-            self._unmatched.append((record, self.tools.read_request, call.interaction_id, data, results))
+            step.update(stated)
 
-    def _read_response(self, latest: CallRecords, added: AddedRecord) -> None:
-        """Read a response, and find out whether it was recorded twice. `match_tools` later uses its tool calls.
+    def _read_request(self, record: Record, sent: LLMRequestFact | LLMInteractionFact) -> CallFacts:
+        """Read the new messages of a request, and match the tool results in it. Return its call."""
+        call = self._call_of(record, sent)
+        call.incremental = try_call(self._request_reader.read, _unreadable_request, call.newest.dialect, sent)
+        if call.incremental is None:
+            results = try_call(lambda: call.new_tool_results, _no_results)
+        else:
+            results = [*call.incremental.results]
+        if results or sent.parent_execution_id is not None or asks_for_stream(sent):
+            self._tools.read_request(call.interaction_id, sent, results)
+        return call
 
-        An attempt that came to its end after the next attempt had begun has no response.
+    def _read_by_hand(self, record: Record, fact: LLMInteractionFact) -> None:
+        """Read a call that the agent recorded by hand."""
+        call = self._read_request(record, fact)
+        self._read_response(call)
+
+    def _read_part(self, record: Record, part: LLMStreamFact) -> None:
+        """Read a part of a stream. The stream is assembled when it has ended, or when somebody asks for its call."""
+        self._call_of(record, part)
+
+    def _read_ending(self, record: Record, ending: LLMResponseFact | LLMErrorFact) -> None:
+        """Read the end of an exchange."""
+        self._read_response(self._call_of(record, ending), ending.attempt)
+        yield_to_others()
+
+    def _read_tool(self, record: Record, fact: ToolCallFact | ToolResultFact) -> None:
+        """Read the call or the result of a tool."""
+        self._tools.read_tool(record, fact, self._step_named_by(record, fact))
+
+    def _read_response(self, call: CallFacts, attempt: int | None = None) -> None:
+        """Read the tool calls of a response, and find out whether it was recorded twice.
+
+        An attempt that ended after the next attempt had begun has no response.
         """
-        interaction: LLMInteraction | None = None
-        record, identity = added.record, latest.interaction_id
-        is_newest = added.newest_attempt in (None, record.data.get("attempt", 0))
-        if is_newest and identity not in self.unreadable_ids:
-            has_others = record is not latest.newest or len(latest.requests) > 1
-            interaction = self._make_interaction(latest.attempt_at(record) if has_others else latest)
-        if interaction is not None and (
-            not interaction.answered or (interaction.api is None and self.duplicates.has(interaction))
-        ):
-            interaction = None
-        duplicates = self.duplicates.add(interaction) if interaction is not None and interaction.response.id else {}
-        arguments = identity, interaction, latest.first_seq, added.begun, duplicates
-        self._unmatched.append((record, self.tools.read_response, *arguments))
+        identity = call.interaction_id
+        response = NO_RESPONSE
+        if attempt in {None, call.newest.number} and identity not in self._unreadable_ids:
+            response = try_call(call.read_response, partial(self._note_unreadable, call))
+        is_manual = call.sent is None or call.sent.api is None
+        if response.given == {} or (is_manual and self._duplicates.has(response.id)):
+            self._tools.end_without_tools(identity)
+            return
+        duplicates = self._duplicates.add(call, response)
+        if call.sent is not None and is_turn(call.sent.api):
+            asked = AskedTools(identity, agent_key(call.sent), call.first_seq, response.tool_calls)
+            self._tools.read_response(asked, duplicates)
+            return
+        self._tools.end_without_tools(identity)
+        for duplicate in duplicates:
+            self._tools.detach(duplicate)
 
-    def _match_tool(self, record: Record) -> None:
-        self.tools.read_record(record, self._step_named_by(record))
+    def _note_unreadable(self, call: CallFacts, error: Exception) -> LLMResponse:
+        self._unreadable_ids.add(call.interaction_id)
+        self._tools.detach(call.interaction_id)
+        self.run.add_unusable_call(call, error)
+        return NO_RESPONSE
 
-    def _claim_calls(self, record: Record) -> None:
-        """Read the tool calls in the record of a step without a `with` block."""
-        self.tools.claim(read_step(None, record.data, record.time).tool_calls)
-
-    # ── interactions ─────────────────────────────────────────────────────────────────────────────────────────────
-
-    def put_away(self) -> None:
-        """Drop the records of calls that have ended, beyond the first `max_kept_bytes` of them.
-
-        Call `read_pending` and `match_tools` before this method.
-        """
-        for identity in self._away.put_away(self.calls):
-            self._interactions.pop(identity, None)
+    # ── interactions ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def interactions(self) -> Iterator[LLMInteraction]:
         """Yield the interactions in the order in which they began, without duplicates. Each is made on demand."""
@@ -283,52 +323,40 @@ class Fold:
 
     def first_made(self) -> LLMInteraction | None:
         """Return the first interaction that was made. If a recording gave all answers, return the first interaction."""
-        made = (call for identity, call in self.calls.items() if identity not in self.replayed_ids)
-        return next(filter(None, map(self._shown_interaction, chain(made, self.calls.values()))), None)
+        calls = self.calls
+        made = (call for identity, call in calls.items() if identity not in self._replayed_ids)
+        return next(filter(None, map(self._shown_interaction, chain(made, calls.values()))), None)
 
-    def _shown_interaction(self, call: CallRecords | PutAwayCall) -> LLMInteraction | None:
+    def _shown_interaction(self, call: CallFacts | PutAwayCall) -> LLMInteraction | None:
         """Return an interaction, or None if it cannot be read, or was recorded by hand and captured too."""
-        shown = self._interactions.get(call.interaction_id) or self.interaction(call)
-        return shown if shown is not None and (shown.api is not None or not self.duplicates.has(shown)) else None
-
-    def interaction(self, call: CallRecords | PutAwayCall) -> LLMInteraction | None:
-        """Make an interaction once from its records. If the records cannot be read, add a gap and return None."""
         identity = call.interaction_id
         interaction = self._interactions.get(identity)
-        if identity in self.unreadable_ids or (interaction is not None and interaction.source is call):
-            return interaction
-        return self._make_interaction(self._away.whole(call))
-
-    def _make_interaction(self, call: CallRecords) -> LLMInteraction | None:
-        identity = call.interaction_id
-        interaction = try_call(interaction_of, partial(self._note_unreadable, call), call)
-        if interaction is not None and self.calls.get(identity) is call and call.continues is None:
-            self._interactions[identity] = interaction
+        if interaction is None and identity not in self._unreadable_ids:
+            whole = self._away.whole(call)
+            interaction = try_call(interaction_of, partial(self._note_without_interaction, whole), whole)
+            if interaction is not None and whole is self._calls.get(identity):
+                self._interactions[identity] = interaction
+        if interaction is None or (interaction.api is None and self._duplicates.has(interaction.response.id)):
+            return None
         return interaction
 
-    def _note_unreadable(self, call: CallRecords, error: Exception) -> None:
-        self.unreadable_ids.add(call.interaction_id)
-        self.match_tools()
-        self.tools.detach(call.interaction_id)
-        self.run.add_unusable(call.first, error)
+    def _note_without_interaction(self, call: CallFacts, error: Exception) -> None:
+        self._note_unreadable(call, error)
 
-    # ── the trajectory ───────────────────────────────────────────────────────────────────────────────────────────
+    # ── the trajectory ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def trajectory(self, status: Status) -> Trajectory:
-        """Return the trajectory of all records so far. `status` is used if the journal has no finalize record."""
+        """Return the trajectory of all facts so far. `status` is used if no fact states how the run ended."""
         return replace(self.run.outline(status, None), **self.interaction_fields(), **self.step_fields())
 
     def interaction_fields(self) -> dict[str, Any]:
-        """Return the fields of the trajectory that depend on its interactions, but not on `match_tools`."""
-        self.read_pending()
+        """Return the fields of the trajectory that depend on its interactions alone."""
         interactions = [*self.interactions()]
         outline = self.run.outline("unknown", self.first_made())
         return {"llm_interactions": interactions, "provider": outline.provider, "model": outline.model}
 
     def step_fields(self) -> dict[str, Any]:
-        """Return the fields of the trajectory that depend on its steps, or on all of its records."""
-        self.read_pending()
-        self.match_tools()
+        """Return the fields of the trajectory that depend on its steps, or on all of its facts."""
         interactions = [*self.interactions()]
         steps = [step for _, step in self.interactions_and_steps() if step is not None]
         return {
@@ -341,60 +369,69 @@ class Fold:
         """Yield pairs of an interaction and a step in the order in which they began. One member or both may be None.
 
         If the agent recorded no steps, each interaction other than an embedding has a step, and both are yielded as one
-        pair. So the records of each interaction are read once for both. Tools that ran outside of all steps have steps
-        of their own.
+        pair. So the facts of each interaction are read once for both. Tools that ran outside of all steps have steps of
+        their own.
         """
-        for call in self.calls.values():
-            if (
-                isinstance(call, CallRecords) and call.ending is None
-            ):  # if an open call cannot be read, its tools must be in `tools.steps` before the steps are listed
-                self._shown_interaction(call)
-        recorded: list[RecordedStep | ToolStep] = [*self.steps, *self.tools.steps.steps]
+        calls = [*self.calls.values()]
+        for call in calls:
+            if isinstance(call, CallFacts) and call.ending is None:
+                self._shown_interaction(call)  # if it cannot be read, its tools are in no step of it
+        has_steps = bool(self._steps)
+        recorded: list[RecordedStep | ToolStep] = [*self._steps, *self._tools.tool_steps(has_recorded_steps=has_steps)]
         place, numbers = attrgetter("first_seq"), count(1)
-        for begun in merge(sorted(recorded, key=place), [*self.calls.values()], key=place):
+        for begun in merge(sorted(recorded, key=place), calls, key=place):
             interaction = step = None
             if isinstance(begun, RecordedStep):
-                step = self.make_recorded_step(begun)
+                step = self._make_recorded_step(begun)
             elif isinstance(begun, ToolStep):
-                step = begun.step(next(numbers), self.tools.answers)
+                step = begun.step(next(numbers), self._tools.answers)
             else:
                 interaction = self._shown_interaction(begun)
-                if interaction is not None and not self.steps and is_turn(interaction.api):
+                if interaction is not None and not has_steps and is_turn(interaction.api):
                     identity = begun.interaction_id
-                    answers, executions = self.tools.answers.get(identity, {}), self.tools.executions.get(identity, ())
-                    step = step_of(next(numbers), interaction, answers, executions)
-            is_numbered_by_us = step is not None and step.derived and self.tools.has_recorded_steps
+                    answers, tools = self._tools.answers.get(identity, {}), self._tools.executions.get(identity, ())
+                    step = step_of(next(numbers), interaction, answers, tools)
+            is_numbered_by_us = step is not None and step.derived and has_steps
             # A summary belongs to the step with the number that the agent gave, and not to a step that we numbered.
             if self.run.summaries and step is not None and not is_numbered_by_us:
                 step = self.run.with_summary(step)
             yield interaction, step
 
-    def make_recorded_step(self, step: RecordedStep) -> AgentStep:
+    def _make_recorded_step(self, step: RecordedStep) -> AgentStep:
         """Make a step that the agent recorded, with the interactions and tools of its block."""
-        calls = [self.calls[identity] for identity in step.interactions if identity in self.calls]
+        calls = [self._calls[identity] for identity in step.interactions if identity in self._calls]
         shown = [*filter(None, map(self._shown_interaction, calls))]
-        attached = chain.from_iterable(self.tools.executions.get(call.interaction_id, ()) for call in shown)
-        return step.step(shown, self.tools.answers, [tool for tool in attached if tool.requested_by])
+        attached = chain.from_iterable(self._tools.executions.get(call.interaction_id, ()) for call in shown)
+        return step.step(shown, self._tools.answers, [tool for tool in attached if tool.requested_by])
 
 
-def _ignore(_: Exception) -> None:
-    """Return None. If a record that the request needs is missing, `CallRecords.has_request` then returns False."""
+def _unreadable_request(_: Exception) -> None:
+    """Return None. If a record that the request needs is missing, `CallFacts.has_request` then returns False."""
 
 
-_HANDLERS: Mapping[str, Callable[[Fold, Record], object]] = {
-    "start": lambda fold, record: fold.run.add_start(record),
-    "llm_request": Fold._add_to_call,
-    "llm_stream": Fold._add_to_call,
-    "llm_response": Fold._add_to_call,
-    "llm_error": Fold._add_to_call,
-    "llm_interaction": Fold._add_to_call,
-    "step_start": Fold._step_named_by,
-    "agent_step": Fold._add_step,
-    "tool_call": Fold._add_tool,
-    "tool_result": Fold._add_tool,
-    "annotation": lambda fold, record: fold.run.add_annotation(record),
-    "redaction": lambda fold, record: fold.run.apply_redaction(record),
-    "reward": lambda fold, record: fold.run.add_reward(record),
-    "gap": lambda fold, record: fold.run.add_gap(record),
-    "finalize": lambda fold, record: fold.run.add_end(record),
+def _no_results(_: Exception) -> list[ToolResult]:
+    return []
+
+
+_OF_RUN: Mapping[type[Fact], Callable[[RunFacts, Record, Any], None]] = {
+    StartFact: RunFacts.add_start,
+    AnnotationFact: RunFacts.add_annotation,
+    RedactionFact: RunFacts.apply_redaction,
+    RewardFact: RunFacts.add_reward,
+    GapFact: RunFacts.add_gap,
+    FinalizeFact: RunFacts.add_end,
+    UnreadFact: RunFacts.add_unread,
 }
+"""The facts of the run itself, each with the method that takes them. All other facts wait until they are read."""
+_READ: Mapping[type[Fact], Callable[[Fold, Record, Any], object]] = {
+    LLMRequestFact: Fold._read_request,
+    LLMStreamFact: Fold._read_part,
+    LLMResponseFact: Fold._read_ending,
+    LLMErrorFact: Fold._read_ending,
+    LLMInteractionFact: Fold._read_by_hand,
+    StepStartFact: Fold._step_named_by,
+    AgentStepFact: Fold._read_step,
+    ToolCallFact: Fold._read_tool,
+    ToolResultFact: Fold._read_tool,
+}
+"""The facts of calls, steps and tools, each with the method that reads them."""

@@ -1,4 +1,4 @@
-"""Makes an `LLMInteraction` from the records of one call, and finds calls that were recorded twice.
+"""Makes an `LLMInteraction` from the facts of one call, and finds calls that were recorded twice.
 
 A missing record does not raise an exception: an unknown value is None. The error of a call may come from the record of
 a failed exchange, from the body of an HTTP error, or from an error event in the stream.
@@ -12,114 +12,158 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from trace_recorder.derive.call_records import CallRecords
+from trace_recorder.derive.call_facts import CallFacts
+from trace_recorder.derive.exchange_facts import FAILURES, Ending, ExchangeFacts, Request
 from trace_recorder.derive.record_bodies import read_body
-from trace_recorder.dialects.dialect import join_stream, read_error, why_incomplete
-from trace_recorder.storage.journal_reader import Record
-from trace_recorder.values.checked_types import MAX_SECONDS, text_of_member, texts_of_members
+from trace_recorder.dialects.dialect import read_error, why_incomplete
+from trace_recorder.facts import LLMErrorFact, LLMInteractionFact, LLMRequestFact, LLMResponseFact, LLMStreamFact
+from trace_recorder.values.checked_types import MAX_SECONDS
 from trace_recorder.values.llm_interaction import Attempt, ErrorInfo, LLMInteraction, call_seconds
-from trace_recorder.values.messages import JoinedStream, Payload
+from trace_recorder.values.messages import LLMResponse, Payload
 from trace_recorder.values.origins import ReplayedFrom
 from trace_recorder.values.trajectory import Gap
 
+_REDIRECTS = 300
+"""The first HTTP status of redirects."""
 
-def interaction_of(call: CallRecords) -> LLMInteraction:
-    """Make an `LLMInteraction` from its records. Some of them may be missing."""
-    request_data, ending = call.request_data, call.ending
-    end: Mapping[str, Payload] = ending.data if ending else {}
-    if call.is_manual:
-        end = request_data
-    first_token: Payload = (call.last_part if not end or "polled" in end else end).get("time_to_first_token_seconds")
-    origin: Payload = (end or call.last_part).get("replayed_from")
-    body = request_members(request_data)
-    model = body.get("model") or request_data.get("model")
-    ending_error = None
-    if ending is not None and not call.is_manual:
-        ending_error = _ending_error(ending)
-    stream_error = _stream_error(call, end) if call.streams and "polled" not in end else None
-    complete, ended_by = _completeness(call, end)
-    attempts = () if call.is_manual else _attempts(call, ending_error)
+
+def interaction_of(call: CallFacts) -> LLMInteraction:
+    """Make an `LLMInteraction` from its facts. Some of them may be missing."""
+    if call.newest.by_hand is not None:
+        return _interaction_by_hand(call, call.newest.by_hand)
+    newest, sent = call.newest, call.sent
+    sent_exchanges = [exchange for exchange in call.exchanges if exchange.request is not None]
+    attempts = [*map(_attempt, sent_exchanges)]
+    error = attempts[-1].error if attempts else _error_of(newest)
+    first_token = newest.newest
+    if newest.was_polled:
+        first_token = newest.parts[-1] if newest.parts else None
+    origin = None if newest.newest is None else newest.newest.replayed_from
+    ended_by = _why_incomplete(newest)
     return LLMInteraction(
         interaction_id=call.interaction_id,
-        timestamp=call.first.time,
-        model=model if isinstance(model, str) else None,
+        timestamp=call.time,
+        model=_model_of(sent),
         source=call,
-        step_number=request_data.get("step_number"),
         response=call.read_response(),
-        error=stated_error(request_data.get("error")) if call.is_manual else stream_error or ending_error,
-        attempts=attempts,
-        duration_seconds=_duration(attempts, end) if len(attempts) != 1 else attempts[0].duration_seconds,
-        time_to_first_token_seconds=None if first_token is None else _seconds(first_token),
-        stream=bool(end["stream"] if "stream" in end else asks_for_stream(request_data, body)),
-        complete=complete,
+        error=(_stream_error(newest) if newest.parts else None) or error,
+        attempts=tuple(attempts),
+        duration_seconds=_duration(attempts, newest.ending),
+        time_to_first_token_seconds=None if first_token is None else _first_token_seconds(first_token),
+        stream=_was_stream(newest),
+        complete=newest.response is not None and newest.response.complete and ended_by is None,
         ended_by=ended_by,
-        replayed_from=None if origin is None else ReplayedFrom.of_document(origin),
-        run_inferred=request_data.get("run_inferred") is True,
-        **texts_of_members(request_data, _TEXTS),
+        replayed_from=ReplayedFrom.of_document(origin),
+        **_stated(sent),
     )
 
 
-_TEXTS = ("provider", "api", "agent", "agent_id", "parent_agent_id", "parent_execution_id")
-"""The texts in a request's record that become fields of the interaction."""
+def _interaction_by_hand(call: CallFacts, fact: LLMInteractionFact) -> LLMInteraction:
+    """Make an `LLMInteraction` that the agent recorded by hand, or that another tool's file states as one value."""
+    return LLMInteraction(
+        interaction_id=call.interaction_id,
+        timestamp=call.time,
+        model=_model_of(fact),
+        source=call,
+        response=call.read_response(),
+        error=stated_error(fact.error),
+        duration_seconds=_seconds(fact.duration_seconds),
+        time_to_first_token_seconds=_seconds(fact.time_to_first_token_seconds),
+        stream=bool(asks_for_stream(fact) if fact.stream is None else fact.stream),
+        complete=fact.complete is not False and fact.ended_by is None,
+        ended_by=fact.ended_by,
+        replayed_from=ReplayedFrom.of_document(fact.replayed_from),
+        **_stated(fact),
+    )
 
 
-def _completeness(call: CallRecords, end: Mapping[str, Payload]) -> tuple[bool, str | None]:
-    """Return whether the response is complete, and the reason if it is not. The reason is None if it is unknown.
+def _stated(sent: Request | None) -> dict[str, Payload]:
+    """Return the fields of an interaction that its request states."""
+    if sent is None:
+        return {"provider": None}
+    stated: dict[str, Payload] = {
+        "provider": sent.provider,
+        "api": sent.api,
+        "step_number": sent.step_number,
+        "agent": sent.agent,
+        "agent_id": sent.agent_id,
+        "parent_agent_id": sent.parent_agent_id,
+        "parent_execution_id": sent.parent_execution_id,
+    }
+    if isinstance(sent, LLMRequestFact):
+        stated["run_inferred"] = sent.run_inferred is True
+    return stated
 
-    Older journals do not state whether the last event of a stream came. Then examine the stream itself.
+
+def _model_of(sent: Request | None) -> str | None:
+    if sent is None:
+        return None
+    model = request_members(sent).get("model") or sent.model
+    return model if isinstance(model, str) else None
+
+
+def _was_stream(exchange: ExchangeFacts) -> bool:
+    """Return whether the response is a stream. If the response does not state it, the request does."""
+    if exchange.response is not None and exchange.response.stream is not None:
+        return exchange.response.stream
+    return exchange.request is not None and asks_for_stream(exchange.request)
+
+
+def _why_incomplete(exchange: ExchangeFacts) -> str | None:
+    """Return why the response is not complete, if that is known.
+
+    If the record does not state whether the last event of a stream came, examine the stream itself.
     """
-    answered = call.is_manual or (call.ending is not None and call.ending.kind == "llm_response")
-    complete = answered and end.get("complete", True) is True
-    ended_by = text_of_member(end["ended_by"]) if "ended_by" in end else None
-    if complete and end.get("stream") is True and "last_event" not in end and call.status < 300:
-        joined = _undamaged_stream(call, end)
-        ended_by = ended_by if joined is None else why_incomplete(joined)
-    return complete and ended_by is None, ended_by
+    response = exchange.response
+    if response is None:
+        return None
+    states_nothing = response.complete and response.stream is True and response.last_event is None
+    if not states_nothing or response.status >= _REDIRECTS:
+        return response.ended_by
+    joined = exchange.joined
+    if joined is None or joined.events != response.events:
+        return response.ended_by
+    return why_incomplete(joined)
 
 
-def _undamaged_stream(call: CallRecords, end: Mapping[str, Payload]) -> JoinedStream | None:
-    """Assemble the stream of a call. Return None if a part of the stream is missing or damaged."""
-    data = call.stream_bytes()
-    joined = None if data is None else join_stream(call.dialect, data)
-    return joined if joined is not None and joined.events == end.get("events") else None
+def asks_for_stream(sent: Request) -> bool:
+    """Return whether a request asks for a stream, according to its fact or to its body.
 
-
-def asks_for_stream(request_data: Mapping[str, Payload], body: Payload) -> bool:
-    """Return whether a request asks for a stream, according to the data of its record or to its body.
-
-    `body` may lack the members that are stored as items.
+    The body may lack the members that are stored as items.
     """
-    return request_data.get("stream") is True or (isinstance(body, dict) and body.get("stream") is True)
+    return sent.stream is True or (isinstance(sent.body, dict) and sent.body.get("stream") is True)
 
 
-def request_members(request_data: Mapping[str, Payload]) -> Mapping[str, Payload]:
+def request_members(sent: Request) -> Mapping[str, Payload]:
     """Return the members of a request's body, without those that are stored as items."""
-    body = request_data["body"] if "body" in request_data else read_body(request_data)
+    body = read_body(sent)
     return body if isinstance(body, dict) else {}
 
 
-def _stream_error(call: CallRecords, end: Mapping[str, Payload]) -> ErrorInfo | None:
-    """Return the error in the stream of a call, or None."""
-    carried = call.stream_error()
+def _stream_error(exchange: ExchangeFacts) -> ErrorInfo | None:
+    """Return the error in the stream of an exchange, or None."""
+    if exchange.was_polled:
+        return None
+    carried = exchange.stream_error()
     if carried is None:
         return None
     kind, message = read_error({"error": carried})
-    status = end.get("status")
-    status = status if type(status) is int else None
+    status = None if exchange.response is None else exchange.response.status or None
     return ErrorInfo(kind or "stream_error", message or "the stream carried an error", status)
 
 
-def _ending_error(ending: Record) -> ErrorInfo | None:
-    data = ending.data
-    if ending.kind == "llm_error" or "error" in data:
-        return stated_error(data.get("error", data))
-    body = data["body"] if "body" in data else read_body(data)
-    status = data.get("status")
-    status = status if isinstance(status, int) else 0
-    if status < 400 and not (isinstance(body, dict) and body.get("error")):
+def _error_of(exchange: ExchangeFacts) -> ErrorInfo | None:
+    """Return the error of an exchange: that of a failed exchange, or of its response, or None."""
+    ending = exchange.ending
+    if isinstance(ending, LLMErrorFact):
+        return ErrorInfo(ending.type or "error", ending.message)
+    if ending is None or ending.error is not None:
+        return stated_error(None if ending is None else ending.error)
+    body = read_body(ending)
+    if ending.status < FAILURES and not (isinstance(body, dict) and body.get("error")):
         return None
     kind, message = read_error(body)
-    return ErrorInfo(kind or "http_error", message or f"HTTP status {status}", status)
+    return ErrorInfo(kind or "http_error", message or f"HTTP status {ending.status}", ending.status or None)
 
 
 def stated_error(error: Payload) -> ErrorInfo | None:
@@ -131,43 +175,40 @@ def stated_error(error: Payload) -> ErrorInfo | None:
     return ErrorInfo(kind, message, status if type(status) is int else None)
 
 
-def _attempts(call: CallRecords, ending_error: ErrorInfo | None) -> tuple[Attempt, ...]:
-    """Return all HTTP exchanges of an interaction, in order. `ending_error` is the error of the newest exchange."""
-    parts = {part.data.get("attempt", 0): part.data for part in call.streams} if call.streams else {}
-    attempts = []
-    for request in call.requests:
-        request_data = request.data
-        number = request_data.get("attempt", 0)
-        ending, error = call.endings.get(number), ending_error
-        if ending is not call.ending:
-            error = None if ending is None else _ending_error(ending)
-        data = ending.data if ending else parts.get(number, {})
-        status, headers = data.get("status"), data.get("headers")
-        seconds: Payload = data.get("duration_seconds")
-        attempts.append(
-            Attempt(
-                number=number,
-                timestamp=request.time,
-                status=status if type(status) is int else None,
-                error=error,
-                duration_seconds=seconds
-                if type(seconds) is float and abs(seconds) < MAX_SECONDS
-                else _seconds(seconds),
-                headers=headers if isinstance(headers, dict) else {},
-                inferred="inferred" in request_data and request_data["inferred"] is True,
-            )
-        )
-    return tuple(attempts)
+def _attempt(exchange: ExchangeFacts) -> Attempt:
+    """Return one HTTP exchange of an interaction."""
+    newest, request, seconds = exchange.newest, exchange.request, None
+    if isinstance(newest, LLMResponseFact | LLMErrorFact):
+        seconds = _seconds(newest.duration_seconds)
+    status, headers = None, {}
+    if isinstance(newest, LLMResponseFact | LLMStreamFact):
+        status, headers = newest.status or None, newest.headers
+    return Attempt(
+        number=exchange.number,
+        timestamp=exchange.time,
+        status=status,
+        error=_error_of(exchange),
+        duration_seconds=seconds,
+        headers=headers,
+        inferred=isinstance(request, LLMRequestFact) and request.inferred is True,
+    )
 
 
-def _duration(attempts: Sequence[Attempt], end: Mapping[str, Payload]) -> float | None:
+def _duration(attempts: Sequence[Attempt], ending: Ending | None) -> float | None:
     """Return how many seconds a call took with all its attempts, or None if the duration is not known."""
-    return _seconds(call_seconds(attempts, _seconds(end.get("duration_seconds"))))
+    if len(attempts) == 1:
+        return attempts[0].duration_seconds
+    recorded = None if ending is None else _seconds(ending.duration_seconds)
+    return _seconds(call_seconds(attempts, recorded))
 
 
-def _seconds(value: Payload) -> float | None:
-    """Return a duration that a record states. Return None if the value is not a number below `MAX_SECONDS`."""
-    return value if type(value) in _NUMBERS and abs(value) < MAX_SECONDS else None
+def _first_token_seconds(fact: LLMStreamFact | Ending) -> float | None:
+    return None if isinstance(fact, LLMErrorFact) else _seconds(fact.time_to_first_token_seconds)
+
+
+def _seconds(value: float | None) -> float | None:
+    """Return a duration that a record states. Return None if the duration is not below `MAX_SECONDS`."""
+    return value if value is not None and abs(value) < MAX_SECONDS else None
 
 
 def unreadable_gaps(interactions: Iterable[LLMInteraction]) -> list[Gap]:
@@ -177,7 +218,7 @@ def unreadable_gaps(interactions: Iterable[LLMInteraction]) -> list[Gap]:
         if not interaction.source.has_request():
             why = "a record that it needs is damaged or missing"
             gaps.append(Gap(interaction.timestamp, f"the request of {interaction.interaction_id}", why))
-        if isinstance(interaction.source, CallRecords) and interaction.source.is_damaged:
+        if isinstance(interaction.source, CallFacts) and interaction.source.is_damaged:
             gaps.append(
                 Gap(interaction.timestamp, f"the stream of {interaction.interaction_id}", "it cannot be unpacked")
             )
@@ -197,22 +238,19 @@ class Duplicates:
     _captured: dict[str, None] = field(default_factory=dict)
     _manual: dict[str, dict[str, None]] = field(default_factory=dict)
 
-    def has(self, call: LLMInteraction) -> bool:
-        """Return whether the response of an interaction that was recorded by hand was captured too."""
-        return call.response.id in self._captured
+    def has(self, response_id: str | None) -> bool:
+        """Return whether the response with this id, of an interaction by hand, was captured too."""
+        return response_id in self._captured
 
-    def add(self, call: LLMInteraction) -> Mapping[str, None]:
-        """Add an interaction.
+    def add(self, call: CallFacts, response: LLMResponse) -> Mapping[str, None]:
+        """Add the response of an interaction.
 
         If it was captured, return the ids of the interactions by hand that have the same response.
         """
-        identity = call.response.id or ""
-        if call.api is None:
-            self._manual.setdefault(identity, {})[call.interaction_id] = None
+        if not response.id:
             return {}
-        self._captured[identity] = None
-        return self._manual.pop(identity, {})
-
-
-_NUMBERS = (int, float)
-"""The types of a number in JSON, without bool."""
+        if call.sent is None or call.sent.api is None:
+            self._manual.setdefault(response.id, {})[call.interaction_id] = None
+            return {}
+        self._captured[response.id] = None
+        return self._manual.pop(response.id, {})

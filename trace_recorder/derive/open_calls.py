@@ -18,11 +18,20 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import NamedTuple
 
 from trace_recorder.derive.steps import ToolExecution, agent_key
-from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import ToolCall, ToolResult
 from trace_recorder.values.structs import replace
+
+
+class AskedTools(NamedTuple):
+    """The tool calls of a response. `first_seq` is the number of the interaction's first record."""
+
+    interaction_id: str
+    agent: str | None
+    first_seq: int
+    calls: tuple[ToolCall, ...]
 
 
 @dataclass(slots=True, eq=False)
@@ -56,13 +65,9 @@ class OpenCalls:
         self._without_id: dict[Hashable, dict[str, _Response]] = {}
         self._latest: dict[Hashable, str] = {}
 
-    def add(self, interaction: LLMInteraction, first_seq: int, step: str | None) -> None:
-        """Add the calls of an interaction's response. `first_seq` is the number of the interaction's first record."""
-        agent, identity, calls = (
-            interaction.agent_id or interaction.agent,
-            interaction.interaction_id,
-            interaction.response.tool_calls,
-        )
+    def add(self, asked: AskedTools, step: str | None) -> None:
+        """Add the calls of a response. `step` is the `step_id` of the `with` block that the response is in."""
+        agent, identity, calls = asked.agent, asked.interaction_id, asked.calls
         self._latest[agent] = identity
         if not calls:
             return
@@ -72,7 +77,7 @@ class OpenCalls:
             ran = {call.call_id for call in before.calls} - before.without_tool.keys()
             without_tool = {key: call for key, call in without_tool.items() if key not in ran}
         without_id = {call.call_id: call for call in calls if call.call_id_made_up}
-        response = _Response(identity, agent, first_seq, step, calls, without_tool, without_id)
+        response = _Response(identity, agent, asked.first_seq, step, calls, without_tool, without_id)
         self._responses[identity] = response
         self._without_tool.setdefault(agent, {})[identity] = response
         if without_id:
@@ -85,21 +90,22 @@ class OpenCalls:
 
     def match(self, execution: ToolExecution) -> None:
         """Find the call that a tool runs for, and set it in `execution`. No later tool is matched to the same call."""
-        match = self._find_by_id(execution) if "call_id" in execution.call_data else self._find_by_name(execution)
+        call_id = execution.begun.call_id
+        match = self._find_by_name(execution) if call_id is None else self._find_by_id(execution, call_id)
         if match is not None:
             response, key = match
             execution.requested_by, execution.requested_call = response.interaction_id, response.without_tool.pop(key)
 
     def reopen(self, execution: ToolExecution) -> None:
         """Open the call of a failed tool again, so that another execution can be matched to the call."""
-        of_agent = self._without_tool.get(agent_key(execution.call_data), {})
+        of_agent = self._without_tool.get(agent_key(execution.begun), {})
         response = of_agent.get(execution.requested_by or "")
         if response is not None and execution.requested_call is not None:
             response.without_tool[execution.requested_call.call_id] = execution.requested_call
 
     def latest(self, execution: ToolExecution) -> str | None:
         """Return the id of the last interaction of a tool's agent, or None if the agent has no interaction."""
-        return self._latest.get(agent_key(execution.call_data))
+        return self._latest.get(agent_key(execution.begun))
 
     def close(self, interaction_id: str, call_id: str | None = None) -> None:
         """Close a call because the model got its result. If `call_id` is None, close all calls of the interaction.
@@ -114,14 +120,13 @@ class OpenCalls:
         if call_id is None or not response.without_tool:
             _remove(self._without_tool, response)
 
-    def _find_by_id(self, execution: ToolExecution) -> tuple[_Response, str] | None:
-        key = execution.call_data["call_id"]
+    def _find_by_id(self, execution: ToolExecution, key: str) -> tuple[_Response, str] | None:
         of_all_agents = chain.from_iterable(reversed(of_agent.values()) for of_agent in self._without_tool.values())
         candidates = chain(self._candidates(execution), of_all_agents)
         return next(((response, key) for response in candidates if key in response.without_tool), None)
 
     def _find_by_name(self, execution: ToolExecution) -> tuple[_Response, str] | None:
-        arguments = execution.call_data.get("arguments")
+        arguments = execution.arguments
         same_name = [
             (response, key)
             for response in self._candidates(execution)
@@ -138,9 +143,9 @@ class OpenCalls:
 
         Responses of the tool's step come first, and newer responses come before older ones.
         """
-        of_agent = reversed(self._without_tool.get(agent_key(execution.call_data), {}).values())
+        of_agent = reversed(self._without_tool.get(agent_key(execution.begun), {}).values())
         newest_first = [response for response in of_agent if response.first_seq < execution.first_seq]
-        step = execution.call_data.get("step_id")
+        step = execution.begun.step_id
         return sorted(newest_first, key=lambda response: response.step != step)
 
     # ── results in later requests ────────────────────────────────────────────────────────────────────────────────────

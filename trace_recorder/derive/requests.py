@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from trace_recorder.derive.table_prompts import PREAMBLE, ElementReadings, IncrementalReading, TablePrompts
 from trace_recorder.dialects.dialect import MANUAL, Dialect, History, dialect_of
 from trace_recorder.dialects.manual import message_of
+from trace_recorder.facts import AgentStepFact, Itemized, Parts
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.values.message_table import MessageTable, SharedSequence
 from trace_recorder.values.messages import Message, Payload, RequestReading
@@ -49,41 +50,42 @@ class RequestReader:
         self._prompts = TablePrompts(table)
         self.readings: dict[str, ElementReadings] = {} if readings is None else readings
 
-    def read(self, dialect: str | None, data: Mapping[str, Payload], history: str = "") -> IncrementalReading | None:
-        """Read a request from the data of its record. Return None if the caller must read the whole request.
+    def read(self, dialect: str | None, fact: Itemized, history: str = "") -> IncrementalReading | None:
+        """Read a request from its fact. Return None if the caller must read the whole request.
 
         `history` is the name of the member with the messages, or "" for the dialect's usual member. Raises KeyError if
         a record that the request needs is missing.
         """
-        items = data.get("items", {})
         reader = dialect_of(dialect)
-        if reader is None or reader.history is None:
+        if fact.items is None or reader is None or reader.history is None:
             return None
         history = history or reader.history.member
-        if not isinstance(items.get(history), list | dict):
+        listed = fact.items.get(history)
+        if listed is None or isinstance(listed, int):
             return None
-        numbers = _BEGINNING + self._items.numbers(history, items[history])
-        rest = {"body": data["body"], "items": {name: part for name, part in items.items() if name != history}}
+        numbers = _BEGINNING + self._items.numbers(history, listed)
+        rest = {name: part for name, part in fact.items.items() if name != history}
         readings = self.readings.get(reader.name) or self._new_readings(reader, reader.history)
-        key = repr((reader.name, rest))
-        return self._prompts.read(key, numbers, readings, partial(self._without_history, reader, history, rest))
+        key = repr((reader.name, fact.body, rest))
+        offer = partial(self._without_history, reader, history, fact.body, rest)
+        return self._prompts.read(key, numbers, readings, offer)
 
-    def messages_of_step(self, data: Mapping[str, Payload]) -> Sequence[Message] | None:
-        """Return the messages of an `agent_step` record, if any. Raises KeyError if an item is missing."""
-        reading = self.read(MANUAL, data, "llm_messages")
+    def messages_of_step(self, fact: AgentStepFact) -> Sequence[Message] | None:
+        """Return the messages of a step that the agent recorded, if any. Raises KeyError if an item is missing."""
+        reading = self.read(MANUAL, fact, "llm_messages")
         if reading is not None:
             return reading.messages
-        messages = self._items.expand(data).get("llm_messages")
+        messages = self._items.expand(fact.body, fact.items or {}).get("llm_messages")
         return None if messages is None else SharedSequence([message_of(message) for message in messages])
 
     def _without_history(
-        self, dialect: Dialect, history: str, rest: Mapping[str, Payload]
+        self, dialect: Dialect, history: str, body: Payload, rest: Parts
     ) -> tuple[RequestReading, list[Message]]:
         """Read a request without its history.
 
         Return the request without any messages, and the messages that come before the history.
         """
-        base = dialect.read_request(self._items.expand(rest) | {history: []})
+        base = dialect.read_request(self._items.expand(body, rest) | {history: []})
         return replace(base, messages=SharedSequence(), tools=tuple(base.tools)), [*base.messages]
 
     def _new_readings(self, dialect: Dialect, elements: History) -> ElementReadings:

@@ -6,15 +6,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
-from types import NoneType
-from typing import get_args
 
+from trace_recorder.derive.call_facts import CallFacts
 from trace_recorder.derive.interactions import stated_error
-from trace_recorder.dialects.json_access import as_int
+from trace_recorder.facts import (
+    ABSENT,
+    AnnotationFact,
+    FinalizeFact,
+    GapFact,
+    LLMRequestFact,
+    RedactionFact,
+    RewardFact,
+    StartFact,
+    UnreadFact,
+)
 from trace_recorder.storage.journal_reader import BadLine, Record
-from trace_recorder.values.checked_types import check_types, text_of_member
+from trace_recorder.values.checked_types import check_types
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload
@@ -25,16 +34,6 @@ MISSING_LINES = "lines of the journal"
 """The `what` of a gap for records that are missing from the journal."""
 MAX_REPORTED_LINES = 1000
 """At most this many damaged lines have a gap each. One more gap states how many other damaged lines there are."""
-
-
-_TYPES_OF_START: Mapping[str, tuple[type, ...]] = {
-    **dict.fromkeys(("trajectory_id", "parent", "task", "provider", "model"), (str,)),
-    "max_steps": (int, float),
-    "metadata": (dict,),
-}
-_TYPES_OF_END: Mapping[str, tuple[type, ...]] = {"status": (str,), "success": (bool,), "execution_time": (int, float)}
-"""The types of the members of the start record and the finalize record. Each member may also be absent or null."""
-_STATUSES = frozenset(get_args(Status))
 _FROM_INTERACTIONS = {"llm_interactions", "agent_steps", "metrics", "gaps"}
 
 
@@ -47,8 +46,11 @@ class RunFacts:
     secrets were masked, as the records state. `summaries` has the summaries of steps, by the JSON of the step number.
     """
 
-    start: Record | None = None
-    end: Record | None = None
+    start: StartFact | None = None
+    start_seq: int = 0
+    start_time: str = ""
+    end: FinalizeFact | None = None
+    end_time: str = ""
     summaries: dict[str, Payload] = field(default_factory=dict)
     annotations: dict[str, Payload] = field(default_factory=dict)
     rewards: list[Reward] = field(default_factory=list)
@@ -79,12 +81,10 @@ class RunFacts:
         Add a gap if records are missing before the record. For a record without masked secrets that directly follows
         the last record, the caller may increase `last_seq` instead.
         """
-        if "redacted" in record.data and (redacted := as_int(record.data["redacted"])):
-            self.redactions += redacted
-        if isinstance(record.seq, int):
-            if record.seq > self.last_seq + 1:
-                self._report_missing(record)
-            self.last_seq, self.damaged_since = record.seq, 0
+        self.redactions += record.fact.redacted or 0
+        if record.seq > self.last_seq + 1:
+            self._report_missing(record)
+        self.last_seq, self.damaged_since = record.seq, 0
 
     def _report_missing(self, record: Record) -> None:
         """Add a gap if more records are missing before `record` than damaged lines are in their place."""
@@ -111,67 +111,75 @@ class RunFacts:
             self._unreported_bytes += line.length
 
     def add_unusable(self, record: Record, error: Exception) -> None:
-        """Add a gap for a record whose data could not be used."""
-        why = f"record {record.seq}: {type(error).__name__}: {error}"
-        self.gaps.append(Gap(record.time, f"a {record.kind} record could not be used", why))
+        """Add a gap for a record whose fact could not be used."""
+        self._add_unusable(record.time, record.kind, record.seq, f"{type(error).__name__}: {error}")
 
-    def add_start(self, record: Record) -> None:
-        """Keep the start record. If there are several, keep the first."""
-        self.start = self.start or self._with_declared_types(record, _TYPES_OF_START)
+    def add_unusable_call(self, call: CallFacts, error: Exception) -> None:
+        """Add a gap for a call that could not be read."""
+        kind = LLMRequestFact.kind if call.sent is None else call.sent.kind
+        self._add_unusable(call.time, kind, call.first_seq, f"{type(error).__name__}: {error}")
 
-    def add_end(self, record: Record) -> None:
-        """Keep the finalize record. If there are several, keep the last."""
-        self.end = self._with_declared_types(record, _TYPES_OF_END)
+    def add_unread(self, record: Record, fact: UnreadFact) -> None:
+        """Add a gap for a record that is not a fact, unless a later version wrote its kind."""
+        if fact.why is not None:
+            self._add_unusable(record.time, record.kind, record.seq, fact.why)
 
-    def _with_declared_types(self, record: Record, types: Mapping[str, tuple[type, ...]]) -> Record:
-        """Return the record with members of the types that `types` allows.
+    def _add_unusable(self, time: str, kind: str, seq: int, why: str) -> None:
+        self.gaps.append(Gap(time, f"a {kind} record could not be used", f"record {seq}: {why}"))
 
-        Convert a member of another type to a text if `types` allows a text. Otherwise remove the member, and add a gap.
-        """
-        data = record.data
-        wrong = [name for name, kinds in types.items() if type(data.get(name)) not in (*kinds, NoneType)]
-        if not wrong:
-            return record
-        texts = {name: text_of_member(data[name]) for name in wrong if str in types[name]}
-        for name in wrong:
-            if name not in texts:
-                why = f"record {record.seq}: {name} is {type(data[name]).__name__}"
-                self.gaps.append(Gap(record.time, f"a member of a {record.kind} record could not be used", why))
-        return replace(record, data={name: value for name, value in data.items() if name not in wrong} | texts)
+    def add_faults(self, record: Record) -> None:
+        """Add a gap for each member of a record that could not be used."""
+        for fault in record.faults:
+            what = f"a member of a {record.kind} record could not be used"
+            self.gaps.append(Gap(record.time, what, f"record {record.seq}: {fault}"))
 
-    def add_annotation(self, record: Record) -> None:
+    def add_start(self, record: Record, fact: StartFact) -> None:
+        """Keep the first fact of the run. If there are several, keep the first."""
+        if self.start is None:
+            self.start, self.start_seq, self.start_time = fact, record.seq, record.time
+
+    def add_end(self, record: Record, fact: FinalizeFact) -> None:
+        """Keep how the run ended. If it is stated several times, keep the last."""
+        self.end, self.end_time = fact, record.time
+
+    def add_annotation(self, record: Record, fact: AnnotationFact) -> None:
         """Add an annotation of the run, or the summary of a step."""
-        if "lakeview_step" in record.data:
-            self.summaries[to_json(record.data["lakeview_step"])] = record.data["value"]
+        if fact.lakeview_step is not None:
+            self.summaries[to_json(fact.lakeview_step)] = fact.value
         else:
-            key = text_of_member(record.data["key"]) or ""
-            self.annotations[key] = record.data["value"]
+            key = fact.key or ""
+            self.annotations[key] = fact.value
             self._annotated[record.seq] = key
 
-    def apply_redaction(self, record: Record) -> None:
+    def apply_redaction(self, _: Record, fact: RedactionFact) -> None:
         """Replace the data of an earlier record by a masked copy, because a value became known as a secret later."""
-        of, data = record.data["of"], record.data
-        if self.start is not None and of == self.start.seq:
-            masked = self._with_declared_types(record, _TYPES_OF_START).data
-            masked = {name: masked[name] for name in ("task", "metadata") if name in masked}
-            self.start = replace(self.start, data={**self.start.data, **masked})
-        elif self._annotated.get(of) in self.annotations and self._is_newest(of):
-            self.annotations[self._annotated[of]] = data["value"]
+        if self.start is not None and fact.of == self.start_seq:
+            if fact.task is not ABSENT:
+                self.start = replace(self.start, task=fact.task)
+            if fact.metadata is not None:
+                self.start = replace(self.start, metadata=fact.metadata)
+        elif self._annotated.get(fact.of) in self.annotations and self._is_newest(fact.of):
+            self.annotations[self._annotated[fact.of]] = fact.value
 
     def _is_newest(self, seq: int) -> bool:
         """Return whether the record `seq` is the last that sets its annotation."""
         return not any(later > seq and key == self._annotated[seq] for later, key in self._annotated.items())
 
-    def add_reward(self, record: Record) -> None:
+    def add_reward(self, record: Record, fact: RewardFact) -> None:
         """Add a reward."""
-        given = {name: value for name, value in record.data.items() if name != "redacted"}
-        given |= {name: text_of_member(given.get(name)) for name in ("name", "explanation")}
-        self.rewards.append(check_types(Reward(**given, timestamp=record.time or None)))
+        reward = Reward(
+            name=fact.name,
+            value=fact.value,
+            weight=fact.weight,
+            step_number=fact.step_number,
+            explanation=fact.explanation,
+            timestamp=record.time or None,
+        )
+        self.rewards.append(check_types(reward))
 
-    def add_gap(self, record: Record) -> None:
+    def add_gap(self, record: Record, fact: GapFact) -> None:
         """Add a gap that the recorder itself wrote."""
-        time, data = record.data.get("time") or record.time or None, record.data
-        self.gaps.append(check_types(Gap(time, text_of_member(data["what"]) or "", text_of_member(data["why"]) or "")))
+        self.gaps.append(check_types(Gap(fact.time or record.time or None, fact.what, fact.why)))
 
     def all_gaps(self) -> tuple[Gap, ...]:
         """Return the gaps of the run, without the gaps of single interactions."""
@@ -190,7 +198,7 @@ class RunFacts:
 
     @property
     def _is_fork(self) -> bool:
-        return self.start is not None and "forked_at" in self.start.data
+        return self.start is not None and self.start.forked_at is not None
 
     def fields_without_calls(self, status: Status) -> dict[str, object]:
         """Return the fields of the trajectory that do not depend on its interactions and steps."""
@@ -216,31 +224,44 @@ class RunFacts:
         start record has no provider or model, they come from `first`. In a fork they always do, because a fork may call
         another model than its agent states. `gaps` are the gaps of single interactions.
         """
-        begun: Mapping[str, Payload] = self.start.data if self.start else {}
-        ended: Mapping[str, Payload] = self.end.data if self.end else {}
-        provider, model = begun.get("provider"), begun.get("model")
+        begun, ended = self.start or _NOT_STARTED, self.end or _NOT_ENDED
+        provider, model = begun.provider, begun.model
         if first is not None and self._is_fork:
             provider, model = first.provider, first.model
         elif first is not None:
             provider, model = provider or first.provider, model or first.model
         return Trajectory(
-            trajectory_id=begun.get("trajectory_id"),
-            parent=begun.get("parent"),
-            task=begun.get("task"),
-            status=ended["status"] if ended.get("status") in _STATUSES else status,
-            success=ended.get("success"),
-            final_result=ended.get("final_result"),
-            error=stated_error(ended["error"]) if "error" in ended else None,
+            trajectory_id=begun.trajectory_id or None,
+            parent=begun.parent,
+            task=begun.task,
+            status=status if self.end is None else ended.status,
+            success=ended.success,
+            final_result=ended.final_result,
+            error=stated_error(ended.error),
             provider=provider,
             model=model,
-            max_steps=begun.get("max_steps"),
-            start_time=(self.start.time or None) if self.start else None,
-            end_time=(self.end.time or None) if self.end else None,
-            execution_time=ended.get("execution_time"),
-            metadata=begun.get("metadata") or {},
+            max_steps=begun.max_steps,
+            start_time=self.start_time or None,
+            end_time=self.end_time or None,
+            execution_time=ended.execution_time,
+            metadata=begun.metadata,
             annotations=self.annotations,
             rewards=tuple(self.rewards),
             metrics=metrics or {},
             gaps=(*self.all_gaps(), *gaps),
             journal_records=self.records,
         )
+
+
+_NOT_STARTED = StartFact(
+    schema="trace-recorder/journal",
+    version=0,
+    trajectory_id="",
+    provider=None,
+    model=None,
+    max_steps=None,
+    task=None,
+    metadata={},
+)
+_NOT_ENDED = FinalizeFact(status="unknown", success=None, execution_time=None, final_result=None)
+"""What is known of a run whose first or last record is missing."""

@@ -1,37 +1,31 @@
 """Makes the steps of a run from the agent's own records, from LLM calls, and from tools that belong to neither.
 
 A model's tool call may have a `ToolExecution`, which `open_calls.py` finds. The execution is in the step of the LLM
-call with that tool call. If no model asked for a tool, its call id is made up. `ToolSteps` has the steps of tools that
-are in no other step.
+call with that tool call. If no model asked for a tool, its call id is made up. `tool_steps.py` makes the steps of tools
+that are in no other step.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter
 
 from trace_recorder.dialects.dialect import is_in_progress
-from trace_recorder.dialects.json_access import as_dict, as_text
+from trace_recorder.facts import InStep, ToolCallFact, ToolResultFact
 from trace_recorder.storage.journal_reader import Record
-from trace_recorder.values.checked_types import check_identity, texts_of_members
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, ToolCall, ToolResult
 from trace_recorder.values.structs import replace
 from trace_recorder.values.trajectory import AgentStep
 
-AGENT_MEMBERS = ("agent", "agent_id", "parent_agent_id")
-"""The members of a record that identify the agent."""
 Answers = Mapping[str, ToolResult]
 """The results of one interaction's tool calls, by call id."""
 _NO_TOOLS: tuple[tuple[ToolCall, ...], tuple[ToolResult, ...]] = ((), ())
 
 
-def agent_key(data: Mapping[str, Payload]) -> Hashable:
-    """Return the key of the agent that a record belongs to: the agent's id, or its name if it has no id."""
-    named = data.get("agent_id", data.get("agent"))
-    return named if isinstance(named, str) else None
+def agent_key(fact: InStep) -> str | None:
+    """Return the key of the agent that a fact belongs to: the agent's id, or its name if it has no id."""
+    return fact.agent if fact.agent_id is None else fact.agent_id
 
 
 @dataclass(slots=True, eq=False)
@@ -40,61 +34,66 @@ class ToolExecution:
 
     - `identity`: the execution id
     - `first_seq`, `time`: the number of its first record, and when it began
-    - `call_data`, `result_data`: the data of its `tool_call` and `tool_result` records
+    - `begun`: its first fact, which is the result if the record of the call is missing
+    - `ended`: its result, or None while it runs
     - `requested_by`, `requested_call`: the id of the interaction in which a model asked for the tool, and the tool
       call; None if no model asked
     - `attached_to`: the interaction in whose step the tool is: `requested_by`, or else the agent's last interaction
       before the tool
-    - `tool_step`: the step that has the tool if no other step does; None if the tool ran in the `with` block of a step
     - `has_sub_agent`: whether an agent was started in the tool
     """
 
     identity: str
     first_seq: int
     time: str
-    call_data: Mapping[str, Payload]
-    result_data: Mapping[str, Payload] | None = None
+    begun: ToolCallFact | ToolResultFact
+    ended: ToolResultFact | None = None
     requested_by: str | None = None
     requested_call: ToolCall | None = None
     attached_to: str | None = None
-    tool_step: ToolStep | None = None
     has_sub_agent: bool = False
 
     @property
     def name(self) -> str:
         """The name of the tool."""
-        return as_text(self.call_data.get("name")) or "unnamed"
+        return self.begun.name or "unnamed"
+
+    @property
+    def arguments(self) -> Payload:
+        """The arguments of the call. They are empty if the record of the call is missing."""
+        return self.begun.arguments if isinstance(self.begun, ToolCallFact) else {}
 
     @property
     def failed(self) -> bool:
         """Whether the tool ended with an exception."""
-        return self.result_data is not None and self.result_data.get("success") is False
+        return self.ended is not None and self.ended.success is False
 
     def call(self) -> ToolCall:
         """Return the model's tool call, or a made tool call with the tool's arguments if the model asked for none."""
         if self.requested_call is not None:
             return self.requested_call
-        call_id = as_text(self.call_data.get("call_id"))
-        return ToolCall(call_id or self.identity, self.name, self.call_data.get("arguments", {}), call_id is None)
+        call_id = self.begun.call_id
+        return ToolCall(call_id or self.identity, self.name, self.arguments, call_id is None)
 
     def result(self, answer: ToolResult | None) -> ToolResult | None:
         """Return the result of the tool. While the tool runs, return `answer`, the result that the model got."""
-        if self.result_data is None:
+        ended = self.ended
+        if ended is None:
             return answer
-        error, result = self.result_data.get("error"), self.result_data.get("result")
-        success, duration = self.result_data.get("success"), self.result_data.get("duration_seconds")
-        sent = None if answer is None else answer.error if answer.result is None else answer.result
+        sent: Payload = None
+        if answer is not None:
+            sent = answer.error if answer.result is None else answer.result
         return ToolResult(
             self.call().call_id,
             name=self.name,
-            success=success if isinstance(success, bool) else None,
-            result=result,
-            error=_error_text(as_dict(error)) if error else None,
-            duration_seconds=duration if isinstance(duration, int | float) else None,
-            sent=None if sent == result else sent,
+            success=ended.success,
+            result=ended.result,
+            error=_error_text(ended.error) if ended.error else None,
+            duration_seconds=ended.duration_seconds,
+            sent=None if sent == ended.result else sent,
             execution_id=self.identity if self.has_sub_agent else None,
             timestamp=self.time,
-            replayed=self.result_data.get("replayed") is True,
+            replayed=ended.replayed is True,
         )
 
 
@@ -189,16 +188,19 @@ class RecordedStep:
     executions: list[ToolExecution] = field(default_factory=list)
 
     @classmethod
-    def begin(cls, record: Record) -> RecordedStep:
-        """Make the step of a `with` block from the first record that names it.
-
-        Raises TypeError if the id of the step is not a text.
-        """
-        data = record.data
-        check_identity(data["step_id"], "step_id")
-        of_agent = texts_of_members(data, AGENT_MEMBERS)
-        stated = AgentStep(data["step_number"], record.time, "", **of_agent)
-        return cls(stated, record.seq, data["step_id"], closed=False)
+    def begin(cls, record: Record, fact: InStep) -> RecordedStep:
+        """Make the step of a `with` block from the first fact that names it. Raises KeyError without a number."""
+        if fact.step_number is None:
+            raise KeyError("step_number")
+        stated = AgentStep(
+            fact.step_number,
+            record.time,
+            "",
+            agent=fact.agent,
+            agent_id=fact.agent_id,
+            parent_agent_id=fact.parent_agent_id,
+        )
+        return cls(stated, record.seq, fact.step_id, closed=False)
 
     def update(self, step: AgentStep) -> None:
         """Add the values that the agent gave at the end of the block. They replace earlier values."""
@@ -247,154 +249,3 @@ class RecordedStep:
 
 def _is_stated(value: Payload) -> bool:
     return value is not None and (isinstance(value, str | float) or len(value) > 0)
-
-
-@dataclass(slots=True, eq=False)
-class ToolStep:
-    """A step with tools that are in no other step. One agent ran them between two of its calls or recorded steps.
-
-    - `opening_seq`: the number of the record with which the first tool began, which identifies the step
-    - `agent_data`: the data of the same record, with the agent's name and ids
-    - `first_seq`: the number of the first record of the first tool that was in the step; steps are sorted by this
-      number
-    - `placed`: for how many tools the step was reserved, including tools that are now in other steps
-    - `closed`: whether no more tools are added to the step
-    """
-
-    opening_seq: int
-    agent_data: Mapping[str, Payload]
-    first_seq: int = 0
-    executions: dict[str, ToolExecution] = field(default_factory=dict)
-    placed: int = 0
-    closed: bool = False
-
-    def step(self, number: int, answers: Mapping[str, Answers]) -> AgentStep:
-        """Make the step. There must be at least one tool in it. The state is "error" if the last tool failed."""
-        executions = sorted(self.executions.values(), key=attrgetter("first_seq"))
-        calls, results = tool_calls_and_results((), answers, executions)
-        failed = results[-1].error if executions[-1].failed else None
-        return AgentStep(
-            step_number=number,
-            timestamp=executions[0].time,
-            state="error" if executions[-1].failed else "calling_tool",
-            tool_calls=calls,
-            tool_results=results,
-            error=failed,
-            **texts_of_members(self.agent_data, AGENT_MEMBERS),
-            derived=True,
-        )
-
-
-MAX_TOOLS_PER_STEP = 64
-"""A tool step has at most this many tools, and the next tool begins a new step.
-
-So a step does not grow without limit if an agent records only tools.
-"""
-MAX_WAITING_CLAIMS = 256
-"""At most this many tool calls of recorded steps wait for their tools, and as many tools wait for a step.
-
-The oldest are forgotten first.
-"""
-
-
-class ToolSteps:
-    """The tool steps of a run. Call the methods in the order of the records.
-
-    `steps` are the tool steps that have at least one tool. `has_started` is True if any tool ran outside of all steps
-    with a `with` block.
-    """
-
-    def __init__(self, *, max_tools: int = MAX_TOOLS_PER_STEP) -> None:
-        self._max_tools = max_tools
-        self.steps: dict[ToolStep, None] = {}
-        self.has_started = False
-        self._open: dict[Hashable, ToolStep] = {}
-        self._step_of: dict[str, ToolStep] = {}
-        self._claims: deque[ToolCall] = deque(maxlen=MAX_WAITING_CLAIMS)
-        self._unclaimed: deque[ToolExecution] = deque(maxlen=MAX_WAITING_CLAIMS)
-
-    def close(self, agent: Hashable) -> None:
-        """Close the current tool step of an agent, because a call or another step of the agent begins."""
-        step = self._open.pop(agent, None)
-        if step is not None:
-            step.closed = True
-
-    def start(self, identity: str, record: Record) -> None:
-        """Reserve a tool step for a tool that runs outside of all steps with a `with` block.
-
-        `record` is the first record of the tool.
-        """
-        if identity in self._step_of:
-            return
-        agent = agent_key(record.data)
-        step = self._open.get(agent)
-        if step is not None and step.placed == self._max_tools:
-            self.close(agent)
-            step = None
-        if step is None:
-            step = self._open[agent] = ToolStep(record.seq, record.data)
-        step.placed += 1
-        self.has_started = True
-        self._step_of[identity] = step
-
-    def pop_step(self, identity: str) -> ToolStep | None:
-        """Return the step that was reserved for a tool, or None if the tool ran in the `with` block of a step."""
-        return self._step_of.pop(identity, None)
-
-    def place(self, execution: ToolExecution, *, elsewhere: bool) -> None:
-        """Put a tool into its tool step.
-
-        If `elsewhere` is True, or if a recorded step names the tool, remove the tool from its tool step.
-        """
-        step = execution.tool_step
-        if step is None:
-            return
-        if not elsewhere and execution.identity not in step.executions:
-            elsewhere = self._is_claimed(execution)
-        if not elsewhere:
-            step.executions[execution.identity] = execution
-            step.first_seq = step.first_seq or execution.first_seq
-            self.steps[step] = None
-        elif execution.identity in step.executions:
-            del step.executions[execution.identity]
-            if not step.executions:
-                del self.steps[step]
-
-    def contains(self, execution: ToolExecution) -> bool:
-        """Return whether a tool is in the tool step that was reserved for it."""
-        return execution.tool_step is not None and execution.identity in execution.tool_step.executions
-
-    def claim(self, calls: Iterable[ToolCall]) -> None:
-        """Take the tool calls that a step without a `with` block names.
-
-        Remove the tools of these calls from the tool steps, because these tools belong to that step.
-        """
-        for call in calls:
-            execution = next(
-                (execution for execution in self._unclaimed if self.contains(execution) and _matches(call, execution)),
-                None,
-            )
-            if execution is None:
-                self._claims.append(call)
-            else:
-                self._unclaimed.remove(execution)
-                self.place(execution, elsewhere=True)
-
-    def _is_claimed(self, execution: ToolExecution) -> bool:
-        call = next((call for call in self._claims if _matches(call, execution)), None)
-        if call is None:
-            self._unclaimed.append(execution)
-            return False
-        self._claims.remove(call)
-        return True
-
-
-def _matches(call: ToolCall, execution: ToolExecution) -> bool:
-    """Return whether a tool ran for a tool call of a recorded step.
-
-    Compare the ids. If the tool or the call has no id, compare the names and arguments.
-    """
-    ran = execution.call()
-    if call.call_id and not ran.call_id_made_up:
-        return call.call_id == ran.call_id
-    return (call.name, call.arguments) == (ran.name, ran.arguments)

@@ -1,25 +1,24 @@
-"""Matches tool executions with the model's tool calls and the results that the model got, and puts them into steps.
+"""Matches tool executions with the model's tool calls and the results that the model got.
 
 A tool is attached to the interaction in which the model asked for it, or else to the last interaction of the tool's
-agent before the tool. If that interaction is in no step, the tool is in a tool step (`steps.py`). The tool calls in an
-open stream are not known yet. So tools and results that come while a stream is open are matched again when the stream
-has ended.
+agent before the tool. If that interaction is in no step, the tool is in a tool step (`tool_steps.py`). The tool calls
+in an open stream are not known yet. So tools and results that come while a stream is open are matched again when the
+stream has ended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from trace_recorder.derive.exchange_facts import Request
 from trace_recorder.derive.interactions import asks_for_stream
-from trace_recorder.derive.open_calls import OpenCalls
-from trace_recorder.derive.steps import RecordedStep, ToolExecution, ToolSteps, agent_key
-from trace_recorder.dialects.dialect import is_turn
-from trace_recorder.dialects.json_access import as_text
+from trace_recorder.derive.open_calls import AskedTools, OpenCalls
+from trace_recorder.derive.steps import RecordedStep, ToolExecution, agent_key
+from trace_recorder.derive.tool_steps import ToolStep, ToolSteps
+from trace_recorder.facts import InStep, ToolCallFact, ToolResultFact
 from trace_recorder.storage.journal_reader import Record
-from trace_recorder.values.checked_types import check_identity
-from trace_recorder.values.llm_interaction import LLMInteraction
-from trace_recorder.values.messages import Payload, ToolCall, ToolResult
+from trace_recorder.values.messages import ToolCall, ToolResult
 
 
 @dataclass(slots=True)
@@ -30,7 +29,7 @@ class DuringStream:
     """
 
     executions: dict[str, ToolExecution] = field(default_factory=dict)
-    results: list[tuple[Hashable, ToolResult]] = field(default_factory=list)
+    results: list[tuple[str | None, ToolResult]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -38,99 +37,64 @@ class ToolExecutions:
     """Matches tools and results to tool calls. Call the methods in the order of the records.
 
     - `step_of_interaction`: the `step_id` of the `with` block in which an interaction was made, by the interaction's id
-    - `has_recorded_steps`: whether the agent recorded any step itself
     - `executions`: the executions that are attached to an interaction, by the id of the interaction
     - `answers`: the results that the model got: for each interaction, the results of its calls, by call id
-    - `steps`: the steps of the executions that are in no other step
     """
 
     step_of_interaction: dict[str, str] = field(default_factory=dict)
-    has_recorded_steps: bool = False
     executions: dict[str, list[ToolExecution]] = field(default_factory=dict)
     answers: dict[str, dict[str, ToolResult]] = field(default_factory=dict)
-    steps: ToolSteps = field(default_factory=ToolSteps)
+    _steps: ToolSteps = field(default_factory=ToolSteps)
     _open_calls: OpenCalls = field(default_factory=OpenCalls)
     _running: dict[str, ToolExecution] = field(default_factory=dict)
     _open_streams: dict[str, DuringStream] = field(default_factory=dict)
 
-    def start(self, record: Record, step: RecordedStep | None) -> None:
-        """Reserve a tool step for a tool that begins, before its record is read.
+    # ── calls ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-        `step` is the step of the `with` block in which the tool runs, or None. In a block, no tool step is reserved.
+    def begin(self, fact: InStep) -> None:
+        """Note that an agent begins a call or a step, so that its tools from now on are in another tool step."""
+        if self._steps.open:
+            self._steps.close(agent_key(fact))
 
-        Raises TypeError if the id of the execution is not a text.
-        """
-        identity = record.data["execution_id"]
-        check_identity(identity, "execution_id")
-        if step is None and identity not in self._running:
-            self.steps.start(identity, record)
-
-    def read_request(self, identity: str, data: Mapping[str, Payload], results: Sequence[ToolResult]) -> None:
-        """Read the data of a request, and match the tool results in the request."""
-        execution = self._running.get(data.get("parent_execution_id") or "")
-        if execution is not None:
-            execution.has_sub_agent = True
-        agent = agent_key(data)
-        unclaimed = self._assign_results(agent, results) if results else []
-        for during in self._open_streams.values():
-            during.results += ((agent, result) for result in unclaimed)
-        if asks_for_stream(data, data.get("body")):
+    def read_request(self, identity: str, sent: Request, results: Sequence[ToolResult]) -> None:
+        """Read a request, and match the tool results in it. `identity` is the id of the interaction."""
+        if sent.parent_execution_id is not None:
+            execution = self._running.get(sent.parent_execution_id)
+            if execution is not None:
+                execution.has_sub_agent = True
+        if results:
+            agent = agent_key(sent)
+            unclaimed = self._assign_results(agent, results)
+            for during in self._open_streams.values():
+                during.results += ((agent, result) for result in unclaimed)
+        if asks_for_stream(sent):
             self._open_streams[identity] = DuringStream()
 
-    def read_response(
-        self, identity: str, call: LLMInteraction | None, call_seq: int, first_seq: int, duplicates: Iterable[str]
-    ) -> None:
+    def end_without_tools(self, identity: str) -> None:
+        """Note that an interaction ended without a response that may ask for tools."""
+        self._open_streams.pop(identity, None)
+
+    def read_response(self, asked: AskedTools, duplicates: Iterable[str]) -> None:
         """Read the tool calls of a response, and match the tools and results that came while its stream was open.
 
-        `call` is None if there is no response. `duplicates` are the ids of interactions that are not shown because they
-        record the same response. Their tools and results may belong to `call`. `call_seq` is the number of the
-        interaction's first record, and `first_seq` is the number of its first request.
+        `duplicates` are the ids of interactions that are not shown because they record the same response. Their tools
+        and results may belong to this interaction.
         """
+        identity = asked.interaction_id
         during = self._open_streams.pop(identity, None) or DuringStream()
-        if call is None:
-            return
         for duplicate in duplicates:
-            removed = self.detach(duplicate, call.agent_id or call.agent)
-            during.executions |= {name: tool for name, tool in removed.executions.items() if tool.first_seq > call_seq}
+            removed = self.detach(duplicate, asked.agent)
+            for name, tool in removed.executions.items():
+                if tool.first_seq > asked.first_seq:
+                    during.executions[name] = tool
             during.results += removed.results
-        if is_turn(call.api):
-            self._open_calls.add(call, first_seq, self.step_of_interaction.get(identity))
-            for execution in during.executions.values():
-                self._find_late(execution, identity)
-            for agent, result in during.results:
-                self._assign_results(agent, [result])  # every other open stream keeps it in its own `DuringStream`
+        self._open_calls.add(asked, self.step_of_interaction.get(identity))
+        for execution in during.executions.values():
+            self._find_late(execution, identity)
+        for agent, result in during.results:
+            self._assign_results(agent, [result])  # every other open stream keeps it in its own `DuringStream`
 
-    def read_record(self, record: Record, step: RecordedStep | None) -> None:
-        """Read one record of a tool execution, and find the tool call that the execution runs for."""
-        identity = record.data["execution_id"]
-        execution = self._running.get(identity)
-        if execution is None:
-            began, call_id = as_text(record.data.get("began")), as_text(record.data.get("interaction_id"))
-            tool_step = self.steps.pop_step(identity)
-            execution = ToolExecution(
-                identity, record.seq, began or record.time, record.data, None, call_id, tool_step=tool_step
-            )
-            self._running[identity] = execution
-            if step is not None:
-                step.executions.append(execution)
-            if call_id is not None:
-                self._attach(execution, None)
-        if execution.requested_by is None:
-            self._open_calls.match(execution)
-            self._attach(execution, execution.attached_to or self._latest_before(execution))
-            for during in () if execution.requested_by else self._open_streams.values():
-                during.executions[identity] = execution
-        if record.kind == "tool_result":
-            execution.result_data = record.data
-            del self._running[identity]
-            if execution.failed:
-                self._open_calls.reopen(execution)
-
-    def claim(self, calls: Iterable[ToolCall]) -> None:
-        """Take the tool calls of a step that the agent recorded without a `with` block."""
-        self.steps.claim(calls)
-
-    def detach(self, identity: str, agent: Hashable = None) -> DuringStream:
+    def detach(self, identity: str, agent: str | None = None) -> DuringStream:
         """Remove the tools and results that are attached to an interaction, because the interaction is not shown.
 
         Return these tools and results, because they may belong to another interaction.
@@ -139,10 +103,63 @@ class ToolExecutions:
         executions = {execution.identity: execution for execution in self.executions.pop(identity, ())}
         for execution in executions.values():
             execution.requested_by = execution.requested_call = execution.attached_to = None
-            self._place_in_tool_step(execution)
         return DuringStream(executions, [(agent, result) for result in self.answers.pop(identity, {}).values()])
 
-    def _assign_results(self, agent: Hashable, results: Iterable[ToolResult]) -> list[ToolResult]:
+    # ── tools ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def read_tool(self, record: Record, fact: ToolCallFact | ToolResultFact, step: RecordedStep | None) -> None:
+        """Read one fact of a tool execution, and find the tool call that the execution runs for.
+
+        `step` is the step of the `with` block in which the tool runs, or None.
+        """
+        execution = self._running.get(fact.execution_id)
+        if execution is None:
+            execution = self._running[fact.execution_id] = self._started(record, fact, step)
+        if execution.requested_by is None:
+            self._open_calls.match(execution)
+            self._attach(execution, execution.attached_to or self._latest_before(execution))
+            for during in () if execution.requested_by else self._open_streams.values():
+                during.executions[execution.identity] = execution
+        if isinstance(fact, ToolResultFact):
+            execution.ended = fact
+            del self._running[fact.execution_id]
+            if execution.failed:
+                self._open_calls.reopen(execution)
+
+    def _started(self, record: Record, fact: ToolCallFact | ToolResultFact, step: RecordedStep | None) -> ToolExecution:
+        time, requested_by = record.time, None
+        if isinstance(fact, ToolCallFact):
+            time, requested_by = fact.began or record.time, fact.interaction_id
+        execution = ToolExecution(fact.execution_id, record.seq, time, fact, requested_by=requested_by)
+        if step is None:
+            self._steps.reserve(execution)
+        else:
+            step.executions.append(execution)
+        if requested_by is not None:
+            self._attach(execution, None)
+        return execution
+
+    def claim(self, seq: int, calls: Sequence[ToolCall]) -> None:
+        """Take the tool calls of a step that the agent recorded without a `with` block, in the record `seq`."""
+        self._steps.claim(seq, calls)
+
+    def tool_steps(self, *, has_recorded_steps: bool) -> Iterator[ToolStep]:
+        """Yield the steps of the tools that are in no other step.
+
+        If the agent recorded steps, only these have the tools of their interactions. Otherwise each interaction has a
+        step.
+        """
+
+        def is_elsewhere(execution: ToolExecution) -> bool:
+            if has_recorded_steps:
+                return execution.requested_by in self.step_of_interaction
+            return execution.attached_to is not None
+
+        return self._steps.steps(is_elsewhere)
+
+    # ── matching ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _assign_results(self, agent: str | None, results: Iterable[ToolResult]) -> list[ToolResult]:
         """Assign tool results to the interactions that asked for them. Return the results that match no known call."""
         unclaimed = []
         for requested_by, result in self._open_calls.match_results(agent, results):
@@ -167,17 +184,12 @@ class ToolExecutions:
     def _attach(self, execution: ToolExecution, last: str | None) -> None:
         """Attach a tool to the interaction that asked for it, or else to `last`, the last interaction of its agent."""
         before, execution.attached_to = execution.attached_to, execution.requested_by or last
-        if before is not None and before != execution.attached_to and before in self.executions:
+        if before == execution.attached_to:
+            return
+        if before is not None and before in self.executions:
             self.executions[before].remove(execution)
-        if before != execution.attached_to and execution.attached_to is not None:
+        if execution.attached_to is not None:
             self.executions.setdefault(execution.attached_to, []).append(execution)
-        self._place_in_tool_step(execution)
-
-    def _place_in_tool_step(self, execution: ToolExecution) -> None:
-        """Put a tool into its tool step if it is in no other step."""
-        has_block = execution.requested_by in self.step_of_interaction
-        has_call = execution.attached_to is not None
-        self.steps.place(execution, elsewhere=has_block if self.has_recorded_steps else has_call)
 
     def _latest_before(self, execution: ToolExecution) -> str | None:
-        return None if "step_id" in execution.call_data else self._open_calls.latest(execution)
+        return None if execution.begun.step_id is not None else self._open_calls.latest(execution)

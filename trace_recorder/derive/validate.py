@@ -17,14 +17,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from trace_recorder.derive.call_records import CallRecords
+from trace_recorder.derive.call_facts import CallFacts
 from trace_recorder.derive.document import from_document
 from trace_recorder.derive.document_agreement import first_difference
+from trace_recorder.derive.exchange_facts import ExchangeFacts
 from trace_recorder.derive.fold import Fold
 from trace_recorder.derive.run_facts import MISSING_LINES
 from trace_recorder.derive.schemas.violations import violations
 from trace_recorder.errors import TrajectoryFormatError
-from trace_recorder.facts import KINDS
+from trace_recorder.facts import (
+    ABSENT,
+    KINDS,
+    Itemized,
+    LLMRequestFact,
+    LLMResponseFact,
+    LLMStreamFact,
+    RedactionFact,
+    StartFact,
+)
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage import journal_reader, paths
 from trace_recorder.storage.byte_order_marks import without_mark
@@ -87,7 +97,7 @@ def validate(path: str | Path) -> Report:
         return Report(path, (refused,), len(records))
     fold = Fold()
     findings = [
-        *_check_journal(lines, records, fold),
+        *_check_journal(data, lines, records, fold),
         *_check_document(paths.document_path_for(journal_path), fold, lines),
     ]
     return Report(path, tuple(findings), len(records), len(fold.calls))
@@ -102,42 +112,40 @@ def _refusal_of(lines: Sequence[Record | BadLine], records: Sequence[Record]) ->
         return Finding("error", "journal", "no line is a record of this package")
     if not records:
         return Finding("error", "journal", "it has no complete record")
-    version = records[0].data.get("version") if records else None
-    if isinstance(version, int) and version > VERSION:
+    start = records[0].fact
+    version = start.version if isinstance(start, StartFact) else VERSION
+    if version > VERSION:
         return Finding(
             "error", "journal", f"it has version {version}, and {VERSION} is the newest that this version knows"
         )
     return None
 
 
-def _check_journal(lines: Sequence[Record | BadLine], records: Sequence[Record], fold: Fold) -> Iterator[Finding]:
-    shaped = {record.offset: list(_check_shape(record)) for record in records}
+def _check_journal(
+    data: bytes, lines: Sequence[Record | BadLine], records: Sequence[Record], fold: Fold
+) -> Iterator[Finding]:
+    shaped = {record.offset: list(_check_shape(record, data)) for record in records}
     sound = [record for record in records if not any(each.severity == "error" for each in shaped[record.offset])]
     for line in lines:
         findings = [] if isinstance(line, BadLine) else shaped[line.offset]
         yield from findings
         yield from _add_to_fold(line, fold, reported=bool(findings))
-    yield from _check_sequence(record for record in records if isinstance(record.seq, int))
+    yield from _check_sequence(records)
     readable: set[int] = set()
     for record in sound:
         yield from _check_items(record, fold.items, readable)
     yield from _check_masking(sound)
     for call in fold.calls.values():
-        if isinstance(call, CallRecords) and not call.request_data:
-            yield Finding("error", _place_of(call.first), f"the request of {call.interaction_id} is missing")
-    yield from _check_streams(sound, fold.items)
+        if isinstance(call, CallFacts) and call.sent is None:
+            first = next(record for record in records if record.seq == call.first_seq)
+            yield Finding("error", _place_of(first), f"the request of {call.interaction_id} is missing")
+    yield from _check_streams(sound)
     if fold.run.end is None:
         yield Finding("note", "journal", "the run has no end on file: it is still running, or it was killed")
 
 
-def _check_shape(record: Record) -> Iterator[Finding]:
-    line = {
-        "seq": record.seq,
-        "time": record.time,
-        "kind": record.kind,
-        "data": record.data,
-        "crc": f"{record.crc:08x}",
-    }
+def _check_shape(record: Record, data: bytes) -> Iterator[Finding]:
+    line = journal_reader.json_of_line(data[record.offset : record.offset + record.length])
     yield from (Finding("error", _place_of(record), what) for what in violations("journal", line))
     if record.kind not in KINDS:
         yield Finding("note", _place_of(record), "a record of a kind that this version does not know")
@@ -146,7 +154,7 @@ def _check_shape(record: Record) -> Iterator[Finding]:
 def _add_to_fold(line: Record | BadLine, fold: Fold, *, reported: bool) -> Iterator[Finding]:
     """Add a line to the fold. Yield a finding if the line could not be used."""
     before = len(fold.run.gaps)
-    fold.add(line)
+    fold.add([line])
     if isinstance(line, BadLine):
         severity: Literal["error", "note"] = "note" if line.torn else "error"
         yield Finding(severity, f"journal, byte {line.offset}", f"{line.length} bytes: {line.why}")
@@ -175,14 +183,16 @@ def _check_items(record: Record, items: ItemTable, readable: set[int]) -> Iterat
 
     `readable` has the numbers of items that earlier requests had. Each item is looked up once.
     """
+    fact = record.fact
+    if not isinstance(fact, Itemized) or fact.items is None:
+        return
     try:
-        for name, part in record.data.get("items", {}).items():
+        for name, part in fact.items.items():
             numbers = {part} if isinstance(part, int) else {*items.numbers(name, part)}
             for number in numbers - readable:
                 items.element(number)
             readable |= numbers
-        if "items" in record.data:
-            dict(record.data["body"])
+        dict(fact.body)
     except _UNREADABLE:
         yield Finding(
             "error", _place_of(record), "it cannot be put together: a record that it needs is damaged or missing"
@@ -196,36 +206,39 @@ def _check_masking(records: Sequence[Record]) -> Iterator[Finding]:
     """
     by_seq = {record.seq: record for record in records}
     for record in records:
-        if record.kind == "redaction" and record.data["of"] in by_seq:
+        if isinstance(record.fact, RedactionFact) and record.fact.of in by_seq:
             what = f"it has a value that became known as a secret later, before record {record.seq}"
-            yield Finding("note", _place_of(by_seq[record.data["of"]]), f"{what}; the document masks it")
+            yield Finding("note", _place_of(by_seq[record.fact.of]), f"{what}; the document masks it")
 
 
-def _check_streams(records: Iterable[Record], items: ItemTable) -> Iterator[Finding]:
+def _check_streams(records: Iterable[Record]) -> Iterator[Finding]:
     """Assemble each stream again, and compare the result with the assembled response on file."""
-    exchanges: dict[tuple[str, int], CallRecords] = {}
+    exchanges: dict[tuple[str, int], ExchangeFacts] = {}
     for record in records:
-        if "attempt" in record.data:
-            identity = record.data["interaction_id"], record.data["attempt"]
-            exchanges.setdefault(identity, CallRecords(identity[0], items)).add(record)
-    for call in exchanges.values():
-        ending = call.ending
-        if ending is not None and "assembled" in ending.data:
-            what = _fault_of_stream(call, ending)
-            if what:
-                yield Finding("error", _place_of(ending), what)
+        fact = record.fact
+        match fact:
+            case LLMRequestFact():
+                exchanges[fact.interaction_id, fact.attempt] = ExchangeFacts(fact.attempt, fact, record.time)
+            case LLMStreamFact():
+                exchanges.setdefault((fact.interaction_id, fact.attempt), ExchangeFacts(fact.attempt)).add_part(fact)
+            case LLMResponseFact():
+                exchange = exchanges.setdefault((fact.interaction_id, fact.attempt), ExchangeFacts(fact.attempt))
+                exchange.end(fact)
+                what = None if fact.assembled is ABSENT else _fault_of_stream(exchange, fact)
+                if what is not None:
+                    yield Finding("error", _place_of(record), what)
 
 
-def _fault_of_stream(call: CallRecords, ending: Record) -> str | None:
+def _fault_of_stream(exchange: ExchangeFacts, response: LLMResponseFact) -> str | None:
     """Return a description of the fault in the stream or in the assembled response of one exchange.
 
     Return None if there is no fault.
     """
-    if call.stream_bytes() is None and (ending.data.get("events") or ending.data["assembled"]):
+    if exchange.stream_bytes() is None and (response.events or response.assembled):
         return "its stream is missing, or cannot be unpacked"
-    if "chunk_ends" in call.last_part and call.raw_chunks() is None:
+    if exchange.parts and exchange.parts[-1].chunk_ends is not None and exchange.raw_chunks() is None:
         return "the sizes and times of its stream's chunks do not fit the stream"
-    if call.joined is None or _are_equal(ending.data["assembled"], call.joined.body):
+    if exchange.joined is None or _are_equal(response.assembled, exchange.joined.body):
         return None
     return "the assembled response differs from the response that its stream gives"
 
@@ -327,5 +340,5 @@ def _beginning(lines: Sequence[Record | BadLine], count: int) -> Trajectory:
     for line in lines:
         if isinstance(line, Record) and fold.run.records == count:
             break
-        fold.add(line)
+        fold.add([line])
     return fold.trajectory("unknown")

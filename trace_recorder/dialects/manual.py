@@ -32,7 +32,8 @@ from trace_recorder.dialects.json_access import (
     role_of,
 )
 from trace_recorder.dialects.stated_usage import take_cost, with_iterations
-from trace_recorder.values.checked_types import texts_of_members
+from trace_recorder.facts import AgentStepFact
+from trace_recorder.values.checked_types import text_of_member
 from trace_recorder.values.messages import (
     Choice,
     JoinedStream,
@@ -249,27 +250,23 @@ def join_stream(text: str) -> JoinedStream:
     return JoinedStream(text, ended=True, events=0)
 
 
-def read_step(messages: Sequence[Message] | None, data: Mapping[str, Payload], time: str) -> AgentStep:
-    """Return the step that an `agent_step` record states. `messages` are the messages of the step's prompt."""
-    response = data.get("llm_response")
-    texts = texts_of_members(data, _STEP_TEXTS)
-    duration = data.get("duration_seconds")
+def read_step(messages: Sequence[Message] | None, fact: AgentStepFact, time: str) -> AgentStep:
+    """Return the step that the agent recorded. `messages` are the messages of the step's prompt."""
     return AgentStep(
-        step_number=data["step_number"],
+        step_number=fact.step_number,
         timestamp=time,
+        state=fact.state,  # type: ignore[arg-type]  # an agent may leave it out until its step ends
         messages=messages,
-        llm_response=None if response is None else read_response(response),
-        tool_calls=tuple(read_tool_call(call) for call in as_list(data.get("tool_calls"))),
-        tool_results=tuple(read_tool_result(result) for result in as_list(data.get("tool_results"))),
-        **texts,
-        duration_seconds=duration if type(duration) in _NUMBERS else None,
+        llm_response=None if fact.llm_response is None else read_response(fact.llm_response),
+        tool_calls=tuple(read_tool_call(call) for call in fact.tool_calls or ()),
+        tool_results=tuple(read_tool_result(result) for result in fact.tool_results or ()),
+        reflection=fact.reflection,
+        error=text_of_member(fact.error),
+        agent=fact.agent,
+        agent_id=fact.agent_id,
+        parent_agent_id=fact.parent_agent_id,
+        duration_seconds=fact.duration_seconds,
     )
-
-
-_STEP_TEXTS = ("state", "reflection", "error", "agent", "agent_id", "parent_agent_id")
-"""The members of a step that are texts."""
-_NUMBERS = (int, float)
-"""The types of a number in JSON, without bool."""
 
 
 DIALECT = Dialect(

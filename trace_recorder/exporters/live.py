@@ -189,7 +189,6 @@ class LiveExport:
         except ReplacedError:
             self._journal = GrowingJournal(self._journal.path)
             self._journal.read_more()
-        self._journal.fold.read_pending()
         run = self._journal.trajectory()
         planned = plan_spans(run, self._maker, new_messages=self._target.new_messages)
         final = [span for span in planned if span.is_final]

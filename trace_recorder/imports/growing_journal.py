@@ -43,7 +43,7 @@ class GrowingJournal:
 
         If the journal has no end record, the lock of its writer decides the status.
         """
-        return self.fold.run.end.data.get("status", self._status) if self.fold.run.end else self._status
+        return self._status if self.fold.run.end is None else self.fold.run.end.status
 
     @property
     def _has_end(self) -> bool:
@@ -80,21 +80,14 @@ class GrowingJournal:
 
         If `is_final` is True, the writer is gone, and an incomplete last line is added, too. If more data follows such
         a line later, the line is a damaged line in the middle of the file. The fold must get damaged lines in their
-        order, so ReplacedError is raised, and the caller starts again. If the agent's first recorded step comes after
-        tools were matched, the fold is stale, because recorded steps decide which tools belong to a step. The whole
-        file is then folded again.
+        order, so ReplacedError is raised, and the caller starts again.
         """
         if data and self._is_torn:
             raise ReplacedError(str(self.path))
         self._head = self._head or data[:64]
         end = len(data) if is_final else data.rfind(b"\n") + 1
         records = [*journal_reader.read(data[:end], self._offset)]
-        self.fold.add_all(records)
-        if self.fold.is_stale:
-            self.fold = Fold()
-            self.fold.tools.has_recorded_steps = True
-            with self.path.open("rb") as file:
-                self.fold.add_all(journal_reader.read(file.read(self._offset + end)))
+        self.fold.add(records)
         if records:
             last = records[-1]
             self._is_torn = isinstance(last, journal_reader.BadLine) and last.torn

@@ -166,7 +166,7 @@ def load_lines(lines: Iterable[bytes], path: Path) -> Trajectory:
     fold = Fold()
     offset = 0
     for line in lines:
-        fold.add_all(journal_reader.read(line, offset))
+        fold.add(journal_reader.read(line, offset))
         offset += len(line)
     return _read_on_demand(fold, "unknown", path, path)
 
@@ -182,7 +182,7 @@ def fold_journal(path: Path, requested: Path | None = None) -> tuple[Trajectory,
         raise NotOwnError(_NO_JOURNAL.format(path))
     fold = Fold()
     data = without_mark(path.read_bytes())
-    fold.add_all(journal_reader.read(data))
+    fold.add(journal_reader.read(data))
     refuse_others(fold, data, path)
     status = status_without_end(path, fold)
     fold.run.gaps += cut_off_gaps(path, fold)
@@ -218,7 +218,7 @@ def _may_have_records(path: Path) -> bool:
 
 def status_without_end(path: Path, fold: Fold) -> Status:
     """Return the status of a run whose journal has no end record. The lock of its writer decides the status."""
-    host = fold.run.start.data.get("host") if fold.run.start else None
+    host = None if fold.run.start is None else fold.run.start.host
     alive = file_system.writer_is_alive(path, host)
     return "unknown" if alive is None else "running" if alive else "interrupted"
 
@@ -255,8 +255,8 @@ def refuse_others(fold: Fold, data: bytes, path: Path) -> None:
         if not (fold.run.records or data.startswith(_BEGIN) or _BEGIN.startswith(data) or not data.strip(b"\0")):
             raise NotOwnError(_NO_JOURNAL.format(path))
         return
-    version = fold.run.start.data.get("version")
-    if isinstance(version, int) and version > journal_reader.VERSION:
+    version = fold.run.start.version
+    if version > journal_reader.VERSION:
         raise TrajectoryFormatError(
             f"{path} is a journal of version {version}, and this trace_recorder reads up to {journal_reader.VERSION}. "
             "Install a newer trace_recorder to read it."

@@ -15,6 +15,7 @@ from datetime import datetime
 from hashlib import blake2b
 from pathlib import Path
 
+from trace_recorder.facts import StartFact
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.free_names import free_paths
 from trace_recorder.storage.journal_reader import Record, read
@@ -77,7 +78,9 @@ class RunNames:
                     first = next(read(journal.readline()), None)
             except ours(OSError):  # somebody removed the run
                 continue
-            identity = first.data.get("trajectory_id", "") if isinstance(first, Record) else ""
+            identity = ""
+            if isinstance(first, Record) and isinstance(first.fact, StartFact):
+                identity = first.fact.trajectory_id
             return {"trajectory_id": identity, "file": earlier}
         return None
 

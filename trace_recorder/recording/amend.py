@@ -96,8 +96,8 @@ def _seconds(path: Path) -> Payload:
     """Return how many seconds a run took, or the seconds until now if its journal has no end."""
     _, fold = fold_journal(path)
     if fold.run.end is not None or fold.run.start is None:
-        return fold.run.end.data["execution_time"] if fold.run.end else 0.0
-    return max(0.0, (datetime.now(UTC) - datetime.fromisoformat(fold.run.start.time)).total_seconds())
+        return 0.0 if fold.run.end is None else fold.run.end.execution_time
+    return max(0.0, (datetime.now(UTC) - datetime.fromisoformat(fold.run.start_time)).total_seconds())
 
 
 @contextlib.contextmanager

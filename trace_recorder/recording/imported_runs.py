@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Literal
 
 from trace_recorder.derive.live_document.whole_document import WholeDocument
+from trace_recorder.facts import StartFact
 from trace_recorder.guard import try_call
 from trace_recorder.imports.foreign.documents import runs_in
 from trace_recorder.imports.foreign.formats import masked_name
@@ -205,8 +206,9 @@ def _origin_of(journal: Path) -> Members | None:
             first = next(read(file.readline()), None)
     except ours(OSError):
         return None
-    metadata = first.data.get("metadata") if isinstance(first, Record) else None
-    origin = metadata.get(IMPORTED_FROM) if isinstance(metadata, dict) else None
+    if not isinstance(first, Record) or not isinstance(first.fact, StartFact):
+        return None
+    origin = first.fact.metadata.get(IMPORTED_FROM)
     return origin if isinstance(origin, dict) else None
 
 

@@ -54,10 +54,10 @@ class _RecordedTexts:
 
     def of(self, exchange: RecordedExchange) -> set[str]:
         """Return the texts that `_texts` returns for the request, or an empty set if a needed line is damaged."""
-        if "items" not in exchange.begin.data:
+        if exchange.call.sent is None or exchange.call.sent.items is None:
             return _texts(self._recording.request(exchange))
         try:
-            body, numbers = exchange.records.request_in_items()
+            body, numbers = exchange.call.request_in_items()
             return {text for name, value in body.items() for text in self._of_member(name, value, numbers.get(name))}
         except ours(KeyError, TypeError, ValueError, IndexError, AttributeError):
             return set()

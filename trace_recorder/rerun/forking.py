@@ -69,19 +69,19 @@ class ForkPoint:
                 f"Its calls are: {', '.join(known) or 'none'}"
             )
         self.exchange = first_attempts[call_id]
-        self._seq = self.exchange.begin.seq
+        self._seq = self.exchange.seq
         self.origin = ForkedFrom(run.trajectory_id or "", recording.path.name, call_id, steps.get(call_id))
 
     def is_after(self, exchange: RecordedExchange) -> bool:
         """Return whether a recorded call began before the first live call, and has an end on file."""
-        return exchange.begin.seq < self._seq and exchange.ending is not None
+        return exchange.seq < self._seq and exchange.ending is not None
 
     def is_after_tool(self, tool: RecordedTool) -> bool:
         """Return whether a tool ended before the first live call.
 
         A tool that made the first live call had not ended.
         """
-        return tool.ending is not None and tool.ending.seq < self._seq
+        return tool.ended_seq is not None and tool.ended_seq < self._seq
 
     def __str__(self) -> str:
         return self.exchange.interaction_id
@@ -208,7 +208,7 @@ class Fork(Replay):
             self._changes.replace_model_of(live.endpoint, live.body)
             self.is_live = True
         by_hand, self._by_hand = self._by_hand, None
-        return by_hand if by_hand and self._claim(self.point.exchange.begin.seq) else None
+        return by_hand if by_hand and self._claim(self.point.exchange.seq) else None
 
     def _missing(self) -> list[RecordedExchange]:
         """Return the unused recorded calls before the first live call.

@@ -185,7 +185,7 @@ class UnusedCalls:
         for exchange in self._candidates(live):
             if accepts(exchange):
                 del self._unused[id(exchange)]
-                if self._claim(exchange.begin.seq):
+                if self._claim(exchange.seq):
                     return exchange
         return None
 
@@ -216,10 +216,10 @@ class UnusedCalls:
         return fits(recorded, body)
 
     def _recorded_key(self, exchange: RecordedExchange) -> Digest:
-        if "items" not in exchange.begin.data:
+        if exchange.call.sent is None or exchange.call.sent.items is None:
             return self._key(exchange.endpoint, self._digests(self._recording.request(exchange)))
         try:
-            body, numbers = exchange.records.request_in_items()
+            body, numbers = exchange.call.request_in_items()
             return self._key(exchange.endpoint, dict(self._recorded_digests(body, numbers)))
         except ours(KeyError, TypeError, ValueError, AttributeError):
             return b""

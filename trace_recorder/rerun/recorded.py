@@ -7,16 +7,29 @@ so that a long run needs no more memory than its journal.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from trace_recorder.derive.call_records import CallRecords
+from trace_recorder.derive.call_facts import CallFacts
+from trace_recorder.derive.exchange_facts import ExchangeFacts
 from trace_recorder.dialects.dialect import ENDED_BY_SERVER
 from trace_recorder.dialects.endpoints import Endpoint
-from trace_recorder.dialects.json_access import as_dict, as_number, as_text
+from trace_recorder.dialects.json_access import as_dict, as_text
 from trace_recorder.dialects.stream_framing import FRAMING, encode_line
 from trace_recorder.errors import TrajectoryFormatError
+from trace_recorder.facts import (
+    ABSENT,
+    ItemFact,
+    LLMErrorFact,
+    LLMRequestFact,
+    LLMResponseFact,
+    LLMStreamFact,
+    StartFact,
+    ToolCallFact,
+    ToolResultFact,
+    UnreadFact,
+)
 from trace_recorder.guard import try_call
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.items.table import ItemTable
@@ -31,48 +44,55 @@ _REDIRECTS = (307, 308)
 
 @dataclass(slots=True)
 class RecordedExchange:
-    """One HTTP exchange, which is one attempt of an interaction. `records` has only the records of this attempt."""
+    """One HTTP exchange, which is one attempt of an interaction.
 
-    records: CallRecords
+    `call` has only the facts of this attempt. `ending` is the record that ended it, or None. `next_url` is the address
+    of the next attempt of the same interaction.
+    """
+
+    call: CallFacts
+    ending: Record | None = None
     next_url: str | None = None
-    """The address of the next attempt of the same interaction."""
 
     @property
-    def begin(self) -> Record:
-        """The record of the request."""
-        return self.records.first
+    def facts(self) -> ExchangeFacts:
+        """The request, the parts of the stream, and the end."""
+        return self.call.newest
 
     @property
-    def ending(self) -> Record | None:
-        """The record that ended the exchange, or None."""
-        return self.records.ending
+    def seq(self) -> int:
+        """The number of the record that began the exchange."""
+        return self.call.first_seq
 
     @property
     def interaction_id(self) -> str:
         """The interaction of which the exchange is an attempt."""
-        return self.records.interaction_id
+        return self.call.interaction_id
 
     @property
     def endpoint(self) -> Endpoint:
         """Return the endpoint of the call."""
-        data = self.begin.data
-        return Endpoint(data.get("api") or "", data.get("provider") or "", data.get("model"), bool(data.get("stream")))
+        sent = self.call.sent
+        if sent is None:
+            return Endpoint("", "", None, streams=False)
+        return Endpoint(sent.api or "", sent.provider or "", sent.model, streams=sent.stream is True)
 
     @property
     def streams(self) -> bool:
         """Whether the response was a stream."""
-        return bool(self.records.streams or (self.ending and self.ending.data.get("stream")))
+        response = self.facts.response
+        return bool(self.facts.parts or (response is not None and response.stream))
 
     @property
     def is_masked(self) -> bool:
         """Whether secrets of the request were masked."""
-        return bool(self.begin.data.get("redacted"))
+        return self.call.sent is not None and self.call.sent.redacted is not None
 
     @property
     def status(self) -> int | None:
         """The HTTP status, or None if no response came."""
-        status = self._newest().get("status")
-        return status if isinstance(status, int) else None
+        head = self._head
+        return None if head is None else head.status or None
 
     @property
     def headers(self) -> dict[str, str]:
@@ -80,40 +100,49 @@ class RecordedExchange:
 
         The `location` of a redirect is the address of the next attempt.
         """
-        headers = as_dict(self._newest().get("headers"))
-        texts = {name: value for name, value in headers.items() if isinstance(value, str)}
-        kept = {name: value for name, value in texts.items() if name.lower() != "content-encoding"}
+        head = self._head
+        headers = {} if head is None else head.headers
+        kept = {name: value for name, value in headers.items() if name.lower() != "content-encoding"}
         if self.status in _REDIRECTS and self.next_url:
             kept["location"] = self.next_url
         return kept
 
     @property
+    def _head(self) -> LLMStreamFact | LLMResponseFact | None:
+        """The newest fact with a status and headers."""
+        newest = self.facts.newest
+        return None if isinstance(newest, LLMErrorFact) else newest
+
+    @property
     def error(self) -> tuple[str, str] | None:
         """The class and the message of the exception that ended the exchange, or None if it ended normally."""
-        data = self.ending.data if self.ending else {}
-        error = data if self.ending and self.ending.kind == "llm_error" else data.get("error")
-        return (str(error.get("type")), str(error.get("message"))) if isinstance(error, dict) else None
+        ending = self.facts.ending
+        if isinstance(ending, LLMErrorFact):
+            return ending.type, ending.message
+        if ending is None or ending.error is None:
+            return None
+        return str(ending.error.get("type")), str(ending.error.get("message"))
 
     @property
     def stopped(self) -> str | None:
         """Return why the rest of the response was not recorded, or None if everything that came was recorded."""
-        if self.ending is None:
+        ending = self.facts.ending
+        if ending is None:
             return "the recording ends here"
-        data = self.ending.data
-        # this package counts the chunks of a stream, so this record was made from another tool's file
-        if "assembled" in data and "chunks" not in data and not self.records.streams:
-            return "the events of its stream are not in the recording"
-        if data.get("complete") is not False or "error" in data or data.get("ended_by") in ENDED_BY_SERVER:
+        if isinstance(ending, LLMErrorFact):
             return None
-        return str(data.get("ended_by") or "it is not complete")
+        # this package counts the chunks of a stream, so this fact was made from another tool's file
+        if ending.assembled is not ABSENT and ending.chunks is None and not self.facts.parts:
+            return "the events of its stream are not in the recording"
+        if ending.complete or ending.error is not None or ending.ended_by in ENDED_BY_SERVER:
+            return None
+        return ending.ended_by or "it is not complete"
 
     @property
     def seconds(self) -> float:
         """Return how long the exchange took, from the request to its end. Return 0.0 if the end is not on file."""
-        return float(as_number(self.ending.data.get("duration_seconds")) or 0) if self.ending else 0.0
-
-    def _newest(self) -> Mapping[str, Payload]:
-        return self.records.last_part if self.ending is None else self.ending.data
+        ending = self.facts.ending
+        return 0.0 if ending is None else float(ending.duration_seconds or 0.0)
 
 
 class Recording:
@@ -157,49 +186,55 @@ class Recording:
         self.damaged += 1
 
     def _take(self, record: Record) -> None:
-        match record.kind:
-            case "start":
+        fact = record.fact
+        match fact:
+            case StartFact():
                 self._began = True
-                self.trajectory_id = as_text(record.data.get("trajectory_id"))
-                self._refuse_newer(record.data.get("version"))
-            case "item":
-                self._items.add_record(record)
-            case "llm_request":
-                self._take_request(record)
-            case "llm_stream" | "llm_response" | "llm_error":
-                self._take_answer(record)
-            case "tool_call":
-                tool = self._by_execution[record.data["execution_id"]] = RecordedTool(record)
+                self.trajectory_id = fact.trajectory_id
+                self._refuse_newer(fact.version)
+            case ItemFact():
+                self._items.add(fact)
+            case LLMRequestFact():
+                self._take_request(record, fact)
+            case LLMStreamFact() | LLMErrorFact() | LLMResponseFact():
+                self._take_answer(record, fact)
+            case ToolCallFact():
+                tool = self._by_execution[fact.execution_id] = RecordedTool(record.seq, fact)
                 self.tools.append(tool)
-            case "tool_result" if record.data["execution_id"] in self._by_execution:
-                self._by_execution[record.data["execution_id"]].ending = record
+            case ToolResultFact() if fact.execution_id in self._by_execution:
+                tool = self._by_execution[fact.execution_id]
+                tool.ended, tool.ended_seq = fact, record.seq
+            case UnreadFact(why=str()):
+                self.damaged += 1
 
-    def _take_answer(self, record: Record) -> None:
-        exchange = self._by_attempt.get(_attempt(record.data))
-        if "polled" in record.data:
-            body = as_dict(record.data.get("assembled", record.data.get("body")))
-            self.polled[as_text(body.get("id")) or ""] = self._exchange(record)
-        elif exchange is not None:
-            exchange.records.add(record)
+    def _take_answer(self, record: Record, fact: LLMStreamFact | LLMResponseFact | LLMErrorFact) -> None:
+        if isinstance(fact, LLMResponseFact) and fact.polled is not None:
+            body = as_dict(fact.body if fact.assembled is ABSENT else fact.assembled)
+            self.polled[as_text(body.get("id")) or ""] = self._exchange(record, fact)
+            return
+        exchange = self._by_attempt.get((fact.interaction_id, fact.attempt))
+        if exchange is not None:
+            exchange.call.add(record, fact)
+            if not isinstance(fact, LLMStreamFact):
+                exchange.ending = record
 
-    def _take_request(self, record: Record) -> None:
-        identity, attempt = _attempt(record.data)
-        exchange = self._by_attempt[identity, attempt] = self._exchange(record)
+    def _take_request(self, record: Record, fact: LLMRequestFact) -> None:
+        exchange = self._by_attempt[fact.interaction_id, fact.attempt] = self._exchange(record, fact)
         self.exchanges.append(exchange)
-        previous = self._by_attempt.get((identity, attempt - 1))
+        previous = self._by_attempt.get((fact.interaction_id, fact.attempt - 1))
         if previous is not None:
-            previous.next_url = record.data.get("url")
-        if "items" in record.data:
-            self._items.add_base(record.seq, record.data["items"])
+            previous.next_url = fact.url
+        if fact.items is not None:
+            self._items.add_base(record.seq, fact.items)
 
-    def _exchange(self, first: Record) -> RecordedExchange:
-        """Return an exchange that begins with this record."""
-        records = CallRecords(first.data["interaction_id"], self._items)
-        records.add(first)
-        return RecordedExchange(records)
+    def _exchange(self, record: Record, fact: LLMRequestFact | LLMResponseFact) -> RecordedExchange:
+        """Return an exchange that begins with this fact."""
+        call = CallFacts(fact.interaction_id, self._items, record.seq, record.time)
+        call.add(record, fact)
+        return RecordedExchange(call, record if isinstance(fact, LLMResponseFact) else None)
 
-    def _refuse_newer(self, version: Payload) -> None:
-        if isinstance(version, int) and version > VERSION:
+    def _refuse_newer(self, version: int) -> None:
+        if version > VERSION:
             raise TrajectoryFormatError(
                 f"{self.path} is a journal of version {version}, and this trace_recorder replays up to "
                 f"{VERSION}. Install a newer trace_recorder."
@@ -207,10 +242,12 @@ class Recording:
 
     def request(self, exchange: RecordedExchange) -> Payload:
         """Return the JSON that was sent, or the text if it was not JSON. Return None if a needed line is damaged."""
-        data = exchange.begin.data
-        if "items" in data:
-            return exchange.records.raw_request()
-        return data.get("body", data.get("text", data.get("base64")))
+        sent = exchange.call.sent
+        if not isinstance(sent, LLMRequestFact) or sent.items is not None:
+            return exchange.call.raw_request()
+        if sent.body is not ABSENT:
+            return sent.body
+        return sent.base64 if sent.text is None else sent.text
 
     def item(self, number: int) -> Payload:
         """Return the value of an item. Raises KeyError if its line is damaged."""
@@ -221,32 +258,33 @@ class Recording:
 
         Raises TrajectoryFormatError if the body is damaged.
         """
-        record = exchange.ending
-        data: Mapping[str, Payload] = record.data if record else {}
-        if "text" in data:
-            return str(data["text"]).encode("utf-8", "surrogatepass")
-        if "base64" in data:
+        record, response = exchange.ending, exchange.facts.response
+        if response is None or record is None:
+            return b""
+        if response.text is not None:
+            return response.text.encode("utf-8", "surrogatepass")
+        if response.base64 is not None:
             try:
-                return base64.b64decode(data["base64"])
-            except ours(TypeError, ValueError):
+                return base64.b64decode(response.base64)
+            except ours(ValueError):
                 raise self._damaged(exchange) from None
-        if record is None or "body" not in data:
+        if response.body is ABSENT:
             return b""
         line = self._data[record.offset : record.offset + record.length].decode("utf-8", "surrogatepass")
         return _member(_member(line, "data"), "body").encode("utf-8", "surrogatepass")
 
     def chunks(self, exchange: RecordedExchange) -> tuple[TimedBytes, ...]:
         """Return the chunks of a stream with their times. If the journal has no chunks, each event is a chunk."""
-        chunks = exchange.records.raw_chunks()
+        chunks = exchange.facts.raw_chunks()
         if chunks is None:
             chunks = tuple((0.0, event) for event in _events(self._undamaged(exchange)))
-        has_frames = any(part.data.get("framing") == FRAMING for part in exchange.records.streams)
+        has_frames = any(part.framing == FRAMING for part in exchange.facts.parts)
         return tuple(_framed(chunks)) if has_frames else chunks
 
     def _undamaged(self, exchange: RecordedExchange) -> bytes:
         """Return the joined parts of a stream. Raises TrajectoryFormatError if a part is damaged."""
-        data = exchange.records.stream_bytes()
-        if data is None and exchange.records.is_damaged:
+        data = exchange.facts.stream_bytes()
+        if data is None and exchange.facts.is_damaged:
             raise self._damaged(exchange)
         return data or b""
 
@@ -259,25 +297,22 @@ class Recording:
 
 @dataclass(slots=True)
 class RecordedTool:
-    """One execution of a tool: the record of its call, and the record of its result if there is one."""
+    """One execution of a tool. `seq` and `ended_seq` are the numbers of its records."""
 
-    begin: Record
-    ending: Record | None = None
+    seq: int
+    begun: ToolCallFact
+    ended: ToolResultFact | None = None
+    ended_seq: int | None = None
 
     @property
     def name(self) -> str:
         """The tool's name."""
-        name: str = self.begin.data["name"]
-        return name
+        return self.begun.name
 
     @property
     def arguments(self) -> Payload:
         """The arguments of the call, as JSON."""
-        return self.begin.data.get("arguments")
-
-
-def _attempt(data: Mapping[str, Payload]) -> tuple[str, int]:
-    return data["interaction_id"], data.get("attempt", 0)
+        return self.begun.arguments
 
 
 def _member(text: str, name: str) -> str:

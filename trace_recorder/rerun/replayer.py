@@ -24,6 +24,7 @@ from trace_recorder.capture.decoding import plain_request
 from trace_recorder.decompression import TooLargeError
 from trace_recorder.dialects.endpoints import Endpoint, polled_response
 from trace_recorder.errors import ReplayMismatchError
+from trace_recorder.facts import ABSENT
 from trace_recorder.recording.stand_ins import Outcome, let_tool_run, stand_in_for_tools
 from trace_recorder.rerun.answers import Answer, Missing
 from trace_recorder.rerun.clients import ReplayTransports
@@ -178,8 +179,9 @@ class Replay:
         if exchange is None:
             return None
         body = self.recording.body(exchange)
-        if "assembled" in exchange.begin.data:
-            event = {"type": "response.completed", "response": exchange.begin.data["assembled"]}
+        response = exchange.facts.response
+        if response is not None and response.assembled is not ABSENT:
+            event = {"type": "response.completed", "response": response.assembled}
             body = f"event: response.completed\ndata: {json.dumps(event)}\n\n".encode()
         return Answer(status=exchange.status, headers=exchange.headers, body=body, origin=self._origin(exchange))
 
@@ -259,8 +261,8 @@ def plain_body(headers: list[tuple[bytes, bytes]], body: bytes) -> bytes:
 
 def calls_outside_tools(calls: Sequence[RecordedExchange], tools: Sequence[RecordedTool]) -> list[RecordedExchange]:
     """Return the recorded calls that were not made inside one of these executions of tools."""
-    spans = [(tool.begin.seq, tool.ending.seq if tool.ending else math.inf) for tool in tools]
-    return [call for call in calls if not any(begin < call.begin.seq < end for begin, end in spans)]
+    spans = [(tool.seq, tool.ended_seq or math.inf) for tool in tools]
+    return [call for call in calls if not any(begin < call.seq < end for begin, end in spans)]
 
 
 def report_unused(name: str, unused: Sequence[str]) -> str:

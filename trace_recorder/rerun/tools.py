@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 
 from trace_recorder.errors import ReplayMismatchError
+from trace_recorder.facts import ABSENT
 from trace_recorder.recording.stand_ins import Outcome
 from trace_recorder.rerun.answers import builtin_exception
 from trace_recorder.rerun.differences import differences
@@ -72,7 +73,7 @@ class RecordedTools:
         for tool in self._equal(name, arguments):
             if accepts(tool):
                 self._unused.remove(tool)
-                if self._claim(tool.begin.seq):
+                if self._claim(tool.seq):
                     self.used.append(tool)
                     return self._outcome(tool)
         return None
@@ -90,13 +91,14 @@ class RecordedTools:
         return [tool for tool in self._unused if tool.name == name and fits(tool.arguments, live)]
 
     def _outcome(self, tool: RecordedTool) -> Outcome:
-        if tool.ending is None:
+        ended = tool.ended
+        if ended is None:
             raise ReplayMismatchError(f"{self._name} ends while the tool {tool.name} runs: it has no recorded result.")
-        data = tool.ending.data
-        items = tuple(data["result"]) if "yielded" in data and isinstance(data["result"], list) else None
-        result = data.get("returned") if items is not None else data.get("result")
-        error = data.get("error")
-        return Outcome(result, _exception(error) if isinstance(error, dict) else None, items)
+        error = None if ended.error is None else _exception(ended.error)
+        if ended.yielded is None or not isinstance(ended.result, list):
+            return Outcome(ended.result, error)
+        returned = None if ended.returned is ABSENT else ended.returned
+        return Outcome(returned, error, tuple(ended.result))
 
     def _mismatch_message(self, name: str, live: Payload) -> str:
         call = f"{name}({json.dumps(live, ensure_ascii=False)[:400]})"

@@ -2,7 +2,7 @@
 
 Any bytes can be read: bytes that are not a record become a `BadLine`. A line is a record only if its CRC-32 matches.
 Nothing else in the line is trusted. Whole records inside a damaged line are found too. `journal.py` describes the
-format of a line. This module does not know the meaning of records.
+format of a line, and `fact_reader.py` makes the fact of a record.
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 from zlib import crc32
 
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
+from trace_recorder.facts import Fact
 from trace_recorder.signal_handlers import ours
+from trace_recorder.storage.fact_reader import decoder_of, read_fact
 from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH, check_depth
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.structs import Struct
@@ -27,6 +29,10 @@ LINE_BEGIN = '{"seq":'
 """The beginning of the line of each record."""
 
 _LINE_BEGIN = LINE_BEGIN.encode()
+_HEAD = re.compile(
+    rb'\{"seq":(?P<seq>0|[1-9]\d{0,17}),"time":"(?P<time>[ !#-\[\]-~]*)","kind":"(?P<kind>\w{1,40})","data":'
+)
+"""Matches the beginning of a line as the writer writes it. A line of any other form takes longer to parse."""
 _CRC_LENGTH = len(',"crc":"00000000"}')
 _BOUNDARY = re.compile(rb'\{"seq":\d+,"time":"[^"]*","kind":"|,"crc":"[0-9a-f]{8}"\}')
 """Matches the beginning, or the end, of a record inside a damaged line."""
@@ -41,26 +47,24 @@ _WHY_DAMAGED = "not a record, or its CRC does not match"
 _WHY_TORN = "the file ends in the middle of a record"
 try:
     from msgspec import MsgspecError
-    from msgspec.json import Decoder
-
-    _read_json: Callable[[bytes], Payload] = Decoder().decode
 except ImportError:  # in an interpreter that has only the standard library
-    _read_json, MsgspecError = json.loads, ValueError  # type: ignore[assignment, misc]
+    MsgspecError = ValueError  # type: ignore[assignment, misc]
 
 
 class Record(Struct, frozen=True, gc=False):
     """One line of a journal.
 
-    `offset` is where it begins in the file, and `length` is its length without the newline, both in bytes.
+    `offset` is where it begins in the file, and `length` is its length without the newline, both in bytes. `faults`
+    describes each member that was ill-typed, and so is not in `fact`.
     """
 
     seq: int
     time: str
     kind: str
-    data: dict[str, Payload]
-    crc: int
+    fact: Fact
     offset: int
     length: int
+    faults: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +130,8 @@ def _read_damaged_line(line: bytes, offset: int, *, torn: bool) -> Iterator[Reco
 def _parse_record(line: bytes, offset: int) -> Record | None:
     """Parse one line. Return None if it is not a record, if its CRC does not match, or if it is nested too deeply.
 
-    If msgspec refuses a line, Python's `json` parses it, because `json` accepts NaN and half of a surrogate pair.
+    If the strict decoder refuses a line, Python's `json` parses it, because `json` accepts NaN and half of a surrogate
+    pair. Then the fact is made member by member.
     """
     is_long = len(line) > MAX_UNINTERRUPTED_CHARS
     if is_long:
@@ -139,13 +144,32 @@ def _parse_record(line: bytes, offset: int) -> Record | None:
             check_depth(line.decode("utf-8", "surrogatepass"), MAX_DOCUMENT_DEPTH)
         if is_long:
             yield_to_others()
+        head = _HEAD.match(line)
+        kind = "" if head is None else head["kind"].decode()
+        decode = None if head is None else decoder_of(kind)
+        if head is None or decode is None:
+            return _read_record(line, offset)
         try:
-            fields = _read_json(line)
+            fact = decode(memoryview(line)[head.end() : -_CRC_LENGTH])
         except ours(MsgspecError, UnicodeDecodeError):
-            fields = json.loads(line.decode("utf-8", "surrogatepass"))
-        seq, moment, kind, data = fields["seq"], fields["time"], fields["kind"], fields["data"]
-        if type(seq) is int and isinstance(moment, str) and isinstance(kind, str) and isinstance(data, dict):
-            return Record(seq, moment, kind, data, crc, offset, len(line))
+            return _read_record(line, offset)
+        return Record(int(head["seq"]), head["time"].decode(), kind, fact, offset, len(line))
     except ours(ValueError, KeyError, TypeError, RecursionError):
         pass
     return None
+
+
+def _read_record(line: bytes, offset: int) -> Record | None:
+    """Parse a line, and make its fact member by member. Return None if the line is not a record."""
+    fields = json_of_line(line)
+    seq, moment, kind, data = fields["seq"], fields["time"], fields["kind"], fields["data"]
+    if type(seq) is int and isinstance(moment, str) and isinstance(kind, str) and isinstance(data, dict):
+        fact, faults = read_fact(kind, data)
+        return Record(seq, moment, kind, fact, offset, len(line), faults)
+    return None
+
+
+def json_of_line(line: bytes) -> dict[str, Payload]:
+    """Parse a line as JSON. Raises ValueError or RecursionError."""
+    fields: dict[str, Payload] = json.loads(line.decode("utf-8", "surrogatepass"))
+    return fields

@@ -27,6 +27,7 @@ from pathlib import Path
 from zlib import crc32
 
 from trace_recorder.errors import TrajectoryPathError
+from trace_recorder.facts import StartFact
 from trace_recorder.guard import logger, try_call
 from trace_recorder.signal_handlers import ours, suppress
 from trace_recorder.storage.atomic_write import create_filled, rename_exclusive, write_all
@@ -283,7 +284,7 @@ def _is_journal_of_run(run: str | None, journal: Path) -> bool:
         return False
     with journal.open("rb") as file:
         first = next(read(file.readline()), None)
-    return isinstance(first, Record) and first.data.get("trajectory_id") == run
+    return isinstance(first, Record) and isinstance(first.fact, StartFact) and first.fact.trajectory_id == run
 
 
 _cleaned_directories: set[Path] = set()

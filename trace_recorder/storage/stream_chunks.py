@@ -19,10 +19,11 @@ from __future__ import annotations
 import base64
 import zlib
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, groupby, islice, pairwise
 
 from trace_recorder.decompression import MAX_RATIO
+from trace_recorder.facts import LLMStreamFact
 from trace_recorder.values.messages import Payload
 
 TimedBytes = tuple[float, bytes]
@@ -72,21 +73,23 @@ def describe_chunks(pieces: Sequence[TimedBytes], began: float, masked: bytes) -
     return {"chunk_ends": _encode_ends(texts), "chunk_times": _encode_times([at - began for at, _ in pieces])}
 
 
-def read_chunks(parts: Iterable[tuple[bytes, Mapping[str, Payload]]]) -> tuple[TimedBytes, ...]:
+def read_chunks(parts: Iterable[tuple[bytes, LLMStreamFact]]) -> tuple[TimedBytes, ...]:
     """Return the chunks of a stream from its parts.
 
-    Each part is a text and the data of its record. Raises KeyError, TypeError or ValueError if a record has no
-    `chunk_ends` or `chunk_times`, or if they do not fit the text.
+    Each part is a text and its fact. Raises KeyError or ValueError if a fact has no `chunk_ends` or `chunk_times`, or
+    if they do not fit the text.
     """
     chunks: list[TimedBytes] = []
-    for text, data in parts:
-        times = list(_decode_times(_require_text(data["chunk_times"])))
+    for text, fact in parts:
+        if fact.chunk_ends is None or fact.chunk_times is None:
+            raise KeyError("chunk_ends")
+        times = list(_decode_times(fact.chunk_times))
         # a hostile file may state any number of chunks
-        ends = list(islice(_decode_ends(_require_text(data["chunk_ends"]), text), len(times) + 1))
+        ends = list(islice(_decode_ends(fact.chunk_ends, text), len(times) + 1))
         if len(ends) != len(times):
             raise ValueError(f"there are {len(times)} times, but a different number of chunks")
         pieces = [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]
-        if data.get("continues") and chunks and pieces:
+        if fact.continues and chunks and pieces:
             pieces[0] = chunks[-1][1] + pieces[0]
             times[0] = chunks.pop()[0]
         chunks += zip(times, pieces, strict=True)
@@ -112,12 +115,6 @@ def _decode_ends(text_of_ends: str, text: bytes) -> Iterator[int]:
             yield position
     if position != len(text):
         raise ValueError(f"the chunks end at {position} of {len(text)} bytes")
-
-
-def _require_text(value: Payload) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"a text is expected, not {type(value).__name__}")
-    return value
 
 
 def _parse_count(digits: str) -> int:

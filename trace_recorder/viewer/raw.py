@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
 
-from trace_recorder.derive.call_records import CallRecords
+from trace_recorder.derive.call_facts import CallFacts
 from trace_recorder.dialects.dialect import dialect_of
 from trace_recorder.dialects.endpoints import provider_of_host
 from trace_recorder.dialects.json_access import as_text
@@ -40,7 +40,7 @@ class RawItems:
     def of(cls, trajectory: Trajectory) -> RawItems:
         """Return the items of a run."""
         sources = (call.source for call in trajectory.llm_interactions)
-        return cls(next((source.items for source in sources if isinstance(source, CallRecords)), None))
+        return cls(next((source.items for source in sources if isinstance(source, CallFacts)), None))
 
     @property
     def count(self) -> int:
@@ -61,20 +61,20 @@ class RawItems:
 
 def raw_answer(number: int, interaction: LLMInteraction) -> Json:
     """Return the request and the response of an interaction."""
-    request_data = interaction.source.request_data if isinstance(interaction.source, CallRecords) else {}
-    url = as_text(request_data.get("url"))
+    source = interaction.source if isinstance(interaction.source, CallFacts) else None
+    url = None if source is None else source.url
     return {
         "number": number,
         "method": "POST" if url else None,
         "url": url,
-        "request": _request(interaction.source) if isinstance(interaction.source, CallRecords) else None,
+        "request": None if source is None else _request(source),
         "response": interaction.raw_response,
         "stream": _stream(interaction),
         "sending": sending_of(url, as_text(interaction.api)) if url else None,
     }
 
 
-def _request(source: CallRecords) -> Json | None:
+def _request(source: CallFacts) -> Json | None:
     if source.is_manual or not source.has_request():
         return None
     body, items = source.request_in_items()

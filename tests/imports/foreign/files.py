@@ -83,8 +83,7 @@ def check_run(run: ForeignRun, directory: Path) -> Trajectory:
     records = [*read(path.read_bytes())]
     assert all(isinstance(record, Record) for record in records)
     fold = Fold()
-    for record in records:
-        fold.add(record)
+    fold.add(records)
     trajectory = fold.trajectory("unknown")
     assert [gap for gap in trajectory.gaps if "could not" in gap.what or "damaged" in gap.what] == []
     assert [finding for finding in validate(path).findings if finding.severity == "error"] == []

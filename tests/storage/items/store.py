@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from trace_recorder.facts import ItemFact, Itemized
+from trace_recorder.storage.fact_reader import read_fact
 from trace_recorder.storage.items.encoder import MAX_KNOWN_ITEMS, Encoded, ItemEncoder
 from trace_recorder.storage.items.large_strings import MIN_STRING_CHARACTERS
 from trace_recorder.storage.items.table import ItemTable
@@ -44,11 +46,26 @@ class Store:
         table, bodies = ItemTable(), []
         for seq, record in enumerate(map(json.loads, self.lines), start=1):
             if record["kind"] == "item":
-                table.add_item(record["data"])
+                table.add(item_of(record["data"]))
                 continue
-            table.add_base(seq, record["data"]["items"])
-            bodies.append(table.expand(record["data"]))
+            request = request_of(record["data"])
+            table.add_base(seq, request.items or {})
+            bodies.append(table.expand(request.body, request.items or {}))
         return bodies
+
+
+def item_of(data: dict[str, Payload]) -> ItemFact:
+    """Return the fact of an item's record."""
+    fact = read_fact("item", data).fact
+    assert isinstance(fact, ItemFact)
+    return fact
+
+
+def request_of(data: dict[str, Payload]) -> Itemized:
+    """Return the fact of a request's record, which may lack other members than its body and its items."""
+    fact = read_fact("llm_request", {"interaction_id": "llm_1", "attempt": 0, **data}).fact
+    assert isinstance(fact, Itemized)
+    return fact
 
 
 def records(encoded: Encoded) -> list[tuple[str, str]]:

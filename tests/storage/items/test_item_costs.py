@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from tests.histories import PATTERNS, append_only
-from tests.journals import TIME
-from tests.storage.items.store import LARGE, records
+from tests.journals import TIME, RawRecord, read_raw
+from tests.storage.items.store import LARGE, item_of, records, request_of
 from trace_recorder.storage.items.encoder import ItemEncoder
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal import Journal
-from trace_recorder.storage.journal_reader import BadLine, Record, read
+from trace_recorder.storage.journal_reader import BadLine
 from trace_recorder.values.messages import Payload
 
 
@@ -36,14 +36,14 @@ def journal_of_calls(path: Path, calls: Iterator[list[Payload]]) -> tuple[list[i
     return sizes, texts
 
 
-def requests_of(path: Path) -> Iterator[tuple[ItemTable, Record]]:
+def requests_of(path: Path) -> Iterator[tuple[ItemTable, RawRecord]]:
     table = ItemTable()
-    for record in read(path.read_bytes()):
-        assert isinstance(record, Record)
+    for record in read_raw(path.read_bytes()):
+        assert isinstance(record, RawRecord)
         if record.kind == "item":
-            table.add_item(record.data)
+            table.add(item_of(record.data))
         else:
-            table.add_base(record.seq, record.data["items"])
+            table.add_base(record.seq, request_of(record.data).items or {})
             yield table, record
 
 
@@ -57,7 +57,7 @@ def test_three_hundred_calls_cost_only_their_new_content(tmp_path: Path, pattern
     wrong = [
         number
         for number, (table, record) in enumerate(requests_of(path))
-        if number % 23 == 0 and table.expand(record.data) != json.loads(texts[number])
+        if number % 23 == 0 and expanded(table, record) != json.loads(texts[number])
     ]
     assert wrong == []
     assert sizes[-1] <= 2_500_000
@@ -82,9 +82,9 @@ def test_a_damaged_item_affects_only_the_calls_that_use_it(tmp_path: Path) -> No
         encoded = encoder.encode(text.encode())
         encoded.mark_written(journal.append_all(records(encoded), TIME))
     journal.close()
-    whole = list(read(path.read_bytes()))
+    whole = list(read_raw(path.read_bytes()))
 
-    for lost in (one for one in whole if isinstance(one, Record) and one.kind == "item"):
+    for lost in (one for one in whole if isinstance(one, RawRecord) and one.kind == "item"):
         value = lost.data["value"]
         content = value if "s" in lost.data else value["content"]
         content = next((LARGE + "d" if number else LARGE for number in lost.data.get("strings", {}).values()), content)
@@ -92,17 +92,23 @@ def test_a_damaged_item_affects_only_the_calls_that_use_it(tmp_path: Path) -> No
         assert expanded_without(path.read_bytes(), lost) == expected, lost
 
 
-def expanded_without(data: bytes, lost: Record) -> list[Payload]:
+def expanded(table: ItemTable, record: RawRecord) -> Payload:
+    """Return the body of a request's record."""
+    request = request_of(record.data)
+    return table.expand(request.body, request.items or {})
+
+
+def expanded_without(data: bytes, lost: RawRecord) -> list[Payload]:
     table, bodies = ItemTable(), []
     broken = data[: lost.offset] + b"#" * lost.length + data[lost.offset + lost.length :]
-    for record in read(broken):
+    for record in read_raw(broken):
         if isinstance(record, BadLine):
             continue
         if record.kind == "item":
-            table.add_item(record.data)
+            table.add(item_of(record.data))
             continue
         try:
-            bodies.append(table.expand(record.data))
+            bodies.append(expanded(table, record))
         except KeyError:
             bodies.append(None)
     return bodies

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.data.written import Writing
 from tests.storage.items.store import LARGE, records
 from trace_recorder import load
+from trace_recorder.facts import ItemFact
 from trace_recorder.storage.items.encoder import ItemEncoder
 from trace_recorder.storage.items.large_strings import MIN_STRING_CHARACTERS, reduce_json, restore
 from trace_recorder.storage.items.table import ItemTable
@@ -106,9 +107,9 @@ def test_a_large_string_that_is_not_json_is_refused(broken: str, place: int) -> 
 def _with_references(count: int) -> ItemTable:
     """Return an item that contains a string of a megabyte this many times."""
     table = ItemTable()
-    table.add_item({"s": 0, "value": "x" * 1_000_000})
+    table.add(ItemFact(s=0, value="x" * 1_000_000))
     content = [{"type": "text", "text": "@s"}] * count
-    table.add_item({"n": 0, "value": {"role": "user", "content": content}, "strings": {"@s": 0}})
+    table.add(ItemFact(n=0, value={"role": "user", "content": content}, strings={"@s": 0}))
     return table
 
 
@@ -120,9 +121,9 @@ def test_an_item_that_repeats_a_string_too_often_is_missing() -> None:
 
 def test_a_string_that_many_items_have_once_is_not_a_repetition() -> None:
     table = ItemTable()
-    table.add_item({"s": 0, "value": "x" * 1_000_000})
+    table.add(ItemFact(s=0, value="x" * 1_000_000))
     for number in range(2000):
-        table.add_item({"n": number, "value": ["@s", number], "strings": {"@s": 0}})
+        table.add(ItemFact(n=number, value=["@s", number], strings={"@s": 0}))
     assert table.element(1999)[1] == 1999
 
 

@@ -18,7 +18,7 @@ from itertools import chain, count, islice
 from pathlib import Path
 
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
-from trace_recorder.derive.call_records import CallRecords
+from trace_recorder.derive.call_facts import CallFacts
 from trace_recorder.derive.fold import Fold
 from trace_recorder.derive.interactions import unreadable_gaps
 from trace_recorder.derive.live_document.document_thread import DEFAULT_LIMITS, DocumentLimits
@@ -148,7 +148,7 @@ class DocumentText:
             since, new = self._delta(self._calls, interaction.interaction_id, messages)
             document = interaction.to_document({"input_messages_delta": None}, reading, response)
             parts = self._with_messages(document, "input_messages_delta", since, new)
-        if isinstance(source, CallRecords) and source.is_damaged:
+        if isinstance(source, CallFacts) and source.is_damaged:
             self.gaps += unreadable_gaps([interaction])
         return parts
 
@@ -287,25 +287,18 @@ class WholeDocument:
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _read(self, *, has_recorded_steps: bool = False) -> Fold:
+    def _read(self) -> Fold:
         """Read the complete lines of the journal block by block, and add them to a fold.
 
         Each block begins at the start of a line.
         """
         fold = Fold(self._journal, max_kept_bytes=self._limits.kept_bytes)
-        fold.tools.has_recorded_steps = has_recorded_steps
         offset, size = 0, MAX_UNINTERRUPTED_CHARS
         while data := self._journal.read(size, offset):
             whole = data.rfind(b"\n") + 1
-            fold.add_all(journal_reader.read(data[:whole], base=offset))
-            if fold.is_stale:
-                self._texts = EncodedTexts()
-                return self._read(has_recorded_steps=True)
-            fold.read_pending()
-            fold.match_tools()
+            fold.add(journal_reader.read(data[:whole], base=offset))
             if self._measures:
                 self._texts.measure_new(fold.table)
-            fold.put_away()
             offset += whole
             if len(data) < size:
                 break

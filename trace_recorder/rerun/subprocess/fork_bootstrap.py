@@ -65,12 +65,12 @@ class _SharedFork(Fork):
 
     def _missing(self) -> list[RecordedExchange]:
         used = self._handoff.used_records()
-        tools = [tool for tool in self.recording.tools if tool.begin.seq in used]
-        return calls_outside_tools([call for call in super()._missing() if call.begin.seq not in used], tools)
+        tools = [tool for tool in self.recording.tools if tool.seq in used]
+        return calls_outside_tools([call for call in super()._missing() if call.seq not in used], tools)
 
     def _missing_tools(self) -> list[RecordedTool]:
         used = self._handoff.used_records()
-        return [tool for tool in super()._missing_tools() if tool.begin.seq not in used]
+        return [tool for tool in super()._missing_tools() if tool.seq not in used]
 
 
 class _ProcessFork(ProcessAnswers[_SharedFork]):

@@ -76,6 +76,6 @@ def describe_unused(
 
     `used` has the numbers of used records. `name` is the name of the recording in the message.
     """
-    tools = [tool for tool in recording.tools if tool.begin.seq in used]
-    calls = calls_outside_tools([call for call in expected if call.begin.seq not in used], tools)
+    tools = [tool for tool in recording.tools if tool.seq in used]
+    calls = calls_outside_tools([call for call in expected if call.seq not in used], tools)
     return report_unused(name, [call.interaction_id for call in calls]) if calls else None

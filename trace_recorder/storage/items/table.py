@@ -13,9 +13,10 @@ from __future__ import annotations
 import math
 import os
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from trace_recorder.facts import ABSENT, BasePositions, DeltaList, ItemFact, ItemNumbers, Pair, Parts
 from trace_recorder.signal_handlers import ours, suppress
 from trace_recorder.storage.file_system import BINARY, Descriptor
 from trace_recorder.storage.items.item_lists import MAX_FULL_RANGES
@@ -63,30 +64,35 @@ class ItemTable:
         """One more than the largest number of an item."""
         return self._end
 
-    def add_item(self, data: Mapping[str, Payload]) -> None:
-        """Add an item, from its record's data."""
-        if "s" in data:
-            self._strings[data["s"]] = data["value"]
+    def add(self, item: ItemFact, offset: int = 0, length: int = 0) -> None:  # noqa: ARG002 - where it is on disk
+        """Add an item. Its record has `length` bytes at `offset` of the journal. Raises KeyError without a number."""
+        number = item.n
+        if number is None:
+            self._add_string(item)
             return
-        number = data["n"]
-        try:  # noqa: SIM105 - a context manager costs more than the rest
-            self._items[number] = self._filled(data) if "strings" in data else data["value"]
-        except ours(KeyError):  # a large string of the item is missing
-            pass
+        value = item.value
+        if item.strings is not None:
+            try:
+                value = self._filled(number, value, item.strings)
+            except ours(KeyError):  # a large string of the item is missing
+                value = ABSENT
+        if value is not ABSENT:
+            self._items[number] = value
         if self._end <= number < len(self._items) + MAX_MISSING_ITEMS:
             self._end = number + 1
 
-    def add_record(self, record: Record) -> None:
-        """Add an item from its record."""
-        self.add_item(record.data)
+    def _add_string(self, item: ItemFact) -> None:
+        if item.s is None:
+            raise KeyError("n")
+        self._strings[item.s] = item.value
 
-    def _filled(self, data: Mapping[str, Payload]) -> Payload:
+    def _filled(self, number: int, value: Payload, marks: Mapping[str, int]) -> Payload:
         """Return the value of an item with its large strings filled in. Raises KeyError if a string is missing."""
-        strings = {mark: self._string(number) for mark, number in data["strings"].items()}
+        strings = {mark: self._string(part) for mark, part in marks.items()}
         if not strings:
-            return data["value"]
-        self._count_repeated(data["n"], _filled_chars(data["value"], strings) - sum(map(len, strings.values())))
-        return _fill(data["value"], strings)
+            return value
+        self._count_repeated(number, _filled_chars(value, strings) - sum(map(len, strings.values())))
+        return _fill(value, strings)
 
     def _count_repeated(self, number: int, chars: int) -> None:
         """Add an item's repeated characters to the total of the journal.
@@ -100,10 +106,10 @@ class ItemTable:
         if self._all_repeated_chars > MAX_REPEATED_CHARS:
             raise KeyError(f"item {number}: its strings are repeated too often")
 
-    def add_base(self, seq: int, items: Mapping[str, Payload]) -> None:
+    def add_base(self, seq: int, items: Parts) -> None:
         """Keep the lists that the record `seq` has in full, because later lists may refer to them.
 
-        `items` is the record's member with these lists.
+        `items` are the record's members in items.
         """
         full = {}
         for name, part in items.items():
@@ -125,32 +131,34 @@ class ItemTable:
         """Return the record at an offset of the journal. Raises KeyError, because this table has no open journal."""
         raise KeyError(place)
 
-    def expand(self, data: Mapping[str, Payload]) -> dict[str, Payload]:
-        """Return the JSON that was sent, from a record's data with `body` and `items`.
+    def expand(self, body: Payload, items: Parts) -> dict[str, Payload]:
+        """Return the JSON that was sent, from the body on file and its members in items.
 
         The caller must not change the result, because the results for other requests share its elements.
         """
-        body: dict[str, Payload] = dict(data["body"])
-        for name, part in data["items"].items():
+        expanded: dict[str, Payload] = dict(body)
+        for name, part in items.items():
             if isinstance(part, int):
-                body[name] = self.element(part)
+                expanded[name] = self.element(part)
             else:
-                body[name] = [self.element(number) for number in self.numbers(name, part)]
-        return body
+                expanded[name] = [self.element(number) for number in self.numbers(name, part)]
+        return expanded
 
-    def numbers(self, name: str, part: Payload) -> array[int]:
+    def numbers(self, name: str, part: ItemNumbers) -> array[int]:
         """Return the item numbers of a list, in order. Raises KeyError if the list refers to missing items."""
-        is_full = isinstance(part, list)
-        ranges = part if is_full else part["ranges"]
-        base = _NO_NUMBERS if is_full else self._bases[part["base"]][name]
+        ranges: Sequence[Pair | BasePositions]
+        if isinstance(part, DeltaList):
+            ranges, base = part.ranges, self._bases[part.base][name]
+        else:
+            ranges, base = part, _NO_NUMBERS
         end = self._end  # each range is checked, because a hostile file may have ranges of billions
         remaining = len(ranges) + _MAX_REPEATS * max(end, len(base))
         if len(self._all_numbers) < end:
             self._all_numbers.extend(range(len(self._all_numbers), end))
         numbers = array("q")
         for entry in ranges:
-            of_base = isinstance(entry, dict)
-            first, last = entry["base"] if of_base else entry
+            of_base = isinstance(entry, BasePositions)
+            first, last = entry.base if isinstance(entry, BasePositions) else entry
             remaining -= last - first
             if not 0 <= first <= last < (len(base) if of_base else end) or remaining < 0:
                 raise KeyError(f"{entry}: the list or the journal has fewer items")
@@ -230,24 +238,27 @@ class DiskBackedItems(ItemTable):
         self._sizes: dict[tuple[str, int], int] = {}
         self._cached_bytes = self._taken = 0
 
-    def add_record(self, record: Record) -> None:
-        """Add an item from its record.
+    def add(self, item: ItemFact, offset: int = 0, length: int = 0) -> None:
+        """Add an item. Its record has `length` bytes at `offset` of the journal.
 
         Raises KeyError if the item's number shows that too many item records before this record are missing.
         """
-        kind = "s" if "s" in record.data else "n"
-        number = record.data[kind]
+        kind, number = "n", item.n
+        if number is None:
+            kind, number = "s", item.s
+        if number is None:
+            raise KeyError("n")
         offsets = self._offsets[kind]
         self._taken += 1
         if not 0 <= number < self._taken + MAX_MISSING_ITEMS:  # damaged lines may be missing
             raise KeyError(f"item {number}: the journal has too few records of items before it")
         offsets.extend([-1] * (number + 1 - len(offsets)))
-        offsets[number] = record.offset
-        self.add_item(record.data)
+        offsets[number] = offset
+        super().add(item)
         if kind == "n":
             self._end = max(self._end, number + 1)
-        self._sizes[kind, number] = record.length
-        self._cached_bytes += record.length
+        self._sizes[kind, number] = length
+        self._cached_bytes += length
         while self._cached_bytes > self._max_cached_bytes and len(self._sizes) > 1:
             oldest, oldest_number = next(iter(self._sizes))
             self._cached_bytes -= self._sizes.pop((oldest, oldest_number))
@@ -261,7 +272,10 @@ class DiskBackedItems(ItemTable):
         offsets = self._offsets[kind]
         if not 0 <= number < len(offsets) or offsets[number] < 0:
             raise KeyError(number)
-        self.add_record(self._file.record_at(offsets[number]))
+        record = self._file.record_at(offsets[number])
+        if not isinstance(record.fact, ItemFact):
+            raise KeyError(number)
+        self.add(record.fact, record.offset, record.length)
 
     def element(self, number: int) -> Payload:
         """Return the value of an item. Raises KeyError if it is missing."""
