@@ -59,27 +59,25 @@ class CallFacts(Struct, gc=False, eq=False):
 
     # ── adding facts ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def add(self, record: Record, fact: CallFact) -> ExchangeFacts:
-        """Add one more fact. Return its exchange. `record` is the record of `fact`."""
+    def add(self, record: Record, fact: CallFact) -> None:
+        """Add one more fact. `record` is its record."""
         self.places.append(record.offset)
         self.size += record.length
         self._whole = self._response = None
         if isinstance(fact, LLMRequestFact | LLMInteractionFact):
-            return self._begin(record, fact)
-        exchange = self._exchange(fact.attempt)
+            if self.sent is None:
+                self.time = record.time
+            self.sent, self.incremental, self._request = fact, None, None
+            self.newest = ExchangeFacts.begin(fact, record.time)
+            self.exchanges.append(self.newest)
+            return
+        exchange = self.newest
+        if exchange is None or exchange.number != fact.attempt:
+            exchange = self._exchange(fact.attempt)
         if isinstance(fact, LLMStreamFact):
             exchange.add_part(fact)
         else:
             exchange.end(fact)
-        return exchange
-
-    def _begin(self, record: Record, request: Request) -> ExchangeFacts:
-        if self.sent is None:
-            self.time = record.time
-        self.sent, self.incremental, self._request = request, None, None
-        exchange = self.newest = ExchangeFacts.begin(request, record.time)
-        self.exchanges.append(exchange)
-        return exchange
 
     def _exchange(self, number: int) -> ExchangeFacts:
         """Return the exchange with this number. If its request is missing, make one."""

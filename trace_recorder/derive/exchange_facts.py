@@ -152,9 +152,10 @@ class ExchangeFacts(Struct, gc=False, eq=False):
             return self.joined.body
         if response is None:
             return None
-        if response.body is ABSENT and not self.was_polled:
-            return media_body(response) or raw_body(response)
-        return raw_body(response)
+        if response.body is not ABSENT:
+            return response.body
+        media = None if self.was_polled else media_body(response)
+        return raw_body(response) if media is None else media
 
     def read_response(self, made_up_ids: int = 0) -> LLMResponse:
         """Return the response as its dialect's reader reads it.

@@ -205,7 +205,10 @@ class Fold:
         if call is None:
             call = CallFacts(identity, self.items, record.seq, record.time, self.journal is None)
             if isinstance(fact, Itemized):
-                self._begin_call(record, fact)
+                if is_turn(fact.api):
+                    self._tools.begin(fact)
+                if fact.step_id is not None:
+                    self._put_into_step(record, fact)
         elif isinstance(call, PutAwayCall):
             call = self._away.continued(call, record)
         call.add(record, fact)
@@ -219,10 +222,8 @@ class Fold:
             self._replayed_ids.add(identity)
         return call
 
-    def _begin_call(self, record: Record, fact: LLMRequestFact | LLMInteractionFact) -> None:
-        if is_turn(fact.api):
-            self._tools.begin(fact)
-        step = None if fact.step_id is None else self._step_named_by(record, fact)
+    def _put_into_step(self, record: Record, fact: LLMRequestFact | LLMInteractionFact) -> None:
+        step = self._step_named_by(record, fact)
         if step is not None and step.identity is not None:
             step.interactions.append(fact.interaction_id)
             self._tools.step_of_interaction[fact.interaction_id] = step.identity

@@ -16,7 +16,14 @@ from trace_recorder.derive.call_facts import CallFacts
 from trace_recorder.derive.exchange_facts import FAILURES, Ending, ExchangeFacts, Request
 from trace_recorder.derive.record_bodies import read_body
 from trace_recorder.dialects.dialect import read_error, why_incomplete
-from trace_recorder.facts import LLMErrorFact, LLMInteractionFact, LLMRequestFact, LLMResponseFact, LLMStreamFact
+from trace_recorder.facts import (
+    ABSENT,
+    LLMErrorFact,
+    LLMInteractionFact,
+    LLMRequestFact,
+    LLMResponseFact,
+    LLMStreamFact,
+)
 from trace_recorder.values.checked_types import MAX_SECONDS
 from trace_recorder.values.llm_interaction import Attempt, ErrorInfo, LLMInteraction, call_seconds
 from trace_recorder.values.messages import LLMResponse, Payload
@@ -38,6 +45,9 @@ def interaction_of(call: CallFacts) -> LLMInteraction:
     first_token = newest.newest
     if newest.was_polled:
         first_token = newest.parts[-1] if newest.parts else None
+    first_token_seconds = None
+    if isinstance(first_token, LLMResponseFact | LLMStreamFact):
+        first_token_seconds = _seconds(first_token.time_to_first_token_seconds)
     origin = None if newest.newest is None else newest.newest.replayed_from
     ended_by = _why_incomplete(newest)
     return LLMInteraction(
@@ -48,8 +58,8 @@ def interaction_of(call: CallFacts) -> LLMInteraction:
         response=call.read_response(),
         error=(_stream_error(newest) if newest.parts else None) or error,
         attempts=tuple(attempts),
-        duration_seconds=_duration(attempts, newest.ending),
-        time_to_first_token_seconds=None if first_token is None else _first_token_seconds(first_token),
+        duration_seconds=attempts[0].duration_seconds if len(attempts) == 1 else _duration(attempts, newest.ending),
+        time_to_first_token_seconds=first_token_seconds,
         stream=_was_stream(newest),
         complete=newest.response is not None and newest.response.complete and ended_by is None,
         ended_by=ended_by,
@@ -98,7 +108,12 @@ def _stated(sent: Request | None) -> dict[str, Payload]:
 def _model_of(sent: Request | None) -> str | None:
     if sent is None:
         return None
-    model = request_members(sent).get("model") or sent.model
+    body = sent.body
+    if body is ABSENT:
+        body = read_body(sent)
+    model = sent.model
+    if isinstance(body, dict):
+        model = body.get("model") or model
     return model if isinstance(model, str) else None
 
 
@@ -134,12 +149,6 @@ def asks_for_stream(sent: Request) -> bool:
     return sent.stream is True or (isinstance(sent.body, dict) and sent.body.get("stream") is True)
 
 
-def request_members(sent: Request) -> Mapping[str, Payload]:
-    """Return the members of a request's body, without those that are stored as items."""
-    body = read_body(sent)
-    return body if isinstance(body, dict) else {}
-
-
 def _stream_error(exchange: ExchangeFacts) -> ErrorInfo | None:
     """Return the error in the stream of an exchange, or None."""
     if exchange.was_polled:
@@ -159,7 +168,9 @@ def _error_of(exchange: ExchangeFacts) -> ErrorInfo | None:
         return ErrorInfo(ending.type or "error", ending.message)
     if ending is None or ending.error is not None:
         return stated_error(None if ending is None else ending.error)
-    body = read_body(ending)
+    body = ending.body
+    if body is ABSENT:
+        body = read_body(ending)
     if ending.status < FAILURES and not (isinstance(body, dict) and body.get("error")):
         return None
     kind, message = read_error(body)
@@ -196,14 +207,8 @@ def _attempt(exchange: ExchangeFacts) -> Attempt:
 
 def _duration(attempts: Sequence[Attempt], ending: Ending | None) -> float | None:
     """Return how many seconds a call took with all its attempts, or None if the duration is not known."""
-    if len(attempts) == 1:
-        return attempts[0].duration_seconds
     recorded = None if ending is None else _seconds(ending.duration_seconds)
     return _seconds(call_seconds(attempts, recorded))
-
-
-def _first_token_seconds(fact: LLMStreamFact | Ending) -> float | None:
-    return None if isinstance(fact, LLMErrorFact) else _seconds(fact.time_to_first_token_seconds)
 
 
 def _seconds(value: float | None) -> float | None:

@@ -18,14 +18,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import NamedTuple
 
 from trace_recorder.derive.steps import ToolExecution, agent_key
 from trace_recorder.values.messages import ToolCall, ToolResult
-from trace_recorder.values.structs import replace
+from trace_recorder.values.structs import Struct, replace
 
 
-class AskedTools(NamedTuple):
+class AskedTools(Struct, frozen=True, gc=False):
     """The tool calls of a response. `first_seq` is the number of the interaction's first record."""
 
     interaction_id: str

@@ -8,7 +8,6 @@ to the earlier run, such as a reward, both runs are kept.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 from trace_recorder.derive.live_document.whole_document import WholeDocument
-from trace_recorder.facts import StartFact
+from trace_recorder.facts import FinalizeFact, StartFact
 from trace_recorder.guard import try_call
 from trace_recorder.imports.foreign.documents import runs_in
 from trace_recorder.imports.foreign.formats import masked_name
@@ -220,10 +219,7 @@ def _ends_as_imported(journal: Path) -> bool:
     with journal.open("rb") as file:
         file.seek(max(0, journal.stat().st_size - _TAIL_BYTES))
         last = file.read().rstrip(b"\n").rpartition(b"\n")[2]
-    try:
-        return bool(json.loads(last)["kind"] == "finalize")
-    except ours(ValueError, KeyError, TypeError):
-        return False
+    return any(isinstance(line, Record) and isinstance(line.fact, FinalizeFact) for line in read(last))
 
 
 def _digest(paths: Iterable[Path]) -> str:

@@ -75,7 +75,7 @@ def read_fact(kind: str, data: Mapping[str, Payload]) -> ReadFact:
                 expected = "an integer" if _allows(member.hint, int) else "a text"
                 return ReadFact(UnreadFact(why=f"TypeError: the {name} is not {expected}"))
             values[name] = _nearest(data[name], member)
-            if values[name] is None or not member.is_text:
+            if data[name] is None or not member.is_text:
                 faults.append(f"{name} is {type(data[name]).__name__}")
     return ReadFact(KINDS[kind](**values), tuple(faults))
 
