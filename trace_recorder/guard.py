@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import TypeVar, TypeVarTuple
 
 from trace_recorder.clocks import now
-from trace_recorder.signal_handlers import raised_by_signal_handler
+from trace_recorder.signal_handlers import raised_by_signal_handler, suppress
 
 logger = logging.getLogger("trace_recorder")
 
@@ -38,6 +38,15 @@ def try_call(
             raise
         return on_error(error)
 
+
+ignore_failures = suppress(Exception)
+"""Ignores every failure in a block, for failures that are reported elsewhere or need no report.
+
+    with ignore_failures:
+        …
+
+It has no state, so that any thread may use it.
+"""
 
 _MAX_BLOCKS = 100
 """A guard keeps at most this many context managers, one for each action. The guard drops the least recently used."""
