@@ -213,7 +213,9 @@ class AttemptRecords:
         """Write the rest of a stream, and assemble it. Return the members of its end."""
         response = self.response
         response.flush(last=True)
-        joined = self._joined()
+        joined: JoinedStream | None = None
+        with self.run.guard.protect("put a stream together"):
+            joined = join_stream(self.sent.endpoint.api, b"".join(response.written))
         why = self._why_incomplete(joined, why)
         if why is None and joined is not None and response.status < 300:
             advise_usage(self.sent.endpoint.api, self.sent.body, joined.body)
@@ -227,11 +229,6 @@ class AttemptRecords:
         )
         body = None if joined is None else joined.body
         return {**ending, "ended_by": why, "assembled": JsonText(to_json(body))}
-
-    def _joined(self) -> JoinedStream | None:
-        with self.run.guard.protect("put a stream together"):
-            return join_stream(self.sent.endpoint.api, b"".join(self.response.written))
-        return None
 
     def _why_incomplete(self, joined: JoinedStream | None, why: str | None) -> str | None:
         """Return why a stream is incomplete, or None if it is complete.

@@ -14,7 +14,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context
 from dataclasses import dataclass
-from typing import Any, NoReturn, Protocol
+from typing import Any, NamedTuple, NoReturn, Protocol
 from weakref import ref
 
 from trace_recorder.capture import attempts
@@ -37,6 +37,18 @@ MAX_REMEMBERED_RESPONSES = 1000
 """`remember` keeps at most this many responses. If there are more, `remember` forgets the oldest."""
 
 
+class _CallKey(NamedTuple):
+    """The key of a call in `_calls`.
+
+    The id alone is not unique: several runs may record a call, and a server may repeat an id.
+    """
+
+    api: str
+    response_id: str
+    trajectory_id: str
+    interaction_id: str
+
+
 @dataclass(frozen=True, slots=True)
 class BackgroundCall:
     """A response that is not final: how it is polled, and the call that it answers.
@@ -52,13 +64,11 @@ class BackgroundCall:
     began: float
 
     @property
-    def key(self) -> tuple[str, str, str, str]:
-        """The key in `_calls`.
-
-        The id alone is not unique: several runs may record a call, and a server may repeat an id.
-        """
+    def key(self) -> _CallKey:
+        """The key in `_calls`."""
         run = self.run()
-        return self.api, self.response_id, run.trajectory_id if run is not None else "", self.interaction_id
+        trajectory_id = "" if run is None else run.trajectory_id
+        return _CallKey(self.api, self.response_id, trajectory_id, self.interaction_id)
 
 
 class Streaming(Protocol):
@@ -72,7 +82,7 @@ class Streaming(Protocol):
         """Return the call if its stream began the polled response, or else None."""
 
 
-_calls: dict[tuple[str, str, str, str], BackgroundCall] = {}
+_calls: dict[_CallKey, BackgroundCall] = {}
 streams: WeakRegistry[Streaming] = WeakRegistry()
 """Calls with an open stream. Their responses are not remembered yet."""
 

@@ -68,13 +68,15 @@ def read_request(
     pool: Any, _connection: object, method: str, url: str, body: object = None, headers: Any = None, *_: Any, **__: Any
 ) -> LibraryRequest:
     """Return the request that a pool is asked to send. `url` has a host only if a proxy is used."""
-    host = f"[{pool.host}]" if ":" in pool.host else pool.host
-    port = f":{pool.port}" if pool.port else ""
-    address = url if "://" in url else f"{pool.scheme}://{host}{port}{url}"
-    sent = pool.headers if headers is None else headers
+    if "://" not in url:
+        host = f"[{pool.host}]" if ":" in pool.host else pool.host
+        port = f":{pool.port}" if pool.port else ""
+        url = f"{pool.scheme}://{host}{port}{url}"
+    if headers is None:
+        headers = pool.headers
     in_memory = body_in_memory(body)
     passes = body is not None and not in_memory
-    return LibraryRequest(method, Url(address), Headers(_pairs(sent)), in_memory, body_passes=passes)
+    return LibraryRequest(method, Url(url), Headers(_pairs(headers)), in_memory, body_passes=passes)
 
 
 def with_body(
@@ -91,8 +93,9 @@ _BODY_POSITION = 3
 
 
 def _read_body(body: Any) -> bytes:
-    pieces = iter(body.read, body.read(0)) if hasattr(body, "read") else body
-    return b"".join(map(_encoded, pieces))
+    if hasattr(body, "read"):
+        body = iter(body.read, body.read(0))
+    return b"".join(map(_encoded, body))
 
 
 def _encoded(piece: Any) -> Any:

@@ -73,7 +73,10 @@ BASE_URL_VARIABLES: Mapping[str, tuple[str, str]] = {
     "ollama": ("OLLAMA_HOST", ""),
 }
 """For each SDK: the environment variable that sets the SDK's server, and the path at the end of its value."""
-_OTHER_BASE_URL_VARIABLES = ("OPENAI_API_BASE", "AZURE_OPENAI_ENDPOINT", "GOOGLE_VERTEX_BASE_URL")
+_ALL_BASE_URL_VARIABLES = (
+    *(variable for variable, _ in BASE_URL_VARIABLES.values()),
+    *("OPENAI_API_BASE", "AZURE_OPENAI_ENDPOINT", "GOOGLE_VERTEX_BASE_URL"),
+)
 
 _OTHER_OPERATIONS = re.compile(
     r"/(?:files|uploads?|batches|vector_stores|fine[_-]tuning|fine[_-]tunes|cachedContents|containers|evals|traces"
@@ -145,9 +148,10 @@ def recognise(method: str, host: str, path: str, port: int | None = None) -> Rec
         if call is not None:
             return Recognition(call=call)
     for api, dialect in DIALECTS.items():
-        match = None if dialect.background is None else dialect.background.path.search(path)
-        if match is not None and (method == "POST" if match[2] else method == "GET"):
-            return Recognition(poll=Poll(api, match[1]))
+        if dialect.background is not None:
+            match = dialect.background.path.search(path)
+            if match is not None and method == ("POST" if match[2] else "GET"):
+                return Recognition(poll=Poll(api, match[1]))
     if method != "POST" or _OTHER_OPERATIONS.search(host + path) is not None:
         return UNRECOGNISED
     return Recognition(may_be_call=True)
@@ -160,15 +164,11 @@ def _recognise_call(host: str, path: str, port: int | None) -> Endpoint | None:
     for api, dialect in DIALECTS.items():
         for pattern, default in dialect.addresses.items():
             if re.search(pattern, path):
+                model = _MODEL_IN_PATH.search(path)
+                name = None if model is None else unquote(model[model.lastindex or 0])
                 streams = _STREAMING_PATH.search(path) is not None
-                return Endpoint(api, provider_of(host, path, default, port), _model_in(path), streams)
+                return Endpoint(api, provider_of(host, path, default, port), name, streams)
     return None
-
-
-def _model_in(path: str) -> str | None:
-    """Return the model, or Azure's deployment, in a path. It ends where `with_model` replaces it."""
-    match = _MODEL_IN_PATH.search(path)
-    return None if match is None else unquote(match[match.lastindex or 0])
 
 
 def sdk_of(endpoint: Endpoint) -> str | None:
@@ -230,13 +230,18 @@ def provider_of_host(host: str) -> str | None:
 def is_model_server(host: str, port: int | None, environment: Mapping[str, str]) -> bool:
     """Whether a host and port serve models: a provider's host, or a server that an SDK's environment variable names."""
     name = canonical_host(host)
-    return _is_provider(name, port) or (name, port) in _base_url_addresses(environment)
+    if _is_provider(name, port):
+        return True
+    urls = map(environment.get, _ALL_BASE_URL_VARIABLES)
+    return (name, port) in [_address_of(url) for url in urls if url]
 
 
 def canonical_host(host: str) -> str:
     """Return the name under which hosts are compared. All names of this machine become "localhost"."""
     name = host.lower().rstrip(".")
-    return "localhost" if name in LOOPBACK_NAMES else name
+    if name in LOOPBACK_NAMES:
+        return "localhost"
+    return name
 
 
 @lru_cache(maxsize=256)
@@ -244,11 +249,6 @@ def _is_provider(host: str, port: int | None) -> bool:
     if port == _OLLAMA_PORT:
         return True
     return _MODEL_LABEL.search(host) is not None and provider_of_host(host) is not None
-
-
-def _base_url_addresses(environment: Mapping[str, str]) -> set[tuple[str, int]]:
-    variables = (*(variable for variable, _ in BASE_URL_VARIABLES.values()), *_OTHER_BASE_URL_VARIABLES)
-    return {_address_of(url) for variable in variables if (url := environment.get(variable))}
 
 
 @lru_cache(maxsize=64)
