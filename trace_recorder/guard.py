@@ -1,10 +1,10 @@
 """The guard: failures of recording stop here and never reach the agent.
 
-`try_call` has the package's only blind `except`. `Guard` is used wherever recording runs inside the agent's calls. The
-agent continues after a failure. The failure is counted, logged if it is the first of its kind, and kept until it can be
-written to the journal as a gap. KeyboardInterrupt, cancellation and other exits are not failures of recording, so they
-are raised in the agent. Exceptions of the agent's own signal handlers are raised too, because such handlers may run
-during recording.
+`try_call` has the package's only blind `except`. `ignore_failures` is for failures that nobody needs to know. `Guard`
+is used wherever recording runs inside the agent's calls. The agent continues after a failure. The failure is counted,
+logged if it is the first of its kind, and kept until it can be written to the journal as a gap. KeyboardInterrupt,
+cancellation and other exits are not failures of recording, so they are raised in the agent. Exceptions of the agent's
+own signal handlers are raised too, because such handlers may run during recording.
 """
 
 from __future__ import annotations
