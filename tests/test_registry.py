@@ -25,7 +25,7 @@ from tests.provider import Server, plain, serving
 from trace_recorder import load
 from trace_recorder.cli.app import COMMANDS
 from trace_recorder.dialects.dialect import Dialect, dialect_of
-from trace_recorder.dialects.endpoints import endpoint_of
+from trace_recorder.dialects.endpoints import recognise
 from trace_recorder.registry import DIALECTS, EXPORT_FORMATS, IMPORT_FORMATS
 from trace_recorder.values.token_counts import counting_of
 
@@ -176,7 +176,7 @@ def test_cached_answers_are_forgotten_at_a_registration() -> None:
     """A registered URL, dialect and rule for tokens are known at once, and unknown after the registration ends."""
 
     def known() -> list[object]:
-        return [endpoint_of("POST", "localhost", "/v1/echo"), dialect_of("echo-chat"), counting_of("echo-notes")]
+        return [recognise("POST", "localhost", "/v1/echo").call, dialect_of("echo-chat"), counting_of("echo-notes")]
 
     before = known()
     with registered():

@@ -1,10 +1,10 @@
 """The guard: failures of recording stop here and never reach the agent.
 
-`try_call` has the package's only blind `except`. `Guard` is used wherever recording runs inside the agent's calls. The
-agent continues after a failure. The failure is counted, logged if it is the first of its kind, and kept until it can be
-written to the journal as a gap. KeyboardInterrupt, cancellation and other exits are not failures of recording, so they
-are raised in the agent. Exceptions of the agent's own signal handlers are raised too, because such handlers may run
-during recording.
+`try_call` has the package's only blind `except`. `ignore_failures` is for failures that nobody needs to know. `Guard`
+is used wherever recording runs inside the agent's calls. The agent continues after a failure. The failure is counted,
+logged if it is the first of its kind, and kept until it can be written to the journal as a gap. KeyboardInterrupt,
+cancellation and other exits are not failures of recording, so they are raised in the agent. Exceptions of the agent's
+own signal handlers are raised too, because such handlers may run during recording.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import TypeVar, TypeVarTuple
 
 from trace_recorder.clocks import now
-from trace_recorder.signal_handlers import raised_by_signal_handler
+from trace_recorder.signal_handlers import raised_by_signal_handler, suppress
 
 logger = logging.getLogger("trace_recorder")
 
@@ -38,6 +38,15 @@ def try_call(
             raise
         return on_error(error)
 
+
+ignore_failures = suppress(Exception)
+"""Ignores every failure in a block, for failures that are reported elsewhere or need no report.
+
+    with ignore_failures:
+        …
+
+It has no state, so that any thread may use it.
+"""
 
 _MAX_BLOCKS = 100
 """A guard keeps at most this many context managers, one for each action. The guard drops the least recently used."""

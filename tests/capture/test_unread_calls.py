@@ -6,7 +6,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+import urllib3
 
 from tests.provider import CHAT, plain, serving
 from trace_recorder import TrajectoryRecorder, instrument, load, uninstrument
@@ -42,6 +44,28 @@ def test_an_unread_host_is_a_gap_once(tmp_path: Path, url: str, library: str) ->
             uninstrument()
 
     assert gaps(tmp_path / "a.json") == [GAP]
+    assert len(load(tmp_path / "a.json").llm_interactions) == 1
+
+
+class ByUrllib3(httpx.BaseTransport):
+    """A transport of httpx that sends by urllib3, as other libraries send by aiohttp."""
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Send one request."""
+        sent = urllib3.request(request.method, str(request.url), body=request.read(), headers=dict(request.headers))
+        return httpx.Response(sent.status, content=sent.data)
+
+
+def test_a_call_that_one_library_sends_by_another_is_no_gap(tmp_path: Path, url: str) -> None:
+    """The outer seam records the call. The inner seam neither records it, nor takes it for a call that is not read."""
+    with TrajectoryRecorder(tmp_path / "a.json"), httpx.Client(transport=ByUrllib3()) as client:
+        instrument()
+        try:
+            client.post(f"{url}/chat/completions", json={"model": "m"})
+        finally:
+            uninstrument()
+
+    assert gaps(tmp_path / "a.json") == []
     assert len(load(tmp_path / "a.json").llm_interactions) == 1
 
 

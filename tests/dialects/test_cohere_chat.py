@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from trace_recorder.dialects import cohere_chat
-from trace_recorder.dialects.endpoints import Endpoint, endpoint_of
+from trace_recorder.dialects.endpoints import Endpoint, recognise
 
 Payload = Any
 USAGE = {"billed_units": {"input_tokens": 5, "output_tokens": 2}, "tokens": {"input_tokens": 60, "output_tokens": 9}}
@@ -163,4 +163,4 @@ def test_malformed_values_raise_nothing(broken: Payload) -> None:
 )
 def test_addresses_of_cohere_and_mistral_are_recognised(host: str, path: str, api: str, provider: str) -> None:
     """The dialect has its own URLs, and Mistral has URLs of its own beside OpenAI's."""
-    assert endpoint_of("POST", host, path) == Endpoint(api, provider, None, streams=False)
+    assert recognise("POST", host, path).call == Endpoint(api, provider, None, streams=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trace_recorder.dialects.endpoints import Endpoint, endpoint_of, is_model_server, provider_of
+from trace_recorder.dialects.endpoints import Endpoint, is_model_server, provider_of, recognise
 
 VERTEX = "/v1/projects/p/locations/l/publishers"
 
@@ -61,7 +61,7 @@ def test_an_llm_call_is_recognised_by_its_path(path: str) -> None:
     """The end of the path gives the dialect, and the model or deployment if the path has it."""
     api, model, streams = CALLS[path]
 
-    assert endpoint_of("POST", "api.openai.com", path) == Endpoint(api, "openai", model, streams)
+    assert recognise("POST", "api.openai.com", path).call == Endpoint(api, "openai", model, streams)
 
 
 BEDROCK = {
@@ -86,19 +86,19 @@ def test_calls_of_bedrock_are_recognised_by_their_path(path: str, host: str) -> 
     """The path has the model, or the name of a profile, and names the provider, at any host."""
     api, model, streams = BEDROCK[path]
 
-    assert endpoint_of("POST", host, path) == Endpoint(api, "bedrock", model, streams)
+    assert recognise("POST", host, path).call == Endpoint(api, "bedrock", model, streams)
 
 
 @pytest.mark.parametrize("path", OTHER_TRAFFIC)
 def test_other_requests_are_not_calls(path: str) -> None:
     """Requests that ask no model for an answer, and other protocols, are not recorded."""
-    assert endpoint_of("POST", "api.openai.com", path) is None
+    assert recognise("POST", "api.openai.com", path).call is None
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])
 def test_only_post_is_a_call(method: str) -> None:
     """A request to the same URL with a different method reads or deletes stored objects."""
-    assert endpoint_of(method, "api.openai.com", "/v1/responses") is None
+    assert recognise(method, "api.openai.com", "/v1/responses").call is None
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,11 @@ Here a trace function raises instead, once at each line that a recorded call pas
 
 from __future__ import annotations
 
+import contextlib
 import resource
 import sys
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -19,6 +21,7 @@ from tests.interrupts import interrupted_when
 from tests.limits import limited
 from tests.processes import ROOT
 from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.capture.seam import hosts_in_use, request_in_progress
 from trace_recorder.derive.validate import validate
 from trace_recorder.storage.journal import Journal
 
@@ -121,6 +124,35 @@ def test_an_interrupt_in_a_stream_leaves_a_valid_run(tmp_path: Path) -> None:
     only = places(tmp_path, streamed("a", "b")) - places(tmp_path, said("x"))
 
     assert wrong_at(tmp_path, only, streamed("a", "b"), "ab") == {}
+
+
+def test_an_interrupt_around_a_request_leaves_no_mark(tmp_path: Path) -> None:
+    """Ctrl-C in Python's own code that enters and leaves `sending` leaves no mark, which would hide later calls."""
+
+    def act() -> None:
+        call(recorder, asked("during"), said("x"))
+
+    def is_interrupted(number: int) -> bool:
+        moments = count(1)
+
+        def is_moment(frame: FrameType, event: str) -> bool:
+            generator = getattr(frame.f_locals.get("self"), "gen", None)
+            is_sending = getattr(generator, "__name__", "") == "sending" and event in {"call", "c_return"}
+            return is_sending and next(moments) == number
+
+        return interrupted_when(act, is_moment, (contextlib.__file__,))
+
+    before = request_in_progress.get(), {**hosts_in_use}  # the tests above leave marks
+    with TrajectoryRecorder(tmp_path / "run.json") as recorder:
+        for number in count(1):
+            if not is_interrupted(number):
+                break
+            assert (request_in_progress.get(), hosts_in_use) == before
+        act()
+
+    assert number > 3
+    assert load(tmp_path / "run.json").llm_interactions[-1].complete
+    assert [finding for finding in validate(tmp_path / "run.json").findings if finding.severity == "error"] == []
 
 
 def test_an_interrupt_after_a_write_doubles_no_part(tmp_path: Path) -> None:

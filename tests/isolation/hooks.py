@@ -21,7 +21,7 @@ from tests.isolation.outcomes import KINDS
 from tests.limits import limited
 from trace_recorder import TrajectoryRecorder, guard
 from trace_recorder.attach.lifecycle import Lifecycle
-from trace_recorder.capture import attempt_records, exchange, seam, stream_flusher, transport
+from trace_recorder.capture import attempt_records, exchange, stream_flusher, transport
 from trace_recorder.capture.received_response import ReceivedResponse
 from trace_recorder.derive.call_facts import CallFacts
 from trace_recorder.derive.live_document.document_thread import process_thread
@@ -106,7 +106,7 @@ def beat_once(response: ReceivedResponse) -> None:
 
 def fresh_guard(patch: pytest.MonkeyPatch) -> None:
     """Forget which failures were logged for calls that belong to no run."""
-    patch.setattr(seam, "guard", Guard())
+    patch.setattr(exchange, "guard", Guard())
 
 
 @dataclass(frozen=True)
@@ -152,10 +152,10 @@ def streamed(*gaps: str, whole: str = "") -> Mapping[str, frozenset[str]]:
 
 
 HOOKS: dict[str, Hook] = {
-    "look up the address": Hook(together(failing(seam, "endpoint_of"), fresh_guard), raises=False),
+    "look up the address": Hook(together(failing(exchange, "recognise"), fresh_guard), raises=False),
     "begin the run": Hook(failing(Lifecycle, "begin"), always("begin the run"), has_begun=False),
     "count the interactions": Hook(failing(Run, "next_id"), always(REQUEST)),
-    "ask for the step": Hook(failing(seam, "context_of"), always(REQUEST)),
+    "ask for the step": Hook(failing(exchange, "context_of"), always(REQUEST)),
     "learn the key": Hook(failing(Redaction, "learn"), always(REQUEST)),
     "choose headers": Hook(failing(headers, "kept"), always(REQUEST)),
     "encode items": Hook(failing(ItemEncoder, "encode"), always(REQUEST)),

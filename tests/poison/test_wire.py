@@ -21,7 +21,7 @@ from tests.json_strategies import json_texts, json_values
 from tests.poison.file_faults import faults
 from tests.poison.mutations import BODIES, mutations
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.dialects.endpoints import endpoint_of
+from trace_recorder.dialects.endpoints import recognise
 from trace_recorder.values.messages import Payload
 
 ADDRESSES = (
@@ -72,7 +72,7 @@ def test_every_url_of_these_tests_is_a_model_s() -> None:
     """Every request to a URL of these tests is recorded."""
     urls = [httpx.URL(address) for address in ADDRESSES]
 
-    assert [url for url in urls if endpoint_of("POST", url.host, url.path) is None] == []
+    assert [url for url in urls if recognise("POST", url.host, url.path).call is None] == []
 
 
 def got(directory: Path, address: str, request: bytes, answer: Answer) -> tuple[object, list[str]]:

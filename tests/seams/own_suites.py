@@ -21,8 +21,8 @@ from xml.etree import ElementTree
 import pytest
 
 from trace_recorder import TrajectoryRecorder, instrument, uninstrument
-from trace_recorder.capture import seam
-from trace_recorder.dialects.endpoints import Endpoint
+from trace_recorder.capture import exchange
+from trace_recorder.dialects.endpoints import Endpoint, Recognition
 
 SUITES = {
     "aiohttp": (
@@ -53,7 +53,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Record the process, as a plugin of the suite's pytest."""
     path = os.environ.get(RECORDING)
     if path is not None:
-        seam.endpoint_of = lambda *_: Endpoint("openai-chat", "openai", None, streams=False)  # type: ignore[assignment]
+        call = Endpoint("openai-chat", "openai", None, streams=False)
+        exchange.recognise = lambda *_: Recognition(call=call)  # type: ignore[assignment]
         recorder = TrajectoryRecorder(path)
         recorder.start()
         instrument(recorder=recorder)

@@ -79,7 +79,7 @@ def test_a_strict_recorder_raises(tmp_path: Path, kind: type[Library], hook: Hoo
     assert load(tmp_path / "False.json").gaps
 
 
-SEAMS = ("aiohttp_sessions", "urllib3_pools", "method_seams", "method_slots", "/seam")
+SEAMS = ("aiohttp_sessions", "urllib3_pools", "method_seams", "method_slots", "/seam", "/exchange")
 
 
 @each_library

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar
 
-from trace_recorder.capture.exchange import Exchange
+from trace_recorder.capture.exchange import Exchange, begin_in_event_loop, sending
 from trace_recorder.capture.proxy_header import headers_for_proxy
 from trace_recorder.capture.seam import (
     ORIGIN_ATTRIBUTE,
@@ -21,11 +21,9 @@ from trace_recorder.capture.seam import (
     Headers,
     LibraryRequest,
     Url,
-    begin_in_event_loop,
     body_in_memory,
     guard,
-    is_call,
-    sending,
+    recognise_request,
 )
 from trace_recorder.capture.wrappers import Wrapper
 from trace_recorder.values.final_status import CANCELLATION_CLASSES
@@ -57,8 +55,10 @@ async def attempts(
         async def send_attempt(_session: Any, request: Any, send_by: Any = None, **_: Any) -> Any:
             return await (handler(request) if send_by is None else send_by(handler, request))
 
-        if may_be_answered and _read_request(request).body_passes and is_call(_read_request(request)):
-            await request.update_body(await request.body.as_bytes())
+        if may_be_answered:
+            read = _read_request(request)
+            if read.body_passes and recognise_request(read).call is not None:
+                await request.update_body(await request.body.as_bytes())
         return await around(send_attempt)(session, request, auto_decompress=decompress)
 
     given = keywords.get("middlewares")
@@ -334,8 +334,7 @@ class RecordedContent(Wrapper):
             piece = await reading
         except BaseException as error:
             if type(error).__name__ in CANCELLATION_CLASSES:  # by name, because asyncio is slow to import
-                # A copy without the traceback. `__init__` is not called, because its parameters may differ from `args`.
-                self._exchange.cancelled_read = BaseException.__new__(type(error), *error.args)
+                self._exchange.read_cancelled(error)
             else:
                 self._exchange.broken(error)
             raise
@@ -344,11 +343,11 @@ class RecordedContent(Wrapper):
         return piece
 
     def _keep(self, data: bytes) -> None:
-        response = self._exchange.response
-        if data and response.chunk(data):
-            self._must_decode = response.encoded is not None and response.encoded.has_more
+        if data and self._exchange.chunk(data):
+            encoded = self._exchange.response.encoded
+            self._must_decode = encoded is not None and encoded.has_more
             if not self._must_decode:
-                response.write_due()
+                self._exchange.write_due()
 
     def _end_at_eof(self) -> None:
         """Record the end of the body if all bytes have been read."""
@@ -360,4 +359,4 @@ class RecordedContent(Wrapper):
         """Decode the bytes of the last read that wait, in this thread."""
         if self._must_decode:
             self._must_decode = False
-            self._exchange.response.write_due()
+            self._exchange.write_due()

@@ -13,10 +13,10 @@ from dataclasses import replace
 from weakref import ref
 
 from trace_recorder.capture import attempts, background_responses
-from trace_recorder.capture.attempts import SentRequest
+from trace_recorder.capture.attempts import AttemptId, SentRequest
 from trace_recorder.capture.background_responses import BackgroundCall
 from trace_recorder.capture.passing_bodies import PassingBody
-from trace_recorder.capture.received_response import ReceivedResponse
+from trace_recorder.capture.received_response import LARGE_REQUEST_BYTES, ReceivedResponse
 from trace_recorder.clocks import monotonic_seconds
 from trace_recorder.decompression import TooLargeError
 from trace_recorder.dialects.dialect import (
@@ -27,9 +27,10 @@ from trace_recorder.dialects.dialect import (
     may_omit_usage,
     why_incomplete,
 )
+from trace_recorder.dialects.endpoints import Poll
 from trace_recorder.dialects.json_access import as_dict
 from trace_recorder.facts import ABSENT, JsonText, LLMErrorFact, LLMRequestFact, LLMResponseFact
-from trace_recorder.guard import logger, try_call
+from trace_recorder.guard import ignore_failures, logger
 from trace_recorder.recording.context import merge_facts
 from trace_recorder.recording.run import MOST_CALL_NAMES, Run
 from trace_recorder.storage.journal_lines import body_member, text_member
@@ -49,35 +50,61 @@ REDIRECTS = (307, 308)
 class AttemptRecords:
     """Writes the records of one attempt of a call. The methods raise the exceptions of `Run`, so callers guard them."""
 
-    def __init__(self, run: Run, sent: SentRequest, passing: PassingBody | None = None) -> None:
-        """`passing` is where the body passes if it is made while it is sent, or None if `sent` has the body."""
+    _attempt: AttemptId
+
+    def __init__(
+        self, run: Run, sent: SentRequest, passing: PassingBody | None = None, attempt: AttemptId | None = None
+    ) -> None:
+        """Keep what is known of a request.
+
+        `passing` is where the body passes if it is made while it is sent, or None if `sent` has the body. `attempt` is
+        None if the body passes, or must be decoded. `take_body` then finds out which attempt it is.
+        """
         self.run = run
         self.sent = sent
         self.passing = passing
-        self.awaits_body = passing is not None
-        """Whether the request is not on file yet, because its body passes."""
+        self.awaits_body = attempt is None
+        """Whether the request is not on file yet, because its body passes or must be decoded."""
         self._began = monotonic_seconds()
         self._members: dict[str, Payload] = {}
-        if passing is None:  # as in `take_body`, without a call, because each call counts
-            self._id, self._attempt, self._inferred = attempts.identify(run, sent)
-            self._members |= {"interaction_id": self._id, "attempt": self._attempt}
+        if attempt is not None:
+            self._attempt = attempt
+            self._members |= {"interaction_id": attempt.interaction_id, "attempt": attempt.number}
         self._in_background = answers_in_background(sent.endpoint.api)
         self._polled_id = ""
         """The id of the call's response, if the program polled it before the stream had ended."""
         self.response = ReceivedResponse(run, self._members, self._began)
 
     def take_body(self, context: Context) -> None:
-        """Take the body that has passed. Called once, in any thread. `context` is a copy of the call's context."""
+        """Decode the body, which may have passed, and find out which attempt the request is.
+
+        Called once, in any thread, if the attempt is not known. `context` is the context of the call, or a copy of it.
+        """
+        if "interaction_id" in self._members:
+            return
+        sent, why = self.sent, None
         if self.passing is not None:
-            body, why = self.passing.join(), self.passing.missing()
+            sent, why = replace(sent, body=self.passing.join()), self.passing.missing()
+        with self.run.guard.protect("decode the body of a request"):
             try:
-                self.sent = replace(self.sent, body=body).decoded()
+                sent = sent.decoded()
             except TooLargeError as error:
-                self.sent, why = replace(self.sent, undecoded=body), str(error)
-            self._id, self._attempt, self._inferred = context.run(attempts.identify, self.run, self.sent)
-            self._members |= {"interaction_id": self._id, "attempt": self._attempt}
-            if why is not None:
-                self.run.guard.queue_failure("record the body of a request", why)
+                sent, why = replace(sent, body=b"", undecoded=sent.body, is_encoded=False), str(error)
+        self.sent = sent
+        self._attempt = context.run(attempts.identify, self.run, sent)
+        self._members |= {"interaction_id": self._attempt.interaction_id, "attempt": self._attempt.number}
+        if why is not None:
+            self.run.guard.queue_failure("record the body of a request", why)
+
+    def takes_long(self) -> bool:
+        """Whether a thread must write the request, because decoding or writing it would delay an event loop.
+
+        A strict run never uses a thread, because such a run must raise at once.
+        """
+        if self.run.guard.strict:
+            return False
+        body = self.sent.body
+        return self.awaits_body or (len(body) > LARGE_REQUEST_BYTES and self.run.new_bytes(body) > LARGE_REQUEST_BYTES)
 
     def write_request(self, context: Mapping[str, Payload]) -> None:
         """Write the request. `context` has the members that name its agent and step."""
@@ -90,13 +117,14 @@ class AttemptRecords:
             names = self.run.named(**without_none(provider=endpoint.provider, model=endpoint.model))
             if len(known_names) < MOST_CALL_NAMES:
                 known_names[endpoint.provider, endpoint.model] = names
-        context = merge_facts(names, context) if "redacted" in names else context
+        if "redacted" in names:
+            context = merge_facts(names, context)
         fact = LLMRequestFact(
             **self._members,
             api=endpoint.api,
             method=sent.method,
             stream=endpoint.streams or None,
-            inferred=self._inferred or None,
+            inferred=self._attempt.is_inferred or None,
             run_inferred=sent.run_inferred or None,
             url=clean_url(sent.url),
             headers=headers.kept(sent.headers),
@@ -114,9 +142,9 @@ class AttemptRecords:
         is remembered only if its dialect answers in the background, because the program may poll the response.
         """
         if status >= 400:
-            self._remember_failure()
+            attempts.remember_failure(self.run, self._attempt, self.sent)
         elif status in REDIRECTS:
-            attempts.remember_redirect(self.run, self._id, self._attempt, self.sent, raw)
+            attempts.remember_redirect(self.run, self._attempt, self.sent, raw)
         if self.response.is_stream and self._in_background:
             background_responses.streams.add(self)
 
@@ -124,12 +152,9 @@ class AttemptRecords:
         """Add `replayed_from` to all later records of the attempt: the recorded call that gave a replay its answer."""
         self._members["replayed_from"] = origin.to_document()
 
-    def _remember_failure(self) -> None:
-        attempts.remember_failure(self.run, self._id, self._attempt, self.sent)
-
     def write_error(self, error: BaseException) -> None:
         """Write the error of a request that got no response."""
-        self._remember_failure()
+        attempts.remember_failure(self.run, self._attempt, self.sent)
         if (origin := ReplayedFrom.of_error(error)) is not None:
             self.note_origin(origin)
         self.run.append(LLMErrorFact(**self._members, duration_seconds=self._seconds(), **describe_error(error)))
@@ -149,7 +174,7 @@ class AttemptRecords:
             body = b"".join([data for _, data in response.buffer])
             ending = {"ended_by": why, **body_member(body, self.run.redaction.mask_bytes)}
         if ending["ended_by"] is not None and error is not None:
-            self._remember_failure()
+            attempts.remember_failure(self.run, self._attempt, self.sent)
             ending["error"] = describe_error(error)
         fact = LLMResponseFact(
             **self._members,
@@ -178,31 +203,30 @@ class AttemptRecords:
             ended_by="it could not be recorded",
             text="",
         )
-        try_call(lambda: self.run.append(fact, is_ours=True), lambda _: None)
+        with ignore_failures:
+            self.run.append(fact, is_ours=True)
         raise failure
 
     def _end_of_stream(self, why: str | None) -> dict[str, Payload]:
         """Write the rest of a stream, and assemble it. Return the members of its end."""
         response = self.response
         response.flush(last=True)
-        joined = self._joined()
+        joined: JoinedStream | None = None
+        with self.run.guard.protect("put a stream together"):
+            joined = join_stream(self.sent.endpoint.api, b"".join(response.written))
         why = self._why_incomplete(joined, why)
         if why is None and joined is not None and response.status < 300:
             advise_usage(self.sent.endpoint.api, self.sent.body, joined.body)
         ending = without_none(
             stream=True,
             chunks=response.chunks,
-            events=joined.events if joined else None,
-            last_event=joined.ended if joined else None,
+            events=None if joined is None else joined.events,
+            last_event=None if joined is None else joined.ended,
             time_to_first_token_seconds=response.seconds(response.first),
             time_to_last_token_seconds=response.seconds(response.last),
         )
-        return {**ending, "ended_by": why, "assembled": JsonText(to_json(joined.body if joined else None))}
-
-    def _joined(self) -> JoinedStream | None:
-        with self.run.guard.protect("put a stream together"):
-            return join_stream(self.sent.endpoint.api, b"".join(self.response.written))
-        return None
+        body = None if joined is None else joined.body
+        return {**ending, "ended_by": why, "assembled": JsonText(to_json(body))}
 
     def _why_incomplete(self, joined: JoinedStream | None, why: str | None) -> str | None:
         """Return why a stream is incomplete, or None if it is complete.
@@ -212,7 +236,9 @@ class AttemptRecords:
         missing = self.response.missing
         if joined is not None and joined.ended and missing is None:
             return None
-        known = why_incomplete(joined) if self.response.status < 300 else None
+        known = None
+        if self.response.status < 300:
+            known = why_incomplete(joined)
         if joined is not None and joined.error is not None:  # an SDK closes the stream at such an error
             return known or why
         return why or missing or known
@@ -221,25 +247,28 @@ class AttemptRecords:
         """Remember the response if it is not final, because the program will poll it."""
         with self.run.guard.protect("find out whether a response is final"):
             body = fact.assembled if fact.body is ABSENT else fact.body
-            identity = background_responses.response_id(body) if type(body) is JsonText else None
-            if identity is not None and identity != self._polled_id:
-                background_responses.remember(self._background_call(identity))
+            if type(body) is JsonText:
+                identity = background_responses.response_id(body)
+                if identity is not None and identity != self._polled_id:
+                    background_responses.remember(self._background_call(identity))
         background_responses.streams.discard(self)
 
-    def polled_early(self, api: str, response_id: str) -> BackgroundCall | None:
+    def polled_early(self, poll: Poll) -> BackgroundCall | None:
         """Return this call if its open stream has the id of the polled response, or else None."""
-        if api != self.sent.endpoint.api:
+        if poll.api != self.sent.endpoint.api:
             return None
         received = b"".join((*self.response.written, joined_bytes(self.response.buffer[:])))
-        if f'"{response_id}"'.encode() not in received:
+        if f'"{poll.response_id}"'.encode() not in received:
             return None
-        self._polled_id = response_id
-        background_responses.remember(call := self._background_call(response_id))
+        self._polled_id = poll.response_id
+        background_responses.remember(call := self._background_call(poll.response_id))
         return call
 
     def _background_call(self, response_id: str) -> BackgroundCall:
-        run = ref(self.run)
-        return BackgroundCall(self.sent.endpoint.api, response_id, run, self._id, self._attempt, self._began)
+        run, attempt = ref(self.run), self._attempt
+        return BackgroundCall(
+            self.sent.endpoint.api, response_id, run, attempt.interaction_id, attempt.number, self._began
+        )
 
 
 _advice_given: list[str] = []
@@ -257,4 +286,5 @@ def advise_usage(api: str, request: bytes, assembled: Payload) -> None:
         return
     _advice_given.append(USAGE_ADVICE)
     message = "the tokens of a streamed call are not stated: %s (logged once)"
-    try_call(logger.info, lambda _: None, message, USAGE_ADVICE)
+    with ignore_failures:
+        logger.info(message, USAGE_ADVICE)

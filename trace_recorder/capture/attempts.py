@@ -19,6 +19,7 @@ from trace_recorder.capture.decoding import plain_request
 from trace_recorder.dialects.endpoints import Endpoint
 from trace_recorder.dialects.form_bodies import is_form, without_boundary
 from trace_recorder.recording.run import Run
+from trace_recorder.values.structs import Struct
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,8 @@ class SentRequest:
     """The body without its content encoding. It is empty if the body is not known."""
     undecoded: bytes = b""
     """The body as it is sent, if it is too large to be decoded. It is compared, but never recorded."""
+    passes: bool = False
+    """Whether the body is made while it is sent, so that `body` is empty until the last byte has passed."""
     is_encoded: bool = False
     """Whether `body` has a content encoding still."""
     run_inferred: bool = False
@@ -40,8 +43,19 @@ class SentRequest:
 
     def decoded(self) -> SentRequest:
         """Return the request with its body decoded. A multipart form becomes JSON. Raises TooLargeError."""
-        headers = without_boundary(self.headers) if is_form(self.headers) else self.headers
+        headers = self.headers
+        if is_form(headers):
+            headers = without_boundary(headers)
         return replace(self, headers=headers, body=plain_request(self.headers, self.body), is_encoded=False)
+
+
+class AttemptId(Struct, frozen=True, gc=False):
+    """Which call a request belongs to, and which attempt of the call it is. The first attempt has the number 0."""
+
+    interaction_id: str
+    number: int
+    is_inferred: bool
+    """Whether the recorder inferred that the request repeats a failed one, because its headers do not state it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +66,7 @@ class _FailedAttempt:
     """
 
     run: Run
-    interaction_id: str
-    attempt: int
+    attempt: AttemptId
     digest: bytes
     redirected: bool = False
     claims: Iterator[int] = field(default_factory=itertools.count)
@@ -66,23 +79,24 @@ class _FailedAttempt:
 _failed: ContextVar[_FailedAttempt | None] = ContextVar("trace_recorder_failed_attempt", default=None)
 
 
-def identify(run: Run, sent: SentRequest) -> tuple[str, int, bool]:
-    """Return the interaction id of a request, the number of its attempt, and whether that number is inferred."""
+def identify(run: Run, sent: SentRequest) -> AttemptId:
+    """Return which call a request belongs to, and which attempt of it the request is. Its body must be decoded."""
     last = _failed.get()
     if last is not None:
         _failed.set(None)
         if last.run is run and last.digest == _digest(sent.url, sent) and next(last.claims) == 0:
             states_retry = dict(sent.headers).get(b"x-stainless-retry-count", b"0") != b"0"
-            return last.interaction_id, last.attempt + 1, not (states_retry or last.redirected)
-    return run.next_id(), 0, False
+            is_inferred = not (states_retry or last.redirected)
+            return AttemptId(last.attempt.interaction_id, last.attempt.number + 1, is_inferred)
+    return AttemptId(run.next_id(), 0, is_inferred=False)
 
 
-def remember_failure(run: Run, interaction_id: str, attempt: int, sent: SentRequest) -> None:
+def remember_failure(run: Run, attempt: AttemptId, sent: SentRequest) -> None:
     """Remember a request that failed.
 
     If this context repeats the request, the repeated request is the next attempt of the call.
     """
-    _failed.set(_FailedAttempt(run, interaction_id, attempt, _digest(sent.url, sent)))
+    _failed.set(_FailedAttempt(run, attempt, _digest(sent.url, sent)))
 
 
 def forget_failure(interaction_id: str) -> None:
@@ -91,20 +105,18 @@ def forget_failure(interaction_id: str) -> None:
     If this context sends the same request again, the request is a new call, not the next attempt.
     """
     last = _failed.get()
-    if last is not None and last.interaction_id == interaction_id:
+    if last is not None and last.attempt.interaction_id == interaction_id:
         _failed.set(None)
 
 
-def remember_redirect(
-    run: Run, interaction_id: str, attempt: int, sent: SentRequest, headers: Sequence[tuple[bytes, bytes]]
-) -> None:
+def remember_redirect(run: Run, attempt: AttemptId, sent: SentRequest, headers: Sequence[tuple[bytes, bytes]]) -> None:
     """Remember a request that was redirected.
 
     If this context follows the redirect, the new request is the next attempt.
     """
     location = next((value for name, value in headers if name.lower() == b"location"), b"")
     url = urljoin(sent.url, location.decode("latin-1"))
-    _failed.set(_FailedAttempt(run, interaction_id, attempt, _digest(url, sent), redirected=True))
+    _failed.set(_FailedAttempt(run, attempt, _digest(url, sent), redirected=True))
 
 
 def _digest(url: str, sent: SentRequest) -> bytes:

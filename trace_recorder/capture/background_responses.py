@@ -14,13 +14,15 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context
 from dataclasses import dataclass
-from typing import NoReturn, Protocol
+from typing import Any, NamedTuple, NoReturn, Protocol
 from weakref import ref
 
 from trace_recorder.capture import attempts
 from trace_recorder.capture.attempts import SentRequest
 from trace_recorder.capture.received_response import ReceivedResponse
+from trace_recorder.capture.seam import Target, is_recorded_outside
 from trace_recorder.dialects.dialect import NOT_FINAL, background_id, has_whole_response, is_final, join_stream
+from trace_recorder.dialects.endpoints import Endpoint, Poll
 from trace_recorder.facts import JsonText, LLMResponseFact
 from trace_recorder.recording.run import Run
 from trace_recorder.signal_handlers import WeakRegistry, ours
@@ -33,6 +35,18 @@ from trace_recorder.values.origins import ReplayedFrom
 
 MAX_REMEMBERED_RESPONSES = 1000
 """`remember` keeps at most this many responses. If there are more, `remember` forgets the oldest."""
+
+
+class _CallKey(NamedTuple):
+    """The key of a call in `_calls`.
+
+    The id alone is not unique: several runs may record a call, and a server may repeat an id.
+    """
+
+    api: str
+    response_id: str
+    trajectory_id: str
+    interaction_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +64,11 @@ class BackgroundCall:
     began: float
 
     @property
-    def key(self) -> tuple[str, str, str, str]:
-        """The key in `_calls`.
-
-        The id alone is not unique: several runs may record a call, and a server may repeat an id.
-        """
+    def key(self) -> _CallKey:
+        """The key in `_calls`."""
         run = self.run()
-        return self.api, self.response_id, run.trajectory_id if run is not None else "", self.interaction_id
+        trajectory_id = "" if run is None else run.trajectory_id
+        return _CallKey(self.api, self.response_id, trajectory_id, self.interaction_id)
 
 
 class Streaming(Protocol):
@@ -66,11 +78,11 @@ class Streaming(Protocol):
     def run(self) -> Run:
         """The run that records the call."""
 
-    def polled_early(self, api: str, response_id: str) -> BackgroundCall | None:
-        """Return the call if its stream began the response with this id, or else None."""
+    def polled_early(self, poll: Poll) -> BackgroundCall | None:
+        """Return the call if its stream began the polled response, or else None."""
 
 
-_calls: dict[tuple[str, str, str, str], BackgroundCall] = {}
+_calls: dict[_CallKey, BackgroundCall] = {}
 streams: WeakRegistry[Streaming] = WeakRegistry()
 """Calls with an open stream. Their responses are not remembered yet."""
 
@@ -92,23 +104,22 @@ def response_id(text: str) -> str | None:
         return None
 
 
-def find(api: str, identity: str, preferred: Callable[[], Run | None]) -> tuple[Run, BackgroundCall] | None:
-    """Return the newest call whose response has this id, and the run of the call.
+def find(poll: Poll, preferred: Callable[[], Run | None]) -> tuple[Run, BackgroundCall] | None:
+    """Return the newest call whose response is polled, and the run of the call.
 
     Return None if no open run has such a call.
 
-    If several runs have a call with this id, the call of the run that `preferred` returns is taken.
+    If several runs have such a call, the call of the run that `preferred` returns is taken.
     """
-    calls = [call for call in list(_calls.values()) if (call.api, call.response_id) == (api, identity)]
+    polled = poll.api, poll.response_id
+    calls = [call for call in list(_calls.values()) if (call.api, call.response_id) == polled]
     in_open_runs = [(run, call) for call in calls if (run := call.run()) is not None and not run.closed]
     if len(in_open_runs) > 1 and (own := preferred()) is not None:
         in_open_runs = [pair for pair in in_open_runs if pair[0] is own] or in_open_runs
-    return in_open_runs[-1] if in_open_runs else _find_streaming(api, identity)
-
-
-def _find_streaming(api: str, identity: str) -> tuple[Run, BackgroundCall] | None:
+    if in_open_runs:
+        return in_open_runs[-1]
     for streaming in streams:
-        if not streaming.run.closed and (call := streaming.polled_early(api, identity)) is not None:
+        if not streaming.run.closed and (call := streaming.polled_early(poll)) is not None:
             return streaming.run, call
     return None
 
@@ -116,6 +127,18 @@ def _find_streaming(api: str, identity: str) -> tuple[Run, BackgroundCall] | Non
 def take(call: BackgroundCall) -> bool:
     """Forget a response that is final now. Return False if an earlier poll got the final response."""
     return _calls.pop(call.key, None) is call
+
+
+def poll_records(poll: Poll, target: Target, request: Any) -> PollRecords | None:
+    """Return the records of a poll, or None if no run has the polled response, or a seam around this one records it."""
+    found = find(poll, target.open_run)
+    if found is None:
+        return None
+    run, call = found
+    if is_recorded_outside(run, request):
+        return None
+    endpoint = Endpoint(call.api, "", None, streams=False)
+    return PollRecords(run, SentRequest(endpoint, request.method, str(request.url), request.headers.raw, b""), call)
 
 
 class PollRecords:
@@ -186,7 +209,9 @@ class PollRecords:
     def _body(self, data: bytes) -> Payload:
         """Return the response, or None if it is not valid JSON or the stream is incomplete."""
         if self.response.is_stream:
-            joined = join_stream(self._call.api, data) if has_whole_response(self._call.api, self.sent.url) else None
+            if not has_whole_response(self._call.api, self.sent.url):
+                return None
+            joined = join_stream(self._call.api, data)
             return joined.body if joined is not None and joined.ended else None
         try:
             return json.loads(data.decode())

@@ -36,9 +36,11 @@ def body_decoder(content_encoding: str, content_type: str) -> Decoder | None:
     decode = decoder_of(content_encoding)
     if not content_type.startswith(MEDIA_TYPE):
         return decode
-    if decode is None:
-        return None if content_encoding.strip().lower() not in {"", "identity"} else _frames(lambda data: iter((data,)))
-    return _frames(decode)
+    if decode is not None:
+        return _frames(decode)
+    if content_encoding.strip().lower() in {"", "identity"}:
+        return _frames(lambda data: iter((data,)))
+    return None
 
 
 def _frames(decode: Decoder) -> Decoder:
@@ -131,8 +133,10 @@ def plain_request(headers: Headers, body: bytes) -> bytes:
     if body[:1] in PLAIN_BEGINNINGS:  # an empty body too
         return body
     decode = decoder_of(_encoding_of(headers))
-    decoded = None if decode is None else try_call(_joined, _undecodable, decode, body)
-    body = body if decoded is None else decoded
+    if decode is not None:
+        decoded = try_call(_joined, _undecodable, decode, body)
+        if decoded is not None:
+            body = decoded
     form = try_call(form_as_json, _undecodable, content_type_of(headers), body)
     return body if form is None else form
 

@@ -102,6 +102,8 @@ def _asyncio() -> Any:
     """Return the module asyncio if the caller runs in a task of asyncio, or else None."""
     asyncio = sys.modules.get("asyncio")
     try:
-        return asyncio if asyncio is not None and asyncio.current_task() is not None else None
-    except ours(RuntimeError):
-        return None
+        if asyncio is not None and asyncio.current_task() is not None:
+            return asyncio
+    except ours(RuntimeError):  # no event loop runs in this thread
+        pass
+    return None

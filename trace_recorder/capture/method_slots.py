@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import update_wrapper
 from importlib import import_module
@@ -184,6 +185,17 @@ def _request_methods(owner: object) -> tuple[RequestMethod, ...]:
     return next((REQUEST_METHODS[name] for name in names if name in REQUEST_METHODS), ())
 
 
+@contextmanager
+def _intercepting(interception: Interception) -> Iterator[None]:
+    """Set `current_interception` in a block."""
+    before = current_interception.get()
+    try:  # around the first `set` too, because a signal handler may raise right after the statement
+        current_interception.set(interception)
+        yield
+    finally:
+        current_interception.set(before)  # `reset` fails if a coroutine is closed in a context other than its own
+
+
 def _bound_method(client: object, method: str, interception: Interception, original: Any) -> Any:
     """Return a function that calls the client's method with `current_interception` set to `interception`.
 
@@ -197,22 +209,12 @@ def _bound_method(client: object, method: str, interception: Interception, origi
         return getattr(type(owner()), method)(owner(), *arguments, **keywords)
 
     def send(*arguments: Any, **keywords: Any) -> Any:
-        before = current_interception.get()
-        try:
-            # set inside the `try`, because a signal handler may raise right after the statement
-            current_interception.set(interception)
+        with _intercepting(interception):
             return call(*arguments, **keywords)
-        finally:
-            current_interception.set(before)
 
     async def send_async(*arguments: Any, **keywords: Any) -> Any:
-        before = current_interception.get()
-        try:
-            # set inside the `try`, because a signal handler may raise right after the statement
-            current_interception.set(interception)
+        with _intercepting(interception):
             return await call(*arguments, **keywords)
-        finally:
-            current_interception.set(before)  # `reset` fails if a coroutine is closed in a context other than its own
 
     replaced = getattr(client, method) if original is None else original
     bound: Any = update_wrapper(send_async if iscoroutinefunction(getattr(type(client), method)) else send, replaced)

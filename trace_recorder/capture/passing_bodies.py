@@ -34,10 +34,13 @@ class PassingBody:
         self.size += len(data)
         if was_kept:
             self._pieces.append(data)
-        if self.size > self._max_bytes:
-            for kept in self._pieces if was_kept else (data,):
-                self._digest.update(kept)
-            self._pieces = []
+        if self.size <= self._max_bytes:
+            return
+        for kept in self._pieces:
+            self._digest.update(kept)
+        if not was_kept:
+            self._digest.update(data)
+        self._pieces = []
 
     def join(self) -> bytes:
         """Return the bytes that have passed, or b"" if they are too many."""
@@ -47,7 +50,9 @@ class PassingBody:
         """Return why a part of the body is not on file, or None if all of it is."""
         if self.size > self._max_bytes:
             return f"it has {self.size:,} bytes, sha256 {self._digest.hexdigest()}"
-        return None if self.is_whole else f"only {self.size:,} bytes of it were seen"
+        if not self.is_whole:
+            return f"only {self.size:,} bytes of it were seen"
+        return None
 
 
 class PassingIterator(Wrapper):

@@ -161,12 +161,6 @@ class ReceivedResponse:
             self.is_too_large = True
             self.buffer, self._buffered = [], 0
 
-    def _is_due(self) -> bool:
-        """Whether a part must be written before the caller gets more. One chunk may contain several parts."""
-        if self.done or not self.buffer:
-            return False
-        return self._buffered >= self._due or monotonic_seconds() - self._flushed >= self._flush_seconds
-
     def is_short(self) -> bool:
         """Whether the unwritten text is so short that an event loop may write it."""
         if self.run.guard.strict:  # a strict run raises here, not in a thread
@@ -197,9 +191,12 @@ class ReceivedResponse:
             self._write_due()
 
     def _write_due(self) -> None:
+        """Write all decoded parts that are due. One chunk may contain several parts."""
         before = math.inf
-        while self._buffered < before and self._is_due():
+        while self.buffer and not self.done and self._buffered < before:
             before = self._buffered
+            if before < self._due and monotonic_seconds() - self._flushed < self._flush_seconds:
+                return
             with self.run.guard.protect(PART), self.lock:
                 self._flush_part(last=False)
             yield_to_others()

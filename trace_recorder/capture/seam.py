@@ -1,8 +1,8 @@
-"""The shared part of the seams of all HTTP libraries: which requests are calls, and which run records them.
+"""What the seams of all HTTP libraries share: the form of a request, who records it, and the mark while it is sent.
 
-A seam is one file for one HTTP library. It passes the method, the address, the headers and the body of a request to
-`begin`. If the request is a call, `begin` returns an `Exchange`. The seam passes the status, the headers and the chunks
-of the response to this `Exchange`.
+A seam is one file for one HTTP library. It passes a request to `begin` of `exchange.py`. If the request is a call or a
+poll, `begin` returns an `Exchange`. The seam passes the status, the headers and the chunks of the response to this
+`Exchange`.
 
 One library may use another: httpx may send by aiohttp, and requests always sends by urllib3. A call is recorded by the
 outermost seam that recognises it. That seam marks the request in the context, and a seam inside it does not record a
@@ -12,27 +12,18 @@ marked request.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, ClassVar, Protocol
 from urllib.parse import unquote, urlsplit
 from weakref import WeakKeyDictionary, ref
 
-from trace_recorder.capture import background_responses
-from trace_recorder.capture.attempt_records import AttemptRecords
 from trace_recorder.capture.attempts import SentRequest
 from trace_recorder.capture.decoding import PLAIN_BEGINNINGS, may_be_encoded
-from trace_recorder.capture.event_loops import run_in_thread
-from trace_recorder.capture.exchange import Exchange, is_large
-from trace_recorder.capture.passing_bodies import PassingBody
-from trace_recorder.decompression import TooLargeError
 from trace_recorder.dialects.dialect import DIALECTS
-from trace_recorder.dialects.endpoints import Endpoint, canonical_host, endpoint_of, may_be_call, polled_response
+from trace_recorder.dialects.endpoints import Endpoint, Recognition, canonical_host, is_model_server, recognise
 from trace_recorder.guard import Guard
-from trace_recorder.recording.context import context_of
 from trace_recorder.recording.run import Run
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.redaction import first_look
@@ -99,12 +90,16 @@ class Url:
 
     text: str
     host: str = field(init=False)
+    raw_host: bytes = field(init=False)
+    """The host as bytes, which urls of httpx have too."""
     path: str = field(init=False)
     port: int | None = field(init=False)
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.text)
-        for name, value in (("host", parts.hostname or ""), ("path", parts.path), ("port", parts.port)):
+        host = parts.hostname or ""
+        values = {"host": host, "raw_host": host.encode("utf-8", "replace"), "path": parts.path, "port": parts.port}
+        for name, value in values.items():
             object.__setattr__(self, name, value)
 
     def __str__(self) -> str:
@@ -149,151 +144,44 @@ def prepare() -> None:
 
 def body_in_memory(content: object) -> tuple[bytes, ...]:
     """Return a body as a tuple of one value, or an empty tuple if it is None or is made while it is sent."""
+    if content is None:
+        return ()
     if isinstance(content, str):
         return (content.encode("utf-8", "replace"),)
     try:
-        return () if content is None else (bytes(memoryview(content)),)  # type: ignore[arg-type]  # it may be one
+        return (bytes(memoryview(content)),)  # type: ignore[arg-type]  # it may be one
     except ours(TypeError):
         return ()
 
 
-@contextmanager
-def sending(request: LibraryRequest, exchange: Exchange | None) -> Iterator[None]:
-    """Mark a request while it is sent. An exception is recorded as the end of the exchange, and is raised again."""
-    before = request_in_progress.get()
-    try:
-        if exchange is not None:
-            request_in_progress.set((exchange.run, request))
-        hosts_in_use[id(request)] = request.url.host.encode("utf-8", "replace")
-        yield
-    except BaseException as error:
-        if exchange is not None:
-            exchange.failed(error)
-        raise
-    finally:
-        request_in_progress.set(before)  # `reset` fails if a coroutine is closed in a context other than its own
-        hosts_in_use.pop(id(request), None)
-
-
-def begin(binding: Binding, request: Any, plain_body: type[Iterable[bytes]]) -> Exchange | None:
-    """Record a request before it is sent. Return None if it is neither a call nor a poll, or is not recorded."""
-    run, endpoint = _run_and_endpoint(binding, request)
-    if run is None or endpoint is None:
-        return _begin_poll_or_note(binding, request) if endpoint is None else None
-    exchange: Exchange | None = None
-    with run.guard.protect("record a request"):
-        sent, passing = _sent_request(run, endpoint, binding, request, plain_body)
-        records = AttemptRecords(run, _decoded(run, sent) if sent.is_encoded else sent, passing)
-        exchange = Exchange(records)
-        if passing is None:
-            records.write_request(context_of(run))
-        else:
-            exchange.context = context_of(run)
-        return exchange
-    if exchange is not None:
-        exchange.abandon()
-    return None
-
-
-async def begin_in_event_loop(binding: Binding, request: Any, plain_body: type[Iterable[bytes]]) -> Exchange | None:
-    """Do the same as `begin` for an async client. A thread writes a large request, so that the event loop can run."""
-    run, endpoint = _run_and_endpoint(binding, request)
-    if run is None or endpoint is None:
-        return _begin_poll_or_note(binding, request) if endpoint is None else None
-    exchange: Exchange | None = None
-    write: Callable[[], None] | None = None
-    sent: SentRequest | None = None
-    with run.guard.protect("record a request"):
-        sent, passing = _sent_request(run, endpoint, binding, request, plain_body)
-    if sent is None:
-        return None
-    if sent.is_encoded:
-        sent = await _decoded_in_thread(run, sent)
-    with run.guard.protect("record a request"):
-        records = AttemptRecords(run, sent, passing)
-        exchange = Exchange(records)
-        exchange.context = context_of(run)
-        if passing is not None:
-            return exchange
-        if not is_large(run, sent.body):
-            records.write_request(exchange.context)
-            return exchange
-        write = exchange.request_in_thread(partial(records.write_request, exchange.context))
-    if exchange is None or write is None:
-        if exchange is not None:
-            exchange.abandon()
-        return None
-    try:
-        await run_in_thread(write, "request", exchange.is_waited_for)
-    except BaseException as error:
-        exchange.call_cancelled(error)
-        raise
-    return exchange
-
-
-def _run_and_endpoint(binding: Binding, request: Any) -> tuple[Run | None, Endpoint | None]:
-    """Return the run that records a request, and the request's endpoint.
-
-    Both are None if a seam around this one records the request.
-    """
-    endpoint: Endpoint | None = None
-    with guard.protect("find out whether a request is an LLM call"):
-        endpoint = endpoint_of(request.method, request.url.host, request.url.path, request.url.port)
-    run = binding.target.open_run() if endpoint else None
-    marked = request_in_progress.get()
-    return (None, None) if marked is not None and marked[0] is run and _is_same(marked[1], request) else (run, endpoint)
-
-
-def is_call(request: Any) -> bool:
-    """Whether a request is an LLM call."""
+def recognise_request(request: Any) -> Recognition:
+    """Return what the dialects say about a request."""
     url = request.url
-    return endpoint_of(request.method, url.host, url.path, url.port) is not None
+    return recognise(request.method, url.host, url.path, url.port)
 
 
-def _begin_poll_or_note(binding: Binding, request: Any) -> Exchange | None:
-    """Return the exchange of a poll, or None. Note a request that may be a call in an unknown dialect."""
-    exchange = _poll(binding, request)
-    if exchange is None:
-        with guard.protect("note a request that is not recorded"):
-            _note_unread(binding, request)
-    return exchange
+def note_unread(binding: Binding, request: Any) -> None:
+    """Note a request that may be a call in an unknown dialect, if its host serves models.
 
-
-def _note_unread(binding: Binding, request: Any) -> None:
-    """Note a request to a model at an unknown address. The open run gets a gap that names the host, once for each host.
-
-    Only the host is on file, because an address may contain private data. No run is begun for such a request.
+    The open run gets a gap that names the host, once for each host. Only the host is on file, because an address may
+    contain private data. No run is begun for such a request.
     """
-    url = request.url
-    if request.method != "POST" or not may_be_call(url.host, url.port, url.path, os.environ):
+    host = request.url.host
+    if not is_model_server(host, request.url.port, os.environ):
         return
     run = binding.target.run_in_progress()
-    hosts = set() if run is None else _unread_hosts.setdefault(run, set())
-    if run is not None and url.host not in hosts and len(hosts) < _MAX_UNREAD_HOSTS:
-        hosts.add(url.host)
-        run.guard.queue_failure(f"record a request to {url.host}", "no dialect has this address")
+    if run is None:
+        return
+    hosts = _unread_hosts.setdefault(run, set())
+    if host not in hosts and len(hosts) < _MAX_UNREAD_HOSTS:
+        hosts.add(host)
+        run.guard.queue_failure(f"record a request to {host}", "no dialect has this address")
 
 
-def _poll(binding: Binding, request: Any) -> Exchange | None:
-    """Return the exchange of a request that polls a response of a run, or None for any other request."""
-    with guard.protect("find out whether a request polls a response"):
-        polled = polled_response(request.method, request.url.path)
-        polled_call = background_responses.find(*polled, binding.target.open_run) if polled else None
-        if polled_call is None:
-            return None
-        run, call = polled_call
-        marked = request_in_progress.get()
-        if marked is None or marked[0] is not run or not _is_same(marked[1], request):
-            endpoint = Endpoint(call.api, "", None, streams=False)
-            sent = SentRequest(endpoint, request.method, str(request.url), request.headers.raw, b"")
-            return Exchange(background_responses.PollRecords(run, sent, call))
-    return None
-
-
-def _sent_request(
+def read_request(
     run: Run, endpoint: Endpoint, binding: Binding, request: Any, plain_body: type[Iterable[bytes]]
-) -> tuple[SentRequest, PassingBody | None]:
-    """Return a request as it is about to be sent, and where its body passes if it is made while it is sent."""
+) -> SentRequest:
+    """Return a request as it is about to be sent, with its body if the body is in memory."""
     if binding.provider:
         endpoint = replace(endpoint, provider=binding.provider)
     body, passes = b"", True
@@ -303,46 +191,33 @@ def _sent_request(
     elif hasattr(request, "_content"):  # the body of a request of httpx that has been read
         body, passes = request.content, False
     target, headers = binding.target, request.headers.raw
-    sent = SentRequest(
+    return SentRequest(
         endpoint,
         request.method,
         str(request.url),
         headers,
         body,
+        passes=passes,
         is_encoded=body[:1] not in PLAIN_BEGINNINGS and may_be_encoded(headers, body),
         run_inferred=target.follows_context and target.is_inferred(run),
     )
-    return sent, PassingBody(run.limits.body_bytes) if passes else None
 
 
-def _decoded(run: Run, sent: SentRequest) -> SentRequest:
-    """Return a request with its body decoded. The run gets a gap if the body is too large."""
-    with run.guard.protect("decode the body of a request"):
-        try:
-            return sent.decoded()
-        except TooLargeError as error:
-            run.guard.queue_failure("record the body of a request", str(error))
-            return replace(sent, body=b"", undecoded=sent.body, is_encoded=False)
-    return sent
+def is_recorded_outside(run: Run, request: Any) -> bool:
+    """Whether a seam around this one records a request to the same run.
 
-
-async def _decoded_in_thread(run: Run, sent: SentRequest) -> SentRequest:
-    decoded: list[SentRequest] = []
-    await run_in_thread(lambda: decoded.append(_decoded(run, sent)), "request")
-    return decoded[0] if decoded else sent
-
-
-def _is_same(outer: Any, inner: Any) -> bool:
-    """Whether a request is the same as the request of a seam around this one.
-
-    Two libraries have two objects for one request.
+    Two libraries have two objects for one request, which are compared by the method, the host and the path.
     """
-    if outer is inner:
-        return True
-    if type(outer) is type(inner):
+    marked = request_in_progress.get()
+    if marked is None or marked[0] is not run:
         return False
-    addresses = [(request.method, request.url.host, unquote(request.url.path)) for request in (outer, inner)]
-    return addresses[0] == addresses[1]
+    outer = marked[1]
+    if outer is request:
+        return True
+    if type(outer) is type(request):
+        return False
+    address, other = [(one.method, one.url.host, unquote(one.url.path)) for one in (request, outer)]
+    return address == other
 
 
 def is_sending_to(host: str) -> bool:

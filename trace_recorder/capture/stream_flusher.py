@@ -13,7 +13,7 @@ from functools import partial
 from typing import Protocol
 
 from trace_recorder.background_work import run_yielding, start_thread
-from trace_recorder.guard import try_call
+from trace_recorder.guard import ignore_failures
 from trace_recorder.locks import new_lock
 from trace_recorder.signal_handlers import suppress
 
@@ -77,7 +77,8 @@ class StreamFlusher:
                         return
                     self._thread = thread
             for stream in streams:
-                try_call(stream.write_pending, lambda _: None)  # a strict run raises, which must not stop the thread
+                with ignore_failures:  # a strict run raises, which must not stop the thread
+                    stream.write_pending()
 
 
 process_flusher = StreamFlusher()

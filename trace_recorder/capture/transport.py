@@ -9,20 +9,15 @@ of its clients is wrapped.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from importlib import import_module
 from types import TracebackType
 from typing import Any, Self
 
-from trace_recorder.capture.exchange import Exchange
+from trace_recorder.capture.exchange import Exchange, begin, begin_in_event_loop, sending
 from trace_recorder.capture.proxy_header import headers_for_proxy, proxy_address
-from trace_recorder.capture.seam import (
-    Binding,
-    begin,
-    begin_in_event_loop,
-    hosts_in_use,
-    request_in_progress,
-)
+from trace_recorder.capture.seam import Binding
 
 
 class SyncChunks:
@@ -38,8 +33,8 @@ class SyncChunks:
     def __next__(self) -> bytes:
         try:
             chunk: bytes = next(self._chunks)
-            if self._exchange.response.chunk(chunk):
-                self._exchange.response.write_due()
+            if self._exchange.chunk(chunk):
+                self._exchange.write_due()
         except StopIteration:
             self._exchange.ended()
             raise
@@ -70,7 +65,7 @@ class AsyncChunks:
     async def __anext__(self) -> bytes:
         try:
             chunk: bytes = await anext(self._chunks)
-            if self._exchange.response.chunk(chunk):
+            if self._exchange.chunk(chunk):
                 await self._exchange.write_due_in_event_loop()
         except StopAsyncIteration:
             await self._exchange.ended_in_event_loop()
@@ -138,21 +133,29 @@ The value names the recorded call that gave the answer.
 
 
 def send(transport: Any, request: Any) -> Any:
-    """Send a request by a transport of httpx. Return when the response has begun."""
-    try:
-        hosts_in_use[id(request)] = request.url.raw_host
+    """Send a request that is not recorded here. Return when the response has begun."""
+    with sending(request, None):
         return transport.handle_request(request)
-    finally:
-        hosts_in_use.pop(id(request), None)
 
 
 async def send_async(transport: Any, request: Any) -> Any:
-    """Send a request by an async transport of httpx. Return when the response has begun."""
-    try:
-        hosts_in_use[id(request)] = request.url.raw_host
+    """Do the same as `send` by an async transport."""
+    with sending(request, None):
         return await transport.handle_async_request(request)
+
+
+@contextmanager
+def _stream_passing(request: Any, passing_stream: Any) -> Iterator[None]:
+    """Let a request send `passing_stream` in place of its own stream, which it has again afterwards."""
+    stream = request.stream
+    try:
+        request.stream = passing_stream
+        yield
     finally:
-        hosts_in_use.pop(id(request), None)
+        request.stream = stream
+
+
+_NOTHING_PASSES: AbstractContextManager[None] = nullcontext()
 
 
 def record_response(response: Any, exchange: Exchange, body: type) -> None:
@@ -161,7 +164,9 @@ def record_response(response: Any, exchange: Exchange, body: type) -> None:
         origin, is_whole = response.extensions.get(ORIGIN_EXTENSION), response.is_stream_consumed
         exchange.answered(response.status_code, response.headers.raw, origin, is_decoded=is_whole)
         if is_whole:
-            exchange.whole(response.content)
+            if exchange.chunk(response.content):
+                exchange.write_due()
+            exchange.ended()
         else:
             response.stream = recorded_body = body(response.stream, exchange)
             exchange.watch_body(recorded_body)
@@ -200,26 +205,15 @@ class SyncRecordingTransport(RecordingTransport):
     def handle_request(self, request: Any) -> Any:
         """Send one request."""
         exchange = begin(self.binding, request, self.plain_body)
-        if exchange is None:
-            return send(self.inner, request)
-        before, stream = request_in_progress.get(), request.stream
-        try:
+        passing = _NOTHING_PASSES
+        if exchange is not None and exchange.passing is not None:
+            passing = _stream_passing(request, exchange.pass_through(request.stream))
+        with sending(request, exchange), passing:
             if proxy_address is not None:  # tested here, because each call of a function counts
                 request.headers.update(headers_for_proxy(exchange, request.url))
-            if exchange.passing is not None:
-                request.stream = exchange.pass_through(stream)
-            request_in_progress.set((exchange.run, request))
-            hosts_in_use[id(request)] = request.url.raw_host
             response = self.inner.handle_request(request)
-        except BaseException as error:
-            exchange.failed(error)
-            raise
-        finally:
-            if exchange.passing is not None:
-                request.stream = stream
-            request_in_progress.set(before)  # `reset` fails if a coroutine is closed in a context other than its own
-            hosts_in_use.pop(id(request), None)
-        record_response(response, exchange, self.body)
+        if exchange is not None:
+            record_response(response, exchange, self.body)
         return response
 
     def close(self) -> None:
@@ -245,26 +239,15 @@ class AsyncRecordingTransport(RecordingTransport):
     async def handle_async_request(self, request: Any) -> Any:
         """Send one request."""
         exchange = await begin_in_event_loop(self.binding, request, self.plain_body)
-        if exchange is None:
-            return await send_async(self.inner, request)
-        before, stream = request_in_progress.get(), request.stream
-        try:
+        passing = _NOTHING_PASSES
+        if exchange is not None and exchange.passing is not None:
+            passing = _stream_passing(request, exchange.pass_through_async(request.stream))
+        with sending(request, exchange), passing:
             if proxy_address is not None:  # tested here, because each call of a function counts
                 request.headers.update(headers_for_proxy(exchange, request.url))
-            if exchange.passing is not None:
-                request.stream = exchange.pass_through_async(stream)
-            request_in_progress.set((exchange.run, request))
-            hosts_in_use[id(request)] = request.url.raw_host
             response = await self.inner.handle_async_request(request)
-        except BaseException as error:
-            exchange.failed(error)
-            raise
-        finally:
-            if exchange.passing is not None:
-                request.stream = stream
-            request_in_progress.set(before)  # `reset` fails if a coroutine is closed in a context other than its own
-            hosts_in_use.pop(id(request), None)
-        record_response(response, exchange, self.body)
+        if exchange is not None:
+            record_response(response, exchange, self.body)
         return response
 
     async def aclose(self) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from trace_recorder.capture.exchange import Exchange
+from trace_recorder.capture.exchange import Exchange, begin, sending
 from trace_recorder.capture.proxy_header import headers_for_proxy
 from trace_recorder.capture.seam import (
     ORIGIN_ATTRIBUTE,
@@ -20,11 +20,9 @@ from trace_recorder.capture.seam import (
     Headers,
     LibraryRequest,
     Url,
-    begin,
     body_in_memory,
     guard,
-    is_call,
-    sending,
+    recognise_request,
 )
 
 
@@ -42,7 +40,7 @@ def attempts(
     """
     if may_be_answered:
         request = read_request(pool, *arguments, **keywords)
-        if request.body_passes and is_call(request):
+        if request.body_passes and recognise_request(request).call is not None:
             arguments, keywords = with_body(arguments, keywords, _read_body)
     return around(make_request)(pool, *arguments, **keywords)
 
@@ -70,13 +68,15 @@ def read_request(
     pool: Any, _connection: object, method: str, url: str, body: object = None, headers: Any = None, *_: Any, **__: Any
 ) -> LibraryRequest:
     """Return the request that a pool is asked to send. `url` has a host only if a proxy is used."""
-    host = f"[{pool.host}]" if ":" in pool.host else pool.host
-    port = f":{pool.port}" if pool.port else ""
-    address = url if "://" in url else f"{pool.scheme}://{host}{port}{url}"
-    sent = pool.headers if headers is None else headers
+    if "://" not in url:
+        host = f"[{pool.host}]" if ":" in pool.host else pool.host
+        port = f":{pool.port}" if pool.port else ""
+        url = f"{pool.scheme}://{host}{port}{url}"
+    if headers is None:
+        headers = pool.headers
     in_memory = body_in_memory(body)
     passes = body is not None and not in_memory
-    return LibraryRequest(method, Url(address), Headers(_pairs(sent)), in_memory, body_passes=passes)
+    return LibraryRequest(method, Url(url), Headers(_pairs(headers)), in_memory, body_passes=passes)
 
 
 def with_body(
@@ -93,8 +93,9 @@ _BODY_POSITION = 3
 
 
 def _read_body(body: Any) -> bytes:
-    pieces = iter(body.read, body.read(0)) if hasattr(body, "read") else body
-    return b"".join(map(_encoded, pieces))
+    if hasattr(body, "read"):
+        body = iter(body.read, body.read(0))
+    return b"".join(map(_encoded, body))
 
 
 def _encoded(piece: Any) -> Any:
@@ -120,7 +121,9 @@ def _record(response: Any, exchange: Exchange) -> None:
         is_decoded = is_whole and bool(response.decode_content)
         exchange.answered(response.status, _pairs(response.headers), origin, is_decoded=is_decoded)
         if is_whole:
-            exchange.whole(response.data or b"")
+            if exchange.chunk(response.data or b""):
+                exchange.write_due()
+            exchange.ended()
         else:
             response.__class__ = _recorded_class(type(response))  # type: ignore[arg-type]  # a class is hashable
             response._trace_recorder_exchange = exchange
@@ -163,9 +166,9 @@ class _Urllib3Recording:
         return data
 
     def _keep(self, data: bytes | None) -> None:
-        response = self._trace_recorder_exchange.response
-        if data and response.chunk(data):
-            response.write_due()
+        exchange = self._trace_recorder_exchange
+        if data and exchange.chunk(data):
+            exchange.write_due()
 
     def read_chunked(self, *arguments: Any, **keywords: Any) -> Iterator[bytes]:
         """Yield the chunks of a chunked body."""

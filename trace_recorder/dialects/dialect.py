@@ -183,7 +183,9 @@ def why_incomplete(joined: JoinedStream | None) -> str | None:
     """
     if joined is None or joined.ended is not False:
         return None
-    return _NO_LAST_EVENT if joined.error is None else _CARRIED_ERROR
+    if joined.error is not None:
+        return _CARRIED_ERROR
+    return _NO_LAST_EVENT
 
 
 NOT_FINAL = ("in_progress", "queued")
@@ -198,7 +200,9 @@ def background_id(body: Payload) -> str | None:
     if not isinstance(body, dict) or body.get("status") not in NOT_FINAL:
         return None
     identity = body.get("id")
-    return identity if isinstance(identity, str) and identity else None
+    if isinstance(identity, str) and identity:
+        return identity
+    return None
 
 
 def is_final(body: Payload) -> bool:
@@ -221,9 +225,10 @@ def has_whole_response(api: str, url: str) -> bool:
 
     The last event of OpenAI's streams has the whole response. A resumed stream of Google lacks the earlier events.
     """
+    if "last_event_id=" not in url:
+        return True
     dialect = dialect_of(api)
-    polled = dialect.background if dialect else None
-    return "last_event_id=" not in url or (polled is not None and polled.resumed_is_whole)
+    return dialect is not None and dialect.background is not None and dialect.background.resumed_is_whole
 
 
 def is_in_progress(response: LLMResponse) -> bool:

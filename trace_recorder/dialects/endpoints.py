@@ -1,9 +1,9 @@
-"""Recognises LLM calls by their addresses, and finds their dialect and provider.
+"""Recognises LLM calls and polls by their addresses, and finds their dialect and provider.
 
-Each `DIALECT` lists the addresses of its dialect. An address is recognised by the end of its path, so proxies, gateways
-and local servers are recognised too. A request to any other address is not an LLM call, and is not recorded. The body
-is not examined. If only the host and the port are known, as for a connection, `is_model_server` tells whether a
-provider serves models there.
+`recognise` is the one question that everybody asks about a request: the seams, the proxy, a replay, an import. Each
+`DIALECT` lists the addresses of its dialect. An address is recognised by the end of its path, so proxies, gateways and
+local servers are recognised too. The body is not examined. If only the host and the port are known, as for a
+connection, `is_model_server` tells whether a provider serves models there.
 """
 
 from __future__ import annotations
@@ -73,7 +73,10 @@ BASE_URL_VARIABLES: Mapping[str, tuple[str, str]] = {
     "ollama": ("OLLAMA_HOST", ""),
 }
 """For each SDK: the environment variable that sets the SDK's server, and the path at the end of its value."""
-_OTHER_BASE_URL_VARIABLES = ("OPENAI_API_BASE", "AZURE_OPENAI_ENDPOINT", "GOOGLE_VERTEX_BASE_URL")
+_ALL_BASE_URL_VARIABLES = (
+    *(variable for variable, _ in BASE_URL_VARIABLES.values()),
+    *("OPENAI_API_BASE", "AZURE_OPENAI_ENDPOINT", "GOOGLE_VERTEX_BASE_URL"),
+)
 
 _OTHER_OPERATIONS = re.compile(
     r"/(?:files|uploads?|batches|vector_stores|fine[_-]tuning|fine[_-]tunes|cachedContents|containers|evals|traces"
@@ -84,6 +87,7 @@ _OTHER_OPERATIONS = re.compile(
 
 _MODEL_IN_PATH = re.compile(r"/(?:models|deployments)/([^/:]+)|/model/(.+)/(?:converse|invoke)")
 _OLLAMA_PORT = 11434
+_DEFAULT_PORTS = {"https": 443}
 _STREAMING_PATH = re.compile(
     r":(?:streamGenerateContent|streamRawPredict)$|/(?:converse-stream|invoke-with-response-stream)$"
 )
@@ -108,48 +112,82 @@ class Endpoint:
     streams: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Poll:
+    """A request that polls or cancels a response that a provider makes in the background."""
+
+    api: str
+    response_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recognition:
+    """What the dialects say about a request. At most one of the members is set.
+
+    `call` is the endpoint if the request is an LLM call. `poll` is the polled response if the request is a poll.
+    """
+
+    call: Endpoint | None = None
+    poll: Poll | None = None
+    may_be_call: bool = False
+    """Whether the request is a POST that matches no dialect, and none of `_OTHER_OPERATIONS`, such as an upload.
+
+    It may be an LLM call in an unknown dialect if its host serves models (`is_model_server`).
+    """
+
+
+UNRECOGNISED = Recognition()
+"""The request is neither an LLM call nor a poll, and cannot be a call in an unknown dialect."""
+
+
 @lru_cache(maxsize=256)
-def endpoint_of(method: str, host: str, path: str, port: int | None = None) -> Endpoint | None:
-    """Return the endpoint of an LLM call, or None for any other request."""
-    if method != "POST":
-        return None
+def recognise(method: str, host: str, path: str, port: int | None = None) -> Recognition:
+    """Return what the dialects say about a request. `path` is the path of its URL, without the query."""
+    if method == "POST":
+        call = _recognise_call(host, path, port)
+        if call is not None:
+            return Recognition(call=call)
+    for api, dialect in DIALECTS.items():
+        if dialect.background is not None:
+            match = dialect.background.path.search(path)
+            if match is not None and method == ("POST" if match[2] else "GET"):
+                return Recognition(poll=Poll(api, match[1]))
+    if method != "POST" or _OTHER_OPERATIONS.search(host + path) is not None:
+        return UNRECOGNISED
+    return Recognition(may_be_call=True)
+
+
+DIALECTS.on_change.append(recognise.cache_clear)
+
+
+def _recognise_call(host: str, path: str, port: int | None) -> Endpoint | None:
     for api, dialect in DIALECTS.items():
         for pattern, default in dialect.addresses.items():
             if re.search(pattern, path):
                 model = _MODEL_IN_PATH.search(path)
+                name = None if model is None else unquote(model[model.lastindex or 0])
                 streams = _STREAMING_PATH.search(path) is not None
-                name = unquote(model[model.lastindex or 0]) if model else None
                 return Endpoint(api, provider_of(host, path, default, port), name, streams)
-    return None
-
-
-DIALECTS.on_change.append(endpoint_of.cache_clear)
-
-
-def polled_response(method: str, path: str) -> tuple[str, str] | None:
-    """Return the dialect and the id of the response that a request polls or cancels.
-
-    Return None for any other request.
-    """
-    for api, dialect in DIALECTS.items():
-        match = dialect.background.path.search(path) if dialect.background else None
-        if match is not None and method == ("POST" if match[2] else "GET"):
-            return api, match[1]
     return None
 
 
 def sdk_of(endpoint: Endpoint) -> str | None:
     """Return the name of the SDK that calls an endpoint, or None if no SDK is known."""
     dialect = dialect_of(endpoint.api)
-    sdks = dialect.sdks if dialect else ()
-    return endpoint.provider if endpoint.provider in sdks else next(iter(sdks), None)
+    if dialect is None or not dialect.sdks:
+        return None
+    return endpoint.provider if endpoint.provider in dialect.sdks else dialect.sdks[0]
 
 
 @lru_cache(maxsize=64)
 def is_stream_type(content_type: str) -> bool | None:
     """Whether a response of this type is a stream. None means that the request decides (`asks_for_stream`)."""
     media = content_type.split(";", maxsplit=1)[0].strip().lower()
-    return True if media in STREAM_TYPES else False if media == "application/json" else None
+    if media in STREAM_TYPES:
+        return True
+    if media == "application/json":
+        return False
+    return None
 
 
 def asks_for_stream(endpoint: Endpoint, request: bytes) -> bool:
@@ -179,7 +217,9 @@ def provider_of(host: str, path: str, default: str, port: int | None = None) -> 
         return provider
     if "/openai/deployments/" in path:
         return "azure"
-    return "ollama" if port == _OLLAMA_PORT and default != "bedrock" else default
+    if port == _OLLAMA_PORT and default != "bedrock":
+        return "ollama"
+    return default
 
 
 def provider_of_host(host: str) -> str | None:
@@ -190,22 +230,18 @@ def provider_of_host(host: str) -> str | None:
 def is_model_server(host: str, port: int | None, environment: Mapping[str, str]) -> bool:
     """Whether a host and port serve models: a provider's host, or a server that an SDK's environment variable names."""
     name = canonical_host(host)
-    return _is_provider(name, port) or (name, port) in _base_url_addresses(environment)
-
-
-def may_be_call(host: str, port: int | None, path: str, environment: Mapping[str, str]) -> bool:
-    """Whether a POST that matches no dialect may still be an LLM call.
-
-    It may be an LLM call if the host serves models, and the path is not one of `_OTHER_OPERATIONS`, such as an upload
-    of a file.
-    """
-    return is_model_server(host, port, environment) and _OTHER_OPERATIONS.search(host + path) is None
+    if _is_provider(name, port):
+        return True
+    urls = map(environment.get, _ALL_BASE_URL_VARIABLES)
+    return (name, port) in [_address_of(url) for url in urls if url]
 
 
 def canonical_host(host: str) -> str:
     """Return the name under which hosts are compared. All names of this machine become "localhost"."""
     name = host.lower().rstrip(".")
-    return "localhost" if name in LOOPBACK_NAMES else name
+    if name in LOOPBACK_NAMES:
+        return "localhost"
+    return name
 
 
 @lru_cache(maxsize=256)
@@ -215,16 +251,13 @@ def _is_provider(host: str, port: int | None) -> bool:
     return _MODEL_LABEL.search(host) is not None and provider_of_host(host) is not None
 
 
-def _base_url_addresses(environment: Mapping[str, str]) -> set[tuple[str, int]]:
-    variables = (*(variable for variable, _ in BASE_URL_VARIABLES.values()), *_OTHER_BASE_URL_VARIABLES)
-    return {_address_of(url) for variable in variables if (url := environment.get(variable))}
-
-
 @lru_cache(maxsize=64)
 def _address_of(url: str) -> tuple[str, int]:
     """Return the host and the port of a URL, which may lack its scheme. The host is empty if the URL is invalid."""
+    if "://" not in url:
+        url = f"http://{url}"
     try:
-        parts = urlsplit(url if "://" in url else f"http://{url}")
-        return canonical_host(parts.hostname or ""), parts.port or (443 if parts.scheme == "https" else 80)
+        parts = urlsplit(url)
+        return canonical_host(parts.hostname or ""), parts.port or _DEFAULT_PORTS.get(parts.scheme, 80)
     except ours(ValueError):
         return "", 0

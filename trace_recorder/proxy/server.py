@@ -31,7 +31,7 @@ import uvicorn
 
 from trace_recorder.attach.current import async_http_client
 from trace_recorder.capture.proxy_header import RECORDED_HEADER
-from trace_recorder.dialects.endpoints import endpoint_of, is_stream_type
+from trace_recorder.dialects.endpoints import is_stream_type, recognise
 from trace_recorder.loopback import HOST, why_refused
 from trace_recorder.proxy.sessions import Session, SessionRequest, Sessions
 from trace_recorder.proxy.upstreams import Upstream, address_of
@@ -166,7 +166,7 @@ class Proxy:
 
     async def _forward(self, incoming: _Incoming, route: Route, send: Send) -> None:
         parts = urlsplit(route.url)
-        endpoint = endpoint_of(incoming.method, parts.hostname or "", parts.path, parts.port)
+        endpoint = recognise(incoming.method, parts.hostname or "", parts.path, parts.port).call
         if endpoint is None:
             request = incoming.request_to(route.url, incoming.body() if incoming.has_body else None)
             await _until_client_is_gone(incoming, _forward_to_provider(self._client, request, send), Context())

@@ -15,7 +15,8 @@ from importlib import import_module
 from typing import Any
 
 from trace_recorder.capture.aiohttp_sessions import read_request
-from trace_recorder.capture.seam import ORIGIN_ATTRIBUTE, LibraryRequest, sending
+from trace_recorder.capture.exchange import sending
+from trace_recorder.capture.seam import ORIGIN_ATTRIBUTE, LibraryRequest
 from trace_recorder.dialects.endpoints import with_model
 from trace_recorder.rerun.answers import CANCELLATION_GRACE_SECONDS, Answer, Answers, Errors, Outgoing, Pace, answer_to
 from trace_recorder.rerun.urllib3_answers import chunk, head, is_whole

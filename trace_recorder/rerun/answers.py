@@ -16,8 +16,9 @@ from functools import cache
 from types import ModuleType
 from typing import Any, Literal, Protocol
 
+from trace_recorder.capture.seam import recognise_request
 from trace_recorder.clocks import monotonic_seconds
-from trace_recorder.dialects.endpoints import Endpoint, endpoint_of
+from trace_recorder.dialects.endpoints import Endpoint, Poll
 from trace_recorder.errors import ReplayMismatchError
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.stream_chunks import TimedBytes
@@ -139,8 +140,8 @@ class Answers(Protocol):
     def answer(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer | None:
         """Return the answer to a request, or None if the request is to be sent."""
 
-    def polled(self, method: str, path: str) -> Answer | None:
-        """Return the final answer to a request that polls a recorded response, or None for any other request."""
+    def polled(self, poll: Poll) -> Answer | None:
+        """Return the final answer to a poll, or None if the recording has no such response."""
 
     def refused(self, message: str) -> ReplayMismatchError:
         """Return a mismatch to raise. The replay remembers the mismatch."""
@@ -169,21 +170,18 @@ class Pace:
         return max(0.0, seconds - (monotonic_seconds() - self._began))
 
 
-def endpoint_of_request(request: Any) -> Endpoint | None:
-    """Return the endpoint of a request, or None if the request is not an LLM call."""
-    return endpoint_of(request.method, request.url.host, request.url.path, request.url.port)
-
-
 def answer_to(answers: Answers, request: Any, errors: Errors) -> Answer | None:
     """Return the answer to a request of aiohttp or urllib3, or None if the request is to be sent.
 
     If the request is not an LLM call, it may be a poll for the answer to an earlier call.
     """
-    endpoint = endpoint_of_request(request)
-    if endpoint is None:
-        return answers.polled(request.method, request.url.path)
+    recognition = recognise_request(request)
+    if recognition.poll is not None:
+        return answers.polled(recognition.poll)
+    if recognition.call is None:
+        return None
     try:
-        return answers.answer(endpoint, request.headers.raw, b"".join(request.stream))
+        return answers.answer(recognition.call, request.headers.raw, b"".join(request.stream))
     except ReplayMismatchError as mismatch:
         raise errors.refusal(mismatch) from None
 

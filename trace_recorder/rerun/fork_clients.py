@@ -15,11 +15,11 @@ from typing import Any, Protocol
 
 from trace_recorder.capture.method_seams import current_interception, recording
 from trace_recorder.capture.sdk_clients import TransportSlot, newest_library, slots_of
-from trace_recorder.capture.seam import Binding
+from trace_recorder.capture.seam import Binding, recognise_request
 from trace_recorder.capture.transport import RecordingTransport, recording_class, send, send_async
 from trace_recorder.dialects.endpoints import Endpoint, with_model
 from trace_recorder.errors import ReplayMismatchError
-from trace_recorder.rerun.answers import Answer, Errors, Outgoing, endpoint_of_request
+from trace_recorder.rerun.answers import Answer, Errors, Outgoing
 from trace_recorder.rerun.clients import ANSWERING, ReplayTransports, take_out
 from trace_recorder.rerun.transport import httpx_errors, replaying_class, transport_class
 
@@ -78,7 +78,7 @@ class Forking:
 
     def route(self, request: Any, body: bytes, *, asynchronous: bool) -> tuple[Any, Any]:
         """Return the transport for a request, and the request to pass to it."""
-        endpoint = endpoint_of_request(request)
+        endpoint = recognise_request(request).call
         if endpoint is None:
             return self.inner, request
         errors = httpx_errors(import_module(self.library), request)
@@ -204,7 +204,7 @@ class ForkTransports(ReplayTransports):
 
         def forked(owner: Any, *args: Any, **kwargs: Any) -> Any:
             request = answering.read(owner, args, kwargs)
-            endpoint = endpoint_of_request(request)
+            endpoint = recognise_request(request).call
             if endpoint is None:
                 return answering.answered(_DecidedAnswer(None, self._fork), method, owner, *args, **kwargs)
             body = b"".join(request.stream)

@@ -22,7 +22,7 @@ from typing import Any, Literal, Self, TypeVar
 
 from trace_recorder.capture.decoding import plain_request
 from trace_recorder.decompression import TooLargeError
-from trace_recorder.dialects.endpoints import Endpoint, polled_response
+from trace_recorder.dialects.endpoints import Endpoint, Poll
 from trace_recorder.errors import ReplayMismatchError
 from trace_recorder.facts import ABSENT
 from trace_recorder.recording.stand_ins import Outcome, let_tool_run, stand_in_for_tools
@@ -169,13 +169,12 @@ class Replay:
                 raise self.refused(message + (f"\n  {damaged} lines of the journal are damaged." if damaged else ""))
         return self._recorded(exchange)
 
-    def polled(self, method: str, path: str) -> Answer | None:
-        """Return the final answer to a request that polls a recorded response, or None for any other request.
+    def polled(self, poll: Poll) -> Answer | None:
+        """Return the final answer to a poll, or None if the recording has no such response.
 
         If the request resumes a stream, the answer is the last event of the stream.
         """
-        poll = polled_response(method, path)
-        exchange = self.recording.polled.get(poll[1]) if poll else None
+        exchange = self.recording.polled.get(poll.response_id)
         if exchange is None:
             return None
         body = self.recording.body(exchange)

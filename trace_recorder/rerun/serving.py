@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
 from trace_recorder.dialects.dialect import DIALECTS, dialect_of
-from trace_recorder.dialects.endpoints import BASE_URL_VARIABLES, endpoint_of, sdk_of
+from trace_recorder.dialects.endpoints import BASE_URL_VARIABLES, Recognition, recognise, sdk_of
 from trace_recorder.errors import ReplayMismatchError
 from trace_recorder.loopback import HOST, why_refused
 from trace_recorder.rerun.answers import CANCELLATION_GRACE_SECONDS, FRAMING_HEADERS, Answer, Pace
@@ -82,7 +82,8 @@ class _ReplayHandler(BaseHTTPRequestHandler):
         """
         if self._is_refused():
             return
-        polled = self.server.replay.polled(self.command, urlsplit(self.path).path)
+        poll = self._recognition().poll
+        polled = None if poll is None else self.server.replay.polled(poll)
         if polled is not None:
             self._give(polled)
             return
@@ -94,8 +95,7 @@ class _ReplayHandler(BaseHTTPRequestHandler):
         body = self._body()
         if body is None or self._is_refused():
             return
-        path = urlsplit(self.path).path
-        endpoint = endpoint_of("POST", HOST, path, self.server.server_port)
+        endpoint = self._recognition().call
         if endpoint is None:
             self.do_GET()
             return
@@ -107,6 +107,9 @@ class _ReplayHandler(BaseHTTPRequestHandler):
             return
         if answer is not None:
             self._give(answer)
+
+    def _recognition(self) -> Recognition:
+        return recognise(self.command, HOST, urlsplit(self.path).path, self.server.server_port)
 
     def _body(self) -> bytes | None:
         """Return the body of the request. If its framing is not valid HTTP, answer with 400 and return None."""

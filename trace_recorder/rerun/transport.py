@@ -10,10 +10,11 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+from trace_recorder.capture.seam import recognise_request
 from trace_recorder.capture.transport import ORIGIN_EXTENSION, send, send_async
 from trace_recorder.dialects.endpoints import Endpoint
 from trace_recorder.errors import ReplayMismatchError
-from trace_recorder.rerun.answers import CANCELLATION_GRACE_SECONDS, Answer, Answers, Errors, Pace, endpoint_of_request
+from trace_recorder.rerun.answers import CANCELLATION_GRACE_SECONDS, Answer, Answers, Errors, Pace
 
 
 class SyncReplaying:
@@ -25,8 +26,9 @@ class SyncReplaying:
 
     def handle_request(self, request: Any) -> Any:
         """Answer one request."""
-        endpoint = endpoint_of_request(request)
-        answer = self.answers.polled(request.method, request.url.path) if endpoint is None else None
+        recognition = recognise_request(request)
+        endpoint, poll = recognition.call, recognition.poll
+        answer = None if poll is None else self.answers.polled(poll)
         if endpoint is None and answer is None and self.inner is not None:
             return send(self.inner, request)
         library = _library(self)
@@ -59,8 +61,9 @@ class AsyncReplaying:
 
     async def handle_async_request(self, request: Any) -> Any:
         """Answer one request."""
-        endpoint = endpoint_of_request(request)
-        answer = self.answers.polled(request.method, request.url.path) if endpoint is None else None
+        recognition = recognise_request(request)
+        endpoint, poll = recognition.call, recognition.poll
+        answer = None if poll is None else self.answers.polled(poll)
         if endpoint is None and answer is None and self.inner is not None:
             return await send_async(self.inner, request)
         library = _library(self)

@@ -13,7 +13,8 @@ from http import HTTPStatus
 from importlib import import_module
 from typing import Any
 
-from trace_recorder.capture.seam import ORIGIN_ATTRIBUTE, LibraryRequest, sending
+from trace_recorder.capture.exchange import sending
+from trace_recorder.capture.seam import ORIGIN_ATTRIBUTE, LibraryRequest
 from trace_recorder.capture.urllib3_pools import read_request
 from trace_recorder.dialects.endpoints import with_model
 from trace_recorder.rerun.answers import FRAMING_HEADERS, Answer, Answers, Errors, Outgoing, Pace, answer_to

@@ -18,7 +18,7 @@ from zlib import crc32
 
 from trace_recorder.decompression import decoder_of, max_size
 from trace_recorder.dialects.dialect import join_stream, why_incomplete
-from trace_recorder.dialects.endpoints import Endpoint, asks_for_stream, endpoint_of, is_stream_type
+from trace_recorder.dialects.endpoints import Endpoint, asks_for_stream, is_stream_type, recognise
 from trace_recorder.dialects.form_bodies import content_type_of, form_as_json, is_form, without_boundary
 from trace_recorder.facts import Fact, JsonText, LLMErrorFact, LLMRequestFact, LLMResponseFact, LLMStreamFact
 from trace_recorder.guard import try_call
@@ -180,7 +180,7 @@ def model_endpoint(method: Payload, url: Payload) -> Endpoint | None:
     """Return the endpoint of a request to a model, or None for any other request."""
     try:
         parts = urlsplit(url if isinstance(url, str) else "")
-        return endpoint_of(str(method).upper(), parts.hostname or "", parts.path, parts.port)
+        return recognise(str(method).upper(), parts.hostname or "", parts.path, parts.port).call
     except ValueError:
         return None
 

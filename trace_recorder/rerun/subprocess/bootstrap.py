@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from trace_recorder.capture.unseen_clients import WHAT_IS_ANSWERED, UnseenConnection, audit_connections
-from trace_recorder.dialects.endpoints import Endpoint, polled_response
+from trace_recorder.dialects.endpoints import Endpoint, Poll
 from trace_recorder.errors import ReplayMismatchError, TraceRecorderError
 from trace_recorder.recording import process
 from trace_recorder.recording.stand_ins import Outcome, let_tool_run, stand_in_for_tools
@@ -186,9 +186,6 @@ class _ProcessReplay(ProcessAnswers[_SharedReplay]):
         """Return the recorded answer to one request. Raises ReplayMismatchError if there is no such answer."""
         return self._ask(lambda replay: replay.answer(endpoint, headers, body))
 
-    def polled(self, method: str, path: str) -> Answer | None:
-        """Return the final answer to a request that polls a recorded response, or None for any other request.
-
-        The journal is read only for a request that polls.
-        """
-        return self._ask(lambda replay: replay.polled(method, path)) if polled_response(method, path) else None
+    def polled(self, poll: Poll) -> Answer | None:
+        """Return the final answer to a poll, or None if the recording has no such response."""
+        return self._ask(lambda replay: replay.polled(poll))
