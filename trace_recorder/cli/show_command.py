@@ -218,7 +218,7 @@ def _raw_call(call: LLMInteraction) -> Payload:
         raise UnreadableError(
             f"{call.interaction_id}: only a run's journal has the requests and responses as they were sent"
         )
-    if source.is_manual:
+    if source.newest.by_hand is not None:
         raise UnreadableError(
             f"{call.interaction_id} was recorded by hand: its request and response as sent are unknown"
         )

@@ -10,11 +10,11 @@ from __future__ import annotations
 from array import array
 from functools import partial
 
-from trace_recorder.derive.exchange_facts import Ending, ExchangeFacts, Request
+from trace_recorder.derive.exchange_facts import ExchangeFacts, Request
 from trace_recorder.derive.record_bodies import raw_body, read_body
 from trace_recorder.derive.table_prompts import IncrementalReading, newest_results
 from trace_recorder.dialects.call_ids import count_made_up
-from trace_recorder.dialects.dialect import dialect_of
+from trace_recorder.dialects.dialect import MANUAL, dialect_of
 from trace_recorder.facts import LLMErrorFact, LLMInteractionFact, LLMRequestFact, LLMResponseFact, LLMStreamFact
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.items.table import ItemTable
@@ -36,8 +36,10 @@ class CallFacts(Struct, gc=False, eq=False):
 
     - `interaction_id`, `first_seq`, `time`: the id of the interaction, and the number and time of its first record
     - `exchanges`: the exchanges, in the order in which they began
+    - `without_request`: the exchanges whose request is missing
     - `newest`: the newest exchange whose request is on file, or the newest exchange if there is none
     - `sent`: the newest request, or None if it is missing
+    - `response`: the response of the newest exchange, if `read_response` read it
     - `incremental`: the newest request, if a `RequestReader` read it together with earlier requests
     - `places`, `size`: the offsets of the records in the journal, and how many bytes they have there
     """
@@ -48,6 +50,7 @@ class CallFacts(Struct, gc=False, eq=False):
     time: str
     keeps_request: bool = False
     exchanges: list[ExchangeFacts] = field(default_factory=list)
+    without_request: list[ExchangeFacts] = field(default_factory=list)
     newest: ExchangeFacts = None  # type: ignore[assignment]  # until a fact is added
     sent: Request | None = None
     incremental: IncrementalReading | None = None
@@ -55,7 +58,7 @@ class CallFacts(Struct, gc=False, eq=False):
     size: int = 0
     _whole: bool | None = None
     _request: RequestReading | None = None
-    _response: LLMResponse | None = None
+    response: LLMResponse | None = None
 
     # ── adding facts ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -63,12 +66,16 @@ class CallFacts(Struct, gc=False, eq=False):
         """Add one more fact. `record` is its record."""
         self.places.append(record.offset)
         self.size += record.length
-        self._whole = self._response = None
+        self._whole = self.response = None
         if isinstance(fact, LLMRequestFact | LLMInteractionFact):
             if self.sent is None:
                 self.time = record.time
             self.sent, self.incremental, self._request = fact, None, None
-            self.newest = ExchangeFacts.begin(fact, record.time)
+            streams = fact.stream is True or (isinstance(fact.body, dict) and fact.body.get("stream") is True)
+            if isinstance(fact, LLMRequestFact):
+                self.newest = ExchangeFacts(fact.attempt, fact, record.time, None, fact.api, streams)
+            else:
+                self.newest = ExchangeFacts(0, fact, record.time, fact, MANUAL, streams)
             self.exchanges.append(self.newest)
             return
         exchange = self.newest
@@ -81,34 +88,19 @@ class CallFacts(Struct, gc=False, eq=False):
 
     def _exchange(self, number: int) -> ExchangeFacts:
         """Return the exchange with this number. If its request is missing, make one."""
-        for exchange in reversed(self.exchanges):
+        for exchange in reversed((*self.without_request, *self.exchanges)):
             if exchange.number == number:
                 return exchange
         exchange = ExchangeFacts(number)
         if self.sent is None:
             self.newest = exchange
-        self.exchanges.append(exchange)
+        self.without_request.append(exchange)
         return exchange
 
     @property
     def url(self) -> str | None:
         """The address to which the newest request was sent, or None if it is not known."""
         return self.sent.url if isinstance(self.sent, LLMRequestFact) else None
-
-    @property
-    def ending(self) -> Ending | None:
-        """The end of the newest exchange, or None while it is in progress."""
-        return self.newest.ending
-
-    @property
-    def is_manual(self) -> bool:
-        """Whether the agent recorded the interaction by hand, so that it was not captured."""
-        return self.newest.by_hand is not None
-
-    @property
-    def is_damaged(self) -> bool:
-        """Whether a stream cannot be unpacked."""
-        return any(exchange.is_damaged for exchange in self.exchanges)
 
     # ── the request ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -205,9 +197,9 @@ class CallFacts(Struct, gc=False, eq=False):
 
         Return NO_RESPONSE if the call failed, or if there is no response yet.
         """
-        if self._response is None:
+        if self.response is None:
             response = self.newest.read_response()
             if response.tool_calls and count_made_up(response.tool_calls):
                 response = self.newest.read_response(self._made_up_ids())
-            self._response = response
-        return self._response
+            self.response = response
+        return self.response

@@ -12,7 +12,7 @@ import zlib
 from trace_recorder.background_work import yield_to_others
 from trace_recorder.decompression import max_size
 from trace_recorder.derive.record_bodies import media_body, raw_body, read_body
-from trace_recorder.dialects.dialect import MANUAL, dialect_of, join_stream
+from trace_recorder.dialects.dialect import dialect_of, join_stream
 from trace_recorder.facts import (
     ABSENT,
     LLMErrorFact,
@@ -41,6 +41,7 @@ class ExchangeFacts(Struct, gc=False, eq=False):
     - `request`, `time`: the request, or None if its record is missing, and the time of its record
     - `by_hand`: the request, if the agent recorded the call by hand
     - `dialect`: the dialect of the request, or None if the request is missing
+    - `asks_for_stream`: whether the request asks for a stream, according to its fact or to its body
     - `parts`: the parts of the stream
     - `ending`: the response or the error, or None while the exchange is in progress
     - `response`: the end, if it is a response and not an error
@@ -54,6 +55,7 @@ class ExchangeFacts(Struct, gc=False, eq=False):
     time: str = ""
     by_hand: LLMInteractionFact | None = None
     dialect: str | None = None
+    asks_for_stream: bool = False
     parts: list[LLMStreamFact] = field(default_factory=list)
     ending: Ending | None = None
     response: LLMResponseFact | None = None
@@ -61,13 +63,6 @@ class ExchangeFacts(Struct, gc=False, eq=False):
     newest: LLMStreamFact | Ending | None = None
     is_damaged: bool = False
     _joined: JoinedStream | None = _NOT_READ
-
-    @classmethod
-    def begin(cls, request: Request, time: str) -> ExchangeFacts:
-        """Return an exchange of which only the request is known."""
-        if isinstance(request, LLMInteractionFact):
-            return cls(0, request, time, request, MANUAL)
-        return cls(request.attempt, request, time, dialect=request.api)
 
     def add_part(self, part: LLMStreamFact) -> None:
         """Add the next part of the stream."""

@@ -31,7 +31,7 @@ from typing import Any
 
 from trace_recorder.background_work import yield_to_others
 from trace_recorder.derive.call_facts import CallFact, CallFacts
-from trace_recorder.derive.interactions import Duplicates, asks_for_stream, interaction_of, unreadable_gaps
+from trace_recorder.derive.interactions import Duplicates, interaction_of, unreadable_gaps
 from trace_recorder.derive.open_calls import AskedTools
 from trace_recorder.derive.put_away_calls import PutAwayCall, PutAwayCalls
 from trace_recorder.derive.requests import MAX_READINGS, RequestReader
@@ -205,8 +205,8 @@ class Fold:
         if call is None:
             call = CallFacts(identity, self.items, record.seq, record.time, self.journal is None)
             if isinstance(fact, Itemized):
-                if is_turn(fact.api):
-                    self._tools.begin(fact)
+                if self._tools.steps.open and is_turn(fact.api):
+                    self._tools.steps.close(agent_key(fact))
                 if fact.step_id is not None:
                     self._put_into_step(record, fact)
         elif isinstance(call, PutAwayCall):
@@ -244,7 +244,7 @@ class Fold:
 
     def _begin_step(self, fact: InStep, step: RecordedStep) -> None:
         self._steps.append(step)
-        self._tools.begin(fact)
+        self._tools.steps.close(agent_key(fact))
 
     def _read_step(self, record: Record, fact: AgentStepFact) -> None:
         """Read the values that the agent gave for a step, with or without a `with` block."""
@@ -266,36 +266,37 @@ class Fold:
             results = try_call(lambda: call.new_tool_results, _no_results)
         else:
             results = [*call.incremental.results]
-        if results or sent.parent_execution_id is not None or asks_for_stream(sent):
-            self._tools.read_request(call.interaction_id, sent, results)
+        if results or sent.parent_execution_id is not None or call.newest.asks_for_stream:
+            self._tools.read_request(call, sent, results)
         return call
 
     def _read_by_hand(self, record: Record, fact: LLMInteractionFact) -> None:
         """Read a call that the agent recorded by hand."""
-        call = self._read_request(record, fact)
-        self._read_response(call)
+        self._read_response(record, fact, self._read_request(record, fact))
 
     def _read_part(self, record: Record, part: LLMStreamFact) -> None:
         """Read a part of a stream. The stream is assembled when it has ended, or when somebody asks for its call."""
         self._call_of(record, part)
 
-    def _read_ending(self, record: Record, ending: LLMResponseFact | LLMErrorFact) -> None:
-        """Read the end of an exchange."""
-        self._read_response(self._call_of(record, ending), ending.attempt)
-        yield_to_others()
-
     def _read_tool(self, record: Record, fact: ToolCallFact | ToolResultFact) -> None:
         """Read the call or the result of a tool."""
         self._tools.read_tool(record, fact, self._step_named_by(record, fact))
 
-    def _read_response(self, call: CallFacts, attempt: int | None = None) -> None:
+    def _read_response(
+        self, record: Record, ending: LLMResponseFact | LLMErrorFact | LLMInteractionFact, call: CallFacts | None = None
+    ) -> None:
         """Read the tool calls of a response, and find out whether it was recorded twice.
 
-        An attempt that ended after the next attempt had begun has no response.
+        An attempt that ended after the next attempt had begun has no response. `call` is the call, if the fact was
+        added to it before.
         """
-        identity = call.interaction_id
+        yield_to_others()
+        identity, is_newest = ending.interaction_id, True
+        if call is None:
+            call = self._call_of(record, ending)
+            is_newest = isinstance(ending, LLMInteractionFact) or ending.attempt == call.newest.number
         response = NO_RESPONSE
-        if attempt in {None, call.newest.number} and identity not in self._unreadable_ids:
+        if is_newest and identity not in self._unreadable_ids:
             response = try_call(call.read_response, partial(self._note_unreadable, call))
         is_manual = call.sent is None or call.sent.api is None
         if response.given == {} or (is_manual and self._duplicates.has(response.id)):
@@ -333,9 +334,10 @@ class Fold:
         identity = call.interaction_id
         interaction = self._interactions.get(identity)
         if interaction is None and identity not in self._unreadable_ids:
-            whole = self._away.whole(call)
-            interaction = try_call(interaction_of, partial(self._note_without_interaction, whole), whole)
-            if interaction is not None and whole is self._calls.get(identity):
+            if isinstance(call, PutAwayCall) or identity in self._away.before:
+                call = self._away.whole(call)
+            interaction = try_call(interaction_of, partial(self._note_without_interaction, call), call)
+            if interaction is not None and call is self._calls.get(identity):
                 self._interactions[identity] = interaction
         if interaction is None or (interaction.api is None and self._duplicates.has(interaction.response.id)):
             return None
@@ -375,7 +377,7 @@ class Fold:
         """
         calls = [*self.calls.values()]
         for call in calls:
-            if isinstance(call, CallFacts) and call.ending is None:
+            if isinstance(call, CallFacts) and call.newest.ending is None:
                 self._shown_interaction(call)  # if it cannot be read, its tools are in no step of it
         has_steps = bool(self._steps)
         recorded: list[RecordedStep | ToolStep] = [*self._steps, *self._tools.tool_steps(has_recorded_steps=has_steps)]
@@ -427,8 +429,8 @@ _OF_RUN: Mapping[type[Fact], Callable[[RunFacts, Record, Any], None]] = {
 _READ: Mapping[type[Fact], Callable[[Fold, Record, Any], object]] = {
     LLMRequestFact: Fold._read_request,
     LLMStreamFact: Fold._read_part,
-    LLMResponseFact: Fold._read_ending,
-    LLMErrorFact: Fold._read_ending,
+    LLMResponseFact: Fold._read_response,
+    LLMErrorFact: Fold._read_response,
     LLMInteractionFact: Fold._read_by_hand,
     StepStartFact: Fold._step_named_by,
     AgentStepFact: Fold._read_step,

@@ -39,31 +39,36 @@ def interaction_of(call: CallFacts) -> LLMInteraction:
     if call.newest.by_hand is not None:
         return _interaction_by_hand(call, call.newest.by_hand)
     newest, sent = call.newest, call.sent
-    sent_exchanges = [exchange for exchange in call.exchanges if exchange.request is not None]
-    attempts = [*map(_attempt, sent_exchanges)]
+    attempts = [*map(_attempt, call.exchanges)]
     error = attempts[-1].error if attempts else _error_of(newest)
     first_token = newest.newest
     if newest.was_polled:
         first_token = newest.parts[-1] if newest.parts else None
     first_token_seconds = None
-    if isinstance(first_token, LLMResponseFact | LLMStreamFact):
+    if isinstance(first_token, LLMResponseFact | LLMStreamFact) and first_token.time_to_first_token_seconds is not None:
         first_token_seconds = _seconds(first_token.time_to_first_token_seconds)
     origin = None if newest.newest is None else newest.newest.replayed_from
-    ended_by = _why_incomplete(newest)
+    stream = None if newest.response is None else newest.response.stream
+    if stream is None:
+        stream = newest.asks_for_stream
+    response = newest.response
+    ended_by = None if response is None else response.ended_by
+    if response is not None and response.complete and response.stream and response.last_event is None:
+        ended_by = _why_incomplete(newest, response)
     return LLMInteraction(
         interaction_id=call.interaction_id,
         timestamp=call.time,
         model=_model_of(sent),
         source=call,
-        response=call.read_response(),
+        response=call.response or call.read_response(),
         error=(_stream_error(newest) if newest.parts else None) or error,
         attempts=tuple(attempts),
         duration_seconds=attempts[0].duration_seconds if len(attempts) == 1 else _duration(attempts, newest.ending),
         time_to_first_token_seconds=first_token_seconds,
-        stream=_was_stream(newest),
-        complete=newest.response is not None and newest.response.complete and ended_by is None,
+        stream=stream,
+        complete=response is not None and response.complete and ended_by is None,
         ended_by=ended_by,
-        replayed_from=ReplayedFrom.of_document(origin),
+        replayed_from=None if origin is None else ReplayedFrom.of_document(origin),
         **_stated(sent),
     )
 
@@ -79,7 +84,7 @@ def _interaction_by_hand(call: CallFacts, fact: LLMInteractionFact) -> LLMIntera
         error=stated_error(fact.error),
         duration_seconds=_seconds(fact.duration_seconds),
         time_to_first_token_seconds=_seconds(fact.time_to_first_token_seconds),
-        stream=bool(asks_for_stream(fact) if fact.stream is None else fact.stream),
+        stream=call.newest.asks_for_stream if fact.stream is None else fact.stream,
         complete=fact.complete is not False and fact.ended_by is None,
         ended_by=fact.ended_by,
         replayed_from=ReplayedFrom.of_document(fact.replayed_from),
@@ -117,36 +122,15 @@ def _model_of(sent: Request | None) -> str | None:
     return model if isinstance(model, str) else None
 
 
-def _was_stream(exchange: ExchangeFacts) -> bool:
-    """Return whether the response is a stream. If the response does not state it, the request does."""
-    if exchange.response is not None and exchange.response.stream is not None:
-        return exchange.response.stream
-    return exchange.request is not None and asks_for_stream(exchange.request)
+def _why_incomplete(exchange: ExchangeFacts, response: LLMResponseFact) -> str | None:
+    """Return why a stream is not complete, whose record does not state whether its last event came.
 
-
-def _why_incomplete(exchange: ExchangeFacts) -> str | None:
-    """Return why the response is not complete, if that is known.
-
-    If the record does not state whether the last event of a stream came, examine the stream itself.
+    Examine the stream itself. Return None if it is complete.
     """
-    response = exchange.response
-    if response is None:
-        return None
-    states_nothing = response.complete and response.stream is True and response.last_event is None
-    if not states_nothing or response.status >= _REDIRECTS:
-        return response.ended_by
     joined = exchange.joined
-    if joined is None or joined.events != response.events:
+    if response.status >= _REDIRECTS or joined is None or joined.events != response.events:
         return response.ended_by
     return why_incomplete(joined)
-
-
-def asks_for_stream(sent: Request) -> bool:
-    """Return whether a request asks for a stream, according to its fact or to its body.
-
-    The body may lack the members that are stored as items.
-    """
-    return sent.stream is True or (isinstance(sent.body, dict) and sent.body.get("stream") is True)
 
 
 def _stream_error(exchange: ExchangeFacts) -> ErrorInfo | None:
@@ -223,7 +207,7 @@ def unreadable_gaps(interactions: Iterable[LLMInteraction]) -> list[Gap]:
         if not interaction.source.has_request():
             why = "a record that it needs is damaged or missing"
             gaps.append(Gap(interaction.timestamp, f"the request of {interaction.interaction_id}", why))
-        if isinstance(interaction.source, CallFacts) and interaction.source.is_damaged:
+        if isinstance(interaction.source, CallFacts) and interaction.source.newest.is_damaged:
             gaps.append(
                 Gap(interaction.timestamp, f"the stream of {interaction.interaction_id}", "it cannot be unpacked")
             )

@@ -61,33 +61,29 @@ class PutAwayCalls:
     newly_read: dict[str, CallFacts] = field(default_factory=dict)
     """The calls whose newest record was read, and which were not put away since."""
     _kept_bytes: int = 0
-    _before: dict[str, PutAwayCall] = field(default_factory=dict)
+    before: dict[str, PutAwayCall] = field(default_factory=dict)
     """The earlier attempts of calls that went on after they were put away."""
 
     def put_away(self, calls: dict[str, CallFacts | PutAwayCall]) -> Iterator[str]:
         """Replace calls in `calls`. Yield their ids."""
         for identity, call in [*self.newly_read.items()]:
-            if call.is_manual or call.ending is not None:
+            if call.newest.ending is not None or call.newest.by_hand is not None:
                 del self.newly_read[identity]
                 self._kept_bytes += call.size
                 if self._kept_bytes > self.max_kept_bytes:
-                    calls[identity] = PutAwayCall.of(call, self._before.pop(identity, None))
+                    calls[identity] = PutAwayCall.of(call, self.before.pop(identity, None))
                     yield identity
 
     def continued(self, call: PutAwayCall, record: Record) -> CallFacts:
         """Return a call that was put away, for one more record. If an attempt begins, the earlier ones stay away."""
         if not isinstance(record.fact, LLMRequestFact):
             return call.read_again(self.items)
-        self._before[call.interaction_id] = call
+        self.before[call.interaction_id] = call
         return CallFacts(call.interaction_id, self.items, call.first_seq, call.time)
 
     def whole(self, call: CallFacts | PutAwayCall) -> CallFacts:
         """Return a call with all of its facts. Raises KeyError if a record is not in the journal."""
         if isinstance(call, PutAwayCall):
             return call.read_again(self.items)
-        before = self._before.get(call.interaction_id)
+        before = self.before.get(call.interaction_id)
         return call if before is None else before.read_again(self.items, call)
-
-    def is_whole(self, call: CallFacts) -> bool:
-        """Return whether all facts of a call are in memory."""
-        return call.interaction_id not in self._before

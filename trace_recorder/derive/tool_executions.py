@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from trace_recorder.derive.call_facts import CallFacts
 from trace_recorder.derive.exchange_facts import Request
-from trace_recorder.derive.interactions import asks_for_stream
 from trace_recorder.derive.open_calls import AskedTools, OpenCalls
 from trace_recorder.derive.steps import RecordedStep, ToolExecution, agent_key
 from trace_recorder.derive.tool_steps import ToolStep, ToolSteps
-from trace_recorder.facts import InStep, ToolCallFact, ToolResultFact
+from trace_recorder.facts import ToolCallFact, ToolResultFact
 from trace_recorder.storage.journal_reader import Record
 from trace_recorder.values.messages import ToolCall, ToolResult
 
@@ -38,26 +38,22 @@ class ToolExecutions:
 
     - `step_of_interaction`: the `step_id` of the `with` block in which an interaction was made, by the interaction's id
     - `executions`: the executions that are attached to an interaction, by the id of the interaction
+    - `steps`: the places of the executions that may be in no other step
     - `answers`: the results that the model got: for each interaction, the results of its calls, by call id
     """
 
     step_of_interaction: dict[str, str] = field(default_factory=dict)
     executions: dict[str, list[ToolExecution]] = field(default_factory=dict)
     answers: dict[str, dict[str, ToolResult]] = field(default_factory=dict)
-    _steps: ToolSteps = field(default_factory=ToolSteps)
+    steps: ToolSteps = field(default_factory=ToolSteps)
     _open_calls: OpenCalls = field(default_factory=OpenCalls)
     _running: dict[str, ToolExecution] = field(default_factory=dict)
     _open_streams: dict[str, DuringStream] = field(default_factory=dict)
 
     # ── calls ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def begin(self, fact: InStep) -> None:
-        """Note that an agent begins a call or a step, so that its tools from now on are in another tool step."""
-        if self._steps.open:
-            self._steps.close(agent_key(fact))
-
-    def read_request(self, identity: str, sent: Request, results: Sequence[ToolResult]) -> None:
-        """Read a request, and match the tool results in it. `identity` is the id of the interaction."""
+    def read_request(self, call: CallFacts, sent: Request, results: Sequence[ToolResult]) -> None:
+        """Match the tool results in the request of a call, and note if its response will be a stream."""
         if sent.parent_execution_id is not None:
             execution = self._running.get(sent.parent_execution_id)
             if execution is not None:
@@ -67,8 +63,8 @@ class ToolExecutions:
             unclaimed = self._assign_results(agent, results)
             for during in self._open_streams.values():
                 during.results += ((agent, result) for result in unclaimed)
-        if asks_for_stream(sent):
-            self._open_streams[identity] = DuringStream()
+        if call.newest.asks_for_stream:
+            self._open_streams[call.interaction_id] = DuringStream()
 
     def end_without_tools(self, identity: str) -> None:
         """Note that an interaction ended without a response that may ask for tools."""
@@ -132,7 +128,7 @@ class ToolExecutions:
             time, requested_by = fact.began or record.time, fact.interaction_id
         execution = ToolExecution(fact.execution_id, record.seq, time, fact, requested_by=requested_by)
         if step is None:
-            self._steps.reserve(execution)
+            self.steps.reserve(execution)
         else:
             step.executions.append(execution)
         if requested_by is not None:
@@ -141,7 +137,7 @@ class ToolExecutions:
 
     def claim(self, seq: int, calls: Sequence[ToolCall]) -> None:
         """Take the tool calls of a step that the agent recorded without a `with` block, in the record `seq`."""
-        self._steps.claim(seq, calls)
+        self.steps.claim(seq, calls)
 
     def tool_steps(self, *, has_recorded_steps: bool) -> Iterator[ToolStep]:
         """Yield the steps of the tools that are in no other step.
@@ -155,7 +151,7 @@ class ToolExecutions:
                 return execution.requested_by in self.step_of_interaction
             return execution.attached_to is not None
 
-        return self._steps.steps(is_elsewhere)
+        return self.steps.steps(is_elsewhere)
 
     # ── matching ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

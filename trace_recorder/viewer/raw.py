@@ -75,7 +75,7 @@ def raw_answer(number: int, interaction: LLMInteraction) -> Json:
 
 
 def _request(source: CallFacts) -> Json | None:
-    if source.is_manual or not source.has_request():
+    if source.newest.by_hand is not None or not source.has_request():
         return None
     body, items = source.request_in_items()
     numbers = {name: part if isinstance(part, int) else ranges_of(part) for name, part in items.items()}

@@ -148,7 +148,7 @@ class DocumentText:
             since, new = self._delta(self._calls, interaction.interaction_id, messages)
             document = interaction.to_document({"input_messages_delta": None}, reading, response)
             parts = self._with_messages(document, "input_messages_delta", since, new)
-        if isinstance(source, CallFacts) and source.is_damaged:
+        if isinstance(source, CallFacts) and source.newest.is_damaged:
             self.gaps += unreadable_gaps([interaction])
         return parts
 
