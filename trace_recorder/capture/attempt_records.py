@@ -223,7 +223,7 @@ class AttemptRecords:
         """Remember the response if it is not final, because the program will poll it."""
         with self.run.guard.protect("find out whether a response is final"):
             body = fact.assembled if fact.body is ABSENT else fact.body
-            identity = background_responses.response_id(body) if type(body) is JsonText else None
+            identity = background_responses.response_id(body.text) if type(body) is JsonText else None
             if identity is not None and identity != self._polled_id:
                 background_responses.remember(self._background_call(identity))
         background_responses.streams.discard(self)
