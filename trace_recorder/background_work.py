@@ -27,8 +27,11 @@ from trace_recorder.signal_handlers import ours
 
 YIELD_SECONDS = 0.0001
 """A background thread sleeps this long to let other threads run."""
-WORK_SECONDS = 0.0005
-"""A background thread works at least this long between two sleeps. Each sleep costs up to a tenth of `WORK_SECONDS`."""
+WORK_SECONDS = 0.001
+"""A background thread works at least this long between two sleeps.
+
+Each sleep takes about a sixth of this, because the system wakes the thread late.
+"""
 MAX_UNINTERRUPTED_CHARS = 32 * 1024
 """Work on a long text passes at most this many characters to one call, because other threads wait during the call."""
 

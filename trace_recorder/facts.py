@@ -75,10 +75,14 @@ class _Absent:
 ABSENT: Any = _Absent()
 
 
-class JsonText(str):
-    """A value as JSON text on one line, such as a body from the wire, which stays exact."""
+class JsonText(Struct, frozen=True, gc=False):
+    """A value as JSON text on one line, such as a body from the wire, which stays exact.
 
-    __slots__ = ()
+    `data` is the same text in UTF-8, if it is at hand. It need not be encoded again if nothing in it is masked.
+    """
+
+    text: str
+    data: bytes | None = None
 
 
 class Fact(Struct, frozen=True, kw_only=True, gc=False):

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.journals import TIME, RawRecord, read_raw
 from tests.processes import python
+from trace_recorder.facts import LLMResponseFact
+from trace_recorder.storage.items.encoder import ItemEncoder
 from trace_recorder.storage.journal import Journal
-from trace_recorder.storage.journal_lines import LARGE_DATA, encode_data, encode_lines
+from trace_recorder.storage.journal_lines import (
+    LARGE_DATA,
+    body_member,
+    data_with_body,
+    encode_data,
+    encode_lines,
+    encoded_item_records,
+    foreign_text,
+    record_data,
+)
+from trace_recorder.storage.redaction.redactor import Redaction
+from trace_recorder.storage.redaction.text_masking import default_redactor
 
 LARGE = '{"s":0,"value":"' + "é" * LARGE_DATA * 9 + '"}'
 LIKE_A_LINE = '{"n":1,"value":{"seq":1,"a":"' + "x" * LARGE_DATA + '"}}'
@@ -22,8 +37,47 @@ def test_encoded_data_gives_the_same_line(data: str) -> None:
 
     lines = [list(encode_lines([("item", one)], 7, TIME)) for one in (data, encoded)]
 
-    assert isinstance(encoded, bytes) is (len(data) > LARGE_DATA)
+    assert isinstance(encoded, tuple) is (len(data) > LARGE_DATA)
     assert lines[0] == lines[1]
+
+
+SECRET = "sk-ant-api03-" + "Ab1_" * 23 + "x-abcdAA"
+CONTENTS = ["plain", 'quoted " and \\ \n é 😀', f"key {SECRET} here", '{"seq":1,"time":"']
+REDACTION = Redaction(default_redactor, {})
+
+
+@pytest.mark.parametrize("content", CONTENTS)
+@pytest.mark.parametrize("indent", [None, 1])
+@pytest.mark.parametrize("around", [lambda text: text, lambda text: {"seq": 1, "n": [{"seq": text}]}])
+def test_a_large_body_gives_the_same_line(content: str, indent: int | None, around: Callable[[str], object]) -> None:
+    """The bytes of a body are written as they came, in the line that the body's text would have."""
+    body = json.dumps(around(content * LARGE_DATA), ensure_ascii=False, indent=indent, separators=(",", ":")).encode()
+    headers = {"x-key": SECRET}
+    member = body_member(body, REDACTION.mask_bytes)
+    fact = LLMResponseFact(interaction_id="a", attempt=0, status=200, complete=True, headers=headers, **member)
+    own, foreign = fact.members()
+
+    by_body = data_with_body(own, foreign, fact.body, REDACTION.mask)
+    by_text = record_data(own, *REDACTION.mask(foreign_text(foreign)))
+
+    assert [*encode_lines([("llm_response", by_body)], 7, TIME)] == [
+        *encode_lines([("llm_response", by_text)], 7, TIME)
+    ]
+
+
+@pytest.mark.parametrize("content", CONTENTS)
+def test_a_large_string_gives_the_same_line(content: str) -> None:
+    """The bytes of a large string in a request are written as they came, unless a secret in it is masked."""
+    text = json.dumps(content * LARGE_DATA, ensure_ascii=False)
+    body = f'{{"messages":[{{"role":"user","content":{text}}}]}}'.encode()
+    encoder = ItemEncoder()
+    new = encoder.encode(body, encoder.prepare(body)).new
+
+    [large, _] = encoded_item_records(new, masked := [REDACTION.mask(one.members_to_mask) for one in new])
+
+    count = f'"redacted":{masked[0][1]},' if masked[0][1] else ""
+    by_text = f'{{"s":0,{count}"value":{REDACTION.mask(text)[0]}}}'
+    assert [*encode_lines([large], 7, TIME)] == [*encode_lines([("item", by_text)], 7, TIME)]
 
 
 def test_large_and_small_records_of_one_write_are_written(tmp_path: Path) -> None:

@@ -248,7 +248,7 @@ class AttemptRecords:
         with self.run.guard.protect("find out whether a response is final"):
             body = fact.assembled if fact.body is ABSENT else fact.body
             if type(body) is JsonText:
-                identity = background_responses.response_id(body)
+                identity = background_responses.response_id(body.text)
                 if identity is not None and identity != self._polled_id:
                     background_responses.remember(self._background_call(identity))
         background_responses.streams.discard(self)

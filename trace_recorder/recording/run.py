@@ -26,7 +26,7 @@ from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS
 from trace_recorder.clocks import monotonic_seconds, now
 from trace_recorder.derive.live_document.writer import DocumentWriter
 from trace_recorder.errors import AlreadyFinalizedError
-from trace_recorder.facts import Fact, FinalizeFact, GapFact, Itemized, RedactionFact, StartFact
+from trace_recorder.facts import Fact, FinalizeFact, GapFact, Itemized, JsonText, RedactionFact, StartFact
 from trace_recorder.guard import Guard, try_call
 from trace_recorder.locks import new_lock
 from trace_recorder.recording.given_names import GivenNames
@@ -36,10 +36,10 @@ from trace_recorder.recording.repeated_elements import RepeatedElements
 from trace_recorder.recording.run_texts import RunTexts
 from trace_recorder.recording.unfinished import UnfinishedWork
 from trace_recorder.signal_handlers import suppress
-from trace_recorder.storage import paths
+from trace_recorder.storage import journal_lines, paths
 from trace_recorder.storage.items.encoder import MIN_PREPARED_BYTES, Encoded, ItemEncoder
 from trace_recorder.storage.journal import Journal
-from trace_recorder.storage.journal_lines import Data, Records, encode_data, foreign_text, item_records, record_data
+from trace_recorder.storage.journal_lines import Data, Records, foreign_text, record_data
 from trace_recorder.storage.redaction.redactor import Redaction
 from trace_recorder.storage.redaction.text_masking import masks_in
 from trace_recorder.values.final_status import FinalStatus
@@ -50,7 +50,6 @@ from trace_recorder.values.structs import replace
 CAPTURED_CALL_KINDS = frozenset({"llm_request", "llm_stream", "llm_response", "llm_error"})
 """The kinds of the records of captured calls. After such a record, the document thread updates the document later."""
 _KINDS_BEFORE_CALL_END = frozenset({"llm_request", "llm_stream"})
-
 _RUN_TEXT_KINDS = ("start", "annotation")
 MOST_CALL_NAMES = 64
 """A run remembers the masked names of at most this many models."""
@@ -122,11 +121,12 @@ class Run:
         kind, (own, foreign) = fact.kind, fact.members()
         if is_ours:
             own, foreign = own | foreign, {}
-        text = foreign_text(foreign)
         data: Data | None = None
-        if len(text) > MAX_UNINTERRUPTED_CHARS and kind in CAPTURED_CALL_KINDS:
-            text, count = self.redaction.mask(text)  # without the lock, so that other threads can record
-            data = encode_data(record_data(own, text, count))
+        text, body = "", foreign.get("body")
+        if type(body) is JsonText and len(body.text) > MAX_UNINTERRUPTED_CHARS:  # not under the lock: it takes long
+            data = journal_lines.data_with_body(own, foreign, body, self.redaction.mask)
+        elif len(text := foreign_text(foreign)) > MAX_UNINTERRUPTED_CHARS and kind in CAPTURED_CALL_KINDS:
+            data = journal_lines.encode_data(record_data(own, *self.redaction.mask(text)))
         with self._lock:
             if self._begin is not None or self.closed or self.guard.failures:
                 self._prepare()
@@ -172,10 +172,11 @@ class Run:
             texts.append(f'{text},"body":{encoded.body}' if text else f'"body":{encoded.body}')
             if sum(map(len, texts)) <= MAX_UNINTERRUPTED_CHARS:
                 masked = self.redaction.mask_all(texts)
-                self._append_encoded(fact.kind, own, encoded, masked[-1], item_records(encoded.new, masked))
+                items = journal_lines.item_records(encoded.new, masked)
+                self._append_encoded(fact.kind, own, encoded, masked[-1], items)
         if masked is None:  # masking a long text takes long, so the lock is not held
             masked = self.redaction.mask_all(texts)
-            items = [(of, encode_data(data)) for of, data in item_records(encoded.new, masked)]
+            items = journal_lines.encoded_item_records(encoded.new, masked)
             with self._lock:
                 self._prepare()
                 self._append_encoded(fact.kind, own, encoded, masked[-1], items)

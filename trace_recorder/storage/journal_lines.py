@@ -14,7 +14,7 @@ from zlib import crc32
 from trace_recorder.facts import Fact, JsonText
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.journal_reader import LINE_BEGIN
-from trace_recorder.values.json_text import NotJsonError, make_json_writer, one_line, parse
+from trace_recorder.values.json_text import NotJsonError, make_json_writer, one_line, strict_text
 from trace_recorder.values.jsonable import error_message
 from trace_recorder.values.messages import Payload
 
@@ -25,8 +25,8 @@ LARGE_DATA = 32 * 1024
 """Data with more characters than this is encoded before the record has a number."""
 
 
-Data = str | bytes
-"""A record's data: JSON text on one line, or its bytes if `encode_data` has encoded it."""
+Data = str | tuple[bytes, ...]
+"""A record's data: JSON text on one line, or its bytes in pieces, so that large pieces are not copied."""
 
 Records = Sequence[tuple[str, Data]]
 """Records to write: the kind and the data of each."""
@@ -34,6 +34,7 @@ Records = Sequence[tuple[str, Data]]
 Line = tuple[bytes, ...]
 """The bytes of a line, in pieces that are written one after another."""
 
+_LINE_BEGIN_BYTES = LINE_BEGIN.encode()
 _dump = make_json_writer(",", ":", allow_nan=False)
 
 
@@ -43,7 +44,7 @@ def foreign_text(members: Mapping[str, Payload]) -> str:
     others: dict[str, Payload] = {}
     for name, value in members.items():
         if type(value) is JsonText:
-            exact.append(f'"{name}":{value}')
+            exact.append(f'"{name}":{value.text}')
         else:
             others[name] = value
     if others:
@@ -69,23 +70,48 @@ def record_data(own: Mapping[str, Payload], text: str, redacted: int = 0) -> str
     return f"{{{begin},{text}}}" if begin and text else f"{{{begin}{text}}}"
 
 
-def item_records(new: Sequence[NewItem], masked: Sequence[tuple[str, int]]) -> list[tuple[str, str]]:
+def item_records(new: Sequence[NewItem], masked: Sequence[tuple[str, int]]) -> list[tuple[str, Data]]:
     """Return the records of new items.
 
     `masked` has the members of each item after masking, and how many secrets were masked in them.
     """
-    return [
-        (
-            "item",
-            f'{{{item.own_members},"redacted":{count},{members}}}' if count else f"{{{item.own_members},{members}}}",
-        )
-        for item, (members, count) in zip(new, masked[: len(new)], strict=True)
-    ]
+    return [("item", _item_data(item, members, count)) for item, (members, count) in zip(new, masked, strict=False)]
 
 
-def encode_data(text: str) -> Data:
+def encoded_item_records(new: Sequence[NewItem], masked: Sequence[tuple[str, int]]) -> list[tuple[str, Data]]:
+    """Do the same as `item_records`, and encode large data."""
+    return [(kind, encode_data(data)) for kind, data in item_records(new, masked)]
+
+
+def _item_data(item: NewItem, members: str, count: int) -> Data:
+    if count:
+        return f'{{{item.own_members},"redacted":{count},{members}}}'
+    if item.value is not None and members is item.members_to_mask:
+        return f'{{{item.own_members},"value":'.encode(), item.value, b"}"
+    return f"{{{item.own_members},{members}}}"
+
+
+def encode_data(data: Data) -> Data:
     """Encode a record's data if it is large. Return any other data unchanged."""
-    return text if len(text) <= LARGE_DATA else _without_line_begins(text).encode()
+    if isinstance(data, tuple) or len(data) <= LARGE_DATA:
+        return data
+    return (_without_line_begins(data).encode(),)
+
+
+def data_with_body(
+    own: Mapping[str, Payload], foreign: Mapping[str, Payload], body: JsonText, mask: Callable[[str], tuple[str, int]]
+) -> Data:
+    """Mask and encode the members of a record whose foreign member `body` is large. The body is not copied.
+
+    `mask` returns a text with its secrets masked, and how many they were.
+    """
+    text, count = mask(foreign_text({name: value for name, value in foreign.items() if name != "body"}))
+    masked, in_body = mask(body.text)
+    begin = record_data(own, f'{text},"body":' if text else '"body":', count + in_body)[:-1]
+    exact = body.data if masked == body.text else None
+    if exact is None or _LINE_BEGIN_BYTES in exact:
+        exact = _without_line_begins(masked).encode()
+    return _without_line_begins(begin).encode(), exact, b"}"
 
 
 def encode_lines(records: Iterable[tuple[str, Data]], seq: int, time: str) -> Iterator[bytes]:
@@ -98,9 +124,12 @@ def lines_in_pieces(records: Iterable[tuple[str, Data]], seq: int, time: str) ->
     lines: list[Line] = []
     for number, (kind, data) in enumerate(records, seq):
         head = f'{{"seq":{number},"time":"{time}","kind":"{kind}","data":'
-        if isinstance(data, bytes):
+        if isinstance(data, tuple):
             begin = head.encode()
-            lines.append((begin, data, b',"crc":"%08x"}\n' % crc32(data, crc32(begin))))
+            crc = crc32(begin)
+            for piece in data:
+                crc = crc32(piece, crc)
+            lines.append((begin, *data, b',"crc":"%08x"}\n' % crc))
             continue
         text = _without_line_begins(data) if LINE_BEGIN in data else data
         line = f"{head}{text}".encode()
@@ -128,11 +157,10 @@ def body_member(data: bytes, mask: Callable[[bytes], bytes]) -> dict[str, Payloa
     The member is `body` if the body is JSON, and otherwise the result of `text_member`.
     """
     try:
-        text = data.decode()
-        parse(text)
-    except ours(UnicodeDecodeError, NotJsonError):
+        text = one_line(strict_text(data))
+    except NotJsonError:
         return text_member(data, mask)
-    return {"body": JsonText(one_line(text))}
+    return {"body": JsonText(text, data if b"\n" not in data and b"\r" not in data else None)}
 
 
 def text_member(data: bytes, mask: Callable[[bytes], bytes]) -> dict[str, Payload]:

@@ -29,6 +29,18 @@ class NotJsonError(ValueError):
     """The text is not JSON in the strict form."""
 
 
+try:
+    from msgspec import MsgspecError
+    from msgspec.json import Decoder
+
+    _read_any: Callable[[bytes], Payload] = Decoder().decode
+except ImportError:  # an agent's interpreter may have only the standard library: `parse` reads everything
+    MsgspecError = ValueError  # type: ignore[assignment, misc]
+
+    def _read_any(_: bytes) -> Payload:
+        raise NotJsonError("msgspec cannot be imported")
+
+
 def _refuse_constant(constant: str) -> NoReturn:
     raise NotJsonError(f"{constant} is not JSON")
 
@@ -88,6 +100,48 @@ def parse(text: str, max_depth: int = MAX_DEPTH) -> Payload:
     if not _SPACE.fullmatch(text, end):
         raise NotJsonError("more text after the JSON value")
     return value
+
+
+def strict_text(data: bytes) -> str:
+    """Return the text of a JSON value in UTF-8 that `parse` accepts. Raises NotJsonError for any other bytes.
+
+    msgspec reads the value in a fifth of the time of `parse`, and accepts only what `parse` accepts, except that it has
+    no limit of depth. `parse` decides about everything that msgspec refuses.
+    """
+    try:
+        text = data.decode()
+    except ours(UnicodeDecodeError) as error:
+        raise NotJsonError(str(error)) from None
+    try:
+        value = _read_any(data)
+    except ours(MsgspecError, ValueError, RecursionError):
+        parse(text)
+        return text
+    if len(text) > 2 * MAX_DEPTH and not _has_few_brackets(text):
+        _check_depth_of(value, MAX_DEPTH)
+    return text
+
+
+def strict_string(data: bytes) -> str:
+    """Return the text of a JSON string in UTF-8, with its quotes. Raises NotJsonError for any other bytes."""
+    text = strict_text(data)
+    if not text.startswith('"') or not text.endswith('"'):
+        raise NotJsonError("not a string")
+    return text
+
+
+def _has_few_brackets(text: str) -> bool:
+    """Return whether a text has too few opening brackets to exceed `MAX_DEPTH`. To count all would take longer."""
+    return all(_occurs_at_most(text, bracket, MAX_DEPTH // 2) for bracket in "[{")
+
+
+def _occurs_at_most(text: str, character: str, times: int) -> bool:
+    position = -1
+    for _ in range(times + 1):
+        position = text.find(character, position + 1)
+        if position < 0:
+            return True
+    return False
 
 
 def replace_lone_surrogates(text: str) -> str:
@@ -239,7 +293,7 @@ def _value(text: str, start: int, max_depth: int = MAX_DEPTH) -> tuple[Payload, 
 
 def _check_depth_of(value: Payload, max_depth: int) -> None:
     """Do the same as `check_depth` for a value that was read. This takes less time than to read its text again."""
-    containers = [value]
+    containers = [value] if isinstance(value, dict | list) else []
     for _ in range(max_depth):
         children: list[Payload] = []
         for container in containers:

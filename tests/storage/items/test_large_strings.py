@@ -84,7 +84,7 @@ PIECES = st.sampled_from(
 def test_extracted_strings_are_restored(pieces: list[str]) -> None:
     """The bytes of a request are the same after its large strings were extracted and restored."""
     text = "".join(pieces)
-    reduced = reduce_json(text)
+    reduced = reduce_json(text.encode())
 
     assert restore(reduced.text, reduced.strings) == text
 

@@ -44,6 +44,7 @@ from trace_recorder.values.json_text import (
     NotJsonError,
     decode_json,
     one_line,
+    refuse_lone_surrogates,
     split_added_elements,
     split_members,
 )
@@ -129,7 +130,8 @@ class ItemEncoder:
         if end - start <= MIN_PREPARED_BYTES:
             return None
         try:
-            reduced = reduce_json(decode_json(request[start:end]))
+            reduced = reduce_json(request[start:end])
+            refuse_lone_surrogates(reduced.text)
             if (start, end) != (0, len(request)):
                 return Prepared(start, end, reduced, added=split_added_elements(reduced.text))
             return Prepared(start, end, reduced, members=split_members(reduced.text))

@@ -43,13 +43,15 @@ class NewItem:
     """A new item whose record must be written.
 
     Large strings (`s`) and all other items (`n`) are numbered separately. The record's data has `own_members`, which
-    are written unchanged, and `members_to_mask`, which are masked first. Both are JSON text.
+    are written unchanged, and `members_to_mask`, which are masked first. Both are JSON text. `value` is the value of a
+    large string in UTF-8, so that it need not be encoded again if nothing in it is masked.
     """
 
     own_members: str
     members_to_mask: str
     key: bytes
     number: int
+    value: bytes | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -132,7 +134,7 @@ class RequestItems:
         """
         if len(text) > MIN_STRING_CHARACTERS and not self._is_reduced:
             text = self._reduce(text)
-        known = self._find(key := digest("n", text.encode("utf-8", "surrogatepass")))
+        known = self._find(key := digest(b"n", text.encode("utf-8", "surrogatepass")))
         if known is not None:
             return known
         strings: dict[str, int] = {}
@@ -147,7 +149,7 @@ class RequestItems:
         return len(text) + sum(len(string.literal) for string in marks)
 
     def _reduce(self, text: str) -> str:
-        reduced = reduce_json(text)
+        reduced = reduce_json(text.encode())
         self._large |= reduced.strings
         return reduced.text
 
@@ -162,6 +164,7 @@ class RequestItems:
             number = self._find(large.key)
             if number is None:
                 number = self._add(large.key, "s", large.literal)
+                self.new[large.key].value = large.data
             placeholder = f"@string:{number}"
             if _contains(text, placeholder):
                 parts += (text[done : mark.start()], large.literal)

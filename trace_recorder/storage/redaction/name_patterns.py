@@ -22,6 +22,8 @@ _PAIR = (
     rf"(?:{_QUOTE})?value(?:{_QUOTE})?\s{{0,3}}[:=]"
 )
 """Matches the text between the string of a member "name" and the string of the member "value" after it."""
+_FORM_FIELD = r"(?<=\")(?:(?:\r?\n|(?:\\{1,7}r)?\\{1,7}n){2})"
+"""Matches the text between the name of a form's field and its value, as in `name="password"`."""
 _PLAUSIBLE = (
     r"(?=[^\s\"'`<>]{4})(?=[^\s\"'`<>0-9]{0,7}[0-9]|[^\s\"'`<>]{8}"
     r"|[a-z-]{4,7}+(?:\"|</|[ \t]{0,20}+(?:[\r\n\f]|\\{1,7}[nr]|\Z)))"
@@ -42,7 +44,9 @@ backslashes.
 """
 
 
-_BEHIND_NAME = r"(?=[\\\"'`\]\s=:?>,+|]|-[-\s\\+>|v\"'`]|value)"
+_EMPHASIS_END = r"(?>(?:\*{1,3}|__|</(?:b|strong|em|i)>)?)"
+"""Matches the end of an emphasised name in Markdown or HTML, as in `**Password**: x` or `<b>Password:</b> x`."""
+_BEHIND_NAME = r"(?=[\\\"'`\]\s=:?>,+|*]|-[-\s\\+>|v\"'`]|value|__[ \t]{0,3}:|</[bsei])"
 """Matches before a character that may follow a name.
 
 The check is quick, and rules out most words that contain a stem, because no such character follows them.
@@ -56,7 +60,8 @@ def _named(value: str) -> re.Pattern[str]:
     space = r"[ \t]{0,20}+"
     return re.compile(
         rf"{_COOKIE}"
-        rf"|{_STEM}{_REST}({_MEMBER_ENDS}){_BEHIND_NAME}(?:({_QUOTE})?\]?{space}(?:(=>|:=|\?=|=|:)|(>)|({_PAIR})){opens}"
+        rf"|{_STEM}{_REST}({_MEMBER_ENDS}){_BEHIND_NAME}(?:({_QUOTE})?\]?{_EMPHASIS_END}{space}"
+        rf"(?:(?:(?:is|was)(?=:))?(=>|:=|\?=|=|:){_EMPHASIS_END}|(>)|({_PAIR}|{_FORM_FIELD})){opens}"
         rf"|{_QUOTE}\]?{space}(,){space}{_QUOTE}(?>(?:{_SCHEME} {{1,3}}+)?){value}"
         rf"|([ \t]{{1,4}}+(?:is[ \t]|was[ \t])?){opens}|{_MEMBER}|(\\{{0,7}}\"))",
         re.ASCII,
@@ -77,9 +82,13 @@ list has the group `ESCAPES`. The match of a name without a value has the group 
 IN_SENTENCE = re.compile(
     r"(?:(?:\A|\n)[^({\[\n]{0,60}"
     r"|(?<![A-Za-z0-9])[\"'`](?=[^\s:,;)\]}])(?:[^({\[\n\"'`\\]|(?<=[A-Za-z])\\?'(?=[A-Za-z])|\\n){0,60})"
-    r"[A-Za-z][,;.]? \Z"
+    r"(?:[A-Za-z][,;.]?|(?<![^ ])/) \Z"
 )
 """Matches the text before a name in a sentence: a word, and no bracket that may be open.
 
 A quote begins a text of its own, whatever is before the quote.
 """
+IN_BRACKETS = re.compile(r"\[[^\[\]\n]{1,40}\] ")
+"""Matches words in brackets, as in the lines of logs."""
+IN_PARENTHESES = re.compile(r"(?:\A|[A-Za-z0-9.,;:!?\"'] |\n)\((?:[A-Za-z][^()\[\]{}<>\n=:]{0,40}[,;]? )?\Z")
+"""Matches the text before a name in parentheses of a sentence, as in "Log in as bob (password: …)"."""

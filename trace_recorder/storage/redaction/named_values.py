@@ -31,6 +31,8 @@ from trace_recorder.storage.redaction.name_patterns import (
     COMMA,
     COOKIE_END,
     ESCAPES,
+    IN_BRACKETS,
+    IN_PARENTHESES,
     IN_SENTENCE,
     MEMBER_END,
     OPEN,
@@ -105,6 +107,9 @@ def value_of(name_match: NameMatch, is_known: Is, density: Density) -> tuple[Spa
     text, kind, match = name_match.text, name_match.kind, name_match.match
     if kind is None or kind == "cookie" or match[ESCAPES] is not None:
         return None, 0
+    is_field = match[PAIR_THERE] and match[PAIR_THERE][-1] not in ":="
+    if is_field and ("<" in name_match.before or not name_match.before.endswith(_FORM_FIELD)):
+        return None, 0
     start = match.end()
     is_open = (match[OPEN] or match[COMMA] or match[OPEN_BEHIND_BLANK]) is not None
     sample = (_QUOTED_SAMPLE if is_open else _BARE_SAMPLE).match(text, start)
@@ -169,15 +174,43 @@ def _notation(name_match: NameMatch) -> Notation | None:
     if match[OPEN] or match[SCHEME_THERE]:
         return "quoted"
     is_option = ("-" in name and before.endswith(("'", '"', " "))) or before.endswith("/:")
-    if is_option or match[PAIR_THERE] or match[CLOSE] or _begins_line(before, name_match.begin):
+    is_setting = is_option or match[PAIR_THERE] or match[CLOSE] or _begins_line(before, name_match.begin)
+    if is_setting and not _is_emphasised(match):
         return "variable" if match[ASSIGN] and match[ASSIGN] != ":" and name.isupper() else "line"
-    return _assigned(before, name, match[ASSIGN])
+    return _assigned(name_match)
+
+
+_FORM_FIELD = ('name="', 'name=\\"')
+"""The text before the name of a field in a form of several parts. Its value follows after an empty line."""
+
+
+def _is_emphasised(match: re.Match[str]) -> bool:
+    """Return whether a name is in bold or italic letters of Markdown or HTML."""
+    between = match[0][match.end(MEMBER_END) - match.start() :]
+    return match[ASSIGN] == ":" and any(mark in between for mark in ("*", "__", "</"))
+
+
+def _is_in_parentheses(name_match: NameMatch) -> bool:
+    """Return whether a name, a colon and a value are in parentheses of a sentence. The value is no name of a type."""
+    match = name_match.match
+    if match.end() == match.end(ASSIGN) or IN_PARENTHESES.search(name_match.before) is None:
+        return False
+    value = _VALUE_IN_PARENTHESES.match(name_match.text, match.end())
+    return value is not None and _NAME_OF_TYPE.fullmatch(value[1]) is None
+
+
+_VALUE_IN_PARENTHESES = re.compile(r"([^\s\"'`\\<>,;&|(){}\[\]]{6,60})\)")
+_NAME_OF_TYPE = re.compile(
+    r"[A-Z][A-Za-z]{0,40}[0-9]{1,3}|[A-Z][A-Za-z]{0,40}[0-9]{1,5}[A-Z][A-Za-z]{0,40}|[a-z_]{1,40}[0-9]{1,3}"
+)
 
 
 def _is_assigned_alone(text: str, match: re.Match[str], name: str, end: int) -> bool:
     """Return whether a value that ends its line or its element belongs to a setting: `a: b`, `a=b` or `<a>b</a>`."""
     if match[XML]:
         return text.startswith(f"</{name}", end)
+    if _is_emphasised(match):
+        return False
     if match[OPEN] or match[CLOSE] or match[ASSIGN] not in (":", "=") or text.startswith(_QUOTES, end):
         return False
     return (match.end() > match.end(ASSIGN)) == (match[ASSIGN] == ":")
@@ -249,13 +282,17 @@ def _begins_line(before: str, begin: int) -> bool:
 _COLOUR = re.compile(r"\[[0-9;]{1,8}m\Z")
 
 
-def _assigned(before: str, name: str, sign: str | None) -> Notation:
+def _assigned(name_match: NameMatch) -> Notation:
     """Return how a value after a colon or an equals sign is written.
 
     A colon may be in a sentence. An equals sign may be in a variable, a URL, a setting, or an expression.
     """
+    before, name, match = name_match.before, name_match.name, name_match.match
+    sign = match[ASSIGN]
     if sign == ":":
-        return "sentence" if IN_SENTENCE.search(before) else "bare"
+        said = IN_BRACKETS.sub("", before) if "[" in before else before
+        is_said = IN_SENTENCE.search(said) or _is_emphasised(match) or _is_in_parentheses(name_match)
+        return "sentence" if is_said else "bare"
     if sign not in {"=", ":=", "?="}:
         return "bare"
     if before.endswith((";", "?", "&", "--")) or name.isupper():

@@ -23,9 +23,11 @@ LONGEST_WORD = 4096
 _WORD_BACKWARDS = re.compile(rf"[!#-&*+\-./0-:<=?-_a-~]{{1,{LONGEST_WORD}}}+")
 _LINE_BEFORE = re.compile(r"[^\n]{0,100}\Z")
 _QUOTES = r"(?:\\{0,7}[\"'`\])]){0,3}"
+_EMPHASIS_END = r"(?:\*{1,3}|__?|<(?:/[a-z]{0,6}>?)?)?"
+"""Matches a part of the end of an emphasised name, as in `**Password**: x` or `<b>Password:</b> x`."""
 _NAMED = re.compile(
     r"(?:pass(?:word|wd|phrase|code)?|pwd|pw|secrets?|token|key|auth(?:orization)?|credentials?|creds?|cookie|sig)"
-    rf"[A-Za-z0-9_-]{{0,14}}{_QUOTES}(?:[ \t]{{0,20}}(?:=>|:=|\?=|[:=>,]|is|was)|,?\s{{0,20}}{_QUOTES}(?:value{_QUOTES}[ \t]{{0,20}}[:=]?|v?a?l?u?))?"  # noqa: E501 - a pattern is easier to read on one line
+    rf"[A-Za-z0-9_-]{{0,14}}{_QUOTES}{_EMPHASIS_END}(?:[ \t]{{0,20}}(?:=>|:=|\?=|[:=>,]|(?:is|was):?){_EMPHASIS_END}|,?\s{{0,20}}{_QUOTES}(?:value{_QUOTES}[ \t]{{0,20}}[:=]?|v?a?l?u?))?"  # noqa: E501 - a pattern is easier to read on one line
     rf"[ \t]{{0,20}}{_QUOTES}(?:{SCHEMES}[ ]{{0,3}})?[!#-&*+\-./0-:,;=?-_a-~]{{0,{LONGEST_WORD}}}\Z",  # noqa: E501 - a pattern is easier to read on one line
     re.IGNORECASE,
 )
