@@ -218,7 +218,9 @@ def _check_streams(records: Iterable[Record]) -> Iterator[Finding]:
         fact = record.fact
         match fact:
             case LLMRequestFact():
-                exchanges[fact.interaction_id, fact.attempt] = ExchangeFacts(fact.attempt, fact, record.time)
+                exchanges[fact.interaction_id, fact.attempt] = ExchangeFacts(
+                    fact.attempt, fact, record.time, dialect=fact.api
+                )
             case LLMStreamFact():
                 exchanges.setdefault((fact.interaction_id, fact.attempt), ExchangeFacts(fact.attempt)).add_part(fact)
             case LLMResponseFact():

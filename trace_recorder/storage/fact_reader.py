@@ -18,7 +18,7 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
-from trace_recorder.facts import ABSENT, KINDS, Fact, UnreadFact, hints_of, is_key
+from trace_recorder.facts import KINDS, Fact, UnreadFact, hints_of, is_key
 from trace_recorder.values.checked_types import text_of_member
 from trace_recorder.values.document_members import Keyword, Mark, marks_of, unmarked
 from trace_recorder.values.jsonable import is_description
@@ -118,13 +118,11 @@ def _allows(hint: Any, kind: type) -> bool:
 
 def _empty(hint: Any) -> Payload:
     """Return the value of a member whose value in the record cannot be used."""
-    if _allows(hint, NoneType):
-        return None
     kind = unmarked(_arms(hint)[0])
+    if _allows(hint, NoneType) or kind is Any:
+        return None
     if get_origin(kind) is Literal:
         return get_args(kind)[-1]
-    if kind is Any:
-        return ABSENT
     return _EMPTY[get_origin(kind) or kind]()
 
 
