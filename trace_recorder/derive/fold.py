@@ -250,13 +250,13 @@ class Fold:
         """Read the values that the agent gave for a step, with or without a `with` block."""
         if fact.items is not None:
             self.items.add_base(record.seq, fact.items)
-        stated = read_step(self._step_reader.messages_of_step(fact), fact, record.time)
+        values = read_step(self._step_reader.messages_of_step(fact), fact, record.time)
         step = self._step_named_by(record, fact)
         if step is None:
-            self._begin_step(fact, RecordedStep(stated, record.seq))
-            self._tools.claim(record.seq, stated.tool_calls)
+            self._begin_step(fact, RecordedStep(values, record.seq))
+            self._tools.claim(record.seq, values.tool_calls)
         else:
-            step.update(stated)
+            step.update(values)
 
     def _read_request(self, record: Record, sent: LLMRequestFact | LLMInteractionFact) -> CallFacts:
         """Read the new messages of a request, and match the tool results in it. Return its call."""

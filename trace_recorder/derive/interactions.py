@@ -96,7 +96,7 @@ def _stated(sent: Request | None) -> dict[str, Payload]:
     """Return the fields of an interaction that its request states."""
     if sent is None:
         return {"provider": None}
-    stated: dict[str, Payload] = {
+    fields: dict[str, Payload] = {
         "provider": sent.provider,
         "api": sent.api,
         "step_number": sent.step_number,
@@ -106,8 +106,8 @@ def _stated(sent: Request | None) -> dict[str, Payload]:
         "parent_execution_id": sent.parent_execution_id,
     }
     if isinstance(sent, LLMRequestFact):
-        stated["run_inferred"] = sent.run_inferred is True
-    return stated
+        fields["run_inferred"] = sent.run_inferred is True
+    return fields
 
 
 def _model_of(sent: Request | None) -> str | None:

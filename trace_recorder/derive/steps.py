@@ -192,7 +192,7 @@ class RecordedStep:
         """Make the step of a `with` block from the first fact that names it. Raises KeyError without a number."""
         if fact.step_number is None:
             raise KeyError("step_number")
-        stated = AgentStep(
+        step = AgentStep(
             fact.step_number,
             record.time,
             "",
@@ -200,7 +200,7 @@ class RecordedStep:
             agent_id=fact.agent_id,
             parent_agent_id=fact.parent_agent_id,
         )
-        return cls(stated, record.seq, fact.step_id, closed=False)
+        return cls(step, record.seq, fact.step_id, closed=False)
 
     def update(self, step: AgentStep) -> None:
         """Add the values that the agent gave at the end of the block. They replace earlier values."""

@@ -37,6 +37,10 @@ _CONTAINERS = (list, dict)
 _EMPTY: Mapping[Any, Callable[[], Payload]] = {str: str, int: int, float: int, bool: bool, list: list, dict: dict}
 
 
+class _IllTypedError(Exception):
+    """A value of JSON does not have the type that it should have."""
+
+
 class ReadFact(NamedTuple):
     """A fact, and a description of each member that could not be used."""
 
@@ -70,7 +74,7 @@ def read_fact(kind: str, data: Mapping[str, Payload]) -> ReadFact:
             continue
         try:
             values[name] = _read(data[name], member.hint)
-        except TypeError:
+        except _IllTypedError:
             if member.is_key:
                 expected = "an integer" if _allows(member.hint, int) else "a text"
                 return ReadFact(UnreadFact(why=f"TypeError: the {name} is not {expected}"))
@@ -140,7 +144,7 @@ def _nearest(value: Payload, member: _Member) -> Payload:
 
 
 def _read(value: Payload, hint: Any) -> Payload:
-    """Return a value of JSON as a value of a type. Raises TypeError if it is not one."""
+    """Return a value of JSON as a value of a type. Raises _IllTypedError if it is not one."""
     inner = unmarked(hint)
     kind = get_origin(inner) or inner
     if Mark.DESCRIBED in marks_of(hint) and _is_number(inner):
@@ -153,7 +157,7 @@ def _read(value: Payload, hint: Any) -> Payload:
         return value
     if kind is float and type(value) is int:
         return float(value)
-    raise TypeError(f"{type(value).__name__} in place of {hint}")
+    raise _IllTypedError(f"{type(value).__name__} in place of {hint}")
 
 
 def _read_container(value: Payload, kind: Any, inner: Any) -> Payload:
@@ -165,7 +169,7 @@ def _read_container(value: Payload, kind: Any, inner: Any) -> Payload:
         return {name: _read(part, get_args(inner)[1]) for name, part in value.items()}
     if isinstance(kind, type) and issubclass(kind, Struct) and type(value) is dict:
         return _read_struct(value, kind)
-    raise TypeError(f"{type(value).__name__} in place of {inner}")
+    raise _IllTypedError(f"{type(value).__name__} in place of {inner}")
 
 
 def _read_union(value: Payload, arms: tuple[Any, ...]) -> Payload:
@@ -174,9 +178,9 @@ def _read_union(value: Payload, arms: tuple[Any, ...]) -> Payload:
     for arm in arms:
         try:
             return _read(value, arm)
-        except TypeError:
+        except _IllTypedError:
             continue
-    raise TypeError(f"{type(value).__name__} in place of {arms}")
+    raise _IllTypedError(f"{type(value).__name__} in place of {arms}")
 
 
 def _is_number(inner: Any) -> bool:
@@ -194,7 +198,7 @@ def _read_struct(value: Mapping[str, Payload], kind: Any) -> Payload:
     members = {}
     for name, hint in _hints_of_struct(kind).items():
         if name not in value:
-            raise TypeError(f"{kind.__name__} without {name}")
+            raise _IllTypedError(f"{kind.__name__} without {name}")
         members[name] = _read(value[name], hint)
     return kind(**members)
 
