@@ -9,7 +9,7 @@ import pytest
 from tests.journals import TIME, RawRecord, read_raw
 from tests.processes import python
 from trace_recorder.storage.journal import Journal
-from trace_recorder.storage.journal_lines import LARGE_DATA, encode_data, encode_lines
+from trace_recorder.storage.journal_lines import LARGE_DATA, encode_lines, encode_record
 
 LARGE = '{"s":0,"value":"' + "é" * LARGE_DATA * 9 + '"}'
 LIKE_A_LINE = '{"n":1,"value":{"seq":1,"a":"' + "x" * LARGE_DATA + '"}}'
@@ -18,11 +18,12 @@ LIKE_A_LINE = '{"n":1,"value":{"seq":1,"a":"' + "x" * LARGE_DATA + '"}}'
 @pytest.mark.parametrize("data", [LARGE, LIKE_A_LINE, "{}"])
 def test_encoded_data_gives_the_same_line(data: str) -> None:
     """A line has the same bytes whether or not its data was encoded beforehand."""
-    encoded = encode_data(data)
+    record = ("item", data)
+    encoded = encode_record(record)
 
-    lines = [list(encode_lines([("item", one)], 7, TIME)) for one in (data, encoded)]
+    lines = [list(encode_lines([one], 7, TIME)) for one in (record, encoded)]
 
-    assert isinstance(encoded, bytes) is (len(data) > LARGE_DATA)
+    assert isinstance(encoded[1], bytes) is (len(data) > LARGE_DATA)
     assert lines[0] == lines[1]
 
 
@@ -36,7 +37,7 @@ def test_large_and_small_records_of_one_write_are_written(tmp_path: Path) -> Non
     written = [LARGE, "{}", LIKE_A_LINE, *["{}"] * 1500, LARGE]
     journal._torn = True
 
-    journal.append_all([("item", encode_data(one)) for one in written], TIME)
+    journal.append_all([encode_record(("item", one)) for one in written], TIME)
     journal.append("note", "{}", TIME)
     journal.close()
 
@@ -49,14 +50,14 @@ REFUSED = """
 import resource, sys
 from pathlib import Path
 from trace_recorder.storage.journal import Journal
-from trace_recorder.storage.journal_lines import LARGE_DATA, encode_data
+from trace_recorder.storage.journal_lines import LARGE_DATA, encode_record
 
 journal = Journal.create(Path(sys.argv[1]))
 journal.append("note", "{}", "t")
-size, large = journal.size, encode_data('"' + "x" * LARGE_DATA * 9 + '"')
+size, large = journal.size, encode_record(("item", '"' + "x" * LARGE_DATA * 9 + '"'))
 resource.setrlimit(resource.RLIMIT_FSIZE, (size + int(sys.argv[2]), resource.RLIM_INFINITY))
 try:
-    journal.append_all([("item", large), ("item", large)], "t")
+    journal.append_all([large, large], "t")
 except OSError:
     print(journal.size == size, journal.next_seq)
 """
