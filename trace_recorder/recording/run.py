@@ -27,7 +27,7 @@ from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS
 from trace_recorder.clocks import monotonic_seconds, now
 from trace_recorder.derive.live_document.writer import DocumentWriter
 from trace_recorder.errors import AlreadyFinalizedError
-from trace_recorder.facts import Fact, FinalizeFact, GapFact, Itemized, StartFact
+from trace_recorder.facts import Fact, FinalizeFact, Itemized, StartFact
 from trace_recorder.guard import Guard, try_call
 from trace_recorder.locks import new_lock
 from trace_recorder.recording.given_names import GivenNames
@@ -43,7 +43,6 @@ from trace_recorder.storage.items.encoder import MIN_PREPARED_BYTES, Encoded
 from trace_recorder.storage.journal import Journal
 from trace_recorder.storage.journal_lines import NewRecord, encode_record
 from trace_recorder.storage.redaction.redactor import Redaction
-from trace_recorder.storage.redaction.text_masking import masks_in
 from trace_recorder.values.final_status import FinalStatus
 from trace_recorder.values.jsonable import to_jsonable
 from trace_recorder.values.messages import Payload
@@ -256,11 +255,9 @@ class Run:
         failures = self.guard.failures
         while failures:
             failure = failures[0]
-            times, reason = failure.count, failure.describe()
-            what, why = self.redaction.mask_description(failure.what), self.redaction.mask_description(reason)
-            masked = masks_in(failure.what, what) + masks_in(reason, why)
-            gap = GapFact(time=failure.time, what=to_jsonable(what), why=to_jsonable(why), redacted=masked or None)
-            self._journal.append(*self._facts.record(gap, "nothing"), now())
+            times = failure.count
+            gap = self._facts.record_of_failure(failure.time, failure.what, failure.describe())
+            self._journal.append(*gap, now())
             failure.reported = times
             failures.popleft()
 

@@ -14,11 +14,12 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from trace_recorder.facts import Fact, Itemized, Json, JsonText, own_and_foreign_members
+from trace_recorder.facts import Fact, GapFact, Itemized, Json, JsonText, own_and_foreign_members
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.items.encoder import Encoded, ItemEncoder
 from trace_recorder.storage.journal_lines import NewRecord, encode_lines
 from trace_recorder.storage.redaction.redactor import Redaction
+from trace_recorder.storage.redaction.text_masking import masks_in
 from trace_recorder.values.json_text import make_json_writer
 from trace_recorder.values.jsonable import to_jsonable
 from trace_recorder.values.structs import Struct, replace
@@ -111,6 +112,13 @@ class FactWriter:
     def record(self, fact: Fact, masked: Masked = "foreign members") -> NewRecord:
         """Mask a fact, and return its record."""
         return record_of(self.mask(text_of(fact, masked)))
+
+    def record_of_failure(self, time: str, what: str, why: str) -> NewRecord:
+        """Return the record of a gap. If a redactor of the user fails, the descriptions are masked without it."""
+        masked_what, masked_why = self.redaction.mask_description(what), self.redaction.mask_description(why)
+        count = masks_in(what, masked_what) + masks_in(why, masked_why)
+        gap = GapFact(time=time, what=to_jsonable(masked_what), why=to_jsonable(masked_why), redacted=count or None)
+        return self.record(gap, "nothing")
 
     def take_apart(self, fact: Itemized, encoded: Encoded, masked: Masked = "foreign members") -> list[FactText]:
         """Return the texts of the new items of a fact's body, and then of the fact, which refers to the items."""
