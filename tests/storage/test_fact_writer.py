@@ -6,10 +6,8 @@ import json
 
 import pytest
 
-from tests.journals import TIME
 from trace_recorder.facts import (
     ABSENT,
-    GapFact,
     ItemFact,
     JsonText,
     LLMInteractionFact,
@@ -18,8 +16,7 @@ from trace_recorder.facts import (
     LLMStreamFact,
     RewardFact,
 )
-from trace_recorder.storage.fact_writer import FactWriter, JournalText, Masked, record_of, text_of
-from trace_recorder.storage.journal_reader import Record, read
+from trace_recorder.storage.fact_writer import FactWriter, Masked, record_of, text_of
 from trace_recorder.storage.redaction.redactor import Redaction
 from trace_recorder.storage.redaction.text_masking import default_redactor
 
@@ -122,23 +119,3 @@ def test_an_item_is_a_fact() -> None:
     item = ItemFact(n=3, strings={"@string:1": 1}, value=JsonText('{"a": "@string:1"}'))
 
     assert record_of(text_of(item)) == ("item", '{"n":3,"strings":{"@string:1":1},"value":{"a": "@string:1"}}')
-
-
-def test_the_text_of_a_journal_has_numbers_and_the_given_times() -> None:
-    """Each line has the next number, also after the items of a body."""
-    text = JournalText(Redaction(default_redactor, {}))
-    fact = LLMInteractionFact(interaction_id="c", provider=None, model=None, response=None)
-    gap = GapFact(time="", what="a", why="b")
-
-    encoded = text.facts.items.encode(b'{"messages":[{"content":"a"}]}')
-    lines = [*text.lines_of(gap, TIME), *text.lines_with_items(fact, encoded, TIME), *text.lines_of(gap, "")]
-
-    records = [record for record in read(b"".join(lines)) if isinstance(record, Record)]
-    assert [(record.seq, record.kind, record.time) for record in records] == [
-        (1, "gap", TIME),
-        (2, "item", TIME),
-        (3, "llm_interaction", TIME),
-        (4, "gap", ""),
-    ]
-    again = text.facts.items.encode(b'{"messages":[{"content":"a"}]}')
-    assert (again.new, again.items) == ([], {"messages": [[0, 0]]})

@@ -5,19 +5,19 @@ items. Then the text is masked, and becomes the data of a record, which `journal
 else masks facts, so whoever must hear of each secret can learn here in which kind of fact the secret is, and where.
 
 A `FactWriter` takes no locks. A run uses it under the run's lock (`recording/run.py`), and adds its file, its document
-and its gaps. `JournalText` writes facts that nobody waits for: those of an imported run.
+and its gaps. `journal_text.py` writes the facts of a run that is not recorded live.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from trace_recorder.facts import Fact, GapFact, Itemized, Json, JsonText, own_and_foreign_members
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.items.encoder import Encoded, ItemEncoder
-from trace_recorder.storage.journal_lines import NewRecord, encode_lines
+from trace_recorder.storage.journal_lines import NewRecord
 from trace_recorder.storage.redaction.redactor import Redaction
 from trace_recorder.storage.redaction.text_masking import masks_in
 from trace_recorder.values.json_text import make_json_writer
@@ -145,32 +145,3 @@ def _counted(own: Json, count: int) -> Json:
     if "items" in counted:
         counted["items"] = counted.pop("items")
     return counted
-
-
-class JournalText:
-    """The text of a journal that is not recorded live: its lines, with the numbers from 1 on.
-
-    The caller gives the time of each line. Another tool has made the facts, so all of their members are masked, unless
-    the caller says otherwise.
-    """
-
-    def __init__(self, redaction: Redaction) -> None:
-        self.facts = FactWriter(redaction)
-        self._next_seq = 1
-
-    def lines_of(self, fact: Fact, time: str, masked: Masked = "all members") -> Iterator[bytes]:
-        """Return an iterator over the line of a fact."""
-        return self._lines([self.facts.record(fact, masked)], time)
-
-    def lines_with_items(
-        self, fact: Itemized, encoded: Encoded, time: str, masked: Masked = "all members"
-    ) -> Iterator[bytes]:
-        """Return an iterator over the lines of the new items of a fact's body, and of the fact."""
-        lines = self._lines(self.facts.records(self.facts.take_apart(fact, encoded, masked)), time)
-        encoded.mark_written(self._next_seq - 1)
-        return lines
-
-    def _lines(self, records: Sequence[NewRecord], time: str) -> Iterator[bytes]:
-        lines = encode_lines(records, self._next_seq, time)
-        self._next_seq += len(records)
-        return lines

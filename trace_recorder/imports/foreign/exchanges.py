@@ -45,7 +45,7 @@ class FactsOfExchange:
     answer: list[Fact]
 
 
-class ExchangeFacts:
+class ForeignExchangeFacts:
     """A maker of the facts of one run's exchanges. `redaction` learns the keys in headers."""
 
     def __init__(self, redaction: Redaction) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from trace_recorder.facts import Fact, FinalizeFact, Itemized, StartFact
-from trace_recorder.imports.foreign.exchanges import ExchangeFacts
+from trace_recorder.imports.foreign.exchanges import ForeignExchangeFacts
 from trace_recorder.imports.foreign.run import (
     MAIN,
     Call,
@@ -25,9 +25,9 @@ from trace_recorder.imports.foreign.run import (
     ToolRun,
 )
 from trace_recorder.imports.foreign.stated_values import seconds_between, stated_time
-from trace_recorder.storage.fact_writer import JournalText
 from trace_recorder.storage.items.shared_lists import ListPrefix
 from trace_recorder.storage.journal_reader import SCHEMA, VERSION
+from trace_recorder.storage.journal_text import JournalText
 from trace_recorder.storage.redaction.redactor import Redaction
 from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.json_text import NotJsonError
@@ -94,11 +94,12 @@ class _JournalWriter:
     open_executions: dict[int, list[ToolRun]] = field(default_factory=dict)
     """Executions whose result is not yet written, by the position of the last event of their sub-agents."""
     execution_ids: dict[int, str] = field(default_factory=dict)
-    _journal: JournalText = field(default_factory=lambda: JournalText(Redaction(default_redactor, {})))
-    _exchanges: ExchangeFacts = field(init=False)
+    _journal: JournalText = field(init=False)
+    _exchanges: ForeignExchangeFacts = field(init=False)
 
     def __post_init__(self) -> None:
-        self._exchanges = ExchangeFacts(self._journal.facts.redaction)
+        redaction = Redaction(default_redactor, {})
+        self._journal, self._exchanges = JournalText(redaction), ForeignExchangeFacts(redaction)
 
     def lines_of_fact(self, fact: Fact, time: str) -> Iterator[bytes]:
         """Return the line of a fact."""
@@ -136,19 +137,16 @@ class _JournalWriter:
     def _lines_with_lists(
         self, fact: Itemized, lists: Mapping[str, ListPrefix | None], others: Members, time: str
     ) -> Iterator[bytes]:
-        encoded = self._journal.facts.items.encode_prefixes(lists, others)
-        return self._journal.lines_with_items(fact, encoded, stated_time(time))
+        return self._journal.lines_with_lists(fact, lists, others, stated_time(time))
 
     def _lines_of_exchange(self, exchange: HttpExchange) -> Iterator[bytes]:
         """Yield the lines of an exchange, whose own members are masked as little as those of captured calls."""
         facts = self._exchanges.facts_of(exchange, self._interaction_id(exchange.interaction_id))
         time, ended = stated_time(exchange.time), stated_time(exchange.ended or exchange.time)
         try:
-            encoded = self._journal.facts.items.encode(facts.body)
+            yield from self._journal.lines_with_body(facts.request, facts.body, time, "foreign members")
         except NotJsonError:
             yield from self._journal.lines_of(self._exchanges.with_text(facts), time, "foreign members")
-        else:
-            yield from self._journal.lines_with_items(facts.request, encoded, time, "foreign members")
         for fact in facts.answer:
             yield from self._journal.lines_of(fact, ended, "foreign members")
 

@@ -37,7 +37,6 @@ from trace_recorder.storage.items.item_lists import (
     ranges_or_base,
 )
 from trace_recorder.storage.items.large_strings import Reduced, reduce_json
-from trace_recorder.storage.items.shared_lists import ListPrefix, SharedLists
 from trace_recorder.storage.redaction.name_kinds import kind_of
 from trace_recorder.values.json_text import (
     JsonMember,
@@ -107,8 +106,8 @@ class ItemEncoder:
     def __init__(self, *, max_known_items: int = MAX_KNOWN_ITEMS) -> None:
         self._max_known_items = max_known_items
         self._known: dict[bytes, int] = {}
-        self._next = {"n": 0, "s": 0}
-        self._shared = SharedLists(self._next)
+        self.next_numbers = {"n": 0, "s": 0}
+        """The number of the next item under "n", and of the next large string under "s"."""
         self._bases: dict[str, Base] = {}
         self._prefixes: list[ConversationPrefix] = []
         self._growing: list[ItemList] = []
@@ -141,7 +140,7 @@ class ItemEncoder:
         """
         # Ctrl-C could leave a prefix with only some of the new elements. So no prefix is kept until all is on file.
         prefixes, self._prefixes = self._prefixes, []
-        items = RequestItems(self._known, self._next)
+        items = RequestItems(self._known, self.next_numbers)
         body, parts, prefix = _continue_prefix(prefixes, request, prepared, items) or _take_apart(
             request, prepared, items
         )
@@ -159,7 +158,7 @@ class ItemEncoder:
         known item with the same text, or a new one.
         """
         growing, self._growing = self._growing, []  # empty until all is on file, as the prefixes in `encode`
-        items = RequestItems(self._known, self._next)
+        items = RequestItems(self._known, self.next_numbers)
         body: list[str] = []
         parts: dict[str, int | ItemList] = {}
         for name, content in lists.items():
@@ -177,16 +176,6 @@ class ItemEncoder:
             self._growing = [*extended, *self._growing, *growing][:MAX_GROWING_LISTS]
 
         return self._encoded(items, f"{{{','.join(body)}}}", parts, keep)
-
-    def encode_prefixes(self, lists: Mapping[str, ListPrefix | None], others: Mapping[str, Payload]) -> Encoded:
-        """Take apart a request whose lists are known to be the first elements of longer lists.
-
-        All elements of the longer lists become items at once. They are not compared with the items of other requests. A
-        list that is not known is None. `others` has the other members of the request, which stay in its body.
-        """
-        new: list[ItemFact] = []
-        ranges = {name: self._shared.ranges_of(prefix, new) for name, prefix in lists.items() if prefix is not None}
-        return Encoded(new, {**dict.fromkeys(lists), **others}, ranges, lambda _: None)
 
     def _encoded(self, items: RequestItems, body: str, parts: Parts, keep: Callable[[], None]) -> Encoded:
         """Return the `Encoded` of a request that was taken apart. `keep` is called when the request is on file."""

@@ -7,11 +7,12 @@ all calls. Elements are found by their identity: they must not change. Large str
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from trace_recorder.facts import ItemFact, Json
+from trace_recorder.storage.items.encoder import Encoded, ItemEncoder
 from trace_recorder.storage.items.item_lists import ItemList
 from trace_recorder.values.messages import Payload
 
@@ -41,21 +42,28 @@ class ListPrefix(NamedTuple):
 
 @dataclass(slots=True)
 class SharedLists:
-    """The lists of one journal, and the numbers of their elements.
+    """The lists of one journal, and the numbers of their elements, which `encoder` counts.
 
-    `next_numbers` has the number of the next item under "n". The lists and elements are kept, so that no other object
-    gets the id of one of them.
+    The lists and elements are kept, so that no other object gets the id of one of them.
     """
 
-    next_numbers: dict[str, int]
+    encoder: ItemEncoder
     _lists: dict[int, tuple[SharedList, ItemList]] = field(default_factory=dict)
     _elements: dict[int, tuple[Payload, int]] = field(default_factory=dict)
 
-    def ranges_of(self, prefix: ListPrefix, new: list[ItemFact]) -> list[list[int]]:
-        """Return the ranges of item numbers of a prefix. Add the facts of all new elements of its list to `new`.
+    def encode_prefixes(self, lists: Mapping[str, ListPrefix | None], others: Mapping[str, Payload]) -> Encoded:
+        """Take apart a request whose lists are known to be the first elements of longer lists.
 
-        The new items count as written at once.
+        All elements of the longer lists become items at once. They are not compared with the items of other requests,
+        and count as written at once. A list that is not known is None. `others` has the other members of the request,
+        which stay in its body.
         """
+        new: list[ItemFact] = []
+        ranges = {name: self._ranges_of(prefix, new) for name, prefix in lists.items() if prefix is not None}
+        return Encoded(new, {**dict.fromkeys(lists), **others}, ranges, lambda _: None)
+
+    def _ranges_of(self, prefix: ListPrefix, new: list[ItemFact]) -> list[list[int]]:
+        """Return the ranges of item numbers of a prefix. Add the facts of all new elements of its list to `new`."""
         unknown: list[SharedList] = []
         link: SharedList | None = prefix.elements
         while link is not None and id(link) not in self._lists:
@@ -72,8 +80,8 @@ class SharedLists:
 
     def _number_of(self, element: Json, new: list[ItemFact]) -> int:
         if id(element) not in self._elements:
-            number = self.next_numbers["n"]
-            self.next_numbers["n"] = number + 1
+            number = self.encoder.next_numbers["n"]
+            self.encoder.next_numbers["n"] = number + 1
             self._elements[id(element)] = element, number
             new.append(ItemFact(n=number, value=element))
         return self._elements[id(element)][1]
