@@ -6,10 +6,11 @@ elsewhere. A `Maybe` may be missing. It is then None here, and is never null in 
 and may also be null, has the default `ABSENT`.
 
 A member is the recorder's own (ids, times, counts, and names that the run has masked already), or `Foreign`: content
-that the recorder did not make. Own members come first in a record and are never masked. Foreign members follow and are
-masked when the fact is written. The value of a foreign member is JSON, or `JsonText`, which is written as it is.
+that the recorder did not make. Own members come first in a record. Foreign members follow and are masked when the fact
+is written. The value of a foreign member is JSON, or `JsonText`, which is written as it is.
 
 `Itemized` facts have a JSON object as their `body`. Lists and large members of that object are stored once, as items.
+`storage/fact_writer.py` writes all facts.
 """
 
 from collections.abc import Callable, Mapping
@@ -93,18 +94,8 @@ class Fact(Struct, frozen=True, kw_only=True, gc=False):
     """Exactly one of these members is in a record."""
     redacted: Maybe[Positive] = None
 
-    def members(self) -> tuple[Json, Json]:
-        """Return the own members and the foreign members by their names, without absent ones."""
-        own: Json = {}
-        foreign: Json = {}
-        for members, (names, values, absences) in zip((own, foreign), _members(type(self)), strict=True):
-            for name, value, absent in zip(names, values(self), absences, strict=True):
-                if value is not absent:
-                    members[name] = value
-        return own, foreign
 
-
-class _Members(NamedTuple):
+class FactMembers(NamedTuple):
     """Some members of a kind of fact. `absences` has the value with which each of them is left out of a record."""
 
     names: tuple[str, ...]
@@ -112,21 +103,26 @@ class _Members(NamedTuple):
     absences: tuple[Payload, ...]
 
 
+_LAST = ("redacted", "items", "body")
+"""In a record, `redacted` and `items` are the last own members, and `body` is the last foreign one."""
+
+
 @cache
-def _members(kind: type[Fact]) -> tuple[_Members, _Members]:
-    """Return the own members and the foreign members of a kind of fact."""
+def own_and_foreign_members(kind: type[Fact]) -> tuple[FactMembers, FactMembers]:
+    """Return the own members and the foreign members of a kind of fact, each in the order of its records."""
     hints = hints_of(kind)
-    names = sorted(kind.__struct_fields__, key=lambda name: name == "redacted")  # it is the last one
+    first = [name for name in kind.__struct_fields__ if name not in _LAST]
+    names = [*first, *(name for name in _LAST if name in kind.__struct_fields__)]
     foreign = [name for name in names if _FOREIGN in marks_of(hints[name])]
     return _members_named([name for name in names if name not in foreign], hints), _members_named(foreign, hints)
 
 
-def _members_named(names: list[str], hints: Mapping[str, Any]) -> _Members:
+def _members_named(names: list[str], hints: Mapping[str, Any]) -> FactMembers:
     absent = {name: None for name in names if may_be_missing(hints[name])}
     absences = tuple(absent.get(name, ABSENT) for name in names)
     if len(names) > 1:
-        return _Members(tuple(names), attrgetter(*names), absences)
-    return _Members(tuple(names), lambda fact: tuple(getattr(fact, name) for name in names), absences)
+        return FactMembers(tuple(names), attrgetter(*names), absences)
+    return FactMembers(tuple(names), lambda fact: tuple(getattr(fact, name) for name in names), absences)
 
 
 def hints_of(kind: type[Fact]) -> dict[str, Any]:

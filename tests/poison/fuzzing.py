@@ -21,11 +21,12 @@ from tempfile import TemporaryDirectory
 from tests.chat_calls import rich_run
 from tests.poison.mutations import APIS, BODIES, mutated, real_bodies, streams
 from tests.secrets.corpus import innocent, keys
-from tests.storage.items.store import item_of, request_of
+from tests.storage.items.store import item_of, request_of, text_of_data
 from trace_recorder.derive.fold import Fold
 from trace_recorder.dialects import manual as by_hand
 from trace_recorder.dialects.dialect import dialect_of, join_stream
 from trace_recorder.dialects.stream_framing import events, json_lines
+from trace_recorder.storage.fact_writer import record_of, text_of
 from trace_recorder.storage.items.encoder import ItemEncoder
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal_reader import read
@@ -132,9 +133,9 @@ def take_apart(data: bytes) -> None:
     table = ItemTable()
     encoded = ItemEncoder().encode(data)
     for new in encoded.new:
-        table.add(item_of(json.loads(f"{{{new.own_members},{new.members_to_mask}}}")))
-    assert "\n" not in encoded.body
-    request = request_of({"body": json.loads(encoded.body), "items": json.loads(encoded.items)})
+        table.add(item_of(json.loads(text_of_data(record_of(text_of(new))[1]))))
+    assert "\n" not in encoded.body.text
+    request = request_of({"body": json.loads(encoded.body.text), "items": encoded.items})
     back = table.expand(request.body, request.items or {})
     assert json.dumps(back, sort_keys=True) == json.dumps(value, sort_keys=True)
 

@@ -21,8 +21,9 @@ from hypothesis import strategies as st
 from tests.counting import arguments_of, kept_by, watch
 from tests.hostile import HOLDERS, HOSTILE
 from tests.json_strategies import json_values
-from tests.storage.items.store import item_of, request_of
+from tests.storage.items.store import item_of, request_of, text_of_data
 from trace_recorder.recording.repeated_elements import RepeatedElements
+from trace_recorder.storage.fact_writer import record_of, text_of
 from trace_recorder.storage.items.encoder import Encoded, ItemEncoder
 from trace_recorder.storage.items.item_lists import Element
 from trace_recorder.storage.items.table import ItemTable
@@ -48,8 +49,8 @@ class Body:
         """Return the recorded JSON of a list."""
         elements, encoded = self.encode(value)
         for new in encoded.new:
-            self._table.add(item_of(json.loads(f"{{{new.own_members},{new.members_to_mask}}}")))
-        request = request_of({"body": json.loads(encoded.body), "items": json.loads(encoded.items)})
+            self._table.add(item_of(json.loads(text_of_data(record_of(text_of(new))[1]))))
+        request = request_of({"body": json.loads(encoded.body.text), "items": encoded.items})
         items = request.items or {}
         encoded.mark_written(seq := next(self._seqs))
         self._table.add_base(seq, items)

@@ -10,21 +10,14 @@ import pytest
 
 from tests.journals import TIME, RawRecord, read_raw
 from tests.processes import python
-from trace_recorder.facts import LLMResponseFact
+from trace_recorder.facts import Fact, JsonText, LLMResponseFact
+from trace_recorder.storage.fact_writer import FactWriter, text_of
 from trace_recorder.storage.items.encoder import ItemEncoder
 from trace_recorder.storage.journal import Journal
-from trace_recorder.storage.journal_lines import (
-    LARGE_DATA,
-    body_member,
-    data_with_body,
-    encode_data,
-    encode_lines,
-    encoded_item_records,
-    foreign_text,
-    record_data,
-)
+from trace_recorder.storage.journal_lines import LARGE_DATA, body_member, encode_lines, encode_record
 from trace_recorder.storage.redaction.redactor import Redaction
 from trace_recorder.storage.redaction.text_masking import default_redactor
+from trace_recorder.values.structs import replace
 
 LARGE = '{"s":0,"value":"' + "é" * LARGE_DATA * 9 + '"}'
 LIKE_A_LINE = '{"n":1,"value":{"seq":1,"a":"' + "x" * LARGE_DATA + '"}}'
@@ -33,17 +26,26 @@ LIKE_A_LINE = '{"n":1,"value":{"seq":1,"a":"' + "x" * LARGE_DATA + '"}}'
 @pytest.mark.parametrize("data", [LARGE, LIKE_A_LINE, "{}"])
 def test_encoded_data_gives_the_same_line(data: str) -> None:
     """A line has the same bytes whether or not its data was encoded beforehand."""
-    encoded = encode_data(data)
+    record = ("item", data)
+    encoded = encode_record(record)
 
-    lines = [list(encode_lines([("item", one)], 7, TIME)) for one in (data, encoded)]
+    lines = [list(encode_lines([one], 7, TIME)) for one in (record, encoded)]
 
-    assert isinstance(encoded, tuple) is (len(data) > LARGE_DATA)
+    assert isinstance(encoded[1], tuple) is (len(data) > LARGE_DATA)
     assert lines[0] == lines[1]
 
 
 SECRET = "sk-ant-api03-" + "Ab1_" * 23 + "x-abcdAA"
 CONTENTS = ["plain", 'quoted " and \\ \n é 😀', f"key {SECRET} here", '{"seq":1,"time":"']
 REDACTION = Redaction(default_redactor, {})
+
+
+def lines_of(fact: Fact) -> list[bytes]:
+    """Return the line of a fact that a run writes, in both ways in which it may be masked."""
+    writer = FactWriter(REDACTION)
+    alone, together = writer.record(fact), writer.records([text_of(fact)])
+    assert [*encode_lines([alone], 7, TIME)] == [*encode_lines(together, 7, TIME)]
+    return [*encode_lines(together, 7, TIME)]
 
 
 @pytest.mark.parametrize("content", CONTENTS)
@@ -55,14 +57,9 @@ def test_a_large_body_gives_the_same_line(content: str, indent: int | None, arou
     headers = {"x-key": SECRET}
     member = body_member(body, REDACTION.mask_bytes)
     fact = LLMResponseFact(interaction_id="a", attempt=0, status=200, complete=True, headers=headers, **member)
-    own, foreign = fact.members()
 
-    by_body = data_with_body(own, foreign, fact.body, REDACTION.mask)
-    by_text = record_data(own, *REDACTION.mask(foreign_text(foreign)))
-
-    assert [*encode_lines([("llm_response", by_body)], 7, TIME)] == [
-        *encode_lines([("llm_response", by_text)], 7, TIME)
-    ]
+    assert (text_of(fact).large is None) is (b"\n" in body)
+    assert lines_of(fact) == lines_of(replace(fact, body=JsonText(fact.body.text)))
 
 
 @pytest.mark.parametrize("content", CONTENTS)
@@ -71,13 +68,11 @@ def test_a_large_string_gives_the_same_line(content: str) -> None:
     text = json.dumps(content * LARGE_DATA, ensure_ascii=False)
     body = f'{{"messages":[{{"role":"user","content":{text}}}]}}'.encode()
     encoder = ItemEncoder()
-    new = encoder.encode(body, encoder.prepare(body)).new
 
-    [large, _] = encoded_item_records(new, masked := [REDACTION.mask(one.members_to_mask) for one in new])
+    large, _ = encoder.encode(body, encoder.prepare(body)).new
 
-    count = f'"redacted":{masked[0][1]},' if masked[0][1] else ""
-    by_text = f'{{"s":0,{count}"value":{REDACTION.mask(text)[0]}}}'
-    assert [*encode_lines([large], 7, TIME)] == [*encode_lines([("item", by_text)], 7, TIME)]
+    assert large.value.data == text.encode()
+    assert lines_of(large) == lines_of(replace(large, value=JsonText(text)))
 
 
 def test_large_and_small_records_of_one_write_are_written(tmp_path: Path) -> None:
@@ -90,7 +85,7 @@ def test_large_and_small_records_of_one_write_are_written(tmp_path: Path) -> Non
     written = [LARGE, "{}", LIKE_A_LINE, *["{}"] * 1500, LARGE]
     journal._torn = True
 
-    journal.append_all([("item", encode_data(one)) for one in written], TIME)
+    journal.append_all([encode_record(("item", one)) for one in written], TIME)
     journal.append("note", "{}", TIME)
     journal.close()
 
@@ -103,14 +98,14 @@ REFUSED = """
 import resource, sys
 from pathlib import Path
 from trace_recorder.storage.journal import Journal
-from trace_recorder.storage.journal_lines import LARGE_DATA, encode_data
+from trace_recorder.storage.journal_lines import LARGE_DATA, encode_record
 
 journal = Journal.create(Path(sys.argv[1]))
 journal.append("note", "{}", "t")
-size, large = journal.size, encode_data('"' + "x" * LARGE_DATA * 9 + '"')
+size, large = journal.size, encode_record(("item", '"' + "x" * LARGE_DATA * 9 + '"'))
 resource.setrlimit(resource.RLIMIT_FSIZE, (size + int(sys.argv[2]), resource.RLIM_INFINITY))
 try:
-    journal.append_all([("item", large), ("item", large)], "t")
+    journal.append_all([large, large], "t")
 except OSError:
     print(journal.size == size, journal.next_seq)
 """

@@ -19,9 +19,9 @@ from trace_recorder.derive.live_document.whole_document import PoorerDocumentErr
 from trace_recorder.errors import RecorderStateError
 from trace_recorder.facts import AnnotationFact, Fact, FinalizeFact, RewardFact
 from trace_recorder.imports.loader import fold_journal
+from trace_recorder.storage.fact_writer import FactWriter
 from trace_recorder.storage.file_system import BINARY, lock
 from trace_recorder.storage.journal import Journal
-from trace_recorder.storage.journal_lines import record_data, whole_text
 from trace_recorder.storage.journal_reader import Record, read
 from trace_recorder.storage.paths import document_path_for, journal_path_for, temporary_path
 from trace_recorder.storage.redaction.redactor import Redaction
@@ -143,8 +143,7 @@ def _write_document(
 
 def _append(writer: Journal, fact: Fact) -> None:
     """Write a fact, with the secrets in all of its members masked and counted."""
-    masked, count = Redaction(default_redactor).mask(whole_text(fact))
-    writer.append(fact.kind, record_data({}, masked, count), now())
+    writer.append(*FactWriter(Redaction(default_redactor)).record(fact, "all members"), now())
 
 
 @contextlib.contextmanager

@@ -4,10 +4,11 @@ Every fact passes through `append`, `append_body` or `append_lists`. Each of the
 while it holds the run's lock, and then has the document written. The callers make the facts: the recorder, its steps
 and tools, and `capture/`. A run belongs to the process that opened it.
 
-`_lock` is held while a record is written, and during each call of the item encoder and the journal, which have no locks
-of their own. Only `ItemEncoder.prepare` and `new_bytes` need no lock. The caller may hold the lock of its response. The
-document and deferred records are written after `_lock` is released, because they take other locks ("Locks and their
-order", docs/architecture.md). A signal handler may call any method in the middle of another method, in the same thread.
+`storage/fact_writer.py` makes records of facts. `_lock` is held while a record is written, and during each call of the
+item encoder and the journal, which have no locks of their own. Masking, `ItemEncoder.prepare` and `new_bytes` need no
+lock. The caller may hold the lock of its response. The document and deferred records are written after `_lock` is
+released, because they take other locks ("Locks and their order", docs/architecture.md). A signal handler may call any
+method in the middle of another method, in the same thread.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS
 from trace_recorder.clocks import monotonic_seconds, now
 from trace_recorder.derive.live_document.writer import DocumentWriter
 from trace_recorder.errors import AlreadyFinalizedError
-from trace_recorder.facts import Fact, FinalizeFact, GapFact, Itemized, JsonText, RedactionFact, StartFact
+from trace_recorder.facts import Fact, FinalizeFact, Itemized, StartFact
 from trace_recorder.guard import Guard, try_call
 from trace_recorder.locks import new_lock
 from trace_recorder.recording.given_names import GivenNames
@@ -36,12 +37,12 @@ from trace_recorder.recording.repeated_elements import RepeatedElements
 from trace_recorder.recording.run_texts import RunTexts
 from trace_recorder.recording.unfinished import UnfinishedWork
 from trace_recorder.signal_handlers import suppress
-from trace_recorder.storage import journal_lines, paths
-from trace_recorder.storage.items.encoder import MIN_PREPARED_BYTES, Encoded, ItemEncoder
+from trace_recorder.storage import paths
+from trace_recorder.storage.fact_writer import FactText, FactWriter, record_of, text_of
+from trace_recorder.storage.items.encoder import MIN_PREPARED_BYTES, Encoded
 from trace_recorder.storage.journal import Journal
-from trace_recorder.storage.journal_lines import Data, Records, foreign_text, record_data
+from trace_recorder.storage.journal_lines import NewRecord, encode_record
 from trace_recorder.storage.redaction.redactor import Redaction
-from trace_recorder.storage.redaction.text_masking import masks_in
 from trace_recorder.values.final_status import FinalStatus
 from trace_recorder.values.jsonable import to_jsonable
 from trace_recorder.values.messages import Payload
@@ -50,6 +51,7 @@ from trace_recorder.values.structs import replace
 CAPTURED_CALL_KINDS = frozenset({"llm_request", "llm_stream", "llm_response", "llm_error"})
 """The kinds of the records of captured calls. After such a record, the document thread updates the document later."""
 _KINDS_BEFORE_CALL_END = frozenset({"llm_request", "llm_stream"})
+
 _RUN_TEXT_KINDS = ("start", "annotation")
 MOST_CALL_NAMES = 64
 """A run remembers the masked names of at most this many models."""
@@ -77,7 +79,7 @@ class Run:
         self.redaction = redaction
         self._learned: tuple[list[str], list[str]] = [], []
         self._lock = new_lock()
-        self._items, self._elements = ItemEncoder(), RepeatedElements()
+        self._facts, self._elements = FactWriter(redaction), RepeatedElements()
         self._texts = RunTexts()
         self._names = GivenNames(redaction)
         self.call_names: dict[tuple[str, str | None], dict[str, Payload]] = {}
@@ -118,29 +120,25 @@ class Run:
         """
         if self.abandoned:
             return  # checked before the lock is taken: a thread of the parent may have held it at the fork
-        kind, (own, foreign) = fact.kind, fact.members()
-        if is_ours:
-            own, foreign = own | foreign, {}
-        data: Data | None = None
-        text, body = "", foreign.get("body")
-        if type(body) is JsonText and len(body.text) > MAX_UNINTERRUPTED_CHARS:  # not under the lock: it takes long
-            data = journal_lines.data_with_body(own, foreign, body, self.redaction.mask)
-        elif len(text := foreign_text(foreign)) > MAX_UNINTERRUPTED_CHARS and kind in CAPTURED_CALL_KINDS:
-            data = journal_lines.encode_data(record_data(own, *self.redaction.mask(text)))
+        kind, text = fact.kind, text_of(fact, "nothing" if is_ours else "foreign members")
+        record: NewRecord | None = None
+        if text.length > MAX_UNINTERRUPTED_CHARS and kind in CAPTURED_CALL_KINDS:
+            text = self._facts.mask(text)  # without the lock, so that other threads can record
+            record = encode_record(record_of(text))
         with self._lock:
             if self._begin is not None or self.closed or self.guard.failures:
                 self._prepare()
-            if data is None:
-                text, count = self.redaction.mask(text) if text else ("", 0)
-                data = record_data(own, text, count)
+            if record is None:
+                text = self._facts.mask(text)
+                record = record_of(text)
             seq = self._journal.next_seq
             try:
-                self._journal.append_all([(kind, data)], now())
+                self._journal.append_all([record], now())
             finally:
                 if written is not None and self._journal.next_seq > seq:
                     written()
-            if kind in _RUN_TEXT_KINDS and text:
-                self._texts.keep(seq, text)
+            if kind in _RUN_TEXT_KINDS:
+                self._texts.keep(seq, text.foreign)
             # after a record of a captured call, the next request recreates the journal
             if self._journal.is_removed and kind not in CAPTURED_CALL_KINDS:
                 self._recreate_journal()
@@ -148,52 +146,44 @@ class Run:
 
     def append_body(self, fact: Itemized, body: bytes) -> None:
         """Write a fact with this JSON object as its `body`. Elements of its lists become items. Raises NotJsonError."""
+        items = self._facts.items
         # large strings are found without the lock, so that other threads can record
-        prepared = self._items.prepare(body) if len(body) > MIN_PREPARED_BYTES else None
-        self._append_items(fact, lambda: self._items.encode(body, prepared))
+        prepared = items.prepare(body) if len(body) > MIN_PREPARED_BYTES else None
+        self._append_with_items(fact, lambda: items.encode(body, prepared))
 
     def append_lists(self, fact: Itemized, lists: Mapping[str, object]) -> None:
         """Write a fact with lists of messages and tools as its `body`. Only their new elements are copied."""
         elements = {name: self._elements.elements_of(value) for name, value in lists.items()}
-        self._append_items(fact, lambda: self._items.encode_lists(elements))
+        items = self._facts.items
+        self._append_with_items(fact, lambda: items.encode_lists(elements))
         self._elements.remember(elements.values())
 
-    def _append_items(self, fact: Itemized, encode: Callable[[], Encoded]) -> None:
+    def _append_with_items(self, fact: Itemized, encode: Callable[[], Encoded]) -> None:
         if self.abandoned:
             return
-        own, foreign = fact.members()
-        text = foreign_text(foreign)
-        masked: list[tuple[str, int]] | None = None
+        records: list[NewRecord] | None = None
         with self._lock:
             if self._begin is not None or self.closed or self.guard.failures:
                 self._prepare()
             encoded = encode()
-            texts = [new.members_to_mask for new in encoded.new]
-            texts.append(f'{text},"body":{encoded.body}' if text else f'"body":{encoded.body}')
-            if sum(map(len, texts)) <= MAX_UNINTERRUPTED_CHARS:
-                masked = self.redaction.mask_all(texts)
-                items = journal_lines.item_records(encoded.new, masked)
-                self._append_encoded(fact.kind, own, encoded, masked[-1], items)
-        if masked is None:  # masking a long text takes long, so the lock is not held
-            masked = self.redaction.mask_all(texts)
-            items = journal_lines.encoded_item_records(encoded.new, masked)
+            texts = self._facts.take_apart(fact, encoded)
+            if sum([text.length for text in texts]) <= MAX_UNINTERRUPTED_CHARS:
+                records = self._facts.records(texts)
+                encoded.mark_written(self._journal.append_all(records, now()))
+                if self._journal.is_removed:
+                    self._recreate_journal()
+        if records is None:  # masking a long text takes long, so the lock is not held
+            records = [encode_record(record) for record in self._facts.records(texts)]
             with self._lock:
                 self._prepare()
-                self._append_encoded(fact.kind, own, encoded, masked[-1], items)
+                encoded.mark_written(self._journal.append_all(records, now()))
+                if self._journal.is_removed:
+                    self._recreate_journal()
         self._after_record(fact.kind)
-
-    def _append_encoded(
-        self, kind: str, own: Mapping[str, Payload], encoded: Encoded, masked: tuple[str, int], items: Records
-    ) -> None:
-        """Write a record with a body that was taken apart into items and masked."""
-        data = record_data(own, f'"items":{encoded.items},{masked[0]}', masked[1])
-        encoded.mark_written(self._journal.append_all([*items, (kind, data)], now()))
-        if self._journal.is_removed:
-            self._recreate_journal()
 
     def new_bytes(self, body: bytes) -> int:
         """Return how many bytes of a request are probably new to this run."""
-        return self._items.new_bytes(body)
+        return self._facts.items.new_bytes(body)
 
     def _after_record(self, kind: str, *, at_once: bool = True) -> None:
         """Write the records that were deferred, and the document if it is due. Call this without the run's lock."""
@@ -249,29 +239,25 @@ class Run:
         If its text cannot be masked, the text of `bare` is written instead.
         """
 
-        def unmasked(error: Exception) -> tuple[str, int]:
+        def unmasked(error: Exception) -> FactText:
             if self.guard.strict:
                 raise error
             self.guard.record_failure(f"mask the text of the {fact.kind} record", error)
-            return foreign_text(bare.members()[1]), 0
+            return text_of(bare, "nothing")
 
-        own, foreign = fact.members()
-        masked, count = try_call(lambda: self.redaction.mask(foreign_text(foreign)), unmasked)
+        text = try_call(lambda: self._facts.mask(text_of(fact)), unmasked)
         seq = self._journal.next_seq
-        self._journal.append(fact.kind, record_data(own, masked, count), now())
-        if fact.kind in _RUN_TEXT_KINDS and masked:
-            self._texts.keep(seq, masked)
+        self._journal.append(*record_of(text), now())
+        if fact.kind in _RUN_TEXT_KINDS:
+            self._texts.keep(seq, text.foreign)
 
     def _write_gaps(self) -> None:
         failures = self.guard.failures
         while failures:
             failure = failures[0]
-            times, reason = failure.count, failure.describe()
-            what, why = self.redaction.mask_description(failure.what), self.redaction.mask_description(reason)
-            gap = GapFact(time=failure.time, what=to_jsonable(what), why=to_jsonable(why))
-            masked = masks_in(failure.what, what) + masks_in(reason, why)
-            own, foreign = gap.members()
-            self._journal.append(gap.kind, record_data(own, foreign_text(foreign), masked), now())
+            times = failure.count
+            gap = self._facts.record_of_failure(failure.time, failure.what, failure.describe())
+            self._journal.append(*gap, now())
             failure.reported = times
             failures.popleft()
 
@@ -284,10 +270,9 @@ class Run:
         self.call_names = {}
         if new and not self.abandoned:
             with self._lock:
-                for seq, masked, count in self._texts.mask_again(self.redaction.mask):
+                for redaction in self._texts.mask_again(self._facts.mask):
                     if not self.closed:
-                        own, _ = RedactionFact(of=seq).members()  # `masked` has the other members
-                        self._journal.append(RedactionFact.kind, record_data(own, masked, count), now())
+                        self._journal.append(*record_of(redaction), now())
 
     def named(self, **names: object) -> dict[str, Payload]:
         """Copy names that the user gave, with the secrets in them masked. `redacted` is the number of masks."""
@@ -335,7 +320,8 @@ class Run:
             self._journal.close()
         if self.guard.failures:
             try_call(self._write_late_gaps, lambda _: None)
-        self._items, self._elements = ItemEncoder(), RepeatedElements()  # to free memory while the recorder lives
+        # to free memory while the recorder lives
+        self._facts, self._elements = FactWriter(self.redaction), RepeatedElements()
 
     def _write_late_gaps(self) -> None:
         """Record failures to close the files. Such a failure may be the error of an earlier write."""

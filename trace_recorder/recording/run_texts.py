@@ -8,6 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from trace_recorder.facts import RedactionFact
+from trace_recorder.storage.fact_writer import FactText, text_of
+from trace_recorder.values.structs import replace
+
 MAX_REMEMBERED_CHARS = 256 * 1024
 """`RunTexts` keeps at most this many characters. A text for which there is no room is not masked again."""
 
@@ -25,11 +29,11 @@ class RunTexts:
             self._texts[seq] = text
             self._size += len(text)
 
-    def mask_again(self, mask: Callable[[str], tuple[str, int]]) -> Iterator[tuple[int, str, int]]:
-        """For each text that `mask` changes now, yield the record's number, the new text, and how many masks it has."""
+    def mask_again(self, mask: Callable[[FactText], FactText]) -> Iterator[FactText]:
+        """For each text that `mask` changes now, yield the masked text of a `RedactionFact`."""
         for seq, text in list(self._texts.items()):  # a signal handler may add a text meanwhile
-            masked, count = mask(text)
-            if masked != text:
-                self._texts[seq] = masked
-                self._size += len(masked) - len(text)
-                yield seq, masked, count
+            masked = mask(replace(text_of(RedactionFact(of=seq)), foreign=text))
+            if masked.foreign != text:
+                self._texts[seq] = masked.foreign
+                self._size += len(masked.foreign) - len(text)
+                yield masked

@@ -27,7 +27,7 @@ from trace_recorder.storage.file_system import (
     sync_file,
     warn_once,
 )
-from trace_recorder.storage.journal_lines import Data, lines_in_pieces
+from trace_recorder.storage.journal_lines import Data, NewRecord, lines_in_pieces
 
 _COPY_BYTES = 1 << 20
 """The content of a removed journal is copied to a new file in blocks of this many bytes."""
@@ -81,7 +81,7 @@ class Journal:
         """Write one record as `append_all` does, and return its number."""
         return self.append_all([(kind, data)], time)
 
-    def append_all(self, records: Sequence[tuple[str, Data]], time: str) -> int:
+    def append_all(self, records: Sequence[NewRecord], time: str) -> int:
         """Write records, each a kind and its data, by one `write`. Return the number of the last record.
 
         On return the records survive `kill -9`. If `sync` is True, they also survive a power loss. Raises OSError if

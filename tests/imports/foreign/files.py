@@ -11,18 +11,20 @@ import os
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from trace_recorder.derive.fold import Fold
 from trace_recorder.derive.validate import validate
+from trace_recorder.facts import Fact
 from trace_recorder.imports.foreign.formats import Source, journal_lines, read_runs
-from trace_recorder.imports.foreign.run import Call, ForeignRun, HttpExchange
+from trace_recorder.imports.foreign.run import Call, ForeignRun, HttpExchange, TimedFact
 from trace_recorder.imports.loader import load_lines
 from trace_recorder.storage.journal_reader import Record, read
 from trace_recorder.values.trajectory import Trajectory
 
+StatedFact = TypeVar("StatedFact", bound=Fact)
 PRODUCED = Path(__file__).parents[2] / "data" / "foreign"
 DIRECTORY = Path(os.environ.get("TRACE_RECORDER_FOREIGN", Path(__file__).parents[4] / "shared" / "foreign"))
 
@@ -44,6 +46,12 @@ def produced_files(pattern: str = "*/**/*") -> list[Path]:
 def runs_of(path: Path) -> list[ForeignRun]:
     """Read the runs of a file by its format's module."""
     return [*read_runs(Source(path))]
+
+
+def facts_in(run: ForeignRun, kind: type[StatedFact]) -> list[StatedFact]:
+    """Return the facts of a kind that a run states."""
+    facts = [event.fact for event in run.events if isinstance(event, TimedFact)]
+    return [fact for fact in facts if isinstance(fact, kind)]
 
 
 def loaded(path: Path) -> Iterator[Trajectory]:

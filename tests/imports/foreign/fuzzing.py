@@ -105,13 +105,26 @@ def failure(path: Path) -> BaseException | None:
 
 
 def planted(data: bytes, some: list[Key], random: Random) -> bytes:
-    """Return JSON, or lines of JSON, with a key in about every fifth text, and in the name of a member."""
+    """Return JSON, or lines of JSON, with a key in about every fifth text, and in the name of a member.
+
+    No key is put into a member that is not searched: the kind of an object, and content that a provider has sealed.
+    """
     return _changed_json(data, lambda value: _with_keys(value, some, random), random, share=1.0)
+
+
+_NOT_SEARCHED = {
+    *("role", "type", "object", "finish_reason", "stop_reason", "finishReason", "status", "kind", "event", "api"),
+    *("provider", "signature", "encrypted_content", "thoughtSignature", "thought_signature", "thinkingSignature"),
+}
+"""The names of members that say of which kind an object is, or that a provider has sealed. They are trusted."""
 
 
 def _with_keys(value: Payload, some: list[Key], random: Random) -> Payload:
     if isinstance(value, dict):
-        told = {name: _with_keys(member, some, random) for name, member in value.items()}
+        told = {
+            name: member if name in _NOT_SEARCHED else _with_keys(member, some, random)
+            for name, member in value.items()
+        }
         name = random.choice(some).text
         return told | ({f"a {name} b": 1} if random.random() < 0.02 else {})
     if isinstance(value, list):

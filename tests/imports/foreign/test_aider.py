@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.cli.invoking import invoke
-from tests.imports.foreign.files import PRODUCED, check_run, loaded, said_in
+from tests.imports.foreign.files import PRODUCED, check_run, facts_in, loaded, said_in
 from trace_recorder import load
+from trace_recorder.facts import GapFact
 from trace_recorder.imports.foreign.formats import Source, read_runs
-from trace_recorder.imports.foreign.run import Missing
 
 _CHATS = PRODUCED / "aider" / ".aider.chat.history.md"
 _REQUESTS = PRODUCED / "aider-llm" / ".aider.llm.history"
@@ -100,7 +100,7 @@ def test_a_chat_with_an_unreadable_line_is_a_run_with_a_gap(tmp_path: Path) -> N
     path.write_text(f"{heading}\n#### Hello  \n\nHi.\n{heading}#### {'x' * 2000}  \n")
     first, second = read_runs(Source(path, max_line_bytes=1000))
     assert [check_run(run, tmp_path).gaps != () for run in (first, second)] == [False, True]
-    assert [event.what for event in second.events if isinstance(event, Missing)] == ["line 9"]
+    assert [event.what for event in facts_in(second, GapFact)] == ["line 9"]
 
 
 def test_a_chat_whose_heading_has_no_time_is_a_run(tmp_path: Path) -> None:

@@ -9,15 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.imports.foreign.files import runs_of
+from tests.imports.foreign.files import facts_in, runs_of
 from tests.imports.foreign.memory import measured
 from tests.imports.foreign.zip_files import DEFLATED, STORED, ZSTD, zip_of
 from trace_recorder import TrajectoryFormatError, TrajectoryRecorder, load
+from trace_recorder.facts import GapFact
 from trace_recorder.imports.foreign.agent_history import AgentHistory
 from trace_recorder.imports.foreign.formats import Source, read_runs
 from trace_recorder.imports.foreign.inspect_ai.log import Archive, MemberError
 from trace_recorder.imports.foreign.otlp import read_console
-from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Missing
+from trace_recorder.imports.foreign.run import ForeignRun, TimedFact
 from trace_recorder.imports.foreign.source import MAX_VALUES
 from trace_recorder.imports.foreign.sqlite_file import open_database
 from trace_recorder.values.json_text import NotJsonError, check_depth
@@ -37,7 +38,7 @@ def session(turns: int = 2) -> Iterator[bytes]:
 
 
 def whys(run: ForeignRun) -> list[tuple[str, str]]:
-    return [(event.what, event.why) for event in run.events if isinstance(event, Missing)]
+    return [(event.what, event.why) for event in facts_in(run, GapFact)]
 
 
 def test_a_line_of_400_megabytes_costs_no_memory_and_is_a_gap(tmp_path: Path) -> None:
@@ -155,8 +156,8 @@ def test_unanswered_prompts_are_read_in_linear_time() -> None:
     history.finish()
 
     [annotation] = history.events
-    assert isinstance(annotation, Annotation)
-    assert len(annotation.value) == 100_000
+    assert isinstance(annotation, TimedFact)
+    assert len(annotation.fact.value) == 100_000
 
 
 @pytest.mark.parametrize("method", [DEFLATED, ZSTD])

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from tests.imports.foreign.damage import check_damaged
-from tests.imports.foreign.files import check_run, loaded, runs_of
+from tests.imports.foreign.files import check_run, facts_in, loaded, runs_of
 from trace_recorder import load
+from trace_recorder.facts import SourceRecordFact
 from trace_recorder.imports.foreign.formats import Source, format_of, read_runs
-from trace_recorder.imports.foreign.run import Kept, ToolRun
+from trace_recorder.imports.foreign.run import ToolRun
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import Trajectory
 
@@ -104,7 +105,7 @@ def test_cached_tokens_are_added_to_the_prompt(tmp_path: Path) -> None:
 
 def test_lines_that_are_not_messages_are_kept_in_the_journal(tmp_path: Path) -> None:
     (run,) = runs_of(_written(tmp_path, _SESSION))
-    kept = [(event.what, event.value) for event in run.events if isinstance(event, Kept)]
+    kept = [(event.what, event.value) for event in facts_in(run, SourceRecordFact)]
     assert [what for what, _ in kept] == ["file-history-snapshot", "progress", "toolUseResult", "toolUseResult"]
     assert kept[2][1] == {"call_ids": ["t1"], "value": {"stdout": "a.py"}}
 

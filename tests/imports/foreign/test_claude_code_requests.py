@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from tests.imports.foreign.damage import check_damaged
-from tests.imports.foreign.files import check_run, real_files, runs_of
+from tests.imports.foreign.files import check_run, facts_in, real_files, runs_of
 from trace_recorder import load
+from trace_recorder.facts import SourceRecordFact
 from trace_recorder.imports.foreign.claude_code.lines import SessionRequests
 from trace_recorder.imports.foreign.formats import Source, read_runs
-from trace_recorder.imports.foreign.run import Call, Kept
+from trace_recorder.imports.foreign.run import Call
 
 _Line = dict[str, Any]
 _WEATHER = {"name": "weather", "input_schema": {"type": "object"}}
@@ -86,7 +87,7 @@ def test_a_call_has_the_request_that_its_answer_names(tmp_path: Path) -> None:
         1.0,
     )
     assert [tool.raw for tool in second.tools] == [_WEATHER]
-    assert [event.what for event in run.events if isinstance(event, Kept)] == ["api-request", "api-request"]
+    assert [event.what for event in facts_in(run, SourceRecordFact)] == ["api-request", "api-request"]
 
 
 def test_a_request_may_leave_messages_out_and_have_other_system_blocks(tmp_path: Path) -> None:

@@ -10,12 +10,13 @@ import pytest
 import zstandard
 
 from tests.imports.foreign.damage import check_damaged
-from tests.imports.foreign.files import check_run, real_files, runs_of
+from tests.imports.foreign.files import check_run, facts_in, real_files, runs_of
 from trace_recorder import load
 from trace_recorder.decompression import FREE_BYTES
 from trace_recorder.errors import TrajectoryFormatError
+from trace_recorder.facts import SourceRecordFact
 from trace_recorder.imports.foreign.formats import Source, format_of, read_runs
-from trace_recorder.imports.foreign.run import Kept, ToolRun
+from trace_recorder.imports.foreign.run import ToolRun
 from trace_recorder.values.trajectory import Trajectory
 
 _Line = dict[str, Any]
@@ -213,7 +214,7 @@ def test_a_fork_has_the_history_of_its_base_and_its_own_calls(tmp_path: Path, su
 
 def test_events_are_kept_in_the_journal_and_not_read_twice(tmp_path: Path) -> None:
     (run,) = runs_of(_written(tmp_path, _SESSION))
-    kept = [event.what for event in run.events if isinstance(event, Kept)]
+    kept = [event.what for event in facts_in(run, SourceRecordFact)]
     assert kept == [
         *("session_meta", "event_msg task_started", "turn_context", "event_msg user_message"),
         *("event_msg agent_reasoning", "event_msg token_count", "event_msg token_count", "event_msg agent_message"),

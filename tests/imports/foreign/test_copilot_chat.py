@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.imports.foreign.files import produced_files, results_in, runs_of, said_in
+from tests.imports.foreign.files import facts_in, produced_files, results_in, runs_of, said_in
 from trace_recorder import load
-from trace_recorder.imports.foreign.run import Kept
+from trace_recorder.facts import SourceRecordFact
 
 _FILE = "/home/dev/weather/greet.py"
 _EDIT = {"filePath": _FILE, "oldString": "def greet():", "newString": "def greet(name):"}
@@ -99,7 +99,7 @@ def _kept_requests(directory: Path, *requests: dict[str, Any]) -> list[Any]:
     path = directory / "session.json"
     path.write_text(json.dumps({"sessionId": "s", "requests": requests}))
     (run,) = runs_of(path)
-    return [event.value for event in run.events if isinstance(event, Kept) and event.what == "request"]
+    return [event.value for event in facts_in(run, SourceRecordFact) if event.what == "request"]
 
 
 def test_members_that_no_event_has_are_kept(tmp_path: Path) -> None:

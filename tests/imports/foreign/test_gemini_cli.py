@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from tests.imports.foreign.damage import check_damaged
-from tests.imports.foreign.files import check_run, real_files, runs_of
+from tests.imports.foreign.files import check_run, facts_in, real_files, runs_of
 from trace_recorder import load
+from trace_recorder.facts import SourceRecordFact
 from trace_recorder.imports.foreign.formats import Source, format_of
-from trace_recorder.imports.foreign.run import Kept, ToolRun
+from trace_recorder.imports.foreign.run import ToolRun
 from trace_recorder.values.token_counts import counts_of
 
 _Members = dict[str, Any]
@@ -117,7 +118,7 @@ def test_a_session_that_goes_back_continues_a_branch(tmp_path: Path) -> None:
 
 def test_the_terminal_s_lines_are_kept_and_a_last_result_is_an_execution(tmp_path: Path) -> None:
     (run,) = runs_of(_document(tmp_path, _MESSAGES[:3]))
-    assert [event.what for event in run.events if isinstance(event, Kept)] == ["resultDisplay"] * 2 + ["info"]
+    assert [event.what for event in facts_in(run, SourceRecordFact)] == ["resultDisplay"] * 2 + ["info"]
     assert [(event.call_id, event.error) for event in run.events if isinstance(event, ToolRun)] == [
         ("c1", None),
         ("c2", "no such file"),
@@ -147,7 +148,7 @@ def test_recorded_answers_are_calls_without_a_history(tmp_path: Path) -> None:
     one, two = load(_lines(tmp_path, lines)).llm_interactions
     assert (one.response.content, one.response.usage.input_tokens, list(one.input_messages)) == ("The end.", 7, [])
     assert [call.name for call in two.response.tool_calls] == ["f"]
-    assert [event.what for event in run.events if isinstance(event, Kept)] == ["countTokens"]
+    assert [event.what for event in facts_in(run, SourceRecordFact)] == ["countTokens"]
 
 
 @pytest.mark.parametrize("document", [{**_ABOUT, "messages": []}, {"messages": [{"type": "user"}]}, [_ABOUT], 3])

@@ -13,13 +13,13 @@ import pytest
 import zstandard
 
 from tests.imports.foreign.damage import check_damaged
-from tests.imports.foreign.files import check_run, loaded, real_files, runs_of
+from tests.imports.foreign.files import check_run, facts_in, loaded, real_files, runs_of
 from tests.imports.foreign.zip_files import DEFLATED, STORED, ZSTD, zip_of
 from trace_recorder import load
 from trace_recorder.errors import TrajectoryFormatError
+from trace_recorder.facts import GapFact, SourceRecordFact
 from trace_recorder.imports.foreign.formats import Source, format_of
 from trace_recorder.imports.foreign.inspect_ai.log import Archive, Attachments
-from trace_recorder.imports.foreign.run import Kept, Missing
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import Trajectory
 
@@ -213,7 +213,7 @@ def test_an_unreadable_sample_hides_no_other(tmp_path: Path) -> None:
     data[at : at + 20] = bytes(20)
     path.write_bytes(data)
     first, second = runs_of(path)
-    assert [type(event) for event in first.events] == [Missing]
+    assert [type(event.fact) for event in first.events] == [GapFact]
     assert second.identity == "abc"
 
 
@@ -223,7 +223,7 @@ def test_a_decompression_bomb_is_refused(tmp_path: Path, method: int) -> None:
     bomb = b" " * (70 * 1024 * 1024) + b"{}"
     path.write_bytes(zip_of({"header.json": json.dumps(_HEADER).encode(), "samples/1.json": bomb}, method))
     (run,) = runs_of(path)
-    assert [event.why for event in run.events if isinstance(event, Missing)] == [
+    assert [event.why for event in facts_in(run, GapFact)] == [
         f"samples/1.json: it decompresses to {len(bomb)} bytes, more than the limit for this file"
     ]
 
@@ -231,9 +231,7 @@ def test_a_decompression_bomb_is_refused(tmp_path: Path, method: int) -> None:
 @pytest.mark.parametrize("method", [STORED, DEFLATED, ZSTD])
 def test_a_member_is_read_no_further_than_its_stated_size(tmp_path: Path, method: int) -> None:
     (run,) = runs_of(_eval_log(tmp_path, method, _SAMPLE, sizes={"samples/0_epoch_1.json": 10}))
-    assert [event.why for event in run.events if isinstance(event, Missing)] == [
-        "samples/0_epoch_1.json: it is damaged"
-    ]
+    assert [event.why for event in facts_in(run, GapFact)] == ["samples/0_epoch_1.json: it is damaged"]
 
 
 def test_many_small_members_are_limited_like_one_large_member(tmp_path: Path) -> None:
@@ -259,9 +257,7 @@ def test_attachments_are_inserted_up_to_a_total_size() -> None:
 def test_an_unknown_event_is_kept(tmp_path: Path) -> None:
     sample = {**_SAMPLE, "events": [*_EVENTS, _event(7, "info", data="note")]}
     (run,) = runs_of(_json_log(tmp_path, sample))
-    assert [event.value["data"] for event in run.events if isinstance(event, Kept) and event.what == "event info"] == [
-        "note"
-    ]
+    assert [event.value["data"] for event in facts_in(run, SourceRecordFact) if event.what == "event info"] == ["note"]
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.imports.foreign.files import PRODUCED, loaded, results_in, runs_of, said_in
+from tests.imports.foreign.files import PRODUCED, facts_in, loaded, results_in, runs_of, said_in
 from trace_recorder import load, load_all
-from trace_recorder.imports.foreign.run import Kept
+from trace_recorder.facts import SourceRecordFact
 
 _INBOX = ("get_inbox", {"n": 10})
 
@@ -87,7 +87,7 @@ def test_metadata_of_a_message_that_no_call_has_is_kept(tmp_path: Path) -> None:
     path.write_text(json.dumps({"messages": messages, "annotations": [], "metadata": {}}))
 
     [run] = runs_of(path)
-    kept = [(event.what, event.value) for event in run.events if isinstance(event, Kept)]
+    kept = [(event.what, event.value) for event in facts_in(run, SourceRecordFact)]
     assert kept == [("metadata of message 1", {"page": 3})]
     assert load(path).llm_interactions[0].input_messages[0].extra == {"id": "m"}
     assert results_in(load(path)) == [("1", "ls", None, "a"), ("2", "ls", None, "b")]

@@ -7,22 +7,19 @@ from pathlib import Path
 import pytest
 
 from tests.imports.foreign.files import check_run
+from trace_recorder.facts import AgentStepFact
 from trace_recorder.imports.foreign.journal_writer import journal_lines
 from trace_recorder.imports.foreign.run import (
-    Annotation,
     Call,
     ForeignAgent,
     ForeignConversation,
     ForeignRun,
     Histories,
-    Kept,
-    Missing,
-    Score,
-    SourceStep,
-    Summary,
+    TimedFact,
     ToolRun,
 )
 from trace_recorder.imports.foreign.stated_values import stated_time
+from trace_recorder.storage.items.shared_lists import ListPrefix
 from trace_recorder.values.trajectory import Trajectory
 
 _AT = "2026-01-02T03:04:05.000000+00:00"
@@ -155,8 +152,10 @@ def test_tools_sub_agents_and_steps_are_read_back(tmp_path: Path) -> None:
     (result,) = run.agent_steps[0].tool_results
     assert (result.call_id, result.success, result.error, result.duration_seconds) == ("t1", False, "no", 4.5)
     assert run.execution_time == 4.5
-    source_step = SourceStep(time=_AT, step_number=7, state="completed", conversation=conversation, length=1)
-    run = _read(tmp_path, source_step, Summary(step_number=7, value="all"))
+    members = dict.fromkeys(("llm_response", "tool_calls", "tool_results", "reflection", "error"))
+    fact = AgentStepFact(step_number=7, state="completed", **members)
+    source_step = TimedFact(fact, _AT, {"llm_messages": ListPrefix(conversation, 1)})
+    run = _read(tmp_path, source_step, TimedFact.summary(step_number=7, value="all"))
     (step,) = run.agent_steps
     assert (step.step_number, step.extra["lakeview_summary"]) == (7, "all")
     assert [message.content for message in step.llm_messages or ()] == ["go"]
@@ -165,10 +164,10 @@ def test_tools_sub_agents_and_steps_are_read_back(tmp_path: Path) -> None:
 def test_other_facts_of_a_run_are_read_back(tmp_path: Path) -> None:
     run = _read(
         tmp_path,
-        Annotation(key="k", value=[1]),
-        Score(name="s", value=0.5, explanation="why"),
-        Missing(what="line 3", why="it is not JSON"),
-        Kept(what="progress", value={"a": 1}),
+        TimedFact.annotation(key="k", value=[1]),
+        TimedFact.reward(name="s", value=0.5, explanation="why"),
+        TimedFact.gap(what="line 3", why="it is not JSON"),
+        TimedFact.unread(what="progress", value={"a": 1}),
         task="t",
         status="failed",
         success=False,
@@ -186,7 +185,7 @@ def test_secrets_are_masked(tmp_path: Path) -> None:
     key = "sk-ant-api03-" + "aB3dE6gH9" * 10 + "AA"
     conversation = ForeignConversation()
     conversation.add(_user(f"use {key}"))
-    run = _read(tmp_path, _call(conversation, f"I use {key}"), Kept(what="env", value=key), task=key)
+    run = _read(tmp_path, _call(conversation, f"I use {key}"), TimedFact.unread(what="env", value=key), task=key)
     lines = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     assert key.encode() not in lines
     assert run.metrics["redactions"] == 5
@@ -213,7 +212,9 @@ def test_times_are_written_in_our_form(value: object, time: str) -> None:
 
 
 def test_values_that_are_not_json_are_described(tmp_path: Path) -> None:
-    run = _read(tmp_path, Annotation(key="nan", value=float("nan")), Annotation(key="half", value="\ud800"))
+    run = _read(
+        tmp_path, TimedFact.annotation(key="nan", value=float("nan")), TimedFact.annotation(key="half", value="\ud800")
+    )
     assert run.annotations["nan"] == {"__type__": "float", "repr": "nan"}
     assert run.annotations["half"] == {"__type__": "str", "repr": "'\\ud800'"}
 

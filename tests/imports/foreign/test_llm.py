@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from tests.imports.foreign.damage import check_damaged
-from tests.imports.foreign.files import check_run, loaded, real_files, runs_of
+from tests.imports.foreign.files import check_run, facts_in, loaded, real_files, runs_of
 from trace_recorder import load
 from trace_recorder.errors import TrajectoryFormatError
+from trace_recorder.facts import GapFact
 from trace_recorder.imports.foreign.formats import Source, format_of
-from trace_recorder.imports.foreign.run import Missing
 from trace_recorder.values.trajectory import Trajectory
 
 _OLD = {
@@ -223,7 +223,7 @@ def test_a_row_in_tables_of_both_generations_is_read_once(tmp_path: Path) -> Non
 def test_a_broken_or_circular_chain_is_a_gap(tmp_path: Path) -> None:
     ring = [{**row, "parent_hash": "m1"} if row["hash"] == "m0" else row for row in _NEW_ROWS["messages"]]
     path = _database(tmp_path, {**_OLD, **_NEW}, {**_NEW_ROWS, "messages": ring[:3]})
-    missing = [event.what for run in runs_of(path) for event in run.events if isinstance(event, Missing)]
+    missing = [event.what for run in runs_of(path) for event in facts_in(run, GapFact)]
     assert missing == ["the prompt of turn r1", "the prompt of turn r2", "the prompt of turn r3"]
 
 

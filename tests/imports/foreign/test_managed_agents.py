@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.imports.foreign.damage import check_damaged
-from tests.imports.foreign.files import check_run, real_files, runs_of
+from tests.imports.foreign.files import check_run, facts_in, real_files, runs_of
+from trace_recorder.facts import GapFact, SourceRecordFact
 from trace_recorder.imports.foreign.formats import Source, format_of
-from trace_recorder.imports.foreign.run import Kept, Missing
 from trace_recorder.values.token_counts import Counts, counts_of
 from trace_recorder.values.trajectory import Trajectory
 
@@ -119,12 +119,12 @@ def test_unknown_events_are_kept(tmp_path: Path) -> None:
     path = _file(tmp_path / "session.jsonl", _EVENTS)
     path.write_text(path.read_text() + '\n{"cut": ')
     (run,) = runs_of(path)
-    kept = [event.what for event in run.events if isinstance(event, Kept)]
+    kept = [event.what for event in facts_in(run, SourceRecordFact)]
     assert kept == [
         *("session", "sent events", "session.status_running", "agent.thinking"),
         *("session.status_idle", "session.status_idle"),
     ]
-    assert [event.what for event in run.events if isinstance(event, Missing)] == ["line 22"]
+    assert [event.what for event in facts_in(run, GapFact)] == ["line 22"]
 
 
 def test_damaged_files_are_read_or_refused(tmp_path: Path) -> None:

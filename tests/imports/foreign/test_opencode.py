@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from tests.imports.foreign.damage import check_damaged
-from tests.imports.foreign.files import check_run, real_files, runs_of
+from tests.imports.foreign.files import check_run, facts_in, real_files, runs_of
 from trace_recorder import load, load_all
 from trace_recorder.errors import TrajectoryFormatError
+from trace_recorder.facts import GapFact, SourceRecordFact
 from trace_recorder.imports.foreign.formats import Source, format_of
-from trace_recorder.imports.foreign.run import Call, Kept, Missing, ToolRun
+from trace_recorder.imports.foreign.run import Call, ToolRun
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import Trajectory
 
@@ -117,7 +118,7 @@ def test_a_session_is_read_with_the_files_around_it(tmp_path: Path, flat: bool) 
     assert format_of(source) == "opencode"
     _check(load(path))
     (run,) = runs_of(path)
-    assert [event.what for event in run.events if isinstance(event, Kept)] == [
+    assert [event.what for event in facts_in(run, SourceRecordFact)] == [
         "part step-finish",
         "part step-finish",
         "part patch",
@@ -166,7 +167,7 @@ def test_a_session_cannot_name_files_outside_the_storage(tmp_path: Path, name: s
     _write(path, {**_SESSION, "id": name})
     source = Source(path)
     (run,) = runs_of(path)
-    assert [event.what for event in run.events if isinstance(event, Missing)] == ["every call and message"]
+    assert [event.what for event in facts_in(run, GapFact)] == ["every call and message"]
     assert len(run.events) == 1
     assert source.read_too == set()
 

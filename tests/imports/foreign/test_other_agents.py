@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tests.imports.foreign.damage import check_damaged
-from tests.imports.foreign.files import check_run, loaded, runs_of
+from tests.imports.foreign.files import check_run, facts_in, loaded, runs_of
 from trace_recorder import load
+from trace_recorder.facts import GapFact, SourceRecordFact
 from trace_recorder.imports.foreign.formats import Source, format_of
-from trace_recorder.imports.foreign.run import Kept, Missing
 from trace_recorder.values.trajectory import Trajectory
 
 _Line = dict[str, Any]
@@ -322,7 +322,7 @@ def test_hermes_states_tokens_of_the_session_and_withdrawn_messages(tmp_path: Pa
     path = _written(tmp_path, [*_HERMES, {**_HERMES[0], "id": "h-2"}])
     first, second = runs_of(path)
     assert (first.identity, second.identity) == ("h-1", "h-2")
-    assert [event.value["content"] for event in first.events if isinstance(event, Kept)] == ["Retracted."]
+    assert [event.value["content"] for event in facts_in(first, SourceRecordFact)] == ["Retracted."]
     (read,) = loaded(_written(tmp_path, _HERMES))
     assert read.annotations["session_usage"] == {"input_tokens": 70, "api_call_count": 3}
     assert _seen(read, 0) == ["You are Hermes.", "Fix it."]
@@ -360,7 +360,7 @@ def test_a_compaction_of_kimi_keeps_the_newest_prompts(tmp_path: Path) -> None:
     assert (summary.agent, summary.response.content, summary.response.usage.output_tokens) == ("compaction", "S.", 5)
     assert [message.content for message in after.input_messages] == ["You are Kimi.", "Fix it.", "So far: S."]
     (missing,) = runs_of(_written(tmp_path, [*_KIMI, {"type": "context.apply_compaction", "keptUserMessageCount": 7}]))
-    assert [event.what for event in missing.events if isinstance(event, Missing)] == ["prompts that a compaction kept"]
+    assert [event.what for event in facts_in(missing, GapFact)] == ["prompts that a compaction kept"]
 
 
 def test_copilot_states_executions_with_their_times(tmp_path: Path) -> None:

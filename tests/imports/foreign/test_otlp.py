@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.imports.foreign.files import check_run, runs_of
+from tests.imports.foreign.files import check_run, facts_in, runs_of
 from tests.imports.foreign.span_files import (
     ASKED,
     BEGAN,
@@ -25,8 +25,9 @@ from tests.imports.foreign.span_files import (
 )
 from trace_recorder import load
 from trace_recorder.errors import TrajectoryFormatError
+from trace_recorder.facts import SourceRecordFact
 from trace_recorder.imports.foreign.formats import Source, format_of
-from trace_recorder.imports.foreign.run import Call, ForeignRun, Kept, ToolRun
+from trace_recorder.imports.foreign.run import Call, ForeignRun, TimedFact, ToolRun
 from trace_recorder.values.trajectory import Trajectory
 
 
@@ -108,7 +109,7 @@ def test_a_call_recorded_by_a_framework_and_its_client_is_one_call(tmp_path: Pat
 def test_a_tool_between_two_calls_separates_them(tmp_path: Path) -> None:
     tool = span(3, "tool", 2, gen_ai__operation__name="execute_tool", gen_ai__tool__name="ask")
     run = _run(tmp_path, [call(2, None, GIVEN, SAID), tool, call(4, 3, GIVEN, SAID, start=0.5)])
-    assert [type(event) for event in run.events if not isinstance(event, Kept)] == [Call, ToolRun, Call]
+    assert [type(event) for event in run.events if not isinstance(event, TimedFact)] == [Call, ToolRun, Call]
 
 
 def test_a_streamed_call_in_two_spans_is_one_call(tmp_path: Path) -> None:
@@ -281,7 +282,7 @@ def test_a_repeated_span_is_read_once(tmp_path: Path) -> None:
 
 def test_an_unknown_attribute_is_kept(tmp_path: Path) -> None:
     run = _run(tmp_path, [call(2, None, GIVEN, SAID, my__note="important")])
-    (kept,) = [event for event in run.events if isinstance(event, Kept)]
+    (kept,) = facts_in(run, SourceRecordFact)
     assert kept.value["attributes"] == {"my.note": "important"}
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.imports.foreign.damage import check_damaged
-from tests.imports.foreign.files import check_run, real_files, runs_of
+from tests.imports.foreign.files import check_run, facts_in, real_files, runs_of
 from trace_recorder import load
+from trace_recorder.facts import GapFact, SourceRecordFact
 from trace_recorder.imports.foreign.formats import Source, format_of
-from trace_recorder.imports.foreign.run import Call, Kept, Missing
+from trace_recorder.imports.foreign.run import Call
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import Trajectory
 
@@ -99,7 +100,7 @@ def test_a_session_has_the_contents_of_its_file(tmp_path: Path) -> None:
 
 def test_details_of_results_are_kept_in_the_journal(tmp_path: Path) -> None:
     (run,) = runs_of(_written(tmp_path, _SESSION))
-    kept = [event.what for event in run.events if isinstance(event, Kept)]
+    kept = [event.what for event in facts_in(run, SourceRecordFact)]
     assert kept == ["session", "model_change", "details", "details"]
 
 
@@ -143,7 +144,7 @@ def test_a_compaction_keeps_the_messages_that_it_names(tmp_path: Path) -> None:
 def test_messages_kept_by_a_compaction_may_be_missing(tmp_path: Path) -> None:
     lines = [_HEADER, _line("k", None, "compaction", summary="S.", firstKeptEntryIndex=900), _user("u", "k", "One.")]
     (run,) = runs_of(_written(tmp_path, lines))
-    assert [event.what for event in run.events if isinstance(event, Missing)] == ["the messages that a compaction kept"]
+    assert [event.what for event in facts_in(run, GapFact)] == ["the messages that a compaction kept"]
 
 
 def test_compactions_that_keep_everything_copy_a_bounded_number_of_messages(tmp_path: Path) -> None:

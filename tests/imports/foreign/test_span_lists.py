@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from tests.imports.foreign.files import runs_of
+from tests.imports.foreign.files import facts_in, runs_of
 from tests.imports.foreign.span_files import TRACE, written
 from tests.imports.foreign.weather_traces import TIMES, check_only_run
+from trace_recorder.facts import AnnotationFact, GapFact, RewardFact
 from trace_recorder.imports.foreign.formats import Source, format_of
-from trace_recorder.imports.foreign.run import Annotation, Call, Missing, Score, ToolRun
+from trace_recorder.imports.foreign.run import Call, ToolRun
 from trace_recorder.values.token_counts import Counts, counts_of
 from trace_recorder.values.trajectory import Trajectory
 
@@ -105,8 +106,9 @@ def test_lines_of_phoenix_spans_are_read_except_a_damaged_line(tmp_path: Path) -
     first, *others = map(json.dumps, phoenix_spans())
     path.write_text("\n".join([first, "{", *others]))
     (run,) = runs_of(path)
-    kinds = (Call, ToolRun, Missing)
+    kinds = (Call, ToolRun)
     assert [type(event) for event in run.events if isinstance(event, kinds)] == [*kinds]
+    assert len(facts_in(run, GapFact)) == 1
 
 
 def test_annotations_of_phoenix_are_scores(tmp_path: Path) -> None:
@@ -116,8 +118,8 @@ def test_annotations_of_phoenix_are_scores(tmp_path: Path) -> None:
         {"name": "tone", "result": {"label": "kind"}},
     ]
     (run,) = runs_of(written(tmp_path, spans))
-    (score,) = [event for event in run.events if isinstance(event, Score)]
-    (note,) = [event for event in run.events if isinstance(event, Annotation)]
+    (score,) = facts_in(run, RewardFact)
+    (note,) = facts_in(run, AnnotationFact)
     assert (score.name, score.value, score.explanation, note.key) == ("right", 0.5, "half", "tone")
 
 

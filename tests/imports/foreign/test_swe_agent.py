@@ -90,7 +90,7 @@ def test_the_query_of_a_step_is_the_prompt_of_its_call(tmp_path: Path) -> None:
 def test_a_response_with_other_words_in_its_step_is_one_call(tmp_path: Path) -> None:
     reworded = [_STEPS[0], _STEPS[1] | {"response": "Another wording.", "thought": "Another wording."}]
     (run,) = runs_of(_written(tmp_path, {**_DOCUMENT, "trajectory": reworded}))
-    assert [type(event).__name__ for event in run.events] == ["Call", "ToolRun", "Call", "ToolRun", "Annotation"]
+    assert [type(event).__name__ for event in run.events] == ["Call", "ToolRun", "Call", "ToolRun", "TimedFact"]
 
 
 def test_each_attempt_is_a_run(tmp_path: Path) -> None:

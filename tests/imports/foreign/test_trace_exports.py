@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from tests.imports.foreign.files import runs_of
+from tests.imports.foreign.files import facts_in, runs_of
 from tests.imports.foreign.span_files import BEGAN, SECOND, TRACE, written
 from tests.imports.foreign.weather_traces import AGAIN, GIVEN, REPLY, TIMES, check_only_run
+from trace_recorder.facts import GapFact
 from trace_recorder.imports.foreign.formats import Source, format_of
-from trace_recorder.imports.foreign.run import Missing, ToolRun
+from trace_recorder.imports.foreign.run import ToolRun
 from trace_recorder.values.token_counts import Counts, counts_of
 from trace_recorder.values.trajectory import Trajectory
 
@@ -86,7 +87,7 @@ def test_a_damaged_line_hides_no_other_trace_of_mlflow(tmp_path: Path) -> None:
     path = tmp_path / "traces.jsonl"
     path.write_text(json.dumps(mlflow_trace()) + "\n" + json.dumps(mlflow_trace())[:-9])
     (run,) = runs_of(path)
-    assert [event.what for event in run.events if isinstance(event, Missing)] == ["line 2"]
+    assert [event.what for event in facts_in(run, GapFact)] == ["line 2"]
 
 
 # ── Langfuse ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -6,9 +6,11 @@ import json
 
 from trace_recorder.facts import ItemFact, Itemized
 from trace_recorder.storage.fact_reader import read_fact
+from trace_recorder.storage.fact_writer import record_of, text_of
 from trace_recorder.storage.items.encoder import MAX_KNOWN_ITEMS, Encoded, ItemEncoder
 from trace_recorder.storage.items.large_strings import MIN_STRING_CHARACTERS
 from trace_recorder.storage.items.table import ItemTable
+from trace_recorder.storage.journal_lines import Data
 from trace_recorder.values.messages import Payload
 
 LARGE = "x" * MIN_STRING_CHARACTERS
@@ -54,6 +56,11 @@ class Store:
         return bodies
 
 
+def text_of_data(data: Data) -> str:
+    """Return the data of a record as text."""
+    return data if isinstance(data, str) else b"".join(data).decode()
+
+
 def item_of(data: dict[str, Payload]) -> ItemFact:
     """Return the fact of an item's record."""
     fact = read_fact("item", data).fact
@@ -68,7 +75,13 @@ def request_of(data: dict[str, Payload]) -> Itemized:
     return fact
 
 
+class _Request(Itemized, frozen=True, kw_only=True):
+    """A request with nothing but its body."""
+
+    kind = "llm_request"
+
+
 def records(encoded: Encoded) -> list[tuple[str, str]]:
     """Return the records of an encoded request: those of its new items, and its own."""
-    items = [("item", f"{{{new.own_members},{new.members_to_mask}}}") for new in encoded.new]
-    return [*items, ("llm_request", f'{{"items":{encoded.items},"body":{encoded.body}}}')]
+    facts = [*encoded.new, _Request(items=encoded.items, body=encoded.body)]
+    return [(kind, text_of_data(data)) for kind, data in map(record_of, map(text_of, facts))]

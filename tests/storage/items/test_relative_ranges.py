@@ -60,7 +60,7 @@ def ranges_of(history: Callable[[int], Contents], calls: int) -> int:
         encoded = encoder.encode(json.dumps({"model": "m", "messages": messages}).encode())
         seq += len(encoded.new) + 1
         encoded.mark_written(seq)
-        part = json.loads(encoded.items)["messages"]
+        part = encoded.items["messages"]
         count += len(part if isinstance(part, list) else part["ranges"])
     return count
 

@@ -24,15 +24,13 @@ from trace_recorder.imports.foreign.run import (
     MAIN,
     UNANSWERED,
     UNSEEN,
-    Annotation,
     Call,
     Event,
     ForeignAgent,
     ForeignConversation,
     ForeignRun,
-    Kept,
     Members,
-    Missing,
+    TimedFact,
     ToolRun,
 )
 from trace_recorder.imports.foreign.stated_values import text_of
@@ -148,7 +146,7 @@ class AgentHistory:
         if self._branches > MAX_BRANCHES:
             if self._branches == MAX_BRANCHES + 1:
                 self.events.append(
-                    Missing(
+                    TimedFact.gap(
                         what="the branches of a session that goes back",
                         why=f"it goes back more than {MAX_BRANCHES} times",
                     )
@@ -166,7 +164,7 @@ class AgentHistory:
         if prompts and self.agent == MAIN:
             self._unseen = [(message, time) for message, time in self._unseen if message["role"] != "user"]
             messages = [message for message, _ in prompts]
-            self.events.append(Annotation(key=UNANSWERED, value=messages, time=prompts[-1][1]))
+            self.events.append(TimedFact.annotation(key=UNANSWERED, value=messages, time=prompts[-1][1]))
         self._add_unseen()
 
     def _add_unseen(self) -> None:
@@ -176,7 +174,9 @@ class AgentHistory:
         """
         for message, time in self._unseen:
             is_result = message["role"] == "tool"
-            event = self._execution(message, time) if is_result else Kept(what=UNSEEN, value=message, time=time)
+            event = (
+                self._execution(message, time) if is_result else TimedFact.unread(what=UNSEEN, value=message, time=time)
+            )
             self.events.append(event)
         self._unseen.clear()
 

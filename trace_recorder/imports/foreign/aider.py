@@ -24,7 +24,7 @@ from itertools import groupby, pairwise
 from trace_recorder.dialects.json_access import as_text, role_of
 from trace_recorder.imports.foreign.agent_history import AgentHistory
 from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.run import Call, ForeignRun, Histories, Kept, Members, Missing
+from trace_recorder.imports.foreign.run import Call, ForeignRun, Histories, Members, TimedFact
 from trace_recorder.imports.foreign.source import Line, Source
 from trace_recorder.imports.foreign.stated_values import stated_time
 from trace_recorder.values.messages import LLMResponse, Message, without_none
@@ -69,12 +69,12 @@ class _Chat:
 
     started: str
     lines: list[str] = field(default_factory=list)
-    missing: list[Missing] = field(default_factory=list)
+    missing: list[TimedFact] = field(default_factory=list)
     has_prompt: bool = False
 
     def add(self, line: Line) -> None:
         if line.why is not None:
-            self.missing.append(Missing(what=f"line {line.number}", why=line.why))
+            self.missing.append(TimedFact.gap(what=f"line {line.number}", why=line.why))
             return
         text = as_text(line.value) or ""
         self.lines.append(text)
@@ -100,7 +100,7 @@ def _run(name: str, chat: _Chat) -> ForeignRun:
     blocks = [*_blocks(chat.lines), ("", "")]
     for (kind, text), (following, _) in pairwise(blocks):
         if kind == "user" and text.startswith(("/", "!")) and following != "answer":
-            run.events.append(Kept(what="command", value=text))
+            run.events.append(TimedFact.unread(what="command", value=text))
         elif kind == "user":
             reader.history.add(Message("user", text), "")
             run.task = run.task or text or None
@@ -147,7 +147,7 @@ class _ChatReader:
         if version := _VERSION.search(text):
             run.source.setdefault("version", version[1])
         if text.strip():
-            run.events.append(Kept(what="printed", value=text))
+            run.events.append(TimedFact.unread(what="printed", value=text))
         for line in text.split("\n"):
             if failed := _FAILED.match(line):
                 self.history.failed_call("", {"type": failed[1], "message": failed[2]}).model = run.model
@@ -195,7 +195,7 @@ def read_requests(source: Source) -> Iterator[ForeignRun]:
                 _add_request(run, requests, request, None)
             request = entry
         elif request is None:
-            run.events.append(Kept(what="answer without a request", value=entry.text(), time=entry.time))
+            run.events.append(TimedFact.unread(what="answer without a request", value=entry.text(), time=entry.time))
         else:
             _add_request(run, requests, request, entry)
             request = None
@@ -241,7 +241,7 @@ def _logged_messages(source: Source, run: ForeignRun) -> Iterator[_LoggedMessage
     entry: _LoggedMessage | None = None
     for line in source.text_lines():
         if line.why is not None:
-            run.events.append(Missing(what=f"line {line.number}", why=line.why))
+            run.events.append(TimedFact.gap(what=f"line {line.number}", why=line.why))
         elif match := _ENTRY.fullmatch(as_text(line.value) or ""):
             if entry is not None:
                 yield entry

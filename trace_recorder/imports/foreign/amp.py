@@ -12,7 +12,7 @@ from trace_recorder.dialects.json_access import Members as Remaining
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.imports.foreign.agent_history import AgentHistory, add_answer, add_message, first_text
 from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.run import ForeignRun, Kept, Members, Missing
+from trace_recorder.imports.foreign.run import ForeignRun, Members, TimedFact
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.foreign.stated_values import stated_time
 from trace_recorder.values.jsonable import to_json
@@ -52,9 +52,9 @@ def read(source: Source) -> Iterator[ForeignRun]:
             run.task = run.task or first_text(content) or None
             add_message(history, content, time)
         else:
-            run.events.append(Missing(what=f"message {number}", why="its role is unknown"))
+            run.events.append(TimedFact.gap(what=f"message {number}", why="its role is unknown"))
     history.finish()
-    run.events.append(Kept(what="thread", value={k: v for k, v in document.items() if k not in _READ}))
+    run.events.append(TimedFact.unread(what="thread", value={k: v for k, v in document.items() if k not in _READ}))
     yield run
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.run import ForeignRun, Kept, Members, Missing
+from trace_recorder.imports.foreign.run import ForeignRun, Members, TimedFact
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.foreign.spans.span import ForeignSpan, ForeignSpanEvent, utc_time
 from trace_recorder.imports.foreign.spans.trace import run_of, traces
@@ -29,12 +29,12 @@ def recognizes(source: Source) -> bool:
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield a run for each trace."""
     spans: dict[str, ForeignSpan] = {}
-    missing: list[Missing | Kept] = []
+    missing: list[TimedFact] = []
     marks: list[Members] = []
     for line in source.lines():
         event = as_dict(line.value)
         if line.why is not None or as_text(event.get("uuid")) is None:
-            missing.append(Missing(what=f"line {line.number}", why=line.why or "it has no uuid"))
+            missing.append(TimedFact.gap(what=f"line {line.number}", why=line.why or "it has no uuid"))
         elif event.get("kind") == "scope":
             _add(spans, event)
         else:
@@ -82,12 +82,12 @@ _FAILED = {"OK": False, "ERROR": True}
 _STATUS = ("otel.status_code", "otel.status_description", "exception.type", "error.type")
 
 
-def _add_mark(spans: dict[str, ForeignSpan], mark: Members) -> Kept | None:
-    """Add a mark to the scope around it, and return None. Return a mark outside of all scopes as a `Kept` event."""
+def _add_mark(spans: dict[str, ForeignSpan], mark: Members) -> TimedFact | None:
+    """Add a mark to the scope around it, and return None. Return a mark outside of all scopes as a fact."""
     time, name = utc_time(mark.get("timestamp")), as_text(mark.get("name")) or "mark"
     span = spans.get(as_text(mark.get("parent_uuid")) or "")
     if span is None:
-        return Kept(what="mark", value=mark, time=time)
+        return TimedFact.unread(what="mark", value=mark, time=time)
     more = {key: value for key in ("data", "metadata") if (value := mark.get(key)) is not None}
     span.events.append(ForeignSpanEvent(name, time, more))
     return None

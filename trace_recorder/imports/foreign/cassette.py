@@ -25,7 +25,7 @@ from trace_recorder.imports.foreign.exchanges import (
     without_encoding,
 )
 from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.run import Event, ForeignRun, HttpExchange, Members, Missing
+from trace_recorder.imports.foreign.run import Event, ForeignRun, HttpExchange, Members, TimedFact
 from trace_recorder.imports.foreign.source import Source, open_file
 from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH
 from trace_recorder.values.messages import Payload
@@ -59,7 +59,9 @@ def read(source: Source) -> Iterator[ForeignRun]:
         exchange = _events(as_dict(interaction), number)
         remaining -= sum(len(event.response or b"") for event in exchange if isinstance(event, HttpExchange))
         if remaining < 0:  # short bodies may decompress to long ones
-            events.append(Missing(what=f"interaction {number} and those after it", why="they are too large together"))
+            events.append(
+                TimedFact.gap(what=f"interaction {number} and those after it", why="they are too large together")
+            )
             break
         other_count += not exchange
         events += exchange

@@ -22,7 +22,7 @@ from trace_recorder.dialects.json_access import (
 )
 from trace_recorder.imports.foreign.agent_history import AgentHistory, Position, first_text
 from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.run import ForeignRun, Kept, Members, Missing
+from trace_recorder.imports.foreign.run import ForeignRun, Members, TimedFact
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.foreign.stated_values import stated_time, text_of
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, without_none
@@ -73,7 +73,7 @@ class _ConversationReader:
         self._read_nodes()
         self.history.finish()
         rest = {key: value for key, value in members.items() if key != "mapping"}
-        self.run.events.append(Kept(what="conversation", value=rest))
+        self.run.events.append(TimedFact.unread(what="conversation", value=rest))
 
     def _read_nodes(self) -> None:
         roots = [key for key, node in self.nodes.items() if node.get("parent") not in self.nodes]
@@ -94,7 +94,7 @@ class _ConversationReader:
             self._add_gap(f"{unread} nodes", "no path leads to them")
 
     def _add_gap(self, what: str, why: str) -> None:
-        self.run.events.append(Missing(what=what, why=why))
+        self.run.events.append(TimedFact.gap(what=what, why=why))
 
     def _children(self, key: str) -> list[str]:
         return [child for child in as_list(self.nodes[key].get("children")) if isinstance(child, str)]

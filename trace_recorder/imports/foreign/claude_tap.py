@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text, map_inside
 from trace_recorder.imports.foreign.exchanges import header_pairs, model_endpoint, other_requests, with_gap
 from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.run import Event, ForeignRun, HttpExchange, Members, Missing
+from trace_recorder.imports.foreign.run import Event, ForeignRun, HttpExchange, Members, TimedFact
 from trace_recorder.imports.foreign.source import Line, Source
 from trace_recorder.imports.foreign.stated_values import stated_time, time_after
 from trace_recorder.values.jsonable import to_json
@@ -102,7 +102,7 @@ def _events(line: Line) -> list[Event]:
     """
     record = as_dict(line.value)
     if line.why is not None or not isinstance(record.get("request"), dict):
-        return [Missing(what=f"line {line.number}", why=line.why or "it has no request")]
+        return [TimedFact.gap(what=f"line {line.number}", why=line.why or "it has no request")]
     request, response = record["request"], as_dict(record.get("response"))
     url = (as_text(record.get("upstream_base_url")) or "").rstrip("/") + (as_text(request.get("path")) or "")
     endpoint = model_endpoint(request.get("method"), url)

@@ -26,7 +26,7 @@ from trace_recorder.dialects.json_access import as_dict, as_list, as_text, json_
 from trace_recorder.imports.foreign.agent_history import AgentHistory, first_text
 from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.plain_conversations import read_message
-from trace_recorder.imports.foreign.run import Call, ForeignRun, Members, Missing, ToolRun
+from trace_recorder.imports.foreign.run import Call, ForeignRun, Members, TimedFact, ToolRun
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.foreign.stated_values import stated_time
 from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage
@@ -269,7 +269,7 @@ def _read_sent(run: ForeignRun, messages: list[Payload], screen: ShownTask) -> N
             read_message(run, history, message, [])
             call = None
         else:
-            run.events.append(Missing(what=f"message {number}", why="it has no role"))
+            run.events.append(TimedFact.gap(what=f"message {number}", why="it has no role"))
     for request, _ in pairs:
         if request is not None:
             _fail(history, request)

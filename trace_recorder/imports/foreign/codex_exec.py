@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text, join_texts
 from trace_recorder.imports.foreign.agent_history import AgentHistory, AnswerParts
 from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Kept, Members
+from trace_recorder.imports.foreign.run import ForeignRun, Members, TimedFact
 from trace_recorder.imports.foreign.source import Source, session_lines
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import Message, Payload, ToolCall
@@ -70,14 +70,14 @@ class _CodexStreamReader:
             self._turns += 1
             self._close()
             self.run.status, self.run.error = "completed", None
-            self.run.events.append(Annotation(key=f"usage_until_turn_{self._turns}", value=line.get("usage")))
+            self.run.events.append(TimedFact.annotation(key=f"usage_until_turn_{self._turns}", value=line.get("usage")))
         elif kind in {"turn.failed", "error"}:
             self._close()
             error = as_dict(line.get("error")) or line
             self.run.status = "failed"
             self.run.error = {"type": "error", "message": as_text(error.get("message")) or ""}
         if kind not in {"thread.started", "turn.started"}:
-            self.run.events.append(Kept(what=kind, value=line))
+            self.run.events.append(TimedFact.unread(what=kind, value=line))
 
     def finish(self) -> None:
         """Add the items without an end, and the call that gave the last answer."""
@@ -107,7 +107,7 @@ class _CodexStreamReader:
             if (result := _result(item, identity)) is not None:
                 self._answer.add_result(result)
         else:
-            self.run.events.append(Kept(what=kind or "item", value=item))
+            self.run.events.append(TimedFact.unread(what=kind or "item", value=item))
 
 
 def _key_of(item: Members) -> str:

@@ -13,7 +13,7 @@ from trace_recorder.dialects.json_access import as_dict, as_list, as_text, join_
 from trace_recorder.dialects.openai_chat import read_message, read_usage
 from trace_recorder.imports.foreign.agent_history import AgentHistory, first_text
 from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Kept, Members, Missing
+from trace_recorder.imports.foreign.run import ForeignRun, Members, TimedFact
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.foreign.stated_values import text_of
 from trace_recorder.values.messages import LLMResponse, Message, Usage, without_none
@@ -46,9 +46,9 @@ def read(source: Source) -> Iterator[ForeignRun]:
     items = [as_dict(item) for item in as_list(document.get("history"))]
     _ContinueSessionReader(run, _calls_with_result_messages(items)).read_all(items)
     if usage := as_dict(document.get("usage")):
-        run.events.append(Annotation(key="session_usage", value=usage))
+        run.events.append(TimedFact.annotation(key="session_usage", value=usage))
     rest = {name: value for name, value in document.items() if name not in ("history", "sessionId", "usage")}
-    run.events.append(Kept(what="session", value=rest))
+    run.events.append(TimedFact.unread(what="session", value=rest))
     yield run
 
 
@@ -72,7 +72,7 @@ class _ContinueSessionReader:
             message = as_dict(item.get("message"))
             role = as_text(message.get("role"))
             if role is None:
-                self.run.events.append(Missing(what=f"item {number}", why="it has no message with a role"))
+                self.run.events.append(TimedFact.gap(what=f"item {number}", why="it has no message with a role"))
             elif role == "thinking":
                 self._thoughts += [text for text in [text_of(message.get("content"))] if text]
             elif role == "assistant":
@@ -80,7 +80,7 @@ class _ContinueSessionReader:
             else:
                 self._read_prompt(item, message)
             if rest := {name: value for name, value in item.items() if name not in _READ}:
-                self.run.events.append(Kept(what="item", value=rest))
+                self.run.events.append(TimedFact.unread(what="item", value=rest))
         self.history.finish()
 
     def _read_prompt(self, item: Members, message: Members) -> None:

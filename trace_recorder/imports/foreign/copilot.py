@@ -13,16 +13,7 @@ from collections.abc import Iterator
 from trace_recorder.dialects.json_access import arguments_of, as_dict, as_int, as_list, as_number, as_text
 from trace_recorder.imports.foreign.agent_history import AgentHistory
 from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.run import (
-    MAIN,
-    Annotation,
-    ForeignAgent,
-    ForeignRun,
-    Kept,
-    Members,
-    ToolRun,
-    joined_id,
-)
+from trace_recorder.imports.foreign.run import MAIN, ForeignAgent, ForeignRun, Members, TimedFact, ToolRun, joined_id
 from trace_recorder.imports.foreign.source import Source, session_lines
 from trace_recorder.imports.foreign.stated_values import stated_time
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, Usage, without_none
@@ -61,7 +52,9 @@ class _CopilotSessionReader:
         self._tool_calls: dict[str, tuple[Members, ForeignAgent]] = {}
         self._names: dict[str, str | None] = {}
         self._thought: str | None = None
-        self._totals: dict[str, Annotation] = {}
+        self._totals: dict[str, Payload] = {}
+        self._places: dict[str, int] = {}
+        """The positions of the totals among the events of the run."""
 
     def read_event(self, line: Members, kind: str, time: str) -> None:
         data = as_dict(line.get("data"))
@@ -76,7 +69,7 @@ class _CopilotSessionReader:
             self._read_result(history, data, time)
         else:
             self._read_other(data, kind, time)
-            self.run.events.append(Kept(what=kind, value=line, time=time))
+            self.run.events.append(TimedFact.unread(what=kind, value=line, time=time))
 
     def finish(self) -> None:
         """Append to the events the messages that no call saw."""
@@ -142,7 +135,7 @@ class _CopilotSessionReader:
             execution.error = (text or "") if success is False else None
         if telemetry := data.get("toolTelemetry"):
             value = {"call_id": call_id, "toolTelemetry": telemetry}
-            self.run.events.append(Kept(what="toolTelemetry", value=value, time=time))
+            self.run.events.append(TimedFact.unread(what="toolTelemetry", value=value, time=time))
 
     def _start(self, history: AgentHistory, data: Members, time: str) -> None:
         """Add an execution. A later event has the result."""
@@ -177,11 +170,14 @@ class _CopilotSessionReader:
         for name in _TOTALS:
             if name not in data:
                 continue
-            if name not in self._totals:
-                self._totals[name] = Annotation(key=name, value=None)
-                self.run.events.append(self._totals[name])
-            total = self._totals[name]
-            total.value, total.time = _sum(total.value, data[name]), time
+            total = _sum(self._totals.get(name), data[name])
+            event = TimedFact.annotation(key=name, value=total, time=time)
+            if name in self._totals:
+                self.run.events[self._places[name]] = event
+            else:
+                self._places[name] = len(self.run.events)
+                self.run.events.append(event)
+            self._totals[name] = total
 
     def _identify(self, data: Members) -> None:
         self.run.identity = as_text(data.get("sessionId")) or self.run.identity

@@ -28,7 +28,7 @@ from trace_recorder.dialects.json_access import (
 from trace_recorder.dialects.openai_chat import read_usage
 from trace_recorder.imports.foreign.agent_history import AgentHistory
 from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.run import Annotation, Call, ForeignRun, Kept, Missing
+from trace_recorder.imports.foreign.run import Call, ForeignRun, TimedFact
 from trace_recorder.imports.foreign.source import Line, Source
 from trace_recorder.imports.foreign.stated_values import stated_time, text_of
 from trace_recorder.storage.redaction.text_masking import default_redactor
@@ -46,7 +46,7 @@ def is_initial(value: Payload) -> bool:
     return as_int(line.get("kind")) == INITIAL and isinstance(line.get("v"), dict)
 
 
-def changed_object(lines: Iterable[Line], missing: list[Missing]) -> dict[str, Payload]:
+def changed_object(lines: Iterable[Line], missing: list[TimedFact]) -> dict[str, Payload]:
     """Return the object after all changes.
 
     A change that cannot be made, or a line that cannot be read, becomes a gap in `missing`.
@@ -59,7 +59,7 @@ def changed_object(lines: Iterable[Line], missing: list[Missing]) -> dict[str, P
         elif why is None and not _apply(state, as_dict(line.value)):
             why = "it changes a member that does not exist"
         if why is not None:
-            missing.append(Missing(what=f"line {line.number}", why=why))
+            missing.append(TimedFact.gap(what=f"line {line.number}", why=why))
     return state
 
 
@@ -234,7 +234,7 @@ def _is_session(members: dict[str, Payload]) -> bool:
 
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the session of a file."""
-    missing: list[Missing] = []
+    missing: list[TimedFact] = []
     lines = source.first_lines
     is_log = bool(lines) and is_initial(lines[0].value)
     session = changed_object(source.lines(), missing) if is_log else as_dict(source.document)
@@ -249,9 +249,9 @@ def read(source: Source) -> Iterator[ForeignRun]:
         if isinstance(request, dict):
             _read_request(run, history, request, number)
         else:
-            run.events.append(Missing(what=f"request {number}", why="it is not an object"))
+            run.events.append(TimedFact.gap(what=f"request {number}", why="it is not an object"))
     history.finish()
-    run.events.append(Kept(what="session", value={k: v for k, v in session.items() if k != "requests"}))
+    run.events.append(TimedFact.unread(what="session", value={k: v for k, v in session.items() if k != "requests"}))
     yield run
 
 
@@ -260,9 +260,9 @@ def _read_request(run: ForeignRun, history: AgentHistory, request: dict[str, Pay
     result = as_dict(request.get("result"))
     metadata = as_dict(result.get("metadata"))
     if request.get("shouldBeRemovedOnSend") or request.get("isHidden"):
-        run.events.append(Kept(what="request", value=request, time=time))
+        run.events.append(TimedFact.unread(what="request", value=request, time=time))
         return  # the user removed the request, so later prompts do not have it
-    run.events.append(Kept(what="request", value=_unread_of_request(request), time=time))
+    run.events.append(TimedFact.unread(what="request", value=_unread_of_request(request), time=time))
     _add_prompt(run, history, request, metadata)
     model_id = default_redactor(as_text(request.get("modelId")) or "")  # masked first, because a secret may have a "/"
     provider, _, model = model_id.rpartition("/")
@@ -351,7 +351,7 @@ def _rounds(
                 content = result_content(as_dict(results[call.call_id]).get("content"))
                 history.add(Message("tool", content, call_id=call.call_id, name=call.name), "")
     summaries = [members["summary"] for members in rounds if "summary" in members] + [metadata.get("summary")]
-    history.events.extend(Kept(what="summary", value=summary, time=time) for summary in summaries if summary)
+    history.events.extend(TimedFact.unread("summary", summary, time) for summary in summaries if summary)
 
 
 def _shown(history: AgentHistory, request: dict[str, Payload], time: str) -> Iterator[Call]:
@@ -385,7 +385,7 @@ def _set_usage(
         if not calls[0].response.get("usage"):
             calls[0].response["usage"] = counts
     else:
-        run.events.append(Annotation(key=f"usage_of_request_{number}", value=counts))
+        run.events.append(TimedFact.annotation(key=f"usage_of_request_{number}", value=counts))
 
 
 def _end(run: ForeignRun, request: dict[str, Payload], is_failed: bool) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.imports.foreign.agent_history import AgentHistory, add_answer, add_message, first_text
 from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.run import ForeignRun, Kept, Members
+from trace_recorder.imports.foreign.run import ForeignRun, Members, TimedFact
 from trace_recorder.imports.foreign.source import Source, session_lines
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.token_counts import WHOLE
@@ -62,7 +62,7 @@ def _read_other(run: ForeignRun, members: Members) -> None:
         run.model = as_text(members.get("model"))
     elif kind == "turn_ended":
         run.status = "completed" if members.get("status") == "success" else "unknown"
-    run.events.append(Kept(what=kind or "line", value=members))
+    run.events.append(TimedFact.unread(what=kind or "line", value=members))
 
 
 FORMAT = ImportFormat(name="cursor", recognizes=recognizes, read=read, counting=WHOLE)

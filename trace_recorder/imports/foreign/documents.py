@@ -12,24 +12,14 @@ from operator import itemgetter
 
 from trace_recorder.clocks import parse_time
 from trace_recorder.errors import TrajectoryFormatError
+from trace_recorder.facts import AgentStepFact
 from trace_recorder.imports.atif.document import is_atif
 from trace_recorder.imports.foreign.formats import ImportFormat, format_of, read_runs
-from trace_recorder.imports.foreign.run import (
-    Annotation,
-    Call,
-    Event,
-    ForeignAgent,
-    ForeignRun,
-    Histories,
-    Missing,
-    Score,
-    SourceStep,
-    Summary,
-    ToolRun,
-)
+from trace_recorder.imports.foreign.run import Call, Event, ForeignAgent, ForeignRun, Histories, TimedFact, ToolRun
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.foreign.stated_values import stated_time
 from trace_recorder.imports.loader import load, load_own
+from trace_recorder.storage.items.shared_lists import ListPrefix
 from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.token_counts import WHOLE
@@ -153,25 +143,21 @@ class _TrajectoryEvents:
             ended_by=call.ended_by,
         )
 
-    def _step(self, step: AgentStep) -> SourceStep:
-        conversation, length = None, 0
+    def _step(self, step: AgentStep) -> TimedFact:
+        messages = None
         if step.messages is not None:
-            conversation, length = self._histories.add([message.to_document() for message in step.messages])
-        return SourceStep(
-            time=step.timestamp,
+            messages = ListPrefix(*self._histories.add([message.to_document() for message in step.messages]))
+        fact = AgentStepFact(
+            **_agent(step).members(),
             step_number=step.step_number,
             state=step.state,
-            conversation=conversation,
-            length=length,
-            members={
-                "llm_response": step.llm_response and step.llm_response.to_document(),
-                "tool_calls": [call.to_document() for call in step.tool_calls] or None,
-                "tool_results": [result.to_document() for result in step.tool_results] or None,
-                "reflection": step.reflection,
-                "error": step.error,
-            },
-            agent=_agent(step),
+            llm_response=step.llm_response and step.llm_response.to_document(),
+            tool_calls=[call.to_document() for call in step.tool_calls] or None,
+            tool_results=[result.to_document() for result in step.tool_results] or None,
+            reflection=step.reflection,
+            error=step.error,
         )
+        return TimedFact(fact, step.timestamp, {"llm_messages": messages})
 
 
 def _in_order(events: list[Event]) -> list[Event]:
@@ -221,11 +207,11 @@ def _tool_runs(step: AgentStep) -> Iterator[ToolRun]:
 def _facts_of_run(run: Trajectory) -> Iterator[Event]:
     for step in run.agent_steps:
         if _SUMMARY in step.extra:
-            yield Summary(step_number=step.step_number, value=step.extra[_SUMMARY])
+            yield TimedFact.summary(step_number=step.step_number, value=step.extra[_SUMMARY])
     for key, value in run.annotations.items():
-        yield Annotation(key=key, value=value)
+        yield TimedFact.annotation(key=key, value=value)
     for reward in run.rewards:
-        yield Score(
+        yield TimedFact.reward(
             name=reward.name,
             value=reward.value,
             weight=reward.weight,
@@ -234,4 +220,4 @@ def _facts_of_run(run: Trajectory) -> Iterator[Event]:
             time=reward.timestamp or "",
         )
     for gap in run.gaps:
-        yield Missing(what=gap.what, why=gap.why, time=gap.timestamp or "")
+        yield TimedFact.gap(what=gap.what, why=gap.why, time=gap.timestamp or "")

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from trace_recorder.dialects.json_access import as_dict, as_text
 from trace_recorder.imports.foreign.agent_history import AgentHistory, Position, add_answer, add_message, first_text
 from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.run import ForeignRun, Kept, Members
+from trace_recorder.imports.foreign.run import ForeignRun, Members, TimedFact
 from trace_recorder.imports.foreign.source import Source, session_lines
 from trace_recorder.imports.foreign.stated_values import stated_time
 from trace_recorder.values.messages import without_none
@@ -47,7 +47,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
             if members.get("type") == "session_start":
                 run.identity = as_text(members.get("id")) or run.identity
                 run.source |= {name: members[name] for name in _SOURCE_MEMBERS if name in members}
-            run.events.append(Kept(what=as_text(members.get("type")) or "line", value=members, time=time))
+            run.events.append(TimedFact.unread(what=as_text(members.get("type")) or "line", value=members, time=time))
     history.finish()
     yield run
 

@@ -1,9 +1,9 @@
-"""Makes records from HTTP exchanges that another tool recorded.
+"""Makes facts from HTTP exchanges that another tool recorded.
 
-The records are the same as those that capture writes: requests as items, the text of streams, and the headers on the
-allow-list. So the imported run can be replayed like a run that capture recorded. Keys in the headers and the address of
-an exchange are masked in that exchange and in all later exchanges. A request that equals an earlier failed request is
-the next attempt of that request. Requests that do not go to a model are only counted, in an annotation of the run.
+The facts are the same as those that capture makes: a request, the text of a stream, and the headers on the allow-list.
+So the imported run can be replayed like a run that capture recorded. Keys in the headers and the address of an exchange
+are masked in that exchange and in all later facts. A request that equals an earlier failed request is the next attempt
+of that request. Requests that do not go to a model are only counted, in an annotation of the run.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from __future__ import annotations
 import base64
 import binascii
 import zlib
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 from zlib import crc32
 
@@ -22,24 +22,13 @@ from trace_recorder.dialects.endpoints import Endpoint, asks_for_stream, is_stre
 from trace_recorder.dialects.form_bodies import content_type_of, form_as_json, is_form, without_boundary
 from trace_recorder.facts import Fact, JsonText, LLMErrorFact, LLMRequestFact, LLMResponseFact, LLMStreamFact
 from trace_recorder.guard import try_call
-from trace_recorder.imports.foreign.run import Annotation, Event, HttpExchange, Members, Missing
-from trace_recorder.storage.items.encoder import ItemEncoder
-from trace_recorder.storage.journal_lines import (
-    Data,
-    Records,
-    body_member,
-    foreign_text,
-    item_records,
-    record_data,
-    text_member,
-)
+from trace_recorder.imports.foreign.run import Event, HttpExchange, Members, TimedFact
+from trace_recorder.storage.journal_lines import body_member, text_member
 from trace_recorder.storage.redaction import headers
 from trace_recorder.storage.redaction.redactor import Redaction
-from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.storage.redaction.urls import clean_url
 from trace_recorder.storage.stream_chunks import packed
 from trace_recorder.values import structs
-from trace_recorder.values.json_text import NotJsonError
 from trace_recorder.values.jsonable import to_json, to_jsonable
 from trace_recorder.values.messages import JoinedStream, Payload, without_none
 
@@ -47,22 +36,24 @@ _NO_BODY = "its body is not in the file"
 _Key = tuple[str, int, int]
 
 
-class ExchangeRecords:
-    """A maker of the records of one run's exchanges.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactsOfExchange:
+    """The facts of one exchange: the request without its body, the body, and the answer."""
 
-    `numbers` has the number that the next list element gets ("n"), and the number that the next large string gets
-    ("s").
-    """
+    request: LLMRequestFact
+    body: bytes
+    answer: list[Fact]
 
-    def __init__(self, numbers: dict[str, int]) -> None:
-        self._items = ItemEncoder(numbers=numbers)
-        self._redaction = Redaction(default_redactor, {})
+
+class ForeignExchangeFacts:
+    """A maker of the facts of one run's exchanges. `redaction` learns the keys in headers."""
+
+    def __init__(self, redaction: Redaction) -> None:
+        self._redaction = redaction
         self._failed: dict[_Key, tuple[str, int]] = {}
-        self.mark_written: Callable[[int], None] = lambda _: None
-        """The caller calls this function with the number of a request's last record, once the record is written."""
 
-    def records(self, exchange: HttpExchange, identity: str) -> tuple[Records, Records]:
-        """Return the records of the request, with its new items, and the records of the answer."""
+    def facts_of(self, exchange: HttpExchange, identity: str) -> FactsOfExchange:
+        """Return the facts of an exchange. `identity` is its id, unless it repeats a request that failed."""
         self._redaction.learn(*headers.secrets(exchange.headers, exchange.url))
         if is_form(exchange.headers):
             form = form_as_json(content_type_of(exchange.headers), exchange.request) or exchange.request
@@ -73,47 +64,25 @@ class ExchangeRecords:
         members: Members = {"interaction_id": identity, "attempt": attempt}
         if exchange.status is None or exchange.status >= 400:
             self._failed[key] = identity, attempt + 1
-        request = self._request(exchange, members)
-        return request, self._answer(exchange, members)
+        request = _request(exchange, members)
+        return FactsOfExchange(request=request, body=exchange.request, answer=self._answer(exchange, members))
 
-    def _request(self, exchange: HttpExchange, members: Members) -> Records:
-        endpoint = exchange.endpoint
-        retries = dict(exchange.headers).get(b"x-stainless-retry-count", b"0")
-        fact = LLMRequestFact(
-            **members,
-            api=endpoint.api,
-            provider=endpoint.provider,
-            method=exchange.method,
-            stream=endpoint.streams or None,
-            inferred=bool(members["attempt"] and retries == b"0") or None,
-            url=clean_url(exchange.url),
-            headers=headers.kept(exchange.headers),
-            **without_none(model=endpoint.model),
-        )
-        try:
-            encoded = self._items.encode(exchange.request)
-        except NotJsonError:
-            self.mark_written = lambda _: None
-            return [self._record(structs.replace(fact, **text_member(exchange.request, self._redaction.mask_bytes)))]
-        own, foreign = fact.members()
-        text = f'{foreign_text(foreign)},"body":{encoded.body}'
-        masked = self._redaction.mask_all([*(item.members_to_mask for item in encoded.new), text])
-        data = record_data(own, f'"items":{encoded.items},{masked[-1][0]}', masked[-1][1])
-        self.mark_written = encoded.mark_written
-        return [*item_records(encoded.new, masked), (fact.kind, data)]
+    def with_text(self, facts: FactsOfExchange) -> LLMRequestFact:
+        """Return a request whose body is not a JSON object, with the body as text or bytes."""
+        return structs.replace(facts.request, **text_member(facts.body, self._redaction.mask_bytes))
 
-    def _answer(self, exchange: HttpExchange, members: Members) -> Records:
+    def _answer(self, exchange: HttpExchange, members: Members) -> list[Fact]:
         has_failed = exchange.status is not None and exchange.status >= 400  # noqa: PLR2004 - an HTTP status
         members = members | without_none(duration_seconds=exchange.duration_seconds)
         if exchange.status is None or (exchange.response is None and exchange.answer is None and not has_failed):
             error = exchange.error
             if error is None:
                 return []
-            return [self._record(LLMErrorFact(**members, type=error["type"], message=error["message"]))]
+            return [LLMErrorFact(**members, type=error["type"], message=error["message"])]
         members = members | {"status": exchange.status, "headers": headers.kept(exchange.response_headers)}
         if exchange.answer is not None and exchange.response is None:
             answer = to_jsonable(exchange.answer)
-            return [self._record(LLMResponseFact(**members, complete=True, stream=True, assembled=answer))]
+            return [LLMResponseFact(**members, complete=True, stream=True, assembled=answer)]
         if exchange.response is not None and _is_stream(exchange):
             return self._stream(exchange, exchange.response, members)
         failure = None if exchange.error is None else str(exchange.error.get("message"))
@@ -124,9 +93,9 @@ class ExchangeRecords:
             ended_by=failure or None,
             **body_member(exchange.response or b"", self._redaction.mask_bytes),
         )
-        return [self._record(fact)]
+        return [fact]
 
-    def _stream(self, exchange: HttpExchange, response: bytes, members: Members) -> Records:
+    def _stream(self, exchange: HttpExchange, response: bytes, members: Members) -> list[Fact]:
         masked, count, size = self._redaction.mask_stream(response)
         part = LLMStreamFact(
             **{name: members[name] for name in ("interaction_id", "attempt", "status", "headers")},
@@ -138,13 +107,24 @@ class ExchangeRecords:
         joined = join_stream(exchange.endpoint.api, masked)
         ended: Members = {"complete": True} | _ending(exchange, joined)
         assembled = JsonText(to_json(joined.body if joined else None))
-        ending = self._record(LLMResponseFact(**members, **ended, stream=True, assembled=assembled))
-        return [self._record(part), ending] if response else [ending]
+        ending = LLMResponseFact(**members, **ended, stream=True, assembled=assembled)
+        return [part, ending] if response else [ending]
 
-    def _record(self, fact: Fact) -> tuple[str, Data]:
-        own, foreign = fact.members()
-        masked, count = self._redaction.mask(foreign_text(foreign))
-        return fact.kind, record_data(own, masked, count)
+
+def _request(exchange: HttpExchange, members: Members) -> LLMRequestFact:
+    endpoint = exchange.endpoint
+    retries = dict(exchange.headers).get(b"x-stainless-retry-count", b"0")
+    return LLMRequestFact(
+        **members,
+        api=endpoint.api,
+        provider=endpoint.provider,
+        model=endpoint.model,
+        method=exchange.method,
+        stream=endpoint.streams or None,
+        inferred=bool(members["attempt"] and retries == b"0") or None,
+        url=clean_url(exchange.url),
+        headers=headers.kept(exchange.headers),
+    )
 
 
 def _is_stream(exchange: HttpExchange) -> bool:
@@ -187,7 +167,7 @@ def model_endpoint(method: Payload, url: Payload) -> Endpoint | None:
 
 def other_requests(count: int) -> list[Event]:
     """Return an annotation with the number of requests that did not go to a model, or [] if the number is 0."""
-    return [Annotation(key=OTHER_REQUESTS, value=count)] if count else []
+    return [TimedFact.annotation(key=OTHER_REQUESTS, value=count)] if count else []
 
 
 def with_gap(exchange: HttpExchange, name: str, why: str | None = None) -> list[Event]:
@@ -200,7 +180,7 @@ def with_gap(exchange: HttpExchange, name: str, why: str | None = None) -> list[
         why = "it has no status"
     elif exchange.status is not None and not has_body:
         why = "it has no body, or its base64 body cannot be decoded"
-    missing = [] if why is None else [Missing(what=f"the response of {name}", why=why, time=exchange.time)]
+    missing = [] if why is None else [TimedFact.gap(what=f"the response of {name}", why=why, time=exchange.time)]
     return [exchange, *missing]
 
 

@@ -10,20 +10,10 @@ from typing import NoReturn
 
 from trace_recorder import registry
 from trace_recorder.errors import TrajectoryFormatError
+from trace_recorder.facts import AgentStepFact, AnnotationFact, Fact, GapFact, SourceRecordFact
 from trace_recorder.guard import try_call
 from trace_recorder.imports.foreign.journal_writer import IMPORTED_FROM, journal_lines
-from trace_recorder.imports.foreign.run import (
-    UNANSWERED,
-    UNSEEN,
-    Annotation,
-    Call,
-    ForeignRun,
-    HttpExchange,
-    Kept,
-    Missing,
-    SourceStep,
-    ToolRun,
-)
+from trace_recorder.imports.foreign.run import UNANSWERED, UNSEEN, ForeignRun, TimedFact
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.token_counts import Counting
@@ -43,7 +33,7 @@ class ImportFormat:
     read: Callable[[Source], Iterator[ForeignRun]]
     """Yields the runs of a file.
 
-    A part that cannot be read becomes a `Missing` event of the run. Raises TrajectoryFormatError if the file as a whole
+    A part that cannot be read becomes a gap of the run. Raises TrajectoryFormatError if the file as a whole
     cannot be read.
     """
     counting: Counting
@@ -93,7 +83,7 @@ def read_runs(source: Source) -> Iterator[ForeignRun]:
         run.source.setdefault("file", masked_name(source.path.name))
         if not _has_content(run):
             run.events.append(
-                Missing(
+                TimedFact.gap(
                     what="every call and message", why=f"the file, read as {format_name}, has no calls and no messages"
                 )
             )
@@ -102,12 +92,16 @@ def read_runs(source: Source) -> Iterator[ForeignRun]:
 
 def _has_content(run: ForeignRun) -> bool:
     """Return whether a run has a call, a step, an execution, a message or a gap."""
-    return run.is_fork or any(
-        isinstance(event, Call | HttpExchange | SourceStep | ToolRun | Missing)
-        or (isinstance(event, Kept) and event.what == UNSEEN)
-        or (isinstance(event, Annotation) and event.key == UNANSWERED)
-        for event in run.events
-    )
+    return run.is_fork or any(not isinstance(event, TimedFact) or _is_content(event.fact) for event in run.events)
+
+
+def _is_content(fact: Fact) -> bool:
+    match fact:
+        case SourceRecordFact():
+            return fact.what == UNSEEN
+        case AnnotationFact():
+            return fact.key == UNANSWERED
+    return isinstance(fact, AgentStepFact | GapFact)
 
 
 def masked_name(name: str) -> str:

@@ -22,7 +22,7 @@ from trace_recorder.dialects.json_access import Members as Remaining
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text, content_of, text_part
 from trace_recorder.imports.foreign.agent_history import AgentHistory, Position
 from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.run import Call, ForeignRun, Kept, Members, Missing
+from trace_recorder.imports.foreign.run import Call, ForeignRun, Members, TimedFact
 from trace_recorder.imports.foreign.source import Line, Source, session_lines
 from trace_recorder.imports.foreign.stated_values import stated_time, usage_at
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, Usage
@@ -39,7 +39,7 @@ class GeminiSession:
 
     members: Members = field(default_factory=dict)
     messages: list[Members] = field(default_factory=list)
-    missing: list[Missing] = field(default_factory=list)
+    missing: list[TimedFact] = field(default_factory=list)
     others: list[Members] = field(default_factory=list)
 
 
@@ -66,7 +66,7 @@ def read_session(source: Source) -> GeminiSession:
         if isinstance(message, dict):
             session.messages.append(message)
         else:
-            session.missing.append(Missing(what=f"message {number}", why="it is not an object"))
+            session.missing.append(TimedFact.gap(what=f"message {number}", why="it is not an object"))
     return session
 
 
@@ -139,10 +139,10 @@ def _read_answers(source: Source) -> ForeignRun:
     for line in source.lines():
         members = as_dict(line.value)
         if line.why is not None or "response" not in members:
-            run.events.append(Missing(what=f"line {line.number}", why=line.why or "it has no response"))
+            run.events.append(TimedFact.gap(what=f"line {line.number}", why=line.why or "it has no response"))
             continue
         if members.get("method") not in _METHODS[:2]:
-            run.events.append(Kept(what=as_text(members.get("method")) or "line", value=members))
+            run.events.append(TimedFact.unread(what=as_text(members.get("method")) or "line", value=members))
             continue
         recorded = members["response"]
         body = join_chunks(recorded).body if isinstance(recorded, list) else recorded
@@ -175,7 +175,7 @@ class _GeminiSessionReader:
             self._read_message(message, stated_time(message.get("timestamp")))
         self.history.finish()
         self.run.executions = self.history.executions()
-        self.run.events += [Kept(what="line", value=other) for other in session.others]
+        self.run.events += [TimedFact.unread(what="line", value=other) for other in session.others]
         self.run.events += session.missing
 
     def _read_message(self, message: Members, time: str) -> None:
@@ -188,7 +188,7 @@ class _GeminiSessionReader:
         kind = as_text(message.get("type"))
         content = content_of(_parts(message.get("content")))
         if kind == "user" and self._repeats_results(message.get("content")):
-            self.run.events.append(Kept(what="results", value=message, time=time))
+            self.run.events.append(TimedFact.unread(what="results", value=message, time=time))
         elif kind == "user":
             self.history.add(Message("user", content), time)
             text = _text(content)
@@ -199,7 +199,7 @@ class _GeminiSessionReader:
             text = _text(content)
             if kind == "error" and text.startswith(_API_ERROR):
                 self.history.failed_call(time, {"type": "api_error", "message": text}).provider = "google"
-            self.run.events.append(Kept(what=kind or "message", value=message, time=time))
+            self.run.events.append(TimedFact.unread(what=kind or "message", value=message, time=time))
 
     def _repeats_results(self, content: Payload) -> bool:
         """Return whether a message only repeats results of tools that an earlier answer has."""
@@ -229,7 +229,7 @@ class _GeminiSessionReader:
                     self._answered.add(result.call_id)
             display = {name: tool_call[name] for name in ("id", "resultDisplay") if tool_call.get(name) is not None}
             if "resultDisplay" in display:
-                self.run.events.append(Kept(what="resultDisplay", value=display, time=time))
+                self.run.events.append(TimedFact.unread(what="resultDisplay", value=display, time=time))
 
 
 def _parts(content: Payload) -> Payload:

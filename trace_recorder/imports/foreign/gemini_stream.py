@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from trace_recorder.dialects.json_access import as_dict, as_text
 from trace_recorder.imports.foreign.agent_history import AgentHistory, AnswerParts
 from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Kept, Members
+from trace_recorder.imports.foreign.run import ForeignRun, Members, TimedFact
 from trace_recorder.imports.foreign.source import Source, session_lines
 from trace_recorder.imports.foreign.stated_values import stated_time
 from trace_recorder.values.messages import Message, ToolCall
@@ -83,10 +83,10 @@ class _GeminiStreamReader:
             if self.run.status == "completed":
                 self.run.error = None  # after an earlier error, the agent continued
             self._fail(as_dict(line.get("error")))
-            self.run.events.append(Annotation(key="usage", value=line.get("stats"), time=time))
+            self.run.events.append(TimedFact.annotation(key="usage", value=line.get("stats"), time=time))
         elif kind == "error" and line.get("severity") != "warning":
             self._fail({"type": "error", "message": line.get("message")})
-        self.run.events.append(Kept(what=kind, value=line, time=time))
+        self.run.events.append(TimedFact.unread(what=kind, value=line, time=time))
 
     def _fail(self, error: Members) -> None:
         if error and self.run.status != "completed":

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text, json_value
 from trace_recorder.imports.foreign.agent_history import AgentHistory, add_answer, add_message, first_text
 from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.run import Annotation, Call, ForeignRun, Kept, Members, Missing
+from trace_recorder.imports.foreign.run import Call, ForeignRun, Members, TimedFact
 from trace_recorder.imports.foreign.source import Source, line_values
 from trace_recorder.imports.foreign.sqlite_file import MAGIC, Database, json_of, open_database
 from trace_recorder.imports.foreign.stated_values import stated_time
@@ -107,7 +107,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
     if document:
         yield _run(name, document, as_list(document.get("conversation")), [])
         return
-    missing: list[Missing] = []
+    missing: list[TimedFact] = []
     lines = [*line_values(source.lines(), missing.append)]
     has_head = bool(lines) and "role" not in as_dict(lines[0])
     run = _run(name, as_dict(lines[0]) if has_head else {}, lines[has_head:], [])
@@ -150,9 +150,9 @@ def _run(name: str, session: Members, messages: Iterable[Payload], ledger: list[
     reader.finish()
     _set_usage(run, ledger)
     totals = {key: session[key] for count in _COUNTS if session.get(key := f"accumulated_{count}") is not None}
-    run.events += [Annotation(key="session_usage", value=totals)] if totals else []
+    run.events += [TimedFact.annotation(key="session_usage", value=totals)] if totals else []
     rest = {key: value for key, value in session.items() if key not in {*_SOURCE_MEMBERS, "conversation"}}
-    run.events.append(Kept(what="session", value=rest))
+    run.events.append(TimedFact.unread(what="session", value=rest))
     return run
 
 
@@ -169,7 +169,8 @@ class _GooseSessionReader:
         blocks, others = in_blocks(message.get("content"))
         time, role = stated_time(message.get("created")), as_text(message.get("role"))
         self.run.events += [
-            Kept(what=as_text(as_dict(other).get("type")) or "part", value=other, time=time) for other in others
+            TimedFact.unread(what=as_text(as_dict(other).get("type")) or "part", value=other, time=time)
+            for other in others
         ]
         self._note_compaction(as_dict(message.get("metadata")).get("agentVisible"), blocks)
         if role == "assistant":
@@ -179,7 +180,7 @@ class _GooseSessionReader:
             add_message(self.history, blocks, time)
             self.run.task = self.run.task or first_text(blocks) or None
         else:
-            self.run.events.append(Missing(what=f"message {number}", why="its role is unknown"))
+            self.run.events.append(TimedFact.gap(what=f"message {number}", why="its role is unknown"))
 
     def _note_compaction(self, visible: Payload, blocks: list[Payload]) -> None:
         if visible is False:
@@ -218,7 +219,7 @@ def _set_usage(run: ForeignRun, ledger: list[Members]) -> None:
     calls = [event for event in run.events if isinstance(event, Call)]
     rows = [row for row in ledger if not row.get("is_compaction")]
     if len(rows) != len(calls):
-        run.events += [Annotation(key="usage_ledger", value=ledger)] if ledger else []
+        run.events += [TimedFact.annotation(key="usage_ledger", value=ledger)] if ledger else []
         return
     for call, row in zip(calls, rows, strict=True):
         call.model = as_text(row.get("model")) or call.model
@@ -231,7 +232,9 @@ def _set_usage(run: ForeignRun, ledger: list[Members]) -> None:
         )
         if call.response is not None and usage:
             call.response["usage"] = usage
-    run.events += [Kept(what="usage of a compaction", value=row) for row in ledger if row.get("is_compaction")]
+    run.events += [
+        TimedFact.unread(what="usage of a compaction", value=row) for row in ledger if row.get("is_compaction")
+    ]
 
 
 FORMAT = ImportFormat(name="goose", recognizes=recognizes, read=read, counting=WHOLE)

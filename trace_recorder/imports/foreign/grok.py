@@ -19,7 +19,7 @@ from trace_recorder.dialects import manual
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text, content_of, join_texts
 from trace_recorder.imports.foreign.agent_history import AgentHistory, AnswerParts, first_text
 from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Kept, Members, Missing
+from trace_recorder.imports.foreign.run import ForeignRun, Members, TimedFact
 from trace_recorder.imports.foreign.source import Source, session_lines
 from trace_recorder.imports.foreign.stated_values import stated_time
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, without_none
@@ -50,9 +50,9 @@ def read(source: Source) -> Iterator[ForeignRun]:
         kind = as_text(members.get("type"))
         if line.why is not None or kind not in _KINDS:
             if isinstance(line.value, dict):
-                run.events.append(Kept(what=kind or "line", value=members))
+                run.events.append(TimedFact.unread(what=kind or "line", value=members))
             else:
-                run.events.append(Missing(what=f"line {line.number}", why=line.why or "it is not an object"))
+                run.events.append(TimedFact.gap(what=f"line {line.number}", why=line.why or "it is not an object"))
         elif kind in _BEFORE_ANSWERS:
             lines_before.append(members)
         else:
@@ -179,15 +179,17 @@ class _UpdateReader:
         text = as_text(raw.get("output_for_prompt")) or join_texts(texts, "\n")
         call_id = as_text(update.get("toolCallId"))
         self._answer.add_result(Message("tool", text, call_id=call_id, extra={"is_error": failed}), time)
-        self.run.events.append(Kept(what="tool_call_update", value=update, time=time))
+        self.run.events.append(TimedFact.unread(what="tool_call_update", value=update, time=time))
 
     def _read_other(self, kind: str, update: Members, time: str) -> None:
         if kind == "turn_completed":
             self._turns += 1
             self._close()
             self.run.status = _STATUSES.get(as_text(update.get("stop_reason")) or "", "unknown")
-            self.run.events.append(Annotation(key=f"usage_of_turn_{self._turns}", value=update.get("usage"), time=time))
-        self.run.events.append(Kept(what=kind, value=update, time=time))
+            self.run.events.append(
+                TimedFact.annotation(key=f"usage_of_turn_{self._turns}", value=update.get("usage"), time=time)
+            )
+        self.run.events.append(TimedFact.unread(what=kind, value=update, time=time))
 
     def finish(self) -> None:
         """Add the call that gave the last answer, and the messages that no call saw."""

@@ -19,7 +19,7 @@ from trace_recorder.imports.foreign.exchanges import (
     with_gap,
 )
 from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.run import Event, ForeignRun, HttpExchange, Members, Missing
+from trace_recorder.imports.foreign.run import Event, ForeignRun, HttpExchange, Members, TimedFact
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.foreign.stated_values import stated_time, time_after
 from trace_recorder.values.messages import Payload, without_none
@@ -62,7 +62,7 @@ def _events(entry: Members, number: int) -> list[Event]:
     time, milliseconds = stated_time(entry.get("startedDateTime")), as_number(entry.get("time"))
     request_body = _body(as_dict(request.get("postData")))
     if request_body is None:
-        return [Missing(what=f"the request of entry {number}", why="its body is not in the file", time=time)]
+        return [TimedFact.gap(what=f"the request of entry {number}", why="its body is not in the file", time=time)]
     seconds = None if milliseconds is None or milliseconds < 0 else milliseconds / 1000
     status = as_int(response.get("status")) or None
     exchange = HttpExchange(

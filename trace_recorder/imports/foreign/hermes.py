@@ -13,7 +13,7 @@ from trace_recorder.dialects.json_access import as_dict, as_list, as_text, conte
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.foreign.agent_history import AgentHistory, first_text
 from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Kept, Members, Missing
+from trace_recorder.imports.foreign.run import ForeignRun, Members, TimedFact
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.foreign.stated_values import stated_time
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, without_none
@@ -59,10 +59,10 @@ def _read_session(session: Members) -> ForeignRun:
         if isinstance(message, dict):
             _read_message(run, history, message)
         else:
-            run.events.append(Missing(what=f"message {number}", why="it is not an object"))
+            run.events.append(TimedFact.gap(what=f"message {number}", why="it is not an object"))
     history.finish()
     usage = {name: session[name] for name in _USAGE if session.get(name) is not None}
-    run.events.append(Annotation(key="session_usage", value=usage, time=run.end_time))
+    run.events.append(TimedFact.annotation(key="session_usage", value=usage, time=run.end_time))
     return run
 
 
@@ -70,7 +70,7 @@ def _read_message(run: ForeignRun, history: AgentHistory, message: Members) -> N
     time = stated_time(message.get("timestamp"))
     role, content = as_text(message.get("role")), content_of(message.get("content"))
     if message.get("active") == 0 or role not in {"system", "user", "assistant", "tool"}:
-        run.events.append(Kept(what="message", value=message, time=time))
+        run.events.append(TimedFact.unread(what="message", value=message, time=time))
     elif role == "assistant":
         thought = as_text(message.get("reasoning")) or as_text(message.get("reasoning_content"))
         calls = tuple(map(_call, as_list(message.get("tool_calls"))))

@@ -21,10 +21,8 @@ from trace_recorder.imports.foreign.run import (
     ForeignConversation,
     ForeignRun,
     Histories,
-    Kept,
     Members,
-    Missing,
-    Score,
+    TimedFact,
     ToolRun,
 )
 from trace_recorder.imports.foreign.source import Source
@@ -68,7 +66,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
     if _is_tree(source.document):
         yield _run(name, as_dict(source.document))
         return
-    missing: list[Missing] = []
+    missing: list[TimedFact] = []
     for line in source.each_line():
         if line.why is None and _is_tree(line.value):
             run = _run(f"{name}-{line.number}", as_dict(line.value))
@@ -76,7 +74,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
             missing = []
             yield run
         else:
-            missing.append(Missing(what=f"line {line.number}", why=line.why or "it is not a tree of steps"))
+            missing.append(TimedFact.gap(what=f"line {line.number}", why=line.why or "it is not a tree of steps"))
 
 
 def _run(name: str, tree: Members) -> ForeignRun:
@@ -123,7 +121,7 @@ class _TreeReader:
         agent = ForeignAgent(name=as_text(info.get("agent")), agent_id=as_text(info.get("agent_id")))
         messages = [message for message in map(as_dict, as_list(step.get("messages"))) if _role(message) is not None]
         if len(messages) < len(as_list(step.get("messages"))):
-            self.run.events.append(Missing(what=f"messages of step {number}", why="they have no role"))
+            self.run.events.append(TimedFact.gap(what=f"messages of step {number}", why="they have no role"))
         shown = [message for message in messages if _is_shown(message)]
         hidden = [message for message in messages if not _is_shown(message)]
         sent = [message.to_document() for message in number_messages(map(_message, shown))]
@@ -254,7 +252,7 @@ def _usage(counts: Members) -> Usage:
     return read_usage({_COUNTS.get(name, name): count for name, count in counts.items() if name != "total_tokens"})
 
 
-def _scores(reward: Members, step_numbers: Payload = None) -> Iterator[Score | Kept]:
+def _scores(reward: Members, step_numbers: Payload = None) -> Iterator[TimedFact]:
     """Yield the components of a reward.
 
     `step_numbers` are the numbers of the agent's steps in one step of the tree. If there are several numbers, the tree
@@ -265,9 +263,9 @@ def _scores(reward: Members, step_numbers: Payload = None) -> Iterator[Score | K
     for component in map(as_dict, as_list(reward.get("components"))):
         value, weight = as_number(component.get("value")), as_number(component.get("weight"))
         if value is None or len(numbers) > 1:
-            yield Kept(what="reward", value=component)
+            yield TimedFact.unread(what="reward", value=component)
             continue
-        yield Score(
+        yield TimedFact.reward(
             name=as_text(component.get("name")) or "reward",
             value=value,
             weight=1.0 if weight is None else weight,

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.imports.foreign.agent_history import AgentHistory, add_answer, add_message, first_text
 from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.run import ForeignRun, Kept, Members
+from trace_recorder.imports.foreign.run import ForeignRun, Members, TimedFact
 from trace_recorder.imports.foreign.source import Source, session_lines
 from trace_recorder.imports.foreign.stated_values import stated_time
 from trace_recorder.values.messages import Payload
@@ -69,9 +69,9 @@ class _IflowSessionReader:
                 self.history, [_result(block) for block in content] if isinstance(content, list) else content, time
             )
             if (value := line.get("toolUseResult")) is not None:
-                self.run.events.append(Kept(what="toolUseResult", value=value, time=time))
+                self.run.events.append(TimedFact.unread(what="toolUseResult", value=value, time=time))
         else:
-            self.run.events.append(Kept(what=as_text(line.get("type")) or "line", value=line, time=time))
+            self.run.events.append(TimedFact.unread(what=as_text(line.get("type")) or "line", value=line, time=time))
 
     def _extend(self, message: Members, time: str) -> None:
         """Add the new blocks of an answer's line."""

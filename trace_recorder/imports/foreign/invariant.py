@@ -19,16 +19,7 @@ from trace_recorder.dialects.openai_chat import read_message
 from trace_recorder.imports.foreign.agent_history import AgentHistory
 from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.plain_conversations import conversations, messages_of
-from trace_recorder.imports.foreign.run import (
-    Annotation,
-    Call,
-    ForeignAgent,
-    ForeignRun,
-    Kept,
-    Missing,
-    Score,
-    ToolRun,
-)
+from trace_recorder.imports.foreign.run import Call, ForeignAgent, ForeignRun, TimedFact, ToolRun
 from trace_recorder.imports.foreign.source import Line, Source
 from trace_recorder.imports.foreign.stated_values import stated_time
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, Usage, without_none
@@ -107,7 +98,7 @@ def _run(name: str, line: Line) -> ForeignRun:
     for annotation in as_list(row.get("annotations")):
         _read_annotation(run, as_dict(annotation))
     if line.why is not None or not _has_messages(line.value):
-        run.events.append(Missing(what=f"line {line.number}", why=line.why or "it has no messages"))
+        run.events.append(TimedFact.gap(what=f"line {line.number}", why=line.why or "it has no messages"))
     return run
 
 
@@ -130,13 +121,13 @@ class _TraceReader:
             members = as_dict(value)
             metadata = as_dict(members.get("metadata"))
             if as_text(members.get("role")) is None:
-                self.run.events.append(Missing(what=f"message {number}", why="it has no role"))
+                self.run.events.append(TimedFact.gap(what=f"message {number}", why="it has no role"))
                 continue
             agent = ForeignAgent(**{key: as_text(metadata.get(name)) for key, name in _AGENT.items()})
             key = agent.agent_id or agent.name
             history = self.histories.setdefault(key, AgentHistory(self.run.events, agent))
             if rest := _without(metadata, *_OF_MESSAGE):
-                self.run.events.append(Kept(what=f"metadata of message {number}", value=rest))
+                self.run.events.append(TimedFact.unread(what=f"metadata of message {number}", value=rest))
             for message in read_message(_restored(members, metadata)):
                 time = stated_time(metadata.get("timestamp")) if metadata.get("asked_by_model") is False else ""
                 calls = self._restored_calls(message.tool_calls, as_list(members.get("tool_calls")), time)
@@ -273,7 +264,7 @@ def _read_annotation(run: ForeignRun, annotation: dict[str, Payload]) -> None:
     value, kind = as_number(metadata.get("value")), metadata.get("kind")
     if kind == "reward" and value is not None:
         run.events.append(
-            Score(
+            TimedFact.reward(
                 name=as_text(metadata.get("name")) or "reward",
                 value=value,
                 weight=1.0 if (weight := as_number(metadata.get("weight"))) is None else weight,
@@ -283,9 +274,9 @@ def _read_annotation(run: ForeignRun, annotation: dict[str, Payload]) -> None:
             )
         )
     elif kind == "annotation" and as_text(metadata.get("key")):
-        run.events.append(Annotation(key=metadata["key"], value=content))
+        run.events.append(TimedFact.annotation(key=metadata["key"], value=content))
     else:
-        run.events.append(Kept(what="annotation", value=annotation))
+        run.events.append(TimedFact.unread(what="annotation", value=annotation))
 
 
 FORMAT = ImportFormat(name="invariant", recognizes=recognizes, read=read, counting=WHOLE)

@@ -15,7 +15,7 @@ from trace_recorder.dialects.json_access import Members as Remaining
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text, content_of
 from trace_recorder.imports.foreign.agent_history import AgentHistory, first_text
 from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.run import Call, ForeignAgent, ForeignRun, Kept, Members, Missing
+from trace_recorder.imports.foreign.run import Call, ForeignAgent, ForeignRun, Members, TimedFact
 from trace_recorder.imports.foreign.source import Source, session_lines
 from trace_recorder.imports.foreign.stated_values import stated_time, usage_at
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, without_none
@@ -98,7 +98,7 @@ class _KimiSessionReader:
         elif kind == "tools.set_active_tools" and not self._tools:
             self._tools = [name for name in as_list(line.get("names")) if isinstance(name, str)]
         if kind not in _NOT_KEPT:
-            self.run.events.append(Kept(what=kind or "line", value=line, time=time))
+            self.run.events.append(TimedFact.unread(what=kind or "line", value=line, time=time))
 
     def _configure(self, line: Members, time: str) -> None:
         self.run.source |= without_none(cwd=line.get("cwd"), profile=line.get("profileName"))
@@ -145,7 +145,7 @@ class _KimiSessionReader:
             self._step.end = event
             self.close()
         else:
-            self.run.events.append(Kept(what=kind or "loop event", value=event, time=time))
+            self.run.events.append(TimedFact.unread(what=kind or "loop event", value=event, time=time))
 
     def close(self) -> None:
         """Add the call of the open step, if a step is open. If the step has no `step.end`, the call is incomplete."""
@@ -192,7 +192,7 @@ class _KimiSessionReader:
         kept = self._prompts[-count:] if 0 < count <= _MAX_KEPT else []
         if len(kept) != count:
             self.run.events.append(
-                Missing(
+                TimedFact.gap(
                     what="prompts that a compaction kept",
                     why="the file does not have them, or they are too many",
                     time=time,

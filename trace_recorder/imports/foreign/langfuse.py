@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Members, Score
+from trace_recorder.imports.foreign.run import ForeignRun, Members, TimedFact
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.foreign.spans.span import ForeignSpan, parsed, utc_time
 from trace_recorder.imports.foreign.spans.span_files import has_trace, read_traces
@@ -124,16 +124,16 @@ def _parsed_twice(value: Payload) -> Payload:
     return parsed(value)
 
 
-def _score(score: Members) -> Iterator[Score | Annotation]:
+def _score(score: Members) -> Iterator[TimedFact]:
     name, value = as_text(score.get("name")), score.get("value")
     if name is None:
         return
     number = float(value) if isinstance(value, bool) else as_number(value)
     time = utc_time(score.get("timestamp"))
     if number is not None and score.get("dataType") not in _NO_SCORE:
-        yield Score(name=name, value=number, explanation=as_text(score.get("comment")), time=time)
+        yield TimedFact.reward(name=name, value=number, explanation=as_text(score.get("comment")), time=time)
     else:
-        yield Annotation(key=name, value=score.get("stringValue") or value, time=time)
+        yield TimedFact.annotation(key=name, value=score.get("stringValue") or value, time=time)
 
 
 FORMAT = ImportFormat(

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Members, Missing
+from trace_recorder.imports.foreign.run import ForeignRun, Members, TimedFact
 from trace_recorder.imports.foreign.source import Source, line_values
 from trace_recorder.imports.foreign.spans.span import OURS, ForeignSpan, ForeignSpanEvent, utc_time
 from trace_recorder.imports.foreign.spans.trace import run_of, traces
@@ -42,14 +42,14 @@ def _is_run(value: Payload) -> bool:
 
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield a run for each trace."""
-    missing: list[Missing] = []
+    missing: list[TimedFact] = []
     for run in runs_of(_values(source, missing)):
         run.events += missing
         missing = []
         yield run
 
 
-def _values(source: Source, missing: list[Missing]) -> Iterator[Payload]:
+def _values(source: Source, missing: list[TimedFact]) -> Iterator[Payload]:
     if source.document is not None:
         yield from _listed(source.document)
         return
@@ -158,7 +158,9 @@ def _add_facts(run: ForeignRun, root: Members) -> None:
     run.metadata |= without_none(
         name=root.get("name"), tags=root.get("tags") or None, metadata=as_dict(extra.get("metadata")) or None
     )
-    run.events += [Annotation(key=name, value=value) for name, value in as_dict(root.get("feedback_stats")).items()]
+    run.events += [
+        TimedFact.annotation(key=name, value=value) for name, value in as_dict(root.get("feedback_stats")).items()
+    ]
 
 
 FORMAT = ImportFormat(name="langsmith", recognizes=recognizes, read=read, counting=WHOLE)

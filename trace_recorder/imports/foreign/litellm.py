@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text
 from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.run import Call, ForeignRun, Histories, Kept, Members, Missing
+from trace_recorder.imports.foreign.run import Call, ForeignRun, Histories, Members, TimedFact
 from trace_recorder.imports.foreign.source import Line, Source
 from trace_recorder.imports.foreign.spans.payloads import read_input, read_output
 from trace_recorder.imports.foreign.stated_values import stated_time
@@ -38,11 +38,11 @@ def recognizes(source: Source) -> bool:
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield a run for each session or trace."""
     runs: dict[str, tuple[ForeignRun, Histories]] = {}
-    missing: list[Missing] = []
+    missing: list[TimedFact] = []
     for line in _payloads(source):
         payload = as_dict(line.value)
         if line.why is not None or not payload:
-            missing.append(Missing(what=f"line {line.number}", why=line.why or "it is not an object"))
+            missing.append(TimedFact.gap(what=f"line {line.number}", why=line.why or "it is not an object"))
             continue
         identity = next(filter(None, (as_text(payload.get(name)) for name in ("session_id", "trace_id", "id"))), "")
         if identity not in runs:
@@ -92,7 +92,7 @@ def _add(run: ForeignRun, histories: Histories, payload: Members) -> None:
         users = (message for message in prompt.messages or () if message.role == "user")
         run.task = next((message.content for message in users if isinstance(message.content, str)), None)
     rest = {name: value for name, value in payload.items() if name not in _READ}
-    run.events += [call, Kept(what="payload", value=rest, time=call.time)]
+    run.events += [call, TimedFact.unread(what="payload", value=rest, time=call.time)]
 
 
 def _seconds(began: float | None, ended: Payload) -> float | None:

@@ -15,7 +15,7 @@ from trace_recorder.clocks import parse_time
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.imports.foreign.agent_history import AgentHistory, add_answer, add_message, first_text
 from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.run import Call, ForeignRun, Kept, Members, Missing
+from trace_recorder.imports.foreign.run import Call, ForeignRun, Members, TimedFact
 from trace_recorder.imports.foreign.source import Line, Source
 from trace_recorder.imports.foreign.stated_values import stated_time
 from trace_recorder.values.messages import Message, Payload, without_none
@@ -86,12 +86,12 @@ class _ManagedSessionReader:
         if method == _CREATED and isinstance(event, dict):
             self._create(event)
         elif method == _SENT and line.why is None:
-            self.run.events.append(Kept(what="sent events", value=event))
+            self.run.events.append(TimedFact.unread(what="sent events", value=event))
         elif line.why is None and isinstance(event, dict):
             kind = as_text(event.get("type")) or "line"
             self._read_event(event, kind, stated_time(event.get("processed_at")))
         else:
-            self.run.events.append(Missing(what=f"line {line.number}", why=line.why or "it is not an event"))
+            self.run.events.append(TimedFact.gap(what=f"line {line.number}", why=line.why or "it is not an event"))
 
     def _create(self, session: Members) -> None:
         agent, time = as_dict(session.get("agent")), stated_time(session.get("created_at"))
@@ -104,7 +104,7 @@ class _ManagedSessionReader:
         prompt = as_text(agent.get("system"))
         if prompt:
             self.history.add(Message("system", prompt), time)
-        self.run.events.append(Kept(what="session", value=session, time=time))
+        self.run.events.append(TimedFact.unread(what="session", value=session, time=time))
 
     def _read_event(self, event: Members, kind: str, time: str) -> None:
         if kind == _STARTED:
@@ -127,7 +127,7 @@ class _ManagedSessionReader:
         else:
             self._read_other(event, kind, time)
         if kind not in _OF_A_STREAM:
-            self.run.events.append(Kept(what=kind, value=event, time=time))
+            self.run.events.append(TimedFact.unread(what=kind, value=event, time=time))
 
     def _add_part(self, event: Members, kind: str, time: str) -> None:
         """Add a part of the answer to the open request.

@@ -17,13 +17,12 @@ from trace_recorder.dialects import manual
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text
 from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import (
-    Annotation,
     Call,
     Event,
     ForeignConversation,
     ForeignRun,
-    Kept,
     Members,
+    TimedFact,
     ToolRun,
 )
 from trace_recorder.imports.foreign.source import Source
@@ -68,7 +67,11 @@ def read(source: Source) -> Iterator[ForeignRun]:
         identity=source.path.name.removesuffix(".json").removesuffix(".traj"),
         events=[
             *_MiniSweReader().events(messages),
-            *(Annotation(key=name, value=info[name]) for name in ("model_stats", "exit_status") if info.get(name)),
+            *(
+                TimedFact.annotation(key=name, value=info[name])
+                for name in ("model_stats", "exit_status")
+                if info.get(name)
+            ),
         ],
         model=as_text(as_dict(config.get("model")).get("model_name")),
         status="unknown" if exit_status is None else "completed" if exit_status == _SUBMITTED else "failed",
@@ -102,7 +105,7 @@ class _MiniSweReader:
             time = stated_time(extra.get("timestamp"))
             role = _role(message)
             if role not in _ROLES:
-                yield Kept(what=f"message of role {role}", value=message, time=time)
+                yield TimedFact.unread(what=f"message of role {role}", value=message, time=time)
                 continue
             if role == "assistant" or "response" in extra or "model_response" in extra:
                 yield self._call(message, role, extra, time)

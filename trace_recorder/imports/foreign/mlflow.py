@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Members, Score
+from trace_recorder.imports.foreign.run import ForeignRun, Members, TimedFact
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.foreign.spans.span import ForeignSpan, parsed, utc_time
 from trace_recorder.imports.foreign.spans.span_files import (
@@ -80,7 +80,7 @@ def _spans(listed: list[Payload]) -> Iterator[ForeignSpan]:
     yield from (read_context_span(value) for value in listed if has_context(value))
 
 
-def _assessment(members: Members) -> Iterator[Score | Annotation]:
+def _assessment(members: Members) -> Iterator[TimedFact]:
     name = as_text(members.get("assessment_name", members.get("name")))
     value = as_dict(members.get("feedback")).get("value")
     if name is None:
@@ -88,9 +88,9 @@ def _assessment(members: Members) -> Iterator[Score | Annotation]:
     number = float(value) if isinstance(value, bool) else as_number(value)
     time = utc_time(members.get("create_time", members.get("create_time_ms")))
     if number is not None:
-        yield Score(name=name, value=number, explanation=as_text(members.get("rationale")), time=time)
+        yield TimedFact.reward(name=name, value=number, explanation=as_text(members.get("rationale")), time=time)
     else:
-        yield Annotation(key=name, value=members, time=time)
+        yield TimedFact.annotation(key=name, value=members, time=time)
 
 
 FORMAT = ImportFormat(name="mlflow", recognizes=recognizes, read=read, counting=WHOLE)

@@ -20,7 +20,7 @@ from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.foreign.agent_history import first_text
 from trace_recorder.imports.foreign.exchanges import model_endpoint
 from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.run import Call, Event, ForeignRun, HttpExchange, Members, Missing
+from trace_recorder.imports.foreign.run import Call, Event, ForeignRun, HttpExchange, Members, TimedFact
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.foreign.spans.payloads import read_input, read_output
 from trace_recorder.imports.foreign.stated_values import stated_time
@@ -56,7 +56,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
     """
     requests: defaultdict[str, list[Members]] = defaultdict(list)
     outputs: defaultdict[str, list[Members]] = defaultdict(list)
-    missing: list[Missing] = []
+    missing: list[TimedFact] = []
     for file in (source, *_other_half(source)):
         source.read_too |= {file.path} - {source.path}
         for line in file.lines():
@@ -67,7 +67,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
                 outputs[name].append(as_dict(line.value))
             else:
                 why = line.why or "it is neither a request nor an output"
-                missing.append(Missing(what=f"line {line.number} of {file.path.name}", why=why))
+                missing.append(TimedFact.gap(what=f"line {line.number} of {file.path.name}", why=why))
     for name in requests | outputs:
         for number, (request, output) in enumerate(zip_longest(requests[name], outputs[name]), start=1):
             run = _run(name, request, output)
@@ -160,11 +160,14 @@ def _events(name: str, request: Members | None, response: Members, error: Member
         call = Call(time=time, conversation=None, error=error)
         call.response = None if output is None else output.to_document()
         call.model = as_text(as_dict(body).get("model"))
-        return [call, Missing(what=f"the request {name}", why="no file of requests in the directory has it", time=time)]
+        return [
+            call,
+            TimedFact.gap(what=f"the request {name}", why="no file of requests in the directory has it", time=time),
+        ]
     url = _HOST + (as_text(request.get("url")) or "")
     endpoint = model_endpoint(request.get("method"), url)
     if endpoint is None:
-        return [Missing(what=f"the request {name}", why="its URL is not the URL of a known model API", time=time)]
+        return [TimedFact.gap(what=f"the request {name}", why="its URL is not the URL of a known model API", time=time)]
     status = as_int(response.get("status_code"))
     return [
         HttpExchange(

@@ -21,15 +21,13 @@ from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_num
 from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import (
     MAIN,
-    Annotation,
     Call,
     Event,
     ForeignAgent,
     ForeignConversation,
     ForeignRun,
-    Kept,
     Members,
-    Missing,
+    TimedFact,
     ToolRun,
     joined_id,
 )
@@ -161,7 +159,7 @@ def _run(identity: str, members: Members, unreadable: str | None = None) -> Fore
     events = [*reader.events(history)]
     add_costs(reader.calls, as_dict(members.get("metrics")))
     if unreadable is not None:
-        events.append(Missing(what="a line with a run", why=unreadable))
+        events.append(TimedFact.gap(what="a line with a run", why=unreadable))
     error = members.get("error")
     metadata = {name: value for name, value in members.items() if name not in _OUTCOME and value is not None}
     totals = {"metrics": {name: value for name, value in as_dict(members.get("metrics")).items() if name != "costs"}}
@@ -169,7 +167,7 @@ def _run(identity: str, members: Members, unreadable: str | None = None) -> Fore
     success = members.get("success")
     return ForeignRun(
         identity=as_text(members.get("instance_id")) or identity,
-        events=[*events, *(Annotation(key=name, value=value) for name, value in metadata.items())],
+        events=[*events, *(TimedFact.annotation(key=name, value=value) for name, value in metadata.items())],
         task=as_text(members.get("instruction")) or reader.task,
         model=reader.model,
         start_time=stated_time(history[0].get("timestamp")) if history else "",
@@ -204,7 +202,7 @@ class _OpenHandsV0Reader:
             elif isinstance(event.get("observation"), str):
                 yield from self._observation(event, time)
             else:
-                yield Missing(what=f"event {number}", why="it is neither an action nor an observation", time=time)
+                yield TimedFact.gap(what=f"event {number}", why="it is neither an action nor an observation", time=time)
 
     def _action(self, event: Members, answer: Members, time: str) -> Iterator[Event]:
         action, arguments = event["action"], _arguments(event)
@@ -215,10 +213,10 @@ class _OpenHandsV0Reader:
             self.tools = as_list(arguments.get("tools"))
             self.views[-1].add(event.get("id"), {"role": "system", "content": as_text(arguments.get("content"))})
         elif action == "condensation":
-            yield Kept(what="condensation", value=event, time=time)
+            yield TimedFact.unread(what="condensation", value=event, time=time)
             self._condense(arguments)
         elif action in _NO_CALLS or not self._is_from_agent(event):
-            yield Kept(what=f"action {action}", value=event, time=time)
+            yield TimedFact.unread(what=f"action {action}", value=event, time=time)
         else:
             yield from self._decision(event, answer, time)
 
@@ -309,7 +307,7 @@ class _OpenHandsV0Reader:
         if kind in _NOT_SEEN:
             state = as_text(as_dict(event.get("extras")).get("agent_state"))
             self.status = _STATUS.get(state, self.status)
-            yield Kept(what=f"observation {kind}", value=event, time=time)
+            yield TimedFact.unread(what=f"observation {kind}", value=event, time=time)
             return
         if kind == "delegate" and len(self.views) > 1:
             self.views.pop()

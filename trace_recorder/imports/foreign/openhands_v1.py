@@ -20,15 +20,13 @@ from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_num
 from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.openhands_v0 import EventView, add_costs
 from trace_recorder.imports.foreign.run import (
-    Annotation,
     Call,
     Event,
     ForeignAgent,
     ForeignConversation,
     ForeignRun,
-    Kept,
     Members,
-    Missing,
+    TimedFact,
     ToolRun,
 )
 from trace_recorder.imports.foreign.source import Line, Source
@@ -80,7 +78,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
     status = _STATUS.get(as_text(state.get("execution_status")), reader.status)
     yield ForeignRun(
         identity=as_text(state.get("id")) or source.path.name.removesuffix(".jsonl").removesuffix(".json"),
-        events=[*events, *([Annotation(key="stats", value=totals)] if totals is not None else [])],
+        events=[*events, *([TimedFact.annotation(key="stats", value=totals)] if totals is not None else [])],
         task=reader.task,
         model=as_text(llm.get("model")) or reader.model,
         max_steps=as_int(state.get("max_iterations")),
@@ -136,7 +134,7 @@ class _OpenHandsV1Reader:
             time = stated_time(event.get("timestamp"))
             self.start = self.start or time
             if not isinstance(event.get("kind"), str):
-                yield Missing(what=f"event {line.number}", why=line.why or "it has no kind", time=time)
+                yield TimedFact.gap(what=f"event {line.number}", why=line.why or "it has no kind", time=time)
             else:
                 yield from self._event(event, time)
 
@@ -157,7 +155,7 @@ class _OpenHandsV1Reader:
             yield from self._condensation(event, time)
         else:
             self._state(event)
-            yield Kept(what=f"event {kind}", value=event, time=time)
+            yield TimedFact.unread(what=f"event {kind}", value=event, time=time)
 
     def _state(self, event: Members) -> None:
         if event["kind"] == "ConversationErrorEvent":
@@ -227,7 +225,7 @@ class _OpenHandsV1Reader:
 
     def _condensation(self, event: Members, time: str) -> Iterator[Event]:
         summary = as_text(event.get("summary"))
-        yield Kept(what="event Condensation", value=event, time=time)
+        yield TimedFact.unread(what="event Condensation", value=event, time=time)
         if identity := as_text(event.get("llm_response_id")):
             response = {"content": summary, "id": identity}
             call = Call(time=time, conversation=None, response=response, agent=_CONDENSER)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.run import ForeignRun, Kept, Missing
+from trace_recorder.imports.foreign.run import ForeignRun, TimedFact
 from trace_recorder.imports.foreign.source import Source, line_values, open_file
 from trace_recorder.imports.foreign.spans.span import ForeignSpan
 from trace_recorder.imports.foreign.spans.span_files import Telemetry, has_context, is_otlp, read_context_span
@@ -43,7 +43,9 @@ def read(source: Source) -> Iterator[ForeignRun]:
     spans = telemetry.joined()
     if not spans:
         raise TrajectoryFormatError(f"{source.path} has no span.")
-    other_logs = [Kept(what="log record", value=log.to_members(), time=log.time) for log in telemetry.other_logs]
+    other_logs = [
+        TimedFact.unread(what="log record", value=log.to_members(), time=log.time) for log in telemetry.other_logs
+    ]
     for trace in traces(spans):
         run = run_of(trace)
         if resource := telemetry.resources.get(run.identity):
@@ -53,7 +55,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
         yield run
 
 
-def _add(telemetry: Telemetry, source: Source) -> Iterator[Missing]:
+def _add(telemetry: Telemetry, source: Source) -> Iterator[TimedFact]:
     """Add the lines of a file, or its document. Yield gaps for parts that cannot be read."""
     document = None if any(is_otlp(line.value) for line in source.first_lines) else source.document
     if document is not None:
@@ -63,7 +65,7 @@ def _add(telemetry: Telemetry, source: Source) -> Iterator[Missing]:
         if line.why is None and is_otlp(line.value):
             telemetry.add(line.value)
         else:
-            yield Missing(what=f"line {line.number} of {source.path.name}", why=line.why or "it is not OTLP")
+            yield TimedFact.gap(what=f"line {line.number} of {source.path.name}", why=line.why or "it is not OTLP")
 
 
 def _neighbours(source: Source) -> Iterator[Source]:
@@ -105,7 +107,7 @@ def _is_span(value: Payload) -> bool:
 def read_console(source: Source) -> Iterator[ForeignRun]:
     """Yield a run for each trace."""
     spans: list[ForeignSpan] = []
-    missing: list[Missing] = []
+    missing: list[TimedFact] = []
     resources: dict[str, Payload] = {}
     for value in _values(source, missing):
         if _is_span(value):
@@ -120,7 +122,7 @@ def read_console(source: Source) -> Iterator[ForeignRun]:
         yield run
 
 
-def _values(source: Source, missing: list[Missing]) -> Iterator[Payload]:
+def _values(source: Source, missing: list[TimedFact]) -> Iterator[Payload]:
     """Yield the objects of a file. Append gaps to `missing` for parts that cannot be read."""
     is_array = source.head.lstrip().startswith(b"[")
     if is_array or not any(_is_span(line.value) for line in source.first_lines):
@@ -129,7 +131,7 @@ def _values(source: Source, missing: list[Missing]) -> Iterator[Payload]:
         yield from line_values(source.lines(), missing.append)
 
 
-def _objects(source: Source, missing: list[Missing] | None = None) -> Iterator[Payload]:
+def _objects(source: Source, missing: list[TimedFact] | None = None) -> Iterator[Payload]:
     """Yield the JSON objects that follow one another in a file. Stop at the first text that is not JSON."""
     decoder = json.JSONDecoder()
     with open_file(source.path) as file:
@@ -141,12 +143,14 @@ def _objects(source: Source, missing: list[Missing] | None = None) -> Iterator[P
             check_depth(text, _MAX_DEPTH, position, end)
         except (NotJsonError, ValueError, RecursionError) as error:
             if missing is not None:
-                missing.append(Missing(what=f"the text after character {position}", why=f"it is not JSON ({error})"))
+                missing.append(
+                    TimedFact.gap(what=f"the text after character {position}", why=f"it is not JSON ({error})")
+                )
             return
         values_left -= 1 + text.count(",", position, end)
         if values_left < 0 and missing is not None:
             missing.append(
-                Missing(
+                TimedFact.gap(
                     what=f"the text after character {position}",
                     why=f"the file has more than {source.max_values} values",
                 )

@@ -12,7 +12,7 @@ from itertools import chain
 
 from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text
 from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Members, Missing, Score
+from trace_recorder.imports.foreign.run import ForeignRun, Members, TimedFact
 from trace_recorder.imports.foreign.source import Source, line_values
 from trace_recorder.imports.foreign.spans.span import ForeignSpan, utc_time
 from trace_recorder.imports.foreign.spans.span_files import has_context, read_context_span
@@ -44,7 +44,7 @@ def _lists(document: Payload) -> list[list[Payload]]:
 
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield a run for each trace."""
-    missing: list[Missing] = []
+    missing: list[TimedFact] = []
     for run in runs_of_spans(_values(source, missing)):
         run.events += missing
         missing = []
@@ -84,19 +84,19 @@ def _flat(attributes: Mapping[str, Payload], prefix: str = "", depth: int = 0) -
             yield whole, value
 
 
-def _annotation(annotation: Members) -> Iterator[Score | Annotation]:
+def _annotation(annotation: Members) -> Iterator[TimedFact]:
     result = as_dict(annotation.get("result"))
     name, score = as_text(annotation.get("name")), as_number(result.get("score"))
     if name is None:
         return
     time = utc_time(annotation.get("created_at"))
     if score is not None:
-        yield Score(name=name, value=score, explanation=as_text(result.get("explanation")), time=time)
+        yield TimedFact.reward(name=name, value=score, explanation=as_text(result.get("explanation")), time=time)
     if score is None or result.get("label") is not None:
-        yield Annotation(key=name, value=annotation, time=time)
+        yield TimedFact.annotation(key=name, value=annotation, time=time)
 
 
-def _values(source: Source, missing: list[Missing]) -> Iterator[Payload]:
+def _values(source: Source, missing: list[TimedFact]) -> Iterator[Payload]:
     lists = _lists(source.document)
     return chain.from_iterable(lists) if lists else line_values(source.lines(), missing.append)
 

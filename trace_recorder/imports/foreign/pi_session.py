@@ -26,7 +26,7 @@ from trace_recorder.dialects.openai_chat import read_message
 from trace_recorder.imports.foreign.agent_history import AgentHistory, Position, given_by_another_session
 from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.pi_forks import CopiedLines
-from trace_recorder.imports.foreign.run import ForeignAgent, ForeignRun, Kept, Members, Missing
+from trace_recorder.imports.foreign.run import ForeignAgent, ForeignRun, Members, TimedFact
 from trace_recorder.imports.foreign.source import Source, session_lines
 from trace_recorder.imports.foreign.stated_values import stated_time, usage_at
 from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage, without_none
@@ -92,7 +92,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
             time = stated_time(members.get("timestamp"))
             if line.why is not None or not isinstance(line.value, dict):
                 why = line.why or "it is not an object"
-                run.events.append(Missing(what=f"line {line.number}", why=why, time=time))
+                run.events.append(TimedFact.gap(what=f"line {line.number}", why=why, time=time))
             elif reader.copies.has(members, time):
                 with given_by_another_session(run, run.events):
                     reader.read_line(members, time, number)
@@ -137,7 +137,7 @@ class _PiSessionReader:
                 self._compact(line, time, number)
             if kind == "custom" and line.get("customType") == _TOOLS:
                 self._tools = as_list(as_dict(line.get("data")).get("tools"))
-            self.run.events.append(Kept(what=kind or "line", value=line, time=time))
+            self.run.events.append(TimedFact.unread(what=kind or "line", value=line, time=time))
         if identity is not None:
             position = self.history.position
             is_new = kind in {"message", "custom_message", "branch_summary", "compaction"}
@@ -157,7 +157,7 @@ class _PiSessionReader:
                 agent_id=as_text(line.get("agentId")),
                 parent_agent_id=as_text(line.get("parentAgentId")),
             )
-        self.run.events.append(Kept(what="session", value=line, time=time))
+        self.run.events.append(TimedFact.unread(what="session", value=line, time=time))
 
     def _add(self, message: Message, time: str, number: int) -> None:
         self.history.add(message, time)
@@ -183,7 +183,7 @@ class _PiSessionReader:
             )
             if message.get("details") is not None:
                 value = {"call_id": converted.call_id, "details": message["details"]}
-                self.run.events.append(Kept(what="details", value=value, time=time))
+                self.run.events.append(TimedFact.unread(what="details", value=value, time=time))
         elif role == "user":
             converted = Message("user", content_of(message.get("content")))
             self.run.task = self.run.task or _text(message.get("content")) or None
@@ -233,7 +233,7 @@ class _PiSessionReader:
         self._may_copy -= len(kept)
         if self._may_copy < 0 or (first is not None and first > number):
             self.run.events.append(
-                Missing(
+                TimedFact.gap(
                     what="the messages that a compaction kept", why="the file does not have them, or they are too many"
                 )
             )
@@ -342,7 +342,7 @@ def read_session_traces(source: Source) -> Iterator[ForeignRun]:
         elif line.get("type") == "message" and isinstance(line.get("message"), dict):
             _read_simple_message(run, history, line["message"], names_calls=names_calls)
         else:
-            run.events.append(Kept(what=as_text(line.get("type")) or "line", value=line))
+            run.events.append(TimedFact.unread(what=as_text(line.get("type")) or "line", value=line))
     history.finish()
     yield run
 

@@ -19,7 +19,15 @@ from trace_recorder.dialects.json_access import Members as Remaining
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text, content_of
 from trace_recorder.imports.foreign.agent_history import AgentHistory, add_answer, add_message, first_text
 from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.run import Call, Event, ForeignConversation, ForeignRun, Members, Missing, ToolRun
+from trace_recorder.imports.foreign.run import (
+    Call,
+    Event,
+    ForeignConversation,
+    ForeignRun,
+    Members,
+    TimedFact,
+    ToolRun,
+)
 from trace_recorder.imports.foreign.source import Line, Source
 from trace_recorder.imports.foreign.stated_values import stated_time, text_of
 from trace_recorder.values.messages import Message, Payload, ToolCall, without_none
@@ -98,7 +106,7 @@ def _run_of_chat(name: str, line: Line) -> ForeignRun:
         *events_of(messages_of(line.value), as_list(members.get("tools")), as_text(members.get("model")))
     ]
     if line.why is not None:
-        events.append(Missing(what=f"line {line.number}", why=line.why))
+        events.append(TimedFact.gap(what=f"line {line.number}", why=line.why))
     return ForeignRun(
         identity=as_text(members.get("id")) or name,
         events=events,
@@ -201,10 +209,10 @@ def _run_of_blocks(name: str, line: Line) -> ForeignRun:
         if as_text(as_dict(message).get("role")) in _BLOCK_ROLES:
             read_message(run, history, as_dict(message), as_list(members.get("tools")))
         else:
-            run.events.append(Missing(what=f"message {number}", why="it has no role"))
+            run.events.append(TimedFact.gap(what=f"message {number}", why="it has no role"))
     history.finish()
     if line.why is not None:
-        run.events.append(Missing(what=f"line {line.number}", why=line.why))
+        run.events.append(TimedFact.gap(what=f"line {line.number}", why=line.why))
     return run
 
 

@@ -14,7 +14,7 @@ from trace_recorder.dialects import google_generate
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.imports.foreign.agent_history import AgentHistory, Position, first_text, given_by_another_session
 from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.run import ForeignRun, Kept, Members
+from trace_recorder.imports.foreign.run import ForeignRun, Members, TimedFact
 from trace_recorder.imports.foreign.source import Source, session_lines
 from trace_recorder.imports.foreign.stated_values import stated_time
 from trace_recorder.values.messages import Message, Payload
@@ -102,7 +102,7 @@ class _QwenSessionReader:
             for content in as_list(as_dict(line.get("systemPayload")).get("compressedHistory")):
                 self.history.add_all(google_generate.read_message(content), time)
         kinds = (as_text(line.get("type")) or "line", subtype)
-        self.run.events.append(Kept(what=" ".join(filter(None, kinds)), value=line, time=time))
+        self.run.events.append(TimedFact.unread(what=" ".join(filter(None, kinds)), value=line, time=time))
 
     def close(self) -> None:
         """Add the call that gave the open answer, if an answer is open."""

@@ -1,8 +1,11 @@
 """A run that another tool recorded: its facts in the order of time, before they become the records of a journal.
 
-A format's module fills these values, and the rest is derived from the journal: which tool result answers which call,
-steps, metrics and turns. A fact that the source does not state stays None, and is never estimated. Messages, responses,
-tools and errors are JSON objects with the members of the document (`docs/format.md`):
+A format's module makes facts, and the rest is derived from the journal: which tool result answers which call, steps,
+metrics and turns. A `TimedFact` is a fact with its time. A `Call`, a `ToolRun` and an `HttpExchange` become facts when
+the journal is written, because they need an id that is unique in the run, or because a tool that runs is two facts.
+
+A value that the source does not state stays None, and is never estimated. Messages, responses, tools and errors are
+JSON objects with the members of the document (`docs/format.md`):
 
     message   {"role", "content", "tool_calls", "call_id", "name", "reasoning", "extra"}
     response  {"content", "reasoning", "tool_calls", "finish_reason", "usage", "model", "id", "blocks", "extra"}
@@ -22,6 +25,18 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from trace_recorder.dialects.endpoints import Endpoint
+from trace_recorder.facts import (
+    AnnotationFact,
+    Fact,
+    GapFact,
+    LLMInteractionFact,
+    RewardFact,
+    SourceRecordFact,
+    ToolCallFact,
+    ToolResultFact,
+)
+from trace_recorder.imports.foreign.stated_values import stated_time
+from trace_recorder.storage.items.shared_lists import ListPrefix
 from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.message_equality import json_digest
 from trace_recorder.values.messages import Payload, without_none
@@ -134,6 +149,24 @@ class Call:
     ended_by: str | None = None
     replayed_from: ReplayedFrom | None = None
 
+    def fact(self, interaction_id: str, format_name: str) -> LLMInteractionFact:
+        """Return the call as a fact without its body. `format_name` names the import format."""
+        return LLMInteractionFact(
+            **self.agent.members(),
+            interaction_id=interaction_id,
+            provider=self.provider,
+            model=self.model,
+            api=format_name if self.api == "" else self.api,
+            duration_seconds=self.duration_seconds,
+            time_to_first_token_seconds=self.time_to_first_token_seconds,
+            stream=self.stream,
+            complete=None if self.complete else False,
+            replayed_from=None if self.replayed_from is None else self.replayed_from.to_document(),
+            response=self.response,
+            error=self.error,
+            ended_by=self.ended_by,
+        )
+
 
 @dataclass(slots=True, kw_only=True)
 class HttpExchange:
@@ -182,80 +215,76 @@ class ToolRun:
     duration_seconds: float | None = None
     agent: ForeignAgent = MAIN
 
+    def began_fact(self, execution_id: str) -> ToolCallFact:
+        """Return the beginning of the execution as a fact."""
+        return ToolCallFact(**self._members(execution_id), arguments=self.arguments)
 
-@dataclass(slots=True, kw_only=True)
-class SourceStep:
-    """A step that the source itself states.
+    def ended_fact(self, execution_id: str) -> ToolResultFact:
+        """Return the result of the execution as a fact."""
+        return ToolResultFact(
+            **self._members(execution_id),
+            success=self.success,
+            duration_seconds=self.duration_seconds,
+            result=self.result,
+            error=None if self.error is None else {"type": "", "message": self.error},
+        )
 
-    `members` are members of an `agent_step` record. The step's messages are the first `length` messages of
-    `conversation`. `conversation` is None if the source has no messages for the step.
+    def _members(self, execution_id: str) -> Members:
+        return {"execution_id": execution_id, "name": self.name, "call_id": self.call_id, **self.agent.members()}
+
+
+@dataclass(frozen=True, slots=True)
+class TimedFact:
+    """A fact that the source states, and its time.
+
+    If the fact has a body with lists of messages, `lists` has these lists by their names. A list that the source lacks
+    is None.
     """
 
-    time: str
-    step_number: int
-    state: str | None = None
-    conversation: ForeignConversation | None = None
-    length: int = 0
-    members: Members = field(default_factory=dict)
-    agent: ForeignAgent = MAIN
-
-
-@dataclass(slots=True, kw_only=True)
-class Annotation:
-    """A fact about the run as a whole."""
-
-    key: str
-    value: Payload
+    fact: Fact
     time: str = ""
+    lists: Mapping[str, ListPrefix | None] = field(default_factory=dict)
 
+    @classmethod
+    def annotation(cls, key: str, value: Payload, time: str = "") -> TimedFact:
+        """Return a fact about the run as a whole."""
+        return cls(AnnotationFact(key=key, value=value), time)
 
-@dataclass(slots=True, kw_only=True)
-class Summary:
-    """The source's summary of the step with the number `step_number`."""
+    @classmethod
+    def summary(cls, step_number: int, value: Payload, time: str = "") -> TimedFact:
+        """Return the source's summary of a step."""
+        return cls(AnnotationFact(lakeview_step=step_number, value=value), time)
 
-    step_number: int
-    value: Payload
-    time: str = ""
+    @classmethod
+    def reward(
+        cls,
+        name: str,
+        value: float,
+        weight: float = 1.0,
+        step_number: int | None = None,
+        explanation: str | None = None,
+        time: str = "",
+    ) -> TimedFact:
+        """Return a reward of the run, or of one step."""
+        fact = RewardFact(name=name, value=value, weight=weight, step_number=step_number, explanation=explanation)
+        return cls(fact, time)
 
+    @classmethod
+    def gap(cls, what: str, why: str, time: str = "") -> TimedFact:
+        """Return a part of the source that cannot be read. `what` names the part, and `why` is the reason."""
+        return cls(GapFact(time=stated_time(time), what=what, why=why), time)
 
-@dataclass(slots=True, kw_only=True)
-class Score:
-    """A reward of the run, or of one step."""
-
-    name: str
-    value: float
-    weight: float = 1.0
-    step_number: int | None = None
-    explanation: str | None = None
-    time: str = ""
-
-
-@dataclass(slots=True, kw_only=True)
-class Missing:
-    """A part of the source that cannot be read. `what` names the part, and `why` is the reason."""
-
-    what: str
-    why: str
-    time: str = ""
-
-
-@dataclass(slots=True, kw_only=True)
-class Kept:
-    """A part of the source for which a trajectory has no member.
-
-    The journal keeps `value` unchanged, with `what` as its name.
-    """
-
-    what: str
-    value: Payload
-    time: str = ""
+    @classmethod
+    def unread(cls, what: str, value: Payload, time: str = "") -> TimedFact:
+        """Return a part of the source for which a trajectory has no member. The journal keeps `value` unchanged."""
+        return cls(SourceRecordFact(what=what, value=value), time)
 
 
 UNSEEN = "unseen message"
-"""The `what` of a `Kept` message that no call saw."""
+"""The `what` of a message in a `SourceRecordFact` that no call saw."""
 UNANSWERED = "unanswered"
 """The key of the annotation with the user's messages after the last call, such as prompts that the model never saw."""
-Event = Call | HttpExchange | ToolRun | SourceStep | Annotation | Summary | Score | Missing | Kept
+Event = Call | HttpExchange | ToolRun | TimedFact
 
 
 @dataclass(slots=True, kw_only=True)

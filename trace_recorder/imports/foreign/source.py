@@ -23,7 +23,7 @@ from typing import BinaryIO, Protocol
 from trace_recorder.decompression import max_size
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.guard import try_call
-from trace_recorder.imports.foreign.run import Members, Missing
+from trace_recorder.imports.foreign.run import Members, TimedFact
 from trace_recorder.storage.byte_order_marks import stream_without_mark
 from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH, check_depth
 from trace_recorder.values.messages import Payload
@@ -328,19 +328,19 @@ def parse_json(data: bytes, max_values: int = MAX_VALUES) -> tuple[Payload, str 
         return None, f"it is not JSON ({error})"
 
 
-def line_values(lines: Iterable[Line], add_missing: Callable[[Missing], object]) -> Iterator[Payload]:
+def line_values(lines: Iterable[Line], add_missing: Callable[[TimedFact], object]) -> Iterator[Payload]:
     """Yield the JSON values of lines. Call `add_missing` with a gap for each line without a value."""
     for line in lines:
         if line.why is None:
             yield line.value
         else:
-            add_missing(Missing(what=f"line {line.number}", why=line.why))
+            add_missing(TimedFact.gap(what=f"line {line.number}", why=line.why))
 
 
-def session_lines(lines: Iterable[Line], add_missing: Callable[[Missing], object]) -> Iterator[Members]:
+def session_lines(lines: Iterable[Line], add_missing: Callable[[TimedFact], object]) -> Iterator[Members]:
     """Yield the JSON objects in lines. Call `add_missing` with a gap for each line that is not a JSON object."""
     for line in lines:
         if line.why is None and isinstance(line.value, dict):
             yield line.value
         else:
-            add_missing(Missing(what=f"line {line.number}", why=line.why or "it is not an object"))
+            add_missing(TimedFact.gap(what=f"line {line.number}", why=line.why or "it is not an object"))

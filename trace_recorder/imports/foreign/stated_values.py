@@ -10,7 +10,7 @@ from trace_recorder import clocks
 from trace_recorder.clocks import parse_time
 from trace_recorder.dialects.json_access import Members as Remaining
 from trace_recorder.dialects.json_access import as_dict, as_int, as_text, join_texts
-from trace_recorder.imports.foreign.run import Members
+from trace_recorder.facts import Json
 from trace_recorder.values.messages import Payload, Usage
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -75,13 +75,13 @@ The first member with a whole number is taken. `a/b` is the member `b` of the me
 """
 
 
-def counts_at(members: Members, names: CountNames) -> dict[str, Payload]:
+def counts_at(members: Json, names: CountNames) -> dict[str, Payload]:
     """Return the counts in `names` that an object states."""
     counts = ((name, _first_count(members, alternatives.split(" "))) for name, alternatives in names.items())
     return {name: count for name, count in counts if count is not None}
 
 
-def usage_at(remaining: Remaining, names: CountNames, extra: Members | None = None, **more: Payload) -> Usage:
+def usage_at(remaining: Remaining, names: CountNames, extra: Json | None = None, **more: Payload) -> Usage:
     """Return a usage with the counts in `names`, and with the members `more`.
 
     The usage's `extra` gets all other members of `remaining`, and the members of the argument `extra`.
@@ -90,7 +90,7 @@ def usage_at(remaining: Remaining, names: CountNames, extra: Members | None = No
     return Usage(**counts, **more, extra=remaining.rest() | (extra or {}))
 
 
-def _first_count(members: Members, names: Iterable[str]) -> int | None:
+def _first_count(members: Json, names: Iterable[str]) -> int | None:
     for name in names:
         outer, slash, inner = name.partition("/")
         value = as_dict(members.get(outer)).get(inner) if slash else members.get(outer)
@@ -99,7 +99,7 @@ def _first_count(members: Members, names: Iterable[str]) -> int | None:
     return None
 
 
-def other_counts(members: Members, details: Iterable[str], names: CountNames) -> Members:
+def other_counts(members: Json, details: Iterable[str], names: CountNames) -> Json:
     """Return the counts of the objects `details` that `names` does not read. Counts of 0 are left out."""
     known = {name.partition("/")[2] for alternatives in names.values() for name in alternatives.split(" ")}
     counts = chain.from_iterable(as_dict(members.get(detail)).items() for detail in details)

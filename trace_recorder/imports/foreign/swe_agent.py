@@ -19,15 +19,14 @@ from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_
 from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import (
     MAIN,
-    Annotation,
     Call,
     Event,
     ForeignAgent,
     ForeignConversation,
     ForeignRun,
     Histories,
-    Kept,
     Members,
+    TimedFact,
     ToolRun,
 )
 from trace_recorder.imports.foreign.source import Source
@@ -80,7 +79,7 @@ def _run(document: Members, identity: str) -> ForeignRun:
         identity=identity,
         events=[
             *_SweAgentReader().events(document),
-            *(Annotation(key=name, value=value) for name, value in rest.items()),
+            *(TimedFact.annotation(key=name, value=value) for name, value in rest.items()),
         ],
         task=as_text(problem.get("text")) or as_text(problem.get("github_url")),
         model=as_text(as_dict(as_dict(config.get("agent")).get("model")).get("name")),
@@ -164,7 +163,7 @@ class _SweAgentReader:
             )
         rest = without_none(state=step.get("state") or None, extra_info=step.get("extra_info") or None)
         if rest:
-            yield Kept(what="more of a step", value=rest)
+            yield TimedFact.unread(what="more of a step", value=rest)
 
 
 def _is_response(item: Members) -> bool:

@@ -18,16 +18,7 @@ from trace_recorder.dialects.openai_chat import read_usage
 from trace_recorder.imports.foreign.agent_history import AgentHistory
 from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.plain_conversations import events_of
-from trace_recorder.imports.foreign.run import (
-    Annotation,
-    ForeignAgent,
-    ForeignRun,
-    Kept,
-    Members,
-    Missing,
-    Score,
-    ToolRun,
-)
+from trace_recorder.imports.foreign.run import ForeignAgent, ForeignRun, Members, TimedFact, ToolRun
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.foreign.stated_values import stated_time
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, without_none
@@ -58,14 +49,16 @@ def _run(name: str, value: Payload) -> ForeignRun:
     info = as_dict(result.get("info"))
     reward = as_number(result.get("reward"))
     error, traceback = as_text(info.get("error")), as_text(info.get("traceback"))
-    missing = [] if isinstance(result.get("traj"), list) else [Missing(what="a result", why="it has no list `traj`")]
+    missing = (
+        [] if isinstance(result.get("traj"), list) else [TimedFact.gap(what="a result", why="it has no list `traj`")]
+    )
     return ForeignRun(
         identity=name,
         events=[
             *missing,
             *events_of(as_list(result.get("traj"))),
-            *([] if reward is None else [Score(name="reward", value=reward)]),
-            *([Annotation(key="info", value=info)] if info else []),
+            *([] if reward is None else [TimedFact.reward(name="reward", value=reward)]),
+            *([TimedFact.annotation(key="info", value=info)] if info else []),
         ],
         task=as_text(as_dict(info.get("task")).get("instruction")),
         status="failed" if error else "unknown" if missing else "completed",
@@ -125,12 +118,16 @@ def _run_of_simulation(name: str, simulation: Members, info: Members, task: Memb
     if run.status == "failed":
         run.error = {"type": reason, "message": reason}
     if not isinstance(simulation.get("messages"), list):
-        run.events.append(Missing(what="the messages", why="the simulation has no list of messages"))
+        run.events.append(TimedFact.gap(what="the messages", why="the simulation has no list of messages"))
     _SimulationReader(run, as_dict(agent.get("llm_args"))).read_all(as_list(simulation.get("messages")))
-    run.events += [] if reward is None else [Score(name="reward", value=reward)]
-    run.events += [Annotation(key="reward_info", value=reward_info)] if reward_info else []
+    run.events += [] if reward is None else [TimedFact.reward(name="reward", value=reward)]
+    run.events += [TimedFact.annotation(key="reward_info", value=reward_info)] if reward_info else []
     rest = {key: value for key, value in simulation.items() if key not in _OF_THE_RUN}
-    run.events += [Kept(what="simulation", value=rest), Kept(what="info", value=info), Kept(what="task", value=task)]
+    run.events += [
+        TimedFact.unread(what="simulation", value=rest),
+        TimedFact.unread(what="info", value=info),
+        TimedFact.unread(what="task", value=task),
+    ]
     return run
 
 
@@ -156,7 +153,7 @@ class _SimulationReader:
             elif role == "system":
                 self.history.add(Message("system", as_text(message.get("content"))), time)
             else:
-                self.run.events.append(Missing(what=f"message {number}", why="its role is unknown"))
+                self.run.events.append(TimedFact.gap(what=f"message {number}", why="its role is unknown"))
         for call, time in self._calls_of_user.values():
             self._add_tool_of_user(call, time)
         self.history.finish()

@@ -30,7 +30,7 @@ from trace_recorder.imports.foreign.plain_conversations import (
     events_of,
     messages_of,
 )
-from trace_recorder.imports.foreign.run import Call, ForeignRun, Histories, Members, Missing, Score
+from trace_recorder.imports.foreign.run import Call, ForeignRun, Histories, Members, TimedFact
 from trace_recorder.imports.foreign.source import Line, Source
 from trace_recorder.imports.foreign.stated_values import stated_time
 from trace_recorder.values.message_equality import says_key
@@ -76,7 +76,7 @@ def _run_of_row(name: str, line: Line) -> ForeignRun:
         metadata={"row": rest} if rest else {},
     )
     if line.why is not None:
-        run.events.append(Missing(what=f"line {line.number}", why=line.why))
+        run.events.append(TimedFact.gap(what=f"line {line.number}", why=line.why))
     return run
 
 
@@ -130,7 +130,7 @@ def _run_of_trial(trial: str, rows: list[tuple[str, Line]]) -> ForeignRun:
     histories, answered = Histories(), Counter[bytes]()
     for _, line in rows:
         if line.why is not None:
-            run.events.append(Missing(what=f"line {line.number}", why=line.why))
+            run.events.append(TimedFact.gap(what=f"line {line.number}", why=line.why))
         else:
             _read_row(run, histories, answered, as_dict(line.value))
     _add_result(run, row.get("result"))
@@ -180,7 +180,7 @@ def _add_result(run: ForeignRun, result: Payload) -> None:
             run.status, run.error = "failed", {"type": text, "message": text}
         return
     if isfinite(reward):
-        run.events.append(Score(name="reward", value=reward))
+        run.events.append(TimedFact.reward(name="reward", value=reward))
 
 
 HARBOR = ImportFormat(name="harbor-traces", recognizes=recognizes_trials, read=read_trials, counting=WHOLE)

@@ -23,14 +23,11 @@ from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.plain_conversations import events_of
 from trace_recorder.imports.foreign.run import (
     UNSEEN,
-    Annotation,
     Call,
     ForeignConversation,
     ForeignRun,
-    Kept,
     Members,
-    Missing,
-    Score,
+    TimedFact,
     ToolRun,
 )
 from trace_recorder.imports.foreign.source import Line, Source
@@ -66,7 +63,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
         for number, trace in enumerate(traces, start=1):
             yield _run(f"{name}-{line.number}-{number}", trace, as_dict(line.value))
         if not traces:
-            missing = Missing(what=f"line {line.number}", why=line.why or "it has no trace")
+            missing = TimedFact.gap(what=f"line {line.number}", why=line.why or "it has no trace")
             yield ForeignRun(identity=f"{name}-{line.number}", events=[missing])
 
 
@@ -95,11 +92,11 @@ def _run(name: str, trace: Members, episode: Members) -> ForeignRun:
     for key, reward in as_dict(trace.get("rewards")).items():
         score, weight = as_number(as_dict(reward).get("score")), as_number(as_dict(reward).get("weight"))
         if score is not None:
-            run.events.append(Score(name=key, value=score, weight=1.0 if weight is None else weight))
+            run.events.append(TimedFact.reward(name=key, value=score, weight=1.0 if weight is None else weight))
     if metrics := as_dict(trace.get("metrics")):
-        run.events.append(Annotation(key="metrics", value=metrics))
+        run.events.append(TimedFact.annotation(key="metrics", value=metrics))
     rest = {key: value for key, value in trace.items() if key not in _OF_THE_RUN}
-    run.events += [Kept(what="trace", value={**rest, "timing": timing, "task": task, "agent": agent})]
+    run.events += [TimedFact.unread(what="trace", value={**rest, "timing": timing, "task": task, "agent": agent})]
     return run
 
 
@@ -146,7 +143,9 @@ class _GraphReader:
             if number is None:
                 continue
             if number in by_node:
-                self.run.events.append(Missing(what=f"a call of node {number}", why="a later call names the same node"))
+                self.run.events.append(
+                    TimedFact.gap(what=f"a call of node {number}", why="a later call names the same node")
+                )
             by_node[number] = call
         return by_node
 
@@ -164,7 +163,9 @@ class _GraphReader:
         if parent is None:
             conversation, length = ForeignConversation(), 0
             if node.get("parent") is not None:
-                self.run.events.append(Missing(what=f"the parent of node {number}", why="it is not an earlier node"))
+                self.run.events.append(
+                    TimedFact.gap(what=f"the parent of node {number}", why="it is not an earlier node")
+                )
         else:
             conversation, length = self._ends[parent]
             if length < len(conversation):
@@ -182,7 +183,7 @@ class _GraphReader:
             return conversation.branch(length)
         if self._branches == MAX_BRANCHES + 1:
             why = f"there are more than {MAX_BRANCHES} of them"
-            self.run.events.append(Missing(what="the prompts of later branches", why=why))
+            self.run.events.append(TimedFact.gap(what="the prompts of later branches", why=why))
         return ForeignConversation()
 
     def _call(self, number: int, node: Members, members: Members) -> Call:
@@ -232,7 +233,7 @@ class _GraphReader:
                     result = message.get("content")
                     self.run.events.append(ToolRun(time=time, name=name, call_id=call_id, ended=time, result=result))
                 else:
-                    self.run.events.append(Kept(what=UNSEEN, value=message, time=time))
+                    self.run.events.append(TimedFact.unread(what=UNSEEN, value=message, time=time))
 
 
 def _read_message(members: Members) -> list[Message]:
@@ -303,9 +304,9 @@ def _run_of_row(name: str, line: Line) -> ForeignRun:
         source=without_none(example_id=row.get("example_id", row.get("id")), task=row.get("task")),
         metadata={"row": {key: value for key, value in row.items() if key not in {"prompt", "completion"}}},
     )
-    run.events += [] if reward is None else [Score(name="reward", value=reward)]
+    run.events += [] if reward is None else [TimedFact.reward(name="reward", value=reward)]
     if line.why is not None:
-        run.events.append(Missing(what=f"line {line.number}", why=line.why))
+        run.events.append(TimedFact.gap(what=f"line {line.number}", why=line.why))
     return run
 
 

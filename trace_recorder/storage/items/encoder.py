@@ -24,16 +24,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from trace_recorder.facts import ItemFact, JsonText
 from trace_recorder.storage.items.item_lists import (
     MAX_FULL_RANGES,
     Base,
     ConversationPrefix,
     Element,
     ItemList,
-    NewItem,
     Parts,
     RequestItems,
-    dump_json,
     newest_prefixes,
     ranges_or_base,
 )
@@ -87,14 +86,14 @@ class Prepared:
 class Encoded:
     """A request that was taken apart.
 
-    `new` has the new items, which must be written as records. `body` and `items` are members of the request's own
-    record, as JSON text. When all of these records are on file, call `mark_written` with the `seq` of the request's
-    record, so that the new items are remembered.
+    `new` has the new items, which must be written first. `body` and `items` are members of the request's own fact. When
+    all of these facts are on file, call `mark_written` with the `seq` of the request's record, so that the new items
+    are remembered.
     """
 
-    new: list[NewItem]
-    body: str
-    items: str
+    new: list[ItemFact]
+    body: Payload
+    items: dict[str, Payload]
     mark_written: Callable[[int], None]
 
 
@@ -105,15 +104,11 @@ class ItemEncoder:
     its record could not be written, the item is new again in the next request.
     """
 
-    def __init__(self, *, max_known_items: int = MAX_KNOWN_ITEMS, numbers: dict[str, int] | None = None) -> None:
-        """Begin without items.
-
-        If another encoder writes into the same journal, `numbers` is the dict that both encoders share. It has the
-        number of the next item under "n", and of the next large string under "s".
-        """
+    def __init__(self, *, max_known_items: int = MAX_KNOWN_ITEMS) -> None:
         self._max_known_items = max_known_items
         self._known: dict[bytes, int] = {}
-        self._next = {"n": 0, "s": 0} if numbers is None else numbers
+        self.next_numbers = {"n": 0, "s": 0}
+        """The number of the next item under "n", and of the next large string under "s"."""
         self._bases: dict[str, Base] = {}
         self._prefixes: list[ConversationPrefix] = []
         self._growing: list[ItemList] = []
@@ -147,7 +142,7 @@ class ItemEncoder:
         """
         # Ctrl-C could leave a prefix with only some of the new elements. So no prefix is kept until all is on file.
         prefixes, self._prefixes = self._prefixes, []
-        items = RequestItems(self._known, self._next)
+        items = RequestItems(self._known, self.next_numbers)
         body, parts, prefix = _continue_prefix(prefixes, request, prepared, items) or _take_apart(
             request, prepared, items
         )
@@ -165,7 +160,7 @@ class ItemEncoder:
         known item with the same text, or a new one.
         """
         growing, self._growing = self._growing, []  # empty until all is on file, as the prefixes in `encode`
-        items = RequestItems(self._known, self._next)
+        items = RequestItems(self._known, self.next_numbers)
         body: list[str] = []
         parts: dict[str, int | ItemList] = {}
         for name, content in lists.items():
@@ -194,16 +189,16 @@ class ItemEncoder:
                 described[name] = ranges_or_base(part, self._bases.get(name))
                 if described[name] is part.ranges:
                     full[name] = part.numbers[:]  # a copy, because the next request adds to this list in place
-        new = list(items.new.values())
+        new = items.new
 
         def remember(seq: int) -> None:
-            self._known |= {item.key: item.number for item in new}
+            self._known |= new
             if len(self._known) > self._max_known_items:
                 self._forget_oldest()
             self._bases |= {name: Base(seq, numbers) for name, numbers in full.items()}
             keep()
 
-        return Encoded(new, body, dump_json(described), remember)
+        return Encoded(items.facts, JsonText(body), described, remember)
 
     def _forget_oldest(self) -> None:
         for key in list(islice(self._known, len(self._known) - self._max_known_items // 8 * 7)):

@@ -24,6 +24,7 @@ from functools import cached_property
 from operator import attrgetter
 from typing import Self
 
+from trace_recorder.facts import ItemFact, JsonText
 from trace_recorder.storage.items.large_strings import (
     MIN_STRING_CHARACTERS,
     LargeString,
@@ -36,22 +37,6 @@ from trace_recorder.values.json_text import make_json_writer, one_line
 from trace_recorder.values.messages import Payload
 
 dump_json = make_json_writer(",", ":")
-
-
-@dataclass(slots=True)
-class NewItem:
-    """A new item whose record must be written.
-
-    Large strings (`s`) and all other items (`n`) are numbered separately. The record's data has `own_members`, which
-    are written unchanged, and `members_to_mask`, which are masked first. Both are JSON text. `value` is the value of a
-    large string in UTF-8, so that it need not be encoded again if nothing in it is masked.
-    """
-
-    own_members: str
-    members_to_mask: str
-    key: bytes
-    number: int
-    value: bytes | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -103,12 +88,13 @@ The name of a member maps to the number of one item, or to a list of items.
 class RequestItems:
     """The items of one request.
 
-    `known` maps the keys of items that were written before to their numbers. `new` maps the keys of all other items to
-    their records.
+    `known` maps the keys of items that were written before to their numbers. `new` does so for all other items, whose
+    facts are in `facts`.
     """
 
     def __init__(self, known: Mapping[bytes, int], next_numbers: dict[str, int]) -> None:
-        self.new: dict[bytes, NewItem] = {}
+        self.new: dict[bytes, int] = {}
+        self.facts: list[ItemFact] = []
         self._known = known
         self._next = next_numbers
         self._large: dict[str, LargeString] = {}
@@ -134,12 +120,15 @@ class RequestItems:
         """
         if len(text) > MIN_STRING_CHARACTERS and not self._is_reduced:
             text = self._reduce(text)
-        known = self._find(key := digest(b"n", text.encode("utf-8", "surrogatepass")))
+        key = digest(b"n", text.encode("utf-8", "surrogatepass"))
+        known = self._known.get(key, self.new.get(key))
         if known is not None:
             return known
         strings: dict[str, int] = {}
         value = self._refer_to_strings(text, strings) if self._large else text
-        return self._add(key, "n", one_line(value), strings)
+        number = self._take_number("n", key)
+        self.facts.append(ItemFact(n=number, strings=strings or None, value=JsonText(one_line(value))))
+        return number
 
     def _restored(self, text: str) -> str:
         return restore(text, self._large)
@@ -161,10 +150,10 @@ class RequestItems:
             large = self._large.get(mark[0])
             if large is None:  # it only looks like a mark
                 continue
-            number = self._find(large.key)
+            number = self._known.get(large.key, self.new.get(large.key))
             if number is None:
-                number = self._add(large.key, "s", large.literal)
-                self.new[large.key].value = large.data
+                number = self._take_number("s", large.key)
+                self.facts.append(ItemFact(s=number, value=JsonText(large.literal, large.data)))
             placeholder = f"@string:{number}"
             if _contains(text, placeholder):
                 parts += (text[done : mark.start()], large.literal)
@@ -174,17 +163,10 @@ class RequestItems:
             done = mark.end()
         return "".join([*parts, text[done:]])
 
-    def _find(self, key: bytes) -> int | None:
-        known = self._known.get(key)
-        if known is not None:
-            return known
-        return self.new[key].number if key in self.new else None
-
-    def _add(self, key: bytes, name: str, value: str, strings: Mapping[str, int] | None = None) -> int:
+    def _take_number(self, name: str, key: bytes) -> int:
         number = self._next[name]
         self._next[name] = number + 1  # even if Ctrl-C follows, no number is used twice: the record may be on file
-        own_members = f'"{name}":{number},"strings":{dump_json(strings)}' if strings else f'"{name}":{number}'
-        self.new[key] = NewItem(own_members, f'"value":{value}', key, number)
+        self.new[key] = number
         return number
 
 

@@ -30,17 +30,7 @@ from trace_recorder.imports.foreign.claude_code.lines import (
 )
 from trace_recorder.imports.foreign.claude_code.threads import SubAgentFile, Threads, saved_results, sub_agents
 from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.run import (
-    Annotation,
-    Call,
-    Event,
-    ForeignRun,
-    Kept,
-    Members,
-    Missing,
-    ToolRun,
-    joined_id,
-)
+from trace_recorder.imports.foreign.run import Call, Event, ForeignRun, Members, TimedFact, ToolRun, joined_id
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.foreign.stated_values import seconds_between, stated_time
 from trace_recorder.values.messages import Message, Payload, without_none
@@ -165,7 +155,7 @@ class _ClaudeSessionReader:
             time = stated_time(entry.line.get("timestamp"))
             if entry.why is not None:
                 name = f"line {entry.number}" if entry.number or file is None else f"to read {file.source.path.name}"
-                events.append(Missing(what=name, why=entry.why, time=time))
+                events.append(TimedFact.gap(what=name, why=entry.why, time=time))
                 continue
             if file is not None:
                 entry.line.setdefault("agentId", file.agent_id)
@@ -246,7 +236,7 @@ class _ClaudeSessionReader:
         if (value := entry.line.get("toolUseResult", entry.line.get("tool_use_result"))) is not None:
             ids = [message.call_id for message in messages if message.role == "tool"]
             self._returned |= {ids[0]: value} if len(ids) == 1 else {}
-            events.append(Kept(what="toolUseResult", value={"call_ids": ids, "value": value}, time=time))
+            events.append(TimedFact.unread(what="toolUseResult", value={"call_ids": ids, "value": value}, time=time))
 
     def _add_message(self, history: AgentHistory, message: Message, events: list[Event], time: str) -> None:
         """Add a message of the user.
@@ -263,7 +253,9 @@ class _ClaudeSessionReader:
             return
         execution = history.execution_of(message.call_id or "")
         if text is None or execution is None:
-            events.append(Missing(what=f"the whole result in tool-results/{name}", why="it cannot be read", time=time))
+            events.append(
+                TimedFact.gap(what=f"the whole result in tool-results/{name}", why="it cannot be read", time=time)
+            )
         else:
             execution.result = text
             events.append(execution)
@@ -283,7 +275,7 @@ class _ClaudeSessionReader:
         if line.get("isApiErrorMessage") is True:
             text = typed_text(message.get("content"))
             self._fail(history, {"type": as_text(line.get("error")) or "api_error", "message": text}, time)
-            events.append(Kept(what="assistant", value=line, time=time))
+            events.append(TimedFact.unread(what="assistant", value=line, time=time))
             return
         messages = anthropic_messages.read_message({**message, "role": "assistant"})
         answer = messages[-1] if messages else Message("assistant")
@@ -335,7 +327,9 @@ class _ClaudeSessionReader:
             self._read_result(line, events, time)
         elif entry.kind == "progress":
             self.threads.note_progress(entry)
-        events.append(Kept(what=" ".join(filter(None, (entry.kind or "line", subtype))), value=line, time=time))
+        events.append(
+            TimedFact.unread(what=" ".join(filter(None, (entry.kind or "line", subtype))), value=line, time=time)
+        )
 
     def _read_request(self, identity: str, history: AgentHistory, events: list[Event], time: str) -> None:
         """Add a request without an answer: the request failed, or the session ended before the answer."""
@@ -351,7 +345,7 @@ class _ClaudeSessionReader:
     def _add_details(self, call: Call, identity: str, events: list[Event]) -> None:
         why = self._requests.add_details(call, identity)
         if why is not None:
-            events.append(Missing(what=f"the exact messages of request {identity}", why=why, time=call.time))
+            events.append(TimedFact.gap(what=f"the exact messages of request {identity}", why=why, time=call.time))
 
     def _fail(self, history: AgentHistory, error: Members, time: str) -> None:
         """Set the error of the call that waits for its answer.
@@ -369,7 +363,7 @@ class _ClaudeSessionReader:
         if failed:
             text = as_text(line.get("result")) or as_text(line.get("subtype")) or ""
             self.run.error = {"type": as_text(line.get("subtype")) or "error", "message": text}
-        events += [Annotation(key=name, value=line[name], time=time) for name in _RESULT if name in line]
+        events += [TimedFact.annotation(key=name, value=line[name], time=time) for name in _RESULT if name in line]
 
 
 def _api_error(line: Members) -> Members:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from trace_recorder.clocks import parse_time
 from trace_recorder.dialects.json_access import as_dict, as_int, as_text
-from trace_recorder.imports.foreign.run import Members, Missing
+from trace_recorder.imports.foreign.run import Members, TimedFact
 from trace_recorder.imports.foreign.source import Line, Source
 from trace_recorder.imports.foreign.stated_values import stated_time
 from trace_recorder.values.message_equality import json_digest
@@ -51,7 +51,7 @@ def session_facts(lines: list[Line]) -> Members:
     return next((as_dict(as_dict(line.value).get("payload")) for line in lines if _is_meta(line)), {})
 
 
-def inherited_and_own(source: Source, lines: list[Line], facts: Members) -> tuple[list[Line | Missing], list[Line]]:
+def inherited_and_own(source: Source, lines: list[Line], facts: Members) -> tuple[list[Line | TimedFact], list[Line]]:
     """Return the lines that a rollout has from other rollouts, the oldest first, and the rollout's own lines.
 
     `lines` are all lines of the rollout, and `facts` are its facts.
@@ -65,7 +65,7 @@ def inherited_and_own(source: Source, lines: list[Line], facts: Members) -> tupl
     length = _copied(source, lines[begin:], facts, origin)
     if length is None and other is not None:
         why = f"nothing shows where the copy of {origin} ends: its rollout is not beside this file"
-        return [*inherited, Missing(what="which calls belong to another session", why=why)], lines
+        return [*inherited, TimedFact.gap(what="which calls belong to another session", why=why)], lines
     end = begin + (length or 0)
     return [*inherited, *lines[begin:end]], [*lines[:begin], *lines[end:]]
 
@@ -80,7 +80,7 @@ def _id_of_other_session(second_lines: list[Line], facts: Members) -> str | None
     return next((identity for identity in ids if identity != facts.get("id")), None)
 
 
-def _lines_of_bases(source: Source, facts: Members) -> Iterator[Line | Missing]:
+def _lines_of_bases(source: Source, facts: Members) -> Iterator[Line | TimedFact]:
     """Yield the lines of the rollouts that a rollout names as its `history_base`, the oldest first."""
     parts: list[tuple[Source, int]] = []
     read = {source.path}
@@ -88,7 +88,9 @@ def _lines_of_bases(source: Source, facts: Members) -> Iterator[Line | Missing]:
         identity = as_text(base.get("thread_id")) or ""
         path = rollout_of(source.path.parent, identity)
         if path is None or path in read or len(parts) == _MAX_BASES:
-            yield Missing(what="the beginning of the session", why=f"its rollout, {identity}, is not beside this file")
+            yield TimedFact.gap(
+                what="the beginning of the session", why=f"its rollout, {identity}, is not beside this file"
+            )
             break
         read.add(path)
         parts.append((source.neighbour(path), as_int(base.get("end_ordinal_exclusive")) or 0))

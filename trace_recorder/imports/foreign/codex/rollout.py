@@ -22,13 +22,7 @@ from trace_recorder.imports.foreign.codex.outputs import (
     with_failure,
 )
 from trace_recorder.imports.foreign.codex.sub_agents import StartedAgent, started_agent
-from trace_recorder.imports.foreign.run import (
-    Call,
-    ForeignRun,
-    Kept,
-    Members,
-    Missing,
-)
+from trace_recorder.imports.foreign.run import Call, ForeignRun, Members, TimedFact
 from trace_recorder.imports.foreign.source import Line, session_lines
 from trace_recorder.imports.foreign.stated_values import stated_time
 from trace_recorder.values.messages import Message, Payload, Usage, without_none
@@ -81,7 +75,7 @@ class RolloutReader:
         self._context: Members = {}
         self._is_known = False
 
-    def read_lines(self, lines: list[Line], facts: Members, inherited: list[Line | Missing]) -> None:
+    def read_lines(self, lines: list[Line], facts: Members, inherited: list[Line | TimedFact]) -> None:
         """Read the rollout's own lines, after the lines that it inherits.
 
         If no line is an item, events are read as items.
@@ -93,7 +87,7 @@ class RolloutReader:
             with given_by_another_session(self.run, self.history.events):
                 self._read_each(inherited_lines, has_items)
             self.started.clear()
-        self.history.events.extend(part for part in inherited if isinstance(part, Missing))
+        self.history.events.extend(part for part in inherited if isinstance(part, TimedFact))
         self._read_each(lines, has_items)
         self.history.finish()
 
@@ -105,7 +99,7 @@ class RolloutReader:
                 self._read_item(item, time)
             if not item or members.get("type") == "event_msg":
                 self._read_other(members, time)
-                self.history.events.append(Kept(what=_kind(members), value=members, time=time))
+                self.history.events.append(TimedFact.unread(what=_kind(members), value=members, time=time))
         self._end_answers("")
 
     @staticmethod

@@ -22,15 +22,7 @@ from trace_recorder.imports.foreign.codex.inherited import (
 from trace_recorder.imports.foreign.codex.rollout import BARE_ITEMS, RolloutReader
 from trace_recorder.imports.foreign.codex.sub_agents import name_in
 from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.run import (
-    MAIN,
-    Event,
-    ForeignAgent,
-    ForeignRun,
-    Missing,
-    ToolRun,
-    joined_id,
-)
+from trace_recorder.imports.foreign.run import MAIN, Event, ForeignAgent, ForeignRun, TimedFact, ToolRun, joined_id
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.values.token_counts import WHOLE
 
@@ -83,7 +75,7 @@ def _read_file(
         path = rollout_of(source.path.parent, started.thread_id)
         if path is None or depth >= _MAX_DEPTH:
             why = "its rollout is not beside this file" if path is None else "it is too deep below the main agent"
-            reader.history.events.append(Missing(what=f"the calls of the sub-agent {started.thread_id}", why=why))
+            reader.history.events.append(TimedFact.gap(what=f"the calls of the sub-agent {started.thread_id}", why=why))
             continue
         if path in main_source.read_too or path == main_source.path:
             continue

@@ -32,7 +32,7 @@ from trace_recorder.guard import try_call
 from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.inspect_ai import chat
 from trace_recorder.imports.foreign.inspect_ai.sample import Attachments, SamplePrompts, SampleReader, provider_of
-from trace_recorder.imports.foreign.run import Annotation, Event, ForeignRun, Kept, Members, Missing, Score
+from trace_recorder.imports.foreign.run import Event, ForeignRun, Members, TimedFact
 from trace_recorder.imports.foreign.source import (
     ZSTD_MODULES,
     Reader,
@@ -238,7 +238,7 @@ def _failure(error: Members, limit: Members) -> Members | None:
 
 def _events(sample: Members, transcript: Members, attachments: Attachments, why: str | None) -> Iterator[Event]:
     if why is not None:
-        yield Missing(what="a sample", why=why)
+        yield TimedFact.gap(what="a sample", why=why)
     pool = as_list(as_dict(sample.get("events_data")).get("messages")) or as_list(sample.get("message_pool"))
     reader = SampleReader(
         attachments, SamplePrompts([*pool], lambda message: chat.message_of(attachments.put_in(message)))
@@ -246,7 +246,7 @@ def _events(sample: Members, transcript: Members, attachments: Attachments, why:
     events = as_list(sample.get("events")) or as_list(transcript.get("events"))
     yield from reader.events(events) if events else reader.messages(as_list(sample.get("messages")))
     if attachments.exceeded:
-        yield Missing(what="some attachments", why="together they are larger than the limit for a sample")
+        yield TimedFact.gap(what="some attachments", why="together they are larger than the limit for a sample")
 
 
 def _task(value: Payload) -> str | None:
@@ -271,9 +271,9 @@ def _rewards(scores: Members) -> Iterator[Event]:
             reward = _number(part)
             if reward is not None:
                 reward_name = name if value is part else f"{name}/{key}"
-                yield Score(name=reward_name, value=reward, explanation=explanation)
+                yield TimedFact.reward(name=reward_name, value=reward, explanation=explanation)
     if scores:
-        yield Annotation(key="scores", value=scores)
+        yield TimedFact.annotation(key="scores", value=scores)
 
 
 def _number(value: Payload) -> float | None:
@@ -288,7 +288,7 @@ def _number(value: Payload) -> float | None:
 def _kept(sample: Members, attachments: Attachments) -> Iterator[Event]:
     for name in _KEPT:
         if sample.get(name):
-            yield Kept(what=f"the sample's {name}", value=attachments.put_in(sample[name]))
+            yield TimedFact.unread(what=f"the sample's {name}", value=attachments.put_in(sample[name]))
 
 
 FORMAT = ImportFormat(name="inspect-ai", recognizes=recognizes, read=read, counting=CACHE_APART)

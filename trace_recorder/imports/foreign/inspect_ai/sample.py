@@ -26,10 +26,9 @@ from trace_recorder.imports.foreign.run import (
     Event,
     ForeignAgent,
     ForeignConversation,
-    Kept,
     Members,
-    Missing,
     NumberedHistories,
+    TimedFact,
     ToolRun,
     joined_id,
 )
@@ -187,13 +186,13 @@ class SampleReader:
                 yield from self._tool(event, time, number)
             elif kind == "subtask":
                 rest = {name: value for name, value in event.items() if name != "events"}
-                yield Kept(what="event subtask", value=rest, time=time)
+                yield TimedFact.unread(what="event subtask", value=rest, time=time)
                 yield from self.events(as_list(event.get("events")))
             elif isinstance(kind, str):
                 self._note_span(event)
-                yield Kept(what=f"event {kind}", value=event, time=time)
+                yield TimedFact.unread(what=f"event {kind}", value=event, time=time)
             else:
-                yield Missing(what=f"event {number}", why="it does not name its kind", time=time)
+                yield TimedFact.gap(what=f"event {number}", why="it does not name its kind", time=time)
 
     def messages(self, values: list[Payload]) -> Iterator[Event]:
         """Yield the calls of a sample that has only messages."""

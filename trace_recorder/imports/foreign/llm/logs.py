@@ -25,7 +25,7 @@ from trace_recorder.imports.foreign.llm.responses import (
     run_of,
     tool_of,
 )
-from trace_recorder.imports.foreign.run import Event, ForeignConversation, ForeignRun, Kept, Members, Missing
+from trace_recorder.imports.foreign.run import Event, ForeignConversation, ForeignRun, Members, TimedFact
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.foreign.sqlite_file import MAGIC, Database, json_of, open_database
 from trace_recorder.imports.foreign.stated_values import stated_time, text_of
@@ -138,7 +138,7 @@ class _ThreadReader:
         parent, tip = as_text(turn.get("parent_message_hash")), as_text(turn.get("tip_message_hash"))
         conversation = self._conversation(parent)
         if parent is not None and conversation is None:
-            yield Missing(
+            yield TimedFact.gap(
                 what=f"the prompt of turn {turn.get('id')}", why="its messages are not in the file", time=time
             )
         response = _joined_response(self._answers(parent, tip))
@@ -147,7 +147,7 @@ class _ThreadReader:
         yield call_of(turn | schema, conversation or ForeignConversation(), response, tools)
         if turn.get("response_json"):
             value = json_value(turn["response_json"]) if isinstance(turn["response_json"], str) else None
-            yield Kept(what="response_json", value=value, time=time)
+            yield TimedFact.unread(what="response_json", value=value, time=time)
 
     def _conversation(self, tip: str | None) -> ForeignConversation | None:
         """Return the conversation that ends with a message, or None if one of its messages is missing."""

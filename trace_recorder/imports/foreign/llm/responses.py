@@ -12,7 +12,7 @@ from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text
-from trace_recorder.imports.foreign.run import Call, Event, ForeignConversation, ForeignRun, Kept, Members
+from trace_recorder.imports.foreign.run import Call, Event, ForeignConversation, ForeignRun, Members, TimedFact
 from trace_recorder.imports.foreign.sqlite_file import Database, json_of
 from trace_recorder.imports.foreign.stated_values import stated_time
 from trace_recorder.values.messages import Payload, without_none
@@ -104,7 +104,7 @@ def _events(entries: list[Members]) -> Iterator[Event]:
         conversation.answer(response)
         for name in ("prompt_json", "response_json"):
             if entry.get(name):
-                yield Kept(what=name, value=entry[name], time=stated_time(entry.get("datetime_utc")))
+                yield TimedFact.unread(what=name, value=entry[name], time=stated_time(entry.get("datetime_utc")))
 
 
 def _joined(entry: Members, fragments: str, member: str, between: str) -> str:

@@ -37,9 +37,8 @@ from trace_recorder.imports.foreign.run import (
     ForeignAgent,
     ForeignConversation,
     ForeignRun,
-    Kept,
     Members,
-    Missing,
+    TimedFact,
     ToolRun,
 )
 from trace_recorder.imports.foreign.source import Source
@@ -101,7 +100,7 @@ class SessionReader:
         self._positions[as_text(message.get("id")) or ""] = len(self._conversation)
         for part in parts:
             if as_text(part.get("type")) not in _ANSWER_PARTS or _is_unseen(part):
-                yield Kept(what=f"part {part.get('type')}", value=part, time=time)
+                yield TimedFact.unread(what=f"part {part.get('type')}", value=part, time=time)
         if message.get("role") == "assistant":
             yield from self._answer(message, parts, time)
         elif message:
@@ -348,7 +347,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 def _run(session: StoredSession, source: Source) -> ForeignRun:
     members = session.members
     time = as_dict(members.get("time"))
-    missing: list[Missing] = []
+    missing: list[TimedFact] = []
     executions: list[ToolRun] = []
     main = SessionReader(executions=executions)
     events = in_time_order(*_events(session, main, missing))
@@ -366,7 +365,7 @@ def _run(session: StoredSession, source: Source) -> ForeignRun:
     )
 
 
-def _events(session: StoredSession, main: SessionReader, missing: list[Missing]) -> Iterator[list[Event]]:
+def _events(session: StoredSession, main: SessionReader, missing: list[TimedFact]) -> Iterator[list[Event]]:
     """Yield the events of the session's own agent, and of the sub-agents that were started in it, at any depth."""
     known, unread = {as_text(session.members.get("id"))}, [(session, main)]
     while unread:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text
-from trace_recorder.imports.foreign.run import Members, Missing
+from trace_recorder.imports.foreign.run import Members, TimedFact
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.foreign.sqlite_file import Database, json_of
 
@@ -34,7 +34,7 @@ class StoredSession(NamedTuple):
     """
 
     members: Members
-    messages: Callable[[list[Missing]], list[StoredMessage]]
+    messages: Callable[[list[TimedFact]], list[StoredMessage]]
     """Returns the messages in the order of time. Appends a gap to its argument for each message that cannot be read."""
     sub_sessions: Callable[[], list[StoredSession]] = list
 
@@ -63,7 +63,7 @@ class _Storage:
     """The directories of the older storage, found from the file of a session."""
 
     source: Source
-    missing: list[Missing]
+    missing: list[TimedFact]
 
     def messages(self, session: str) -> Iterator[StoredMessage]:
         """Yield the messages in a session's directory, with their parts."""
@@ -90,7 +90,7 @@ class _Storage:
         self.source.read_too.add(path)
         value = self.source.neighbour(path).document
         if not isinstance(value, dict):
-            self.missing.append(Missing(what=path.name, why="it is not a JSON object"))
+            self.missing.append(TimedFact.gap(what=path.name, why="it is not a JSON object"))
         return as_dict(value)
 
 
@@ -126,7 +126,7 @@ def _started_by(database: Database, session: str) -> list[StoredSession]:
     return [*_sessions(database, "where parent_id = ? and id != parent_id order by time_created, id", session)]
 
 
-def _messages(database: Database, session: str, missing: list[Missing]) -> list[StoredMessage]:
+def _messages(database: Database, session: str, missing: list[TimedFact]) -> list[StoredMessage]:
     messages: list[StoredMessage] = []
     for row in database.rows("message", "where session_id = ? order by time_created, id", session):
         parts = database.rows("part", "where message_id = ? order by id", row["id"])
@@ -134,10 +134,10 @@ def _messages(database: Database, session: str, missing: list[Missing]) -> list[
     return messages
 
 
-def _data(row: Members, what: str, missing: list[Missing]) -> Members:
+def _data(row: Members, what: str, missing: list[TimedFact]) -> Members:
     members = json_of(row["data"])
     if not members:
-        missing.append(Missing(what=f"{what} {row['id']}", why="its data is not a JSON object"))
+        missing.append(TimedFact.gap(what=f"{what} {row['id']}", why="its data is not a JSON object"))
     return {**members, "id": row["id"]}
 
 

@@ -20,7 +20,7 @@ from typing import Literal, get_args
 from trace_recorder.clocks import parse_time
 from trace_recorder.dialects.json_access import as_dict, as_int, as_number, as_text
 from trace_recorder.dialects.manual import read_usage
-from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Members, Score
+from trace_recorder.imports.foreign.run import ForeignRun, Members, TimedFact
 from trace_recorder.imports.foreign.stated_values import stated_time
 from trace_recorder.values.json_text import check_depth
 from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage
@@ -242,7 +242,7 @@ OURS = "trace_recorder."
 _EVALUATION = "gen_ai.evaluation."
 
 
-def scores(span: ForeignSpan) -> Iterator[Score]:
+def scores(span: ForeignSpan) -> Iterator[TimedFact]:
     """Yield the scores in a span's events. A score whose value is not a number is left out."""
     for position, event in enumerate(span.events):
         attributes = event.attributes
@@ -250,7 +250,7 @@ def scores(span: ForeignSpan) -> Iterator[Score]:
         if event.name != f"{_EVALUATION}result" or value is None:
             continue
         span.read_events.add(position)
-        yield Score(
+        yield TimedFact.reward(
             name=as_text(attributes.get(f"{_EVALUATION}name")) or "score",
             value=value,
             weight=1.0 if (weight := as_number(attributes.get(f"{OURS}reward.weight"))) is None else weight,
@@ -290,4 +290,4 @@ def add_own_facts(run: ForeignRun, root: ForeignSpan) -> None:
             if kind == "metadata":
                 run.metadata[key] = parsed(value)
             else:
-                run.events.append(Annotation(key=key, value=parsed(value)))
+                run.events.append(TimedFact.annotation(key=key, value=parsed(value)))

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text
 from trace_recorder.errors import TrajectoryFormatError
-from trace_recorder.imports.foreign.run import ForeignRun, Members, Missing
+from trace_recorder.imports.foreign.run import ForeignRun, Members, TimedFact
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.foreign.spans.span import ForeignSpan, ForeignSpanEvent, utc_time
 from trace_recorder.values.messages import Payload
@@ -277,18 +277,20 @@ def read_traces(
     A part of the file that is not a readable trace becomes a gap of the next run, or of the last run if no run follows.
     Raises TrajectoryFormatError if no trace can be read.
     """
-    missing: list[Missing] = []
+    missing: list[TimedFact] = []
+    first_reason = ""
     last: ForeignRun | None = None
     for name, value, why in _values(source):
         run = why or _read(value, is_trace, run_of)
         if isinstance(run, str):
-            missing.append(Missing(what=name, why=run))
+            missing.append(TimedFact.gap(what=name, why=run))
+            first_reason = first_reason or run
             continue
         if last is not None:
             yield last
         last, run.events, missing = run, [*run.events, *missing], []
     if last is None:
-        raise TrajectoryFormatError(f"{source.path} has no trace that can be read: {missing[0].why if missing else ''}")
+        raise TrajectoryFormatError(f"{source.path} has no trace that can be read: {first_reason}")
     last.events += missing
     yield last
 

@@ -12,16 +12,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from trace_recorder.dialects.call_ids import number_calls
-from trace_recorder.imports.foreign.run import (
-    Call,
-    Event,
-    ForeignRun,
-    Histories,
-    Kept,
-    Members,
-    Missing,
-    ToolRun,
-)
+from trace_recorder.imports.foreign.run import Call, Event, ForeignRun, Histories, Members, TimedFact, ToolRun
 from trace_recorder.imports.foreign.spans.payloads import read_input
 from trace_recorder.imports.foreign.spans.span import ForeignSpan, SpanReading, add_own_facts, merged, origin_of, scores
 from trace_recorder.imports.foreign.spans.tree import Node, Tree, tree_of
@@ -119,7 +110,7 @@ def _read_span(span: ForeignSpan) -> SpanReading:
     return merged(reading for reading in readings if reading is not None)
 
 
-def _unknown(tree: Tree) -> Missing:
+def _unknown(tree: Tree) -> TimedFact:
     """Return the gap of a trace without a span in a known vocabulary.
 
     Each name is masked before the names are joined, because a secret may not be recognised with other text behind it.
@@ -128,7 +119,7 @@ def _unknown(tree: Tree) -> Missing:
     more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
     listed = ", ".join(names[:_MAX_NAMES]) + more
     why = f"no span has attributes of a known vocabulary; the names of the spans are: {listed}"
-    return Missing(what="the meaning of the spans", why=why)
+    return TimedFact.gap(what="the meaning of the spans", why=why)
 
 
 def _joined_streams(pairs: list[tuple[ForeignSpan, SpanReading]]) -> list[tuple[ForeignSpan, SpanReading]]:
@@ -270,7 +261,7 @@ def _error(node: Node) -> Members:
     return {"type": str(kind), "message": str(why or kind)}
 
 
-def _kept(node: Node) -> Iterator[Kept]:
+def _kept(node: Node) -> Iterator[TimedFact]:
     """Yield the parts of a span for which a run has no member.
 
     If the span is neither a call nor a tool, yield the whole span.
@@ -286,7 +277,7 @@ def _kept(node: Node) -> Iterator[Kept]:
         if reading.kind == "tool" and reading.call_id is not None:
             members["call_id"] = reading.call_id
         if remaining:
-            yield Kept(what="more of a span", value={**members, **remaining}, time=span.start)
+            yield TimedFact.unread(what="more of a span", value={**members, **remaining}, time=span.start)
         return
     more = without_none(
         end=span.end or None,
@@ -295,7 +286,7 @@ def _kept(node: Node) -> Iterator[Kept]:
         input=reading.input,
         output=reading.output,
     )
-    yield Kept(
+    yield TimedFact.unread(
         what=f"{reading.kind} span" if reading.kind else "span", value={**members, **more, **remaining}, time=span.start
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from trace_recorder.imports.foreign.run import Missing
+from trace_recorder.imports.foreign.run import TimedFact
 from trace_recorder.imports.foreign.spans.tree import Node
 from trace_recorder.storage.redaction.text_masking import default_redactor
 
@@ -23,7 +23,7 @@ _NO_CONTENT = ("", "{}", "[]", "null", None)
 _NOT_TEXTS = ("ai.response.id", "ai.response.model", "ai.response.timestamp", "ai.response.finishReason")
 
 
-def unread_content(nodes: Iterable[Node]) -> Iterator[Missing]:
+def unread_content(nodes: Iterable[Node]) -> Iterator[TimedFact]:
     """Yield a gap for each prompt and each answer of a call that an attribute holds and that was not understood."""
     for node in nodes:
         reading = node.reading
@@ -47,7 +47,7 @@ def _names(node: Node, prefixes: tuple[str, ...]) -> list[str]:
     ]
 
 
-def _missing(what: str, names: list[str], node: Node) -> Missing:
+def _missing(what: str, names: list[str], node: Node) -> TimedFact:
     listed = ", ".join(map(default_redactor, names[:4]))
     name = default_redactor(node.span.name) or node.span.span_id
-    return Missing(what=f"the {what} of {name}", why=f"the form of {listed} is not known", time=node.span.start)
+    return TimedFact.gap(what=f"the {what} of {name}", why=f"the form of {listed} is not known", time=node.span.start)
