@@ -125,13 +125,13 @@ class Run:
         text = foreign_text(foreign)
         data: Data | None = None
         if len(text) > MAX_UNINTERRUPTED_CHARS and kind in CAPTURED_CALL_KINDS:
-            text, count = self.redaction.mask(text)  # without the lock, so that other threads can record
+            text, count = self.redaction.mask(text, kind)  # without the lock, so that other threads can record
             data = encode_data(record_data(own, text, count))
         with self._lock:
             if self._begin is not None or self.closed or self.guard.failures:
                 self._prepare()
             if data is None:
-                text, count = self.redaction.mask(text) if text else ("", 0)
+                text, count = self.redaction.mask(text, kind) if text else ("", 0)
                 data = record_data(own, text, count)
             seq = self._journal.next_seq
             try:
@@ -171,10 +171,10 @@ class Run:
             texts = [new.members_to_mask for new in encoded.new]
             texts.append(f'{text},"body":{encoded.body}' if text else f'"body":{encoded.body}')
             if sum(map(len, texts)) <= MAX_UNINTERRUPTED_CHARS:
-                masked = self.redaction.mask_all(texts)
+                masked = self.redaction.mask_all(texts, fact.kind)
                 self._append_encoded(fact.kind, own, encoded, masked[-1], item_records(encoded.new, masked))
         if masked is None:  # masking a long text takes long, so the lock is not held
-            masked = self.redaction.mask_all(texts)
+            masked = self.redaction.mask_all(texts, fact.kind)
             items = [(of, encode_data(data)) for of, data in item_records(encoded.new, masked)]
             with self._lock:
                 self._prepare()
@@ -255,7 +255,7 @@ class Run:
             return foreign_text(bare.members()[1]), 0
 
         own, foreign = fact.members()
-        masked, count = try_call(lambda: self.redaction.mask(foreign_text(foreign)), unmasked)
+        masked, count = try_call(lambda: self.redaction.mask(foreign_text(foreign), fact.kind), unmasked)
         seq = self._journal.next_seq
         self._journal.append(fact.kind, record_data(own, masked, count), now())
         if fact.kind in _RUN_TEXT_KINDS and masked:
@@ -266,7 +266,8 @@ class Run:
         while failures:
             failure = failures[0]
             times, reason = failure.count, failure.describe()
-            what, why = self.redaction.mask_description(failure.what), self.redaction.mask_description(reason)
+            what = self.redaction.mask_description(failure.what, GapFact.kind)
+            why = self.redaction.mask_description(reason, GapFact.kind)
             gap = GapFact(time=failure.time, what=to_jsonable(what), why=to_jsonable(why))
             masked = masks_in(failure.what, what) + masks_in(reason, why)
             own, foreign = gap.members()

@@ -88,6 +88,7 @@ NUMBERS: dict[str, int] = {
     **{word.decode(): number for word, number in _BESIDE.items()},
 }
 """The number of each word and literal, by its text in lower case."""
+_MARK_OF = {_COMMANDS_END + number: mark for number, mark in enumerate(MARKS)}
 _IS_LITERAL = bytes(
     any(form.literal.lower() == word.decode() for form in FORMS if form.literal not in _BESIDE_RUNS) for word in WORDS
 )
@@ -263,15 +264,10 @@ class Look:
         self.keys += [(begin + start, number) for number, start, _ in matches if _IS_LITERAL[number]]
         if min(matches)[0] < _MARKS_END:
             self.names += [begin + start for number, start, _ in matches if number < _STEMS_END]
-            for number, start, _ in matches:
-                if _STEMS_END <= number < _MARKS_END:
-                    self._add_mark(number, begin + start)
-
-    def _add_mark(self, number: int, position: int) -> None:
-        if number < _COMMANDS_END:
-            self.has_commands = True
-        else:
-            self.marks.append((position, MARKS[number - _COMMANDS_END]))
+            others = [(start, number) for number, start, _ in matches if _STEMS_END <= number < _MARKS_END]
+            marks = [(begin + start, _MARK_OF[number]) for start, number in others if number >= _COMMANDS_END]
+            self.marks += marks
+            self.has_commands = self.has_commands or len(marks) < len(others)
 
     def _search_runs(self, data: bytes, low: bytes, letters: bytes, begin: int) -> None:
         """Find the runs that may be text in base64, and the literals of `_BESIDE_RUNS`.
