@@ -284,7 +284,7 @@ class Run:
         self.call_names = {}
         if new and not self.abandoned:
             with self._lock:
-                for seq, masked, count in self._texts.mask_again(self.redaction.mask):
+                for seq, masked, count in self._texts.mask_again(lambda text: self.redaction.mask(text, "redaction")):
                     if not self.closed:
                         own, _ = RedactionFact(of=seq).members()  # `masked` has the other members
                         self._journal.append(RedactionFact.kind, record_data(own, masked, count), now())

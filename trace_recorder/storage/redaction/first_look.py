@@ -57,8 +57,8 @@ _AFTER_RUN = re.compile(rb"\.[a-z0-9_-]{6}(?:\.|[a-z0-9_-]{10})")
 _IN_RUN = re.compile(rb"-(?=[0-9a-f]{8}-)(?<=[0-9a-f]{32}-)")
 """Matches a hyphen between two ids that are one secret together."""
 _TWO_IDS = 49
-_BEFORE_HEX = re.compile(rb"(?:SK|KEY)(?=[0-9a-fA-F]{32})")
-"""Matches the literals of `_BESIDE_RUNS` that are in a run."""
+_BEFORE_HEX = re.compile(rb"SK(?=[0-9a-fA-F]{32})"), re.compile(rb"KEY(?=[0-9a-fA-F]{32})")
+"""Match the literals of `_BESIDE_RUNS` that are in a run."""
 _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
 _IN_RUNS = bytes((code in _LETTERS) for code in range(256))
 _LONG_RUN, _SIX = b"\1" * ENCODED, b"\1" * 6
@@ -88,7 +88,6 @@ NUMBERS: dict[str, int] = {
     **{word.decode(): number for word, number in _BESIDE.items()},
 }
 """The number of each word and literal, by its text in lower case."""
-_MARK_OF = {_COMMANDS_END + number: mark for number, mark in enumerate(MARKS)}
 _IS_LITERAL = bytes(
     any(form.literal.lower() == word.decode() for form in FORMS if form.literal not in _BESIDE_RUNS) for word in WORDS
 )
@@ -265,15 +264,19 @@ class Look:
         if min(matches)[0] < _MARKS_END:
             self.names += [begin + start for number, start, _ in matches if number < _STEMS_END]
             others = [(start, number) for number, start, _ in matches if _STEMS_END <= number < _MARKS_END]
-            marks = [(begin + start, _MARK_OF[number]) for start, number in others if number >= _COMMANDS_END]
-            self.marks += marks
-            self.has_commands = self.has_commands or len(marks) < len(others)
+            for start, number in others:
+                if number < _COMMANDS_END:
+                    self.has_commands = True
+                else:
+                    self.marks.append((begin + start, MARKS[number - _COMMANDS_END]))
 
     def _search_runs(self, data: bytes, low: bytes, letters: bytes, begin: int) -> None:
         """Find the runs that may be text in base64, and the literals of `_BESIDE_RUNS`.
 
         `letters` has 1 for each letter of a run, and 0 for any other character.
         """
+        for before_hex in _BEFORE_HEX:
+            self.keys += [(begin + word.start(), _BESIDE[word[0].lower()]) for word in before_hex.finditer(data)]
         find, may_be_text, size = letters.find, OF_TEXT.match, len(data)
         start = find(_LONG_RUN)
         while start >= 0:
@@ -293,9 +296,6 @@ class Look:
                 hyphen = low.find(b"-", start + 32, end - 9)
                 if hyphen >= 0 and (ids := _IN_RUN.search(low, hyphen, end)):
                     self.keys.append((begin + ids.start(), _BESIDE[b"-"]))
-            if data.find(b"SK", start, end) >= 0 or data.find(b"KEY", start, end) >= 0:
-                words = _BEFORE_HEX.finditer(data, start, end)
-                self.keys += [(begin + match.start(), _BESIDE[match[0].lower()]) for match in words]
             start = find(_LONG_RUN, end)
 
     def _search_before_run(self, low: bytes, start: int, begin: int) -> None:

@@ -32,7 +32,7 @@ from trace_recorder.storage.redaction.secret_spans import (
 )
 
 _MARKS = "-_."
-_LONG = re.compile(
+_LONG = (
     r"(?=[A-Za-z0-9_+/=.-]{10})(?![a-z]{2,10}=|[0-9]{10,40}(?![A-Za-z0-9_+/=.-]))"
     r"(?=[A-Za-z_+/=.-]{0,80}+[0-9]|[A-Z_+/=.-]{0,80}+[a-z][a-z_+/=.-]{0,80}+[A-Z])"
 )
@@ -40,12 +40,6 @@ _LONG = re.compile(
 
 The text has ten or more characters, with a digit or with both capitals and small letters.
 """
-_NOT_LONG = re.compile(r"[A-Z_+/=.-]*+[a-z_+/=.-]*+")
-"""Matches a text in which `_LONG` matches nowhere.
-
-If a letter or a digit follows, `_LONG` may match in the last `_LONGEST_LONG` characters.
-"""
-_LONGEST_LONG = 170
 _REST = r"(?=[A-Za-z0-9_+/=.%-]{12})"
 """Matches before the twelve characters of a word that must follow a literal with a capital or a tilde."""
 _IN_A_WORD = "(?:[A-Za-z][G-Zg-z]|[^\\\\]_)"
@@ -95,7 +89,7 @@ class _Literal:
             if not form.from_literal and not form.grouped and any(mark in text for mark in _MARKS):
                 self.offset = max(map(text.rfind, _MARKS))
                 head, rest = re.escape(text[: self.offset + 1]), re.escape(text[self.offset + 1 :])
-                regex = f"{head}(?<!{_IN_A_WORD}{head}){rest}"
+                regex = f"{head}(?<!{_IN_A_WORD}{head}){_LONG}{rest}"
                 self.is_marked = True
             elif not form.from_literal and not form.grouped and rare[0] not in "-_./|":
                 begins = f"(?<!{text[0]}{text})" if len(set(text)) == 1 else ""  # not inside a row of equal letters
@@ -198,13 +192,10 @@ def _counted_keys(text: str, places: list[tuple[int, _Literal]], *, once: bool) 
     """Yield the secrets whose literals are words. Literals that are too close to each other make the text dense."""
     density = Density(CLOSE_KEYS)
     done = masked = 0
-    last = no_key = -1  # no text of `_LONG` begins between `done` and `no_key`
+    last = -1
     for start, literal in places:
         position = start + literal.offset
-        if position < done or (position < no_key and literal.is_marked):
-            continue
-        if literal.is_marked and not _LONG.match(text, position + 1):
-            no_key = max(position + 1, _end_of_not_long(text, position + 1))
+        if position < done:
             continue
         is_dense = density.add(position) if position > last else density.is_dense
         last = max(last, position)
@@ -220,13 +211,6 @@ def _counted_keys(text: str, places: list[tuple[int, _Literal]], *, once: bool) 
             done = string_end(text, end) if once else end
             masked = done if is_dense else masked
             density.continue_after_mask(end)
-
-
-def _end_of_not_long(text: str, position: int) -> int:
-    """Return a position up to which `_LONG` does not match, if it does not match at `position`."""
-    rest = _NOT_LONG.match(text, position)
-    end = rest.end() if rest else position
-    return end - _LONGEST_LONG if text[end : end + 1].isalnum() else end
 
 
 def _other_keys(text: str, places: list[tuple[int, _Literal]], *, once: bool) -> Iterator[Secret]:

@@ -44,6 +44,7 @@ MAX_NESTED = 3
 
 _LONG_VALUE = re.compile(rf"[^\s\"'`<>]{{{SHORTEST_WEAK}}}")
 _JSON_MEMBER = re.compile(r"\\{0,7}\"\s{0,20}+[:,]\s{0,20}+\\{0,7}\"")
+_ELEMENT_END = re.compile(r"\"\s{0,20}+,")
 _LABEL = re.compile(r"\"(?:[Nn]ame|[Kk]ey|variable)\"\s{0,20}:\s{0,20}\"\Z")
 """Matches the text before a name that is a string of JSON, and names the member "value" of the same object."""
 _LONGEST_LABEL = 60
@@ -131,15 +132,23 @@ _FIELD = re.compile(r"\\{0,7}\"\s{0,20}+:\s{0,20}+\\{0,7}\"")
 
 def _may_be_member(name_match: NameMatch, end: int, *, any_value: bool) -> bool:
     """Return whether the string of JSON that ends with a name may be the name of a secret."""
-    text, begin = name_match.text, name_match.begin
-    if is_secret_name(name_match.name) or name_match.kind == "cookie":
+    text, begin, name = name_match.text, name_match.begin, name_match.name
+    is_label = _LABEL.search(text, max(0, begin - _LONGEST_LABEL), begin) is not None
+    if not name.startswith("-") and _ELEMENT_END.match(text, end) and _is_element(text, begin):
+        return False  # another element of a list follows, and it is not the value of an option
+    if is_label or is_secret_name(name) or name_match.kind in {"cookie", "strong"}:
         return True
     if name_match.kind is None:
         return False
     member = _JSON_MEMBER.match(text, end)
     value_size = string_end(text, member.end()) - member.end() if member is not None else 0
-    is_label = _LABEL.search(text, max(0, begin - _LONGEST_LABEL), begin) is not None
-    return is_label or name_match.kind == "strong" or any_value or value_size >= SHORTEST_WEAK
+    return any_value or value_size >= SHORTEST_WEAK
+
+
+def _is_element(text: str, begin: int) -> bool:
+    """Return whether the string of JSON with a name at a position is an element of a list."""
+    quote = text.rfind('"', max(0, begin - _LONGEST_LABEL), begin)
+    return quote > 0 and text[max(0, quote - 20) : quote].rstrip()[-1:] in {",", "["}
 
 
 def _may_be_followed(name_match: NameMatch, *, any_value: bool) -> bool:
