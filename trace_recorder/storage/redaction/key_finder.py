@@ -144,10 +144,10 @@ _BY_WORD = _by_word(LITERALS)
 """The literals, by the number of their word in the first look. A word is in lower case."""
 _IS_MARKED = bytes(all(literal.is_marked for literal in literals) for literals in _BY_WORD)
 """Whether no literal of a word begins a secret inside a word, by the number of the word."""
-_FREQUENT, _FEW = 128, 8
-"""A word that a text has more than once in so many characters is searched by `_Literal.everywhere`.
+_FREQUENT, _FEW, _SAMPLE = 128, 8, 64
+"""A word that a text has more than once in `_FREQUENT` characters may be searched by `_Literal.everywhere`.
 
-That search takes a tenth of the time that Python takes to judge each place.
+Where no key begins, that search takes a tenth of the time that Python takes to judge each place.
 """
 
 
@@ -159,43 +159,49 @@ def find_keys(look: Look, spans: Spans = NO_SPANS, *, once: bool = False) -> Ite
     places = _places(look)
     if spans.secrets:
         places = [place for place in places if not spans.covers(place[0])]
-    counted = [place for place in places if place[1].is_counted]
-    others = [place for place in places if not place[1].is_counted]
-    return chain(
-        _counted_keys(look.text, counted, once=once) if counted else (),
-        _other_keys(look.text, others, once=once) if others else (),
-    )
+    return _keys_at(look.text, places, once=once) if places else iter(())
 
 
 def _places(look: Look) -> list[tuple[int, _Literal]]:
-    """Return the places where a key may begin, in order, each with its literal."""
+    """Return the places of literals, in order, without most places where no key may begin."""
     text, keys = look.text, look.keys
-    frequent: set[int] = set()
+    rare: set[int] = set()
     if len(keys) > _FEW and len(keys) * _FREQUENT > len(text):
-        counts = Counter([word for _, word in keys if word < len(WORDS)])  # other literals are beside runs only
-        many = [word for word, count in counts.items() if count > _FEW and count * _FREQUENT > len(text)]
-        frequent = {word for word in many if all(literal.everywhere for literal in _BY_WORD[word])}
+        counts = Counter(map(itemgetter(1), keys))
+        frequent = [word for word, count in counts.items() if count > _FEW and count * _FREQUENT > len(text)]
+        # literals that are no words of the first look are beside runs only
+        rare = {word for word in frequent if word < len(WORDS) and _begins_rarely(look, word)}
     places = [
         (start, literal)
         for start, word in keys
-        if word not in frequent and not (_IS_MARKED[word] and text[start - 2 : start] in _INSIDE)
+        if word not in rare and not (_IS_MARKED[word] and text[start - 2 : start] in _INSIDE)
         for literal in _BY_WORD[word]
-        if literal.may_begin.match(text, start)
     ]
-    for literal in chain.from_iterable(_BY_WORD[word] for word in frequent):
+    for literal in chain.from_iterable(_BY_WORD[word] for word in rare):
         if literal.everywhere is not None:
             places += [(match.start(), literal) for match in literal.everywhere.finditer(text)]
-    return sorted(places, key=itemgetter(0)) if frequent else places
+    return sorted(places, key=itemgetter(0)) if rare else places
 
 
-def _counted_keys(text: str, places: list[tuple[int, _Literal]], *, once: bool) -> Iterator[Secret]:
-    """Yield the secrets whose literals are words. Literals that are too close to each other make the text dense."""
+def _begins_rarely(look: Look, word: int) -> bool:
+    """Return whether a key may begin at less than half of the first places of a word."""
+    literals, starts = _BY_WORD[word], [start for start, other in look.keys[:_SAMPLE] if other == word]
+    begins = [start for start in starts if any(literal.may_begin.match(look.text, start) for literal in literals)]
+    return 2 * len(begins) < len(starts) and all(literal.everywhere for literal in literals)
+
+
+def _keys_at(text: str, places: list[tuple[int, _Literal]], *, once: bool) -> Iterator[Secret]:
+    """Yield the secrets at these places. Literals that are words and too close to each other make the text dense."""
     density = Density(CLOSE_KEYS)
+    others: list[tuple[int, _Literal]] = []
     done = masked = 0
     last = -1
     for start, literal in places:
+        if not literal.is_counted:
+            others.append((start, literal))
+            continue
         position = start + literal.offset
-        if position < done:
+        if position < done or not literal.may_begin.match(text, start):
             continue
         is_dense = density.add(position) if position > last else density.is_dense
         last = max(last, position)
@@ -211,13 +217,16 @@ def _counted_keys(text: str, places: list[tuple[int, _Literal]], *, once: bool) 
             done = string_end(text, end) if once else end
             masked = done if is_dense else masked
             density.continue_after_mask(end)
+    yield from _other_keys(text, others, once=once)
 
 
 def _other_keys(text: str, places: list[tuple[int, _Literal]], *, once: bool) -> Iterator[Secret]:
     """Yield the secrets whose literals are not words, such as `-----BEGIN `."""
     ends: dict[str, int] = {}
     for start, literal in places:
-        secrets = literal.secrets_at(text, start) if start >= ends.get(literal.text, 0) else []
+        if start < ends.get(literal.text, 0) or not literal.may_begin.match(text, start):
+            continue
+        secrets = literal.secrets_at(text, start)
         if secrets:
             yield from secrets
             end = max(secret.end for secret in secrets)
