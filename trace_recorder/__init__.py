@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from trace_recorder.rerun.replayer import Replay
     from trace_recorder.rerun.tools import ReplayedToolError
     from trace_recorder.storage.redaction.redactor import Redactor
+    from trace_recorder.storage.redaction.secret_matches import SecretMatch
     from trace_recorder.storage.redaction.text_masking import default_redactor
     from trace_recorder.tables.frames import to_arrow, to_dataframe
     from trace_recorder.tables.ray_data import read_runs
@@ -99,6 +100,7 @@ __all__ = [
     "ReplayMismatchError",
     "ReplayedToolError",
     "Reward",
+    "SecretMatch",
     "Step",
     "StreamNotFinishedError",
     "ToolCall",
@@ -194,6 +196,7 @@ _MODULES = {
     "rerun.matching": ("results_in_any_order",),
     "rerun.tools": ("ReplayedToolError",),
     "storage.redaction.redactor": ("Redactor",),
+    "storage.redaction.secret_matches": ("SecretMatch",),
     "storage.redaction.text_masking": ("default_redactor",),
     "tables.frames": (
         "to_arrow",

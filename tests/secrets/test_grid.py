@@ -5,8 +5,10 @@ The grid has names of secrets and of other things, values that are hard to judge
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable
+from urllib.parse import quote
 
 import pytest
 
@@ -103,6 +105,11 @@ def test_other_secrets_beside_it_do_not_matter(others: int) -> None:
 AROUND = "Some words (of a page, with brackets) stand here; they are 3 or 4 lines, no more.\n" * 6
 KINDS_OF_TEXTS: dict[str, Callable[[], list[str]]] = {
     "keys": lambda: [key.text for key in keys(1)],
+    "keys, encoded": lambda: [
+        text
+        for key in keys(1)[::3]
+        for text in (f"?q={quote(key.text)}", base64.b64encode(f"see {key.text}".encode()).decode(), key.text * 2)
+    ],
     "names": lambda: [
         form.format(name=name, value=value)
         for form in LINES

@@ -13,7 +13,7 @@ from tests.counting import arguments_of
 from tests.provider import CHAT, plain, serving, stream
 from tests.secrets.everywhere import bytes_of
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.storage.redaction.json_members import mask_fields
+from trace_recorder.storage.redaction.json_members import field_secrets
 from trace_recorder.storage.redaction.name_kinds import is_secret_name
 from trace_recorder.storage.redaction.redactor import Redaction
 from trace_recorder.storage.redaction.text_masking import default_redactor
@@ -112,7 +112,7 @@ def test_only_the_end_of_a_long_name_is_judged() -> None:
     """At most the last 80 letters of a name without a nearby start are copied and cached."""
     text = json.dumps({f"{'x' * 100}{number}": "v" for number in range(1000)})
 
-    sizes = arguments_of(lambda: mask_fields(text), is_secret_name.__wrapped__, lambda given: len(given["name"]))
+    sizes = arguments_of(lambda: [*field_secrets(text)], is_secret_name.__wrapped__, lambda given: len(given["name"]))
 
     assert (len(sizes), set(sizes)) == (1000, {80})
 

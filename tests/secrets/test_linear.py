@@ -182,12 +182,12 @@ UNITS = ("key=", "password: ", "token=a1", "://a:", "://a:b@", "sk-a1", "eyJ", "
 def test_the_work_for_hostile_texts_is_linear(unit: str, act: Callable[[str], object]) -> None:
     """A text four times as long takes at most four times as many calls of our functions and of `re`."""
     redaction = Redaction(default_redactor, {"A_TOKEN": "x9y8z7w6"})
-    text_masking.mask_text("")
 
     def steps_of(size: int) -> int:
         text = (unit * size)[:size]
         return steps(act, text) + steps(redaction.mask_plain, text)
 
+    steps_of(5_000)  # so that compilation, which happens once, is not counted
     assert steps_of(20_000) <= 4.2 * steps_of(5_000) + 100
 
 
@@ -205,7 +205,7 @@ def steps(act: Callable[..., object], *arguments: object, **named: object) -> in
     return count
 
 
-@pytest.mark.parametrize(("way", "bound"), [("text", 3), ("string", 4.5), ("short strings", 5)])
+@pytest.mark.parametrize(("way", "bound"), [("text", 3), ("string", 3.5), ("short strings", 4.8)])
 def test_no_hostile_text_takes_many_function_calls_for_each_character(way: str, bound: float) -> None:
     """The texts repeat and mix the words that the patterns look for. In JSON, names are judged before the string is
     decoded, and those of a string with a secret again.

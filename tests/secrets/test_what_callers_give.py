@@ -60,7 +60,9 @@ VALID: Mapping[str, object] = {
 """A value for each argument."""
 PLACES = frozenset({"trajectory_path", "directory", "path", "self"})
 """Arguments that say where the files are."""
-SETTINGS = frozenset({"history", "redact", "durability", "strict", "exporters", "recorder", "library", "function"})
+SETTINGS = frozenset(
+    {"history", "redact", "on_secret", "durability", "strict", "exporters", "recorder", "library", "function"}
+)
 """Arguments that no file contains."""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +28,7 @@ from trace_recorder.recording.process import NOT_PICKLED, start_of
 from trace_recorder.recording.run import Run
 from trace_recorder.recording.stand_ins import origin_in_progress
 from trace_recorder.storage.paths import RunPaths, is_wrong_argument
-from trace_recorder.storage.redaction.redactor import Redaction, Redactor
+from trace_recorder.storage.redaction.redactor import Redaction
 from trace_recorder.values.final_status import FinalStatus, status_of_process, uncaught_exception
 from trace_recorder.values.jsonable import to_jsonable
 from trace_recorder.values.messages import Payload
@@ -51,7 +51,7 @@ class Lifecycle:
     def __init__(  # noqa: PLR0913 - a recorder's settings
         self,
         files: RunPaths,
-        redact: Redactor | Sequence[Redactor] | None,
+        make_redaction: Callable[[], Redaction],
         guard: Guard,
         *,
         history: str,
@@ -70,7 +70,7 @@ class Lifecycle:
         self.is_of_command = False
         """Whether a command, such as `trace-recorder run`, made the recorder, and not the program."""
         self._files = files
-        self._redact = redact
+        self._make_redaction = make_redaction
         self._history = history
         self._limits = limits
         self.metadata = metadata
@@ -113,8 +113,7 @@ class Lifecycle:
         except TrajectoryPathError as error:
             self._continue_without_files(error)
             return
-        redaction = Redaction(self._redact)
-        run = Run(journal, document, redaction, self.guard, history=self._history, limits=self._limits)
+        run = Run(journal, document, self._make_redaction(), self.guard, history=self._history, limits=self._limits)
         with self.guard.protect("find out where the run begins"):
             self.began_in_main_flow = is_main_flow()
         # The finalizer is made before `self.run` is set, because a fork or a signal may come at any point.

@@ -32,7 +32,8 @@ from trace_recorder.recording.limits import Limits
 from trace_recorder.recording.run import Run
 from trace_recorder.signal_handlers import WeakRegistry
 from trace_recorder.storage.paths import DEFAULT_DIRECTORY, RunPaths, looks_like_sentence
-from trace_recorder.storage.redaction.redactor import Redactor
+from trace_recorder.storage.redaction.redactor import Redaction, Redactor
+from trace_recorder.storage.redaction.secret_matches import OnSecret
 from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.checked_types import ArgumentReader
 from trace_recorder.values.final_status import FinalStatus, status_from_exception
@@ -55,9 +56,10 @@ class TrajectoryRecorder:
     `directory`/trajectory_YYYYMMDD_HHMMSS.json. The environment's TRACE_RECORDER_DIR replaces the default of
     `directory`. `history` is how the document shows prompts: "inline" (whole), "delta" (what is new in each), or
     "auto", which is "inline" up to 16 MB of prompts. `redact` is a function that returns a text masked, a list of such
-    functions, or None for no masking. If `durability` is "disk", each record is flushed to disk by fsync. If `strict`
-    is True, failures of recording are raised and not logged, also if the files cannot be created. `exporters`, such as
-    `otlp(endpoint)`, send each run to other tools. If TRACE_RECORDER_DISABLED is set, nothing is recorded.
+    functions, or None for no masking. `on_secret` returns what replaces a secret. If `durability` is "disk", each
+    record is flushed to disk by fsync. If `strict` is True, failures of recording are raised, also if the files cannot
+    be created. `exporters`, such as `otlp(endpoint)`, send each run to other tools. If TRACE_RECORDER_DISABLED is set,
+    nothing is recorded.
 
     Every method may be called from any thread and from async code. When a method returns, its records are in the
     journal, even if the process is killed right after that. A `with` or `async with` block starts and ends a run. The
@@ -79,6 +81,7 @@ class TrajectoryRecorder:
         directory: str | os.PathLike[str] = DEFAULT_DIRECTORY,
         history: Literal["auto", "inline", "delta"] = "auto",
         redact: Redactor | Sequence[Redactor] | None = default_redactor,
+        on_secret: OnSecret | None = None,
         durability: Literal["process", "disk"] = "process",
         strict: bool = False,
         exporters: Sequence[Exporter] = (),
@@ -88,13 +91,13 @@ class TrajectoryRecorder:
         check_bool("strict", strict)
         check_path("trajectory_path", trajectory_path or "")
         check_path("directory", directory)
-        check_redactors(redact)
+        check_redactors(redact, on_secret)
         if task is None and looks_like_sentence(trajectory_path):
             why = f"This path reads like a task: pass task={trajectory_path!r}, or a path that ends in .json"
             raise TrajectoryPathError(errno.EINVAL, why, str(trajectory_path))
         self._lifecycle = Lifecycle(
             RunPaths(trajectory_path, directory, sync=durability == "disk"),
-            redact,
+            partial(Redaction, redact, on_secret=on_secret),
             Guard(strict=strict),
             history=history,
             limits=self._limits,
@@ -127,11 +130,8 @@ class TrajectoryRecorder:
         added = manual_records.metadata_of(metadata)
         with self._lifecycle.lock:
             if self._lifecycle.has_open_run():
-                warnings.warn(
-                    f"start() while a run is open: {self.trajectory_path} is closed as interrupted, and a new file "
-                    "begins. Call finalize() first.",
-                    stacklevel=2,
-                )
+                why = "is closed as interrupted, and a new file begins. Call finalize() first."
+                warnings.warn(f"start() while a run is open: {self.trajectory_path} {why}", stacklevel=2)
                 self._end(FinalStatus("interrupted"))
             self._lifecycle.facts |= facts
             self._lifecycle.metadata = {**self._lifecycle.metadata, **added}

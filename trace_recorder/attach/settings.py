@@ -30,8 +30,15 @@ def check_path(name: str, value: object) -> None:
         raise TypeError(f"{name} is {value!r}, and must be a path, as a str or a pathlib.Path.")
 
 
-def check_redactors(redact: object) -> None:
-    """Raise TypeError if `redact` is not a function, a list of functions, or None."""
+def check_redactors(redact: object, on_secret: object) -> None:
+    """Raise TypeError if `redact` is not a function, a list of functions, or None, or `on_secret` not a function.
+
+    Raise ValueError if there is an `on_secret` that would never be called.
+    """
+    if on_secret is not None and not callable(on_secret):
+        raise TypeError(f"on_secret is {on_secret!r}, and must be a function that takes a SecretMatch, or None.")
+    if on_secret is not None and redact is None:
+        raise ValueError("on_secret is never called with redact=None, because then no secrets are searched.")
     if redact is None or callable(redact):
         return
     if isinstance(redact, str) or not isinstance(redact, Sequence) or not all(map(callable, redact)):

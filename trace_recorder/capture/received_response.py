@@ -279,7 +279,7 @@ class ReceivedResponse:
         """
         if not data:
             return
-        masked, redacted, end = self.run.redaction.mask_stream(data, last=last)
+        masked, redacted, end = self.run.redaction.mask_stream(data, last=last, fact="llm_stream")
         if not end:  # the text stays in the buffer, and is tried again
             return
         yield_to_others()

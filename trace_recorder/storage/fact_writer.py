@@ -130,12 +130,9 @@ class FactWriter:
         own, own_count = text.own, 0
         if text.masked == "all members":
             own, own_count = self._mask_own_members(own)
-        foreign, count = self.redaction.mask(text.foreign) if text.foreign else ("", 0)
-        large = text.large
-        if large is not None:
-            value, in_large = self.redaction.mask(large.value.text)
-            count += in_large
-            large = _masked(large, value)
+        foreign, count = self.redaction.mask(text.foreign, text.kind) if text.foreign else ("", 0)
+        large, in_large = self._mask_large_member(text)
+        count += in_large
         if not (count or own_count):
             return text
         return FactText(text.kind, _counted(own, count + own_count), foreign, text.masked, large)
@@ -144,13 +141,24 @@ class FactWriter:
         masked, count = self.redaction.mask(_dump(own))
         return (json.loads(masked) if count else own), count
 
+    def _mask_large_member(self, text: FactText) -> tuple[LargeMember | None, int]:
+        """Mask the large member of a fact. Return it, and how many secrets were masked. Its bytes stay if none was."""
+        large = text.large
+        if large is None:
+            return None, 0
+        value, count = self.redaction.mask(large.value.text, text.kind, member=large.name)
+        if value == large.value.text:
+            return large, count
+        return LargeMember(large.name, JsonText(value)), count
+
     def record(self, fact: Fact, masked: Masked = "foreign members") -> NewRecord:
         """Mask a fact, and return its record."""
         return record_of(self.mask(text_of(fact, masked)))
 
     def record_of_failure(self, time: str, what: str, why: str) -> NewRecord:
         """Return the record of a gap. If a redactor of the user fails, the descriptions are masked without it."""
-        masked_what, masked_why = self.redaction.mask_description(what), self.redaction.mask_description(why)
+        masked_what = self.redaction.mask_description(what, GapFact.kind)
+        masked_why = self.redaction.mask_description(why, GapFact.kind)
         count = masks_in(what, masked_what) + masks_in(why, masked_why)
         gap = GapFact(time=time, what=to_jsonable(masked_what), why=to_jsonable(masked_why), redacted=count or None)
         return self.record(gap, "nothing")
@@ -164,26 +172,16 @@ class FactWriter:
         """Mask a fact and its new items, and return their records. Foreign members are masked by one search."""
         if texts[-1].masked != "foreign members":
             return [record_of(self.mask(text)) for text in texts]
-        larges = [text.large for text in texts if text.large is not None]
-        masked = self.redaction.mask_all([*(text.foreign for text in texts), *(large.value.text for large in larges)])
-        of_larges = iter(masked[len(texts) :])
+        masked = self.redaction.mask_all([text.foreign for text in texts], texts[-1].kind)
         records: list[NewRecord] = []
-        for text, (foreign, count) in zip(texts, masked, strict=False):
-            large, all_count = text.large, count
-            if large is not None:
-                value, in_large = next(of_larges)
-                large, all_count = _masked(large, value), count + in_large
-            if all_count:
-                own = _counted(text.own, all_count)
+        for text, (foreign, count) in zip(texts, masked, strict=True):
+            large, in_large = (None, 0) if text.large is None else self._mask_large_member(text)
+            if count or in_large:
+                own = _counted(text.own, count + in_large)
                 records.append(record_of(FactText(text.kind, own, foreign, text.masked, large)))
             else:
                 records.append(record_of(text))
         return records
-
-
-def _masked(large: LargeMember, value: str) -> LargeMember:
-    """Return a member with its masked value. Its bytes stay if nothing was masked."""
-    return large if value == large.value.text else LargeMember(large.name, JsonText(value))
 
 
 def _counted(own: Json, count: int) -> Json:

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from trace_recorder.storage.redaction.dense_parts import CLOSE_NAMES, Density, dense_end
-
-Span = tuple[int, int]
+from trace_recorder.storage.redaction.secret_spans import ASSIGNED, NO_SPANS, Secret, Spans
 
 _OPEN = r"[\\\"']{0,9}"
 _VALUE = r"(?![$<{*])([^\s\"'\\]{4,200}+)"
@@ -51,8 +50,8 @@ class _Command:
     reach: int = 200
     several_lines: bool = False
 
-    def find(self, text: str) -> Iterator[Span]:
-        """Yield the spans of the command's secrets."""
+    def find(self, text: str, spans: Spans) -> Iterator[Secret]:
+        """Yield the command's secrets, without those that begin with a secret that is found already."""
         begin = last = position = 0
         density = Density(CLOSE_NAMES)
         while (match := self.flag.search(text, position)) is not None:
@@ -60,9 +59,9 @@ class _Command:
             if not (0 <= begin < last and start - begin <= self.reach and self._is_line(text, last, start)):
                 begin = self._begin_before(text, start)
             last = start if begin >= 0 else 0
-            if begin >= 0 and not match[1].startswith("[REDACTED"):
+            if begin >= 0 and not match[1].startswith("[REDACTED") and not spans.covers(match.start(1)):
                 position = dense_end(text, position) if density.add(start) else position
-                yield match.start(1), position
+                yield Secret(match.start(1), position, ASSIGNED)
 
     def _begin_before(self, text: str, position: int) -> int:
         """Return the beginning of a flag's command, or -1 if no command is before the flag in its line."""
@@ -98,8 +97,8 @@ _COMMANDS = (
 )  # fmt: skip
 
 
-def secrets_in_commands(text: str) -> Iterator[Span]:
-    """Yield the spans of passwords that commands take by their own flags."""
+def secrets_in_commands(text: str, spans: Spans = NO_SPANS) -> Iterator[Secret]:
+    """Yield the passwords that commands take by their own flags."""
     for command in _COMMANDS:
         if command.word in text:
-            yield from command.find(text)
+            yield from command.find(text, spans)

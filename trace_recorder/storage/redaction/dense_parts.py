@@ -22,11 +22,12 @@ class Density(Struct, gc=False):
     """Tells whether the positions that a search has examined are too close together.
 
     It counts the examined positions, and subtracts one from the count for each `close` characters between them. The
-    count exceeds `MOST_CLOSE` only in hostile texts. In 25,723 files (250 MB) of packages and documents, the count is
+    count exceeds `most` only in hostile texts. In 25,723 files (250 MB) of packages and documents, the count is
     at most four for beginnings of keys, and three for names.
     """
 
     close: int
+    most: int = MOST_CLOSE
     is_dense: bool = False
     _at: int = 0
     _count: float = 0.0
@@ -36,7 +37,7 @@ class Density(Struct, gc=False):
         count = self._count - (position - self._at) / self.close
         self._at = position
         self._count = count + 1 if count > 0 else 1.0
-        self.is_dense = self._count > MOST_CLOSE
+        self.is_dense = self._count > self.most
         return self.is_dense
 
     def continue_after_mask(self, end: int) -> None:
@@ -74,11 +75,3 @@ def dense_end(text: str, position: int) -> int:
     end = end if text_end < 0 else text_end
     name = _LAST_NAME.match(text[max(position, end - _LONGEST_NAME) : end][::-1])
     return end - name.end() if name and end - name.end() > position else end
-
-
-def mask_of_part(text: str, start: int, end: int, mask: str) -> str:
-    """Return the text that replaces a secret from `start` to `end`: the mask.
-
-    If the secret extends over texts that are searched together, return a mask for each of these texts.
-    """
-    return mask + (BETWEEN + mask) * text.count(BETWEEN, start, end)

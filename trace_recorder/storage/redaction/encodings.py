@@ -1,4 +1,4 @@
-"""Masks secrets that are encoded in a text: in base64, or percent-encoded as in a URL.
+"""Finds secrets that are encoded in a text: in base64, or percent-encoded as in a URL.
 
 A word that encodes a text is decoded, and searched like a text. All words of a text are searched together, because
 beginning a search costs as much as searching hundreds of characters. Invariants: an encoding of anything else, such as
@@ -11,11 +11,14 @@ import base64
 import re
 import string
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.redaction.first_look import LONGEST_ENCODED, OF_TEXT, Look
-from trace_recorder.storage.redaction.json_strings import BETWEEN, mask_together, string_end
+from trace_recorder.storage.redaction.json_strings import BETWEEN, string_end
+from trace_recorder.storage.redaction.secret_spans import ENCODED, JoinedTexts, Secret, Spans
+from trace_recorder.storage.redaction.spellings import of_urls
 
 _WORD = re.compile(rf"{OF_TEXT.pattern.decode()}[A-Za-z0-9+/_-]{{0,{LONGEST_ENCODED}}}+={{0,2}}")
 _ESCAPED = re.compile(rf"(?>(?:[A-Za-z0-9._~+*-]|%[0-9A-Fa-f]{{2}}){{8,{LONGEST_ENCODED}}})")
@@ -23,14 +26,15 @@ _IN_ESCAPED = bytes(
     ord("w") if chr(code) in string.ascii_letters + string.digits + "._~+*-%" else 32 for code in range(256)
 )
 _ESCAPE = re.compile(r"%[2-7][0-9A-Fa-f]")
-_ESCAPE_OF = tuple(f"%{code:02X}" for code in range(256))
-_TO_QUOTE = re.compile(r"[^A-Za-z0-9_.~:\[\]-]+")
-"""Matches the characters that are percent-encoded. Masks have no such characters, so masks stay readable."""
-
-_MASK = "[REDACTED:encoded-secret]"
-
 Span = tuple[int, int]
-Mask = Callable[[str], str]
+
+
+class _Word(NamedTuple):
+    """The span of a word in base64, and its decoded text."""
+
+    start: int
+    end: int
+    text: str
 
 
 def possible_words(look: Look, has_secrets: Callable[[str], bool]) -> Iterator[int]:
@@ -71,69 +75,55 @@ def _is_text(plain: str, position: int) -> bool:
     return word is not None and _text_of(word[0]) is not None
 
 
-def mask_encoded(look: Look, mask: Mask) -> str:
-    """Mask the words of a text in which a secret is encoded. `mask` masks a decoded text."""
-    text = look.text
-    masked = _in_urls(text, mask) if "%" in text else text
-    return _in_base64(masked, look.runs if masked is text else Look(masked).runs, mask)
+def encoded_secrets(look: Look, spans: Spans, search: Callable[[str], list[Secret]]) -> Iterator[Secret]:
+    """Yield the secrets in the encoded words of a text, without what is found already.
 
-
-def _in_urls(text: str, mask: Mask) -> str:
-    """Mask percent-encoded secrets. Words without a percent-encoded byte are not examined."""
-    words = [word for word in _words_of_urls(text) if "%" in word[0]]
-    decoded = unquote(BETWEEN.join([word[0] for word in words])).split(BETWEEN)
-    if len(decoded) != len(words):
-        decoded = [unquote(word[0]) for word in words]
-    return _masked(text, [word.span() for word in words], decoded, mask, _quoted)
-
-
-def _masked(text: str, spans: list[Span], decoded: list[str], mask: Mask, spell: Mask) -> str:
-    """Mask the words at `spans` in a text if their decoded texts have secrets. `spell` encodes a masked word again."""
-    if not decoded:
-        return text
-    masked = mask_together(decoded, mask)
-    parts: list[str] = []
-    done = 0
-    for (start, end), plain, masked_word in zip(spans, decoded, masked, strict=True):
-        if masked_word != plain:
-            parts += (text[done:start], spell(masked_word))
-            done = end
-    return "".join([*parts, text[done:]]) if parts else text
-
-
-def _quoted(text: str) -> str:
-    """Percent-encode the characters `_TO_QUOTE` of a text.
-
-    For a short text, urllib's `quote` takes four times as long.
+    `search` returns the secrets of a text. Of a percent-encoded word, only the secret is a span. A word in base64 is a
+    span if it has any secret.
     """
-    return _TO_QUOTE.sub(lambda match: "".join(map(_ESCAPE_OF.__getitem__, match[0].encode("utf-8", "replace"))), text)
+    text = look.text
+    in_urls = [*_words_of_urls(text, spans)] if "%" in text else []
+    if in_urls:
+        words = JoinedTexts([text[start:end] for start, end in in_urls])
+        spelling = of_urls(words.text)
+        secrets = (Secret(*spelling.span(secret.start, secret.end), secret.kind) for secret in search(spelling.text))
+        for number, secret in words.divide(secrets):
+            start = in_urls[number][0]
+            yield Secret(start + secret.start, start + secret.end, secret.kind)
+    in_base64 = [*_words_in_base64(look, spans)] if look.runs else []
+    if in_base64:
+        joined = JoinedTexts([word.text for word in in_base64])
+        for number in sorted({number for number, _ in joined.divide(search(joined.text))}):
+            yield Secret(in_base64[number].start, in_base64[number].end, ENCODED)
 
 
-def _words_of_urls(text: str) -> Iterator[re.Match[str]]:
+def _words_of_urls(text: str, spans: Spans) -> Iterator[Span]:
     """Yield the words of a text with a percent-encoded byte. A word consists of characters that a URL may have."""
     letters = text.encode("latin-1", "replace").translate(_IN_ESCAPED)
     end, position = 0, text.find("%")
     while position >= 0:
         start, end = letters.rfind(b" ", end, position) + 1 or end, letters.find(b" ", position)
         end = len(text) if end < 0 else end
-        word = _ESCAPED.match(text, start, end)
-        if word is not None and word.end() == end:
-            yield word
-        else:
-            yield from _ESCAPED.finditer(text, start, end)
+        for begin, stop in spans.gaps(start, end) if spans.secrets else ((start, end),):
+            for word in _ESCAPED.finditer(text, begin, stop):
+                if "%" in word[0]:
+                    yield word.span()
         position = text.find("%", end)
 
 
-def _in_base64(text: str, runs: list[int], mask: Mask) -> str:
-    spans: list[Span] = []
-    decoded: list[str] = []
-    for at in runs:
-        word = _WORD.match(text, at) or (_WORD.match(text, at + 1) if text[at - 1 : at] == "\\" else None)
+def _words_in_base64(look: Look, spans: Spans) -> Iterator[_Word]:
+    """Yield the words of a text that are text in base64. Such a word may follow a secret at once."""
+    text = look.text
+    positions = [position for position in look.runs if not (spans.secrets and spans.covers(position))]
+    positions += [secret.end for secret in spans.secrets]
+    for position in sorted(positions):
+        end = spans.next_start(position, len(text))
+        word = _WORD.match(text, position, end)
+        if word is None and text[position - 1 : position] == "\\":
+            word = _WORD.match(text, position + 1, end)
         plain = _text_of(word[0]) if word else None
         if word is not None and plain is not None:
-            spans.append(word.span())
-            decoded.append(plain)
-    return _masked(text, spans, decoded, mask, lambda _: _MASK)
+            yield _Word(*word.span(), plain)
 
 
 def _text_of(word: str) -> str | None:

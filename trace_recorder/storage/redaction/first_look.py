@@ -57,8 +57,8 @@ _AFTER_RUN = re.compile(rb"\.[a-z0-9_-]{6}(?:\.|[a-z0-9_-]{10})")
 _IN_RUN = re.compile(rb"-(?=[0-9a-f]{8}-)(?<=[0-9a-f]{32}-)")
 """Matches a hyphen between two ids that are one secret together."""
 _TWO_IDS = 49
-_BEFORE_HEX = re.compile(rb"(?:SK|KEY)(?=[0-9a-fA-F]{32})")
-"""Matches the literals of `_BESIDE_RUNS` that are in a run."""
+_BEFORE_HEX = re.compile(rb"SK(?=[0-9a-fA-F]{32})"), re.compile(rb"KEY(?=[0-9a-fA-F]{32})")
+"""Match the literals of `_BESIDE_RUNS` that are in a run."""
 _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
 _IN_RUNS = bytes((code in _LETTERS) for code in range(256))
 _LONG_RUN, _SIX = b"\1" * ENCODED, b"\1" * 6
@@ -263,21 +263,20 @@ class Look:
         self.keys += [(begin + start, number) for number, start, _ in matches if _IS_LITERAL[number]]
         if min(matches)[0] < _MARKS_END:
             self.names += [begin + start for number, start, _ in matches if number < _STEMS_END]
-            for number, start, _ in matches:
-                if _STEMS_END <= number < _MARKS_END:
-                    self._add_mark(number, begin + start)
-
-    def _add_mark(self, number: int, position: int) -> None:
-        if number < _COMMANDS_END:
-            self.has_commands = True
-        else:
-            self.marks.append((position, MARKS[number - _COMMANDS_END]))
+            others = [(start, number) for number, start, _ in matches if _STEMS_END <= number < _MARKS_END]
+            for start, number in others:
+                if number < _COMMANDS_END:
+                    self.has_commands = True
+                else:
+                    self.marks.append((begin + start, MARKS[number - _COMMANDS_END]))
 
     def _search_runs(self, data: bytes, low: bytes, letters: bytes, begin: int) -> None:
         """Find the runs that may be text in base64, and the literals of `_BESIDE_RUNS`.
 
         `letters` has 1 for each letter of a run, and 0 for any other character.
         """
+        for before_hex in _BEFORE_HEX:
+            self.keys += [(begin + word.start(), _BESIDE[word[0].lower()]) for word in before_hex.finditer(data)]
         find, may_be_text, size = letters.find, OF_TEXT.match, len(data)
         start = find(_LONG_RUN)
         while start >= 0:
@@ -297,9 +296,6 @@ class Look:
                 hyphen = low.find(b"-", start + 32, end - 9)
                 if hyphen >= 0 and (ids := _IN_RUN.search(low, hyphen, end)):
                     self.keys.append((begin + ids.start(), _BESIDE[b"-"]))
-            if data.find(b"SK", start, end) >= 0 or data.find(b"KEY", start, end) >= 0:
-                words = _BEFORE_HEX.finditer(data, start, end)
-                self.keys += [(begin + match.start(), _BESIDE[match[0].lower()]) for match in words]
             start = find(_LONG_RUN, end)
 
     def _search_before_run(self, low: bytes, start: int, begin: int) -> None:

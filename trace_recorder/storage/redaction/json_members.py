@@ -3,8 +3,8 @@ r"""Finds secrets in JSON by the name of their member, as in `{"password": "hunt
 Unlike a word in a sentence, the name of a field says what its string is. So the string under `password`,
 `client_secret` or `authorization_token` is a secret, whatever it looks like, unless it is a placeholder
 (`is_secret_member`). The same applies to the fields of a string that is itself JSON, such as a tool's arguments. It
-also applies to a part of such a string, as a model streams it (`mask_fields`). The headers and the authorization of an
-MCP server are secrets by the API's definition (`mcp_strings`). If a string is a table of labels, such as a file of
+also applies to a part of such a string, as a model streams it (`field_secrets`). The headers and the authorization of
+an MCP server are secrets by the API's definition (`mcp_strings`). If a string is a table of labels, such as a file of
 translations, its labels are not masked (`_is_table_of_labels`). Invariant: a value is masked only where it has such a
 name. The run does not learn the value, because a password may be a word.
 """
@@ -19,16 +19,36 @@ from typing import NamedTuple
 
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.redaction.json_strings import string_end
+from trace_recorder.storage.redaction.known_values import KnownSecrets
 from trace_recorder.storage.redaction.name_kinds import SCHEMES, is_secret_name, is_secret_value, is_strange, kind_of
 from trace_recorder.storage.redaction.named_values import has_cookies
+from trace_recorder.storage.redaction.secret_spans import DEFINED, MEMBER, NO_SPANS, Secret, Spans, moved
+from trace_recorder.storage.redaction.spellings import of_json
 from trace_recorder.values.json_text import COLON
 from trace_recorder.values.messages import Payload
 
 Span = tuple[int, int]
 
-MASK = "[REDACTED:secret-member]"
 ARGUMENTS = frozenset({"arguments", "partial_json"})
 """Members whose strings are JSON, or a part of JSON, according to the providers' APIs."""
+
+_KINDS = frozenset(
+    {
+        *("role", "type", "object", "finish_reason", "stop_reason", "finishReason"),
+        *("status", "kind", "event", "api", "provider"),
+    }
+)
+"""Members whose values are not searched if they look like identifiers.
+
+Such a value, as in `"type": "message"`, tells a program what kind of object it reads.
+"""
+_SEALED = frozenset({"signature", "encrypted_content", "thoughtSignature", "thought_signature"})
+"""Members with values that a provider has signed or encrypted. The agent must send these values back unchanged."""
+_SEAL = 40
+"""The value of a member in `_SEALED` counts as signed or encrypted only if it has at least this many characters."""
+_ITEM = re.compile(r"@string:\d+")
+_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z_./-]{0,60}")
+_BEGINS_WITH_JSON = re.compile(r"\"(?:\s|\\[nrt]){0,200}[{\[]")
 
 _SCHEME = re.compile(rf"{SCHEMES} {{1,3}}", re.IGNORECASE)
 _SPACE = re.compile(r"\s")
@@ -63,6 +83,31 @@ MCP_STRING = re.compile(r'mcp(?:\\{0,64}+"|\\{1,64}+u0022)')
 """Matches the end of a string `"mcp"`, also where it is inside another string of JSON."""
 
 
+def secrets_by_member(name: str, value: str, known: KnownSecrets, *, forms: bool) -> list[Secret] | None:
+    """Return the secrets in a string of JSON by the name of its member, or None if the string must be searched.
+
+    If `forms` is False, a name says only that a string has no secrets.
+    """
+    if (value.startswith("@") and _ITEM.fullmatch(value)) or (name in _KINDS and _IDENTIFIER.fullmatch(value)):
+        return []
+    if name in _SEALED and len(value) >= _SEAL:
+        return known.secrets(value)
+    is_secret = forms and bool(name) and is_secret_member(name, value, known.short)
+    return [Secret(0, len(value), MEMBER)] if is_secret else None
+
+
+def is_judged_by_parts(text: str, start: int, end: int, name: str) -> bool:
+    """Return whether a part of a string is masked in the same way alone and with the rest of the string.
+
+    This is not so if the string is JSON, or if the name of its member makes the string a secret.
+    """
+    if name in ARGUMENTS or name in _SEALED or _BEGINS_WITH_JSON.match(text, start):
+        return False
+    if MCP_STRING.search(text, start, end):
+        return False
+    return kind_of(name) is None and not is_secret_name(name)
+
+
 def is_secret_member(name: str, value: str, short: Collection[str]) -> bool:
     """Return whether a string in JSON is a secret.
 
@@ -89,19 +134,20 @@ def is_secret_field(value: str) -> bool:
     return bool(text) and _PLACEHOLDER.fullmatch(text) is None
 
 
-def mask_json(text: str) -> str:
-    """Mask the secret fields if the whole text is JSON. In any text, mask the secrets of MCP tools."""
-    text = _mask_mcp(text)
+def json_secrets(text: str, spans: Spans = NO_SPANS) -> Iterator[Secret]:
+    """Yield the secret fields if the whole text is JSON. Of any text, yield the secrets of MCP tools."""
+    if "mcp" in text:
+        yield from _mcp_secrets(text)
     if text[:200].lstrip()[:1] not in {"{", "["}:
-        return text
-    masked = mask_fields(text)
-    if masked == text:
-        return text
+        return
+    fields = [*field_secrets(text, spans)]
+    if not fields:
+        return
     try:
         value = json.loads(text)
     except ours(ValueError, RecursionError):
-        return text
-    return mask_fields(text, keep_labels=True) if _is_table_of_labels(value) else masked
+        return
+    yield from field_secrets(text, spans, keep_labels=True) if _is_table_of_labels(value) else fields
 
 
 def is_json(text: str) -> bool:
@@ -113,23 +159,23 @@ def is_json(text: str) -> bool:
     return True
 
 
-def mask_fields(text: str, *, keep_labels: bool = False) -> str:
-    """Mask the secret fields of JSON text, or of a part of it that begins or ends anywhere.
-    If `keep_labels` is True, strings that look like labels for people are not masked.
+def field_secrets(text: str, spans: Spans = NO_SPANS, *, keep_labels: bool = False) -> Iterator[Secret]:
+    """Yield the secret fields of JSON text, or of a part of it that begins or ends anywhere.
+
+    A field that begins with a secret found already is left out. If `keep_labels` is True, strings that look like labels
+    for people are left out too.
     """
-    parts: list[str] = []
-    done = 0
     for name, start, end in _fields(text):
         value = text[start:end]
         if is_secret_name(name):
-            is_secret = is_secret_field(value) and not (keep_labels and _is_label(_decoded(value)))
-            masked = MASK if is_secret else value
+            is_label = keep_labels and _is_label(of_json(value).text)
+            fields = [Secret(start, end, MEMBER)] if is_secret_field(value) and not is_label else []
         else:
-            masked = _mask_within(value, mask_json) if '\\"' in value else value
-        if masked != value:
-            parts += (text[done:start], masked)
-            done = end
-    return "".join([*parts, text[done:]]) if parts else text
+            fields = _secrets_within(value, start, json_secrets) if '\\"' in value else []
+        for secret in fields:
+            blanks = len(text[secret.start : secret.end]) - len(text[secret.start : secret.end].lstrip())
+            if secret.kind != MEMBER or not spans.covers(secret.start + blanks):
+                yield secret
 
 
 def _fields(text: str) -> Iterator[tuple[str, int, int]]:
@@ -155,25 +201,11 @@ def _name_begins(text: str, end: int) -> int:
     return max(text.rfind('"', first, end) + 1, first)
 
 
-def _mask_within(spelled: str, mask: Callable[[str], str]) -> str:
-    """Mask a string of JSON by a function of its text. The string keeps its escapes."""
-    value = _decoded(spelled)
-    masked = mask(value)
-    if masked == value:
-        return spelled
-    is_decoded = value != spelled
-    return json.dumps(masked)[1:-1] if is_decoded else masked
-
-
-def _decoded(spelled: str) -> str:
-    """Decode the characters between the quotes of a JSON string.
-
-    If the string is cut off, return these characters unchanged.
-    """
-    try:
-        return str(json.loads(f'"{spelled}"'))
-    except ours(ValueError):
-        return spelled
+def _secrets_within(spelled: str, start: int, search: Callable[[str], Iterator[Secret]]) -> list[Secret]:
+    """Return the secrets that a search finds in a decoded string of JSON. The string begins at `start` of a text."""
+    spelling = of_json(spelled)
+    secrets = [Secret(*spelling.span(secret.start, secret.end), secret.kind) for secret in search(spelling.text)]
+    return moved(secrets, start)
 
 
 def _is_table_of_labels(value: Payload) -> bool:
@@ -269,7 +301,7 @@ def mcp_strings(text: str) -> McpStrings:
             is_name = True
         else:
             _add_value(token, name, objects, strings.nested)
-        name = _decoded(text[start + 1 : end - 1]) if is_name else ""
+        name = of_json(text[start + 1 : end - 1]).text if is_name else ""
         token = (_TOKEN if objects else _FIRST_TOKEN).search(text, end)
     for cut_off in objects:
         strings.secrets.extend(cut_off.secrets if cut_off.is_mcp else ())
@@ -291,16 +323,10 @@ def _add_value(token: re.Match[str], name: str, objects: list[_OpenObject], nest
         objects[-2].secrets.append(token.span())
 
 
-def _mask_mcp(text: str) -> str:
-    """Mask the secrets of MCP tools in JSON, in the strings of this JSON, or in a text that has JSON in it."""
-    if "mcp" not in text:
-        return text
+def _mcp_secrets(text: str) -> Iterator[Secret]:
+    """Yield the secrets of MCP tools in JSON, in the strings of this JSON, or in a text that has JSON in it."""
     secrets, nested = mcp_strings(text)
-    masked = {span: f'"{_mask_within(text[span[0] + 1 : span[1] - 1], _mask_mcp)}"' for span in nested}
-    masked |= dict.fromkeys(secrets, f'"{MASK}"')
-    parts: list[str] = []
-    done = 0
-    for start, end in sorted(masked):
-        parts += (text[done:start], masked[start, end])
-        done = end
-    return "".join([*parts, text[done:]])
+    for start, end in secrets:
+        yield Secret(start + 1, end - 1, DEFINED)
+    for start, end in nested:
+        yield from _secrets_within(text[start + 1 : end - 1], start + 1, _mcp_secrets)

@@ -1,8 +1,7 @@
 """Finds the strings of JSON text: their positions, their decoded texts, and the member of each.
 
 The JSON is not parsed, so it may be cut off. A span of a string includes its quotes. Other modules decide what is a
-secret. `mask_together` masks several strings with one search, because beginning a search costs as much as searching
-hundreds of characters.
+secret.
 """
 
 from __future__ import annotations
@@ -10,8 +9,7 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
-from itertools import accumulate, pairwise
+from collections.abc import Callable, Iterable, Iterator
 from json.encoder import encode_basestring, encode_basestring_ascii
 
 from trace_recorder.signal_handlers import ours
@@ -29,19 +27,6 @@ BETWEEN = TEXT_END + "\r<\1\n"
 No secret, and no name with its value, extends over a separator. For the search, a text ends before the separator,
 and a line begins after it. A separator cannot overlap itself, so that `split` finds each of them.
 """
-
-
-def mask_together(texts: list[str], mask: Callable[[str], str]) -> list[str]:
-    """Mask texts by one call of `mask`.
-
-    If the result cannot be split into the same texts, call `mask` for each text.
-    """
-    parts = mask(BETWEEN.join(texts)).split(BETWEEN)
-    counts = [text.count(BETWEEN) + 1 for text in texts]  # a hostile text may contain the separator too
-    if len(parts) != sum(counts):
-        return [mask(text) for text in texts]
-    ends = list(accumulate(counts, initial=0))
-    return [BETWEEN.join(parts[start:end]) for start, end in pairwise(ends)]
 
 
 def literals(text: str) -> Iterator[tuple[int, int]]:
@@ -190,6 +175,39 @@ def _may_be_cut(text: str, line_end: int, first: int, unfinished: Callable[[str]
     except ours(ValueError):
         return False
     return unfinished(before) == 0
+
+
+_TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[{}\[\],]', re.DOTALL)
+
+
+def pointers_of(text: str, starts: Iterable[int]) -> dict[int, str]:
+    """Return the JSON pointers of the strings that begin at these positions, or contain them.
+
+    `text` is JSON, or the members of an object without its braces.
+    """
+    pointers: dict[int, str] = {}
+    keys: list[str | int] = [] if text.lstrip()[:1] in {"{", "["} else [""]  # where we are in each open object and list
+    wanted = sorted(starts, reverse=True)
+    for token in _TOKEN.finditer(text):
+        sign = token[0][0]
+        if sign == '"':
+            while wanted and wanted[-1] < token.end():
+                pointers[wanted.pop()] = "".join(f"/{_escape_key(key)}" for key in keys)
+            if keys and isinstance(keys[-1], str) and COLON.match(text, token.end()):
+                keys[-1] = decode_string(text, *token.span())
+        elif sign in "{[":
+            keys.append("" if sign == "{" else 0)
+        elif sign in "}]" and keys:
+            keys.pop()
+        elif sign == "," and keys and isinstance(keys[-1], int):
+            keys[-1] += 1
+        if not wanted:
+            break
+    return pointers
+
+
+def _escape_key(key: str | int) -> str:
+    return str(key).replace("~", "~0").replace("/", "~1")
 
 
 def encode_string(text: str) -> str:

@@ -12,18 +12,27 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
-from typing import NamedTuple
+from operator import itemgetter
 
 from trace_recorder.storage.redaction.dense_parts import CLOSE_KEYS, Density, dense_end
-from trace_recorder.storage.redaction.first_look import NUMBERS, Look
+from trace_recorder.storage.redaction.first_look import NUMBERS, WORDS, Look
 from trace_recorder.storage.redaction.json_strings import string_end
 from trace_recorder.storage.redaction.patterns import FORMS, SecretForm
+from trace_recorder.storage.redaction.secret_spans import (
+    DENSE,
+    FIRST_FORM,
+    NO_SPANS,
+    JoinedTexts,
+    Secret,
+    Spans,
+)
 
 _MARKS = "-_."
-_LONG = re.compile(
+_LONG = (
     r"(?=[A-Za-z0-9_+/=.-]{10})(?![a-z]{2,10}=|[0-9]{10,40}(?![A-Za-z0-9_+/=.-]))"
     r"(?=[A-Za-z_+/=.-]{0,80}+[0-9]|[A-Z_+/=.-]{0,80}+[a-z][a-z_+/=.-]{0,80}+[A-Z])"
 )
@@ -31,12 +40,6 @@ _LONG = re.compile(
 
 The text has ten or more characters, with a digit or with both capitals and small letters.
 """
-_NOT_LONG = re.compile(r"[A-Z_+/=.-]*+[a-z_+/=.-]*+")
-"""Matches a text in which `_LONG` matches nowhere.
-
-If a letter or a digit follows, `_LONG` may match in the last `_LONGEST_LONG` characters.
-"""
-_LONGEST_LONG = 170
 _REST = r"(?=[A-Za-z0-9_+/=.%-]{12})"
 """Matches before the twelve characters of a word that must follow a literal with a capital or a tilde."""
 _IN_A_WORD = "(?:[A-Za-z][G-Zg-z]|[^\\\\]_)"
@@ -56,22 +59,7 @@ _INSIDE = frozenset(
 _IN_WORDS = "[A-Za-z0-9+/_.=~:|@%!-]"
 _PART_OF_WORD = re.compile(f"{_IN_WORDS}*+")
 _LONGEST_BEFORE = 1000
-
-
-class KeySpan(NamedTuple):
-    """The span of a secret in a text, and the index of its form in `FORMS`.
-
-    The index is `DENSE` if the span is a part with too many literals.
-    """
-
-    start: int
-    end: int
-    form_index: int
-
-
-DENSE = len(FORMS)
-MASKS = (*(f"[REDACTED:{form.what}]" for form in FORMS), "[REDACTED:many-keys]")
-"""The mask for each `KeySpan.form_index`."""
+_BESIDE = frozenset(string.ascii_letters + string.digits + "_.+/-")
 
 
 class _Literal:
@@ -101,7 +89,7 @@ class _Literal:
             if not form.from_literal and not form.grouped and any(mark in text for mark in _MARKS):
                 self.offset = max(map(text.rfind, _MARKS))
                 head, rest = re.escape(text[: self.offset + 1]), re.escape(text[self.offset + 1 :])
-                regex = f"{head}(?<!{_IN_A_WORD}{head}){rest}"
+                regex = f"{head}(?<!{_IN_A_WORD}{head}){_LONG}{rest}"
                 self.is_marked = True
             elif not form.from_literal and not form.grouped and rare[0] not in "-_./|":
                 begins = f"(?<!{text[0]}{text})" if len(set(text)) == 1 else ""  # not inside a row of equal letters
@@ -113,14 +101,27 @@ class _Literal:
         """The pattern that matches at the literal if a key may be there. It is quicker than the patterns of forms."""
         return re.compile("|".join(self._begins))
 
-    def secrets_at(self, text: str, position: int) -> list[KeySpan]:
+    @cached_property
+    def everywhere(self) -> re.Pattern[str] | None:
+        """The pattern that finds all places where `may_begin` matches, or None if it could miss one.
+
+        Its match is only the literal, so it misses a place if the literal may overlap itself.
+        """
+        begins = [regex for regex in self._begins if regex.startswith(re.escape(self.text))]
+        is_repeated = any(self.text.startswith(self.text[start:]) for start in range(1, len(self.text)))
+        if is_repeated or len(begins) < len(self._begins):
+            return None
+        literal = re.escape(self.text)
+        return re.compile(f"{literal}(?={'|'.join(regex.removeprefix(literal) for regex in begins)})")
+
+    def secrets_at(self, text: str, position: int) -> list[Secret]:
         """Return the secrets whose literal is at a position of a text."""
-        spans: list[KeySpan] = []
+        secrets: list[Secret] = []
         for form, index in self.forms:
             span = form.secret_at(text, position)
             if span is not None:
-                spans.append(KeySpan(*span, index))
-        return spans
+                secrets.append(Secret(*span, FIRST_FORM + index))
+        return secrets
 
 
 def _literals() -> list[_Literal]:
@@ -139,92 +140,147 @@ def _by_word(literals: Iterable[_Literal]) -> list[list[_Literal]]:
 
 LITERALS = tuple(_literals())
 """The literals of all forms."""
-COUNTED = _by_word(literal for literal in LITERALS if literal.is_counted)
-OTHERS = _by_word(literal for literal in LITERALS if not literal.is_counted)
+_BY_WORD = _by_word(LITERALS)
 """The literals, by the number of their word in the first look. A word is in lower case."""
-_IS_MARKED = bytes(all(literal.is_marked for literal in literals) for literals in COUNTED)
+_IS_MARKED = bytes(all(literal.is_marked for literal in literals) for literals in _BY_WORD)
 """Whether no literal of a word begins a secret inside a word, by the number of the word."""
+_FREQUENT, _FEW, _SAMPLE = 128, 8, 64
+"""A word that a text has more than once in `_FREQUENT` characters may be searched by `_Literal.everywhere`.
+
+Where no key begins, that search takes a tenth of the time that Python takes to judge each place.
+"""
 
 
-def find_keys(look: Look, until: int, *, once: bool = False) -> Iterator[KeySpan]:
-    """Return the secrets in a text that begin before the position `until`.
+def find_keys(look: Look, spans: Spans = NO_SPANS, *, once: bool = False) -> Iterator[Secret]:
+    """Return the secrets that are recognised by their form, without those that begin in a secret found already.
 
     If `once` is True, at most one secret of each kind is found in each string of JSON.
     """
-    return chain(_counted_keys(look, until, once=once), _other_keys(look, until, once=once))
+    places = _places(look)
+    if spans.secrets:
+        places = [place for place in places if not spans.covers(place[0])]
+    return _keys_at(look.text, places, once=once) if places else iter(())
 
 
-def _counted_keys(look: Look, until: int, *, once: bool) -> Iterator[KeySpan]:
-    """Yield the secrets whose literals are words. Literals that are too close to each other make the text dense."""
-    text, density = look.text, Density(CLOSE_KEYS)
+def _places(look: Look) -> list[tuple[int, _Literal]]:
+    """Return the places of literals, in order, without most places where no key may begin."""
+    text, keys = look.text, look.keys
+    rare: set[int] = set()
+    if len(keys) > _FEW and len(keys) * _FREQUENT > len(text):
+        counts = Counter(map(itemgetter(1), keys))
+        frequent = [word for word, count in counts.items() if count > _FEW and count * _FREQUENT > len(text)]
+        # literals that are no words of the first look are beside runs only
+        rare = {word for word in frequent if word < len(WORDS) and _begins_rarely(look, word)}
+    places = [
+        (start, literal)
+        for start, word in keys
+        if word not in rare and not (_IS_MARKED[word] and text[start - 2 : start] in _INSIDE)
+        for literal in _BY_WORD[word]
+    ]
+    for literal in chain.from_iterable(_BY_WORD[word] for word in rare):
+        if literal.everywhere is not None:
+            places += [(match.start(), literal) for match in literal.everywhere.finditer(text)]
+    return sorted(places, key=itemgetter(0)) if rare else places
+
+
+def _begins_rarely(look: Look, word: int) -> bool:
+    """Return whether a key may begin at less than half of the first places of a word."""
+    literals, starts = _BY_WORD[word], [start for start, other in look.keys[:_SAMPLE] if other == word]
+    begins = [start for start in starts if any(literal.may_begin.match(look.text, start) for literal in literals)]
+    return 2 * len(begins) < len(starts) and all(literal.everywhere for literal in literals)
+
+
+def _keys_at(text: str, places: list[tuple[int, _Literal]], *, once: bool) -> Iterator[Secret]:
+    """Yield the secrets at these places. Literals that are words and too close to each other make the text dense."""
+    density = Density(CLOSE_KEYS)
+    others: list[tuple[int, _Literal]] = []
     done = masked = 0
-    last = no_key = -1  # no text of `_LONG` begins between `done` and `no_key`
-    begins = [key for key in look.keys if not _IS_MARKED[key[1]] or text[key[0] - 2 : key[0]] not in _INSIDE]
-    for start, word in begins:
-        for literal in COUNTED[word]:
-            position = start + literal.offset
-            if position < done or position > until or (position < no_key and literal.is_marked):
-                continue
-            if not literal.may_begin.match(text, start):
-                continue
-            if literal.is_marked and not _LONG.match(text, position + 1):
-                no_key = max(position + 1, _end_of_not_long(text, position + 1))
-                continue
-            is_dense = density.add(position) if position > last else density.is_dense
-            last = max(last, position)
-            if not is_dense:
-                spans = literal.secrets_at(text, start)
-            elif once:
-                spans = [KeySpan(position, position, DENSE)]  # its end would be the end of the string
-            else:
-                spans = [_dense_part(text, masked, position)]
-            if spans:
-                yield from spans
-                end = max(span.end for span in spans)
-                done = string_end(text, end) if once else end
-                masked = done if is_dense else masked
-                density.continue_after_mask(end)
-
-
-def _end_of_not_long(text: str, position: int) -> int:
-    """Return a position up to which `_LONG` does not match, if it does not match at `position`."""
-    rest = _NOT_LONG.match(text, position)
-    end = rest.end() if rest else position
-    return end - _LONGEST_LONG if text[end : end + 1].isalnum() else end
-
-
-def _other_keys(look: Look, until: int, *, once: bool) -> Iterator[KeySpan]:
-    """Yield the secrets whose literals are not words, such as `-----BEGIN `."""
-    text = look.text
-    ends: dict[str, int] = {}
-    for start, word in [key for key in look.keys if OTHERS[key[1]]]:
-        for literal in OTHERS[word] if start <= until else ():
-            if start >= ends.get(literal.text, 0) and literal.may_begin.match(text, start):
-                spans = literal.secrets_at(text, start)
-                yield from spans
-                if spans:
-                    end = max(span.end for span in spans)
-                    ends[literal.text] = string_end(text, end) if once else end
-
-
-def _dense_part(text: str, masked: int, position: int) -> KeySpan:
-    """Return the span of a part with too many literals. The part starts where the word at `position` begins."""
-    so_far = _PART_OF_WORD.match(text[max(masked, position - _LONGEST_BEFORE) : position][::-1])
-    return KeySpan(position - (so_far.end() if so_far else 0), dense_end(text, position), DENSE)
-
-
-def secrets(look: Look, until: int) -> Iterator[KeySpan]:
-    """Yield the spans of the keys and tokens in a text, in order.
-
-    Spans that overlap are joined. The joined span has the form that comes first in `FORMS`.
-    """
-    start = end = number = -1
-    for span in sorted(find_keys(look, until)):
-        if span.start < end or (span.start == end and number == span.form_index == DENSE):
-            end, number = max(end, span.end), min(number, span.form_index)
+    last = -1
+    for start, literal in places:
+        if not literal.is_counted:
+            others.append((start, literal))
             continue
-        if number >= 0:
-            yield KeySpan(start, end, number)
-        start, end, number = span
-    if number >= 0:
-        yield KeySpan(start, end, number)
+        position = start + literal.offset
+        if position < done or not literal.may_begin.match(text, start):
+            continue
+        is_dense = density.add(position) if position > last else density.is_dense
+        last = max(last, position)
+        if not is_dense:
+            secrets = literal.secrets_at(text, start)
+        elif once:
+            secrets = [Secret(position, position, DENSE)]  # its end would be the end of the string
+        else:
+            secrets = [_dense_part(text, masked, position)]
+        if secrets:
+            yield from secrets
+            end = max(secret.end for secret in secrets)
+            done = string_end(text, end) if once else end
+            masked = done if is_dense else masked
+            density.continue_after_mask(end)
+    yield from _other_keys(text, others, once=once)
+
+
+def _other_keys(text: str, places: list[tuple[int, _Literal]], *, once: bool) -> Iterator[Secret]:
+    """Yield the secrets whose literals are not words, such as `-----BEGIN `."""
+    ends: dict[str, int] = {}
+    for start, literal in places:
+        if start < ends.get(literal.text, 0) or not literal.may_begin.match(text, start):
+            continue
+        secrets = literal.secrets_at(text, start)
+        if secrets:
+            yield from secrets
+            end = max(secret.end for secret in secrets)
+            ends[literal.text] = string_end(text, end) if once else end
+
+
+def _dense_part(text: str, masked: int, position: int) -> Secret:
+    """Return a part with too many literals. The part starts where the word at `position` begins."""
+    so_far = _PART_OF_WORD.match(text[max(masked, position - _LONGEST_BEFORE) : position][::-1])
+    return Secret(position - (so_far.end() if so_far else 0), dense_end(text, position), DENSE)
+
+
+_LONGEST_PIECE = 1000
+_SHORTEST_PIECE = 12
+_MOST_ROUNDS = 4
+_REST_OF_WORD = re.compile(rf"[^ \n]{{0,{_LONGEST_PIECE}}}+")
+
+
+def keys_beside(text: str, spans: Spans) -> Spans:
+    """Return what was found, and the keys right before and right after it.
+
+    Most keys begin and end beside a character that no key has. Beside a secret, such a character is missing.
+    """
+    for _ in range(_MOST_ROUNDS):
+        pieces = sorted({*_pieces_beside(text, spans.secrets)})
+        if not pieces:
+            break
+        joined = JoinedTexts([text[start:end] for start, end in pieces])
+        look = Look(joined.text)
+        if not look.keys:
+            break
+        new = [
+            Secret(pieces[number][0] + secret.start, pieces[number][0] + secret.end, secret.kind)
+            for number, secret in joined.divide(find_keys(look))
+        ]
+        if not new:
+            break
+        spans = Spans([*spans.secrets, *new])
+    return spans
+
+
+def _pieces_beside(text: str, secrets: Sequence[Secret]) -> Iterator[tuple[int, int]]:
+    """Yield the parts of words that are right before and right after secrets, and long enough for a key."""
+    last = 0
+    for number, secret in enumerate(secrets):
+        start, end = secret.start, secret.end
+        following = secrets[number + 1].start if number + 1 < len(secrets) else len(text)
+        if start - last >= _SHORTEST_PIECE and text[start - 1] in _BESIDE:
+            first = max(last, start - _LONGEST_PIECE)
+            begin = max(first, text.rfind(" ", first, start) + 1, text.rfind("\n", first, start) + 1)
+            if start - begin >= _SHORTEST_PIECE:
+                yield begin, start
+        if following - end >= _SHORTEST_PIECE and text[end] in _BESIDE:
+            word = _REST_OF_WORD.match(text, end, following)
+            if word is not None and word.end() - end >= _SHORTEST_PIECE:
+                yield end, word.end()
+        last = end

@@ -17,6 +17,7 @@ from urllib.parse import quote, quote_plus
 
 from trace_recorder.locks import new_lock
 from trace_recorder.storage.redaction.first_look import any_word
+from trace_recorder.storage.redaction.secret_spans import KNOWN, Secret, Spans, join, replace
 
 KEPT = 32
 """A run keeps at most this many keys that its requests have sent.
@@ -34,7 +35,6 @@ TELLING = 3
 ANYWHERE = 16
 """A value of at least this many characters is masked inside a longer word too."""
 
-MASK = "[REDACTED:known-secret]"
 _MASKS = re.compile(r"\[REDACTED:[a-z-]{1,40}\]")
 _PLACEHOLDERS = frozenset(
     {"lm-studio", "not-needed", "not-used", "no-key-required", "sk-no-key-required", "placeholder", "anything"}
@@ -270,34 +270,21 @@ class KnownSecrets:
                     position = spelled.rfind(last, 0, position + TELLING - 1)
         return longest
 
-    def mask(self, text: str, *, names: bool = False) -> str:
-        """Return a text with the known values masked. Masks that the text has already are not changed.
+    def secrets(self, text: str, *, names: bool = False) -> list[Secret]:
+        """Return the known values in a text, in order. A value that overlaps a mask of the text is left out.
 
         If `names` is True, `text` is a name, such as a JSON member's. Then only values with a digit and at least
-        `ANYWHERE` characters are masked, because other values may be ordinary names.
+        `ANYWHERE` characters are found, because other values may be ordinary names.
         """
         if not self.all or not self._current_search().may_contain(text):
-            return text
-        secrets = [secret for secret in self.all if secret.is_no_name] if names else self.all
-        spans = [span for secret in secrets for span in secret.spans(text)]
-        if not spans:
-            return text
-        masks = [mask.span() for mask in _MASKS.finditer(text)] if "[REDACTED:" in text else []
-        parts: list[str] = []
-        done = 0
-        for start, end in _joined(spans):
-            if not any(begin < end and start < stop for begin, stop in masks):
-                parts += (text[done:start], MASK)
-                done = end
-        return "".join([*parts, text[done:]])
+            return []
+        values = [value for value in self.all if value.is_no_name] if names else self.all
+        spans = join(Secret(start, end, KNOWN) for value in values for start, end in value.spans(text))
+        if not spans or "[REDACTED:" not in text:
+            return spans
+        masks = Spans(Secret(*mask.span(), KNOWN) for mask in _MASKS.finditer(text))
+        return [secret for secret in spans if not masks.overlaps(secret.start, secret.end)]
 
-
-def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the spans in order. Spans that overlap are joined."""
-    joined: list[tuple[int, int]] = []
-    for start, end in sorted(spans):
-        if joined and start < joined[-1][1]:
-            joined[-1] = joined[-1][0], max(end, joined[-1][1])
-        else:
-            joined.append((start, end))
-    return joined
+    def mask(self, text: str, *, names: bool = False) -> str:
+        """Return a text with the known values masked."""
+        return replace(text, self.secrets(text, names=names))

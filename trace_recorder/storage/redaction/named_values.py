@@ -42,6 +42,7 @@ from trace_recorder.storage.redaction.name_patterns import (
     SCHEME_THERE,
     XML,
 )
+from trace_recorder.storage.redaction.secret_spans import Spans
 
 Span = tuple[int, int]
 Is = Callable[[str], bool]
@@ -257,13 +258,16 @@ def has_cookies(value: str) -> bool:
     return _COOKIES.match("".join([first, *(other.partition("]")[2] for other in others)])) is not None
 
 
-def cookies_of(name_match: NameMatch) -> Span | None:
-    """Return the span of the cookies after a name, or None if they have no secret."""
+def cookies_of(name_match: NameMatch, spans: Spans) -> Span | None:
+    """Return the span of the cookies after a name, or None if they have no secret that is not found already."""
     text, start = name_match.text, name_match.match.end()
     if name_match.kind != "cookie" or not _COOKIES.match(text, start):
         return None  # the line is read only if it begins with cookies: reading a long line for each name is slow
     line = _REST_OF_LINE.match(text, start)
-    return line.span() if line and has_cookies(line[0]) else None
+    if line is None:
+        return None
+    rest = "".join([text[begin:end] for begin, end in spans.gaps(start, min(line.end(), start + _MOST_OF_COOKIES))])
+    return line.span() if has_cookies(rest) else None
 
 
 def _begins_line(before: str, begin: int) -> bool:

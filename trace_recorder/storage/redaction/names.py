@@ -37,12 +37,14 @@ from trace_recorder.storage.redaction.named_values import (
     notation_behind_blank,
     value_of,
 )
+from trace_recorder.storage.redaction.secret_spans import ASSIGNED, NO_SPANS, Secret, Spans
 
 MAX_NESTED = 3
 """At most this many names are examined within a value that is not secret. In `a=b=c`, `b` may be a value or a name."""
 
 _LONG_VALUE = re.compile(rf"[^\s\"'`<>]{{{SHORTEST_WEAK}}}")
 _JSON_MEMBER = re.compile(r"\\{0,7}\"\s{0,20}+[:,]\s{0,20}+\\{0,7}\"")
+_ELEMENT_END = re.compile(r"\"\s{0,20}+,")
 _LABEL = re.compile(r"\"(?:[Nn]ame|[Kk]ey|variable)\"\s{0,20}:\s{0,20}\"\Z")
 """Matches the text before a name that is a string of JSON, and names the member "value" of the same object."""
 _LONGEST_LABEL = 60
@@ -57,7 +59,7 @@ def possible_names(look: Look, is_known: Is, *, any_value: bool = False) -> Iter
     if not look.names:
         return
     text, low, done, last, escapes = look.text, look.low, 0, 0, 0
-    density = Density(CLOSE_NAMES)
+    density, judged = Density(CLOSE_NAMES), Density(_WORTH_A_SEARCH, most=_MOST_JUDGED)
     read_name = (KNOWN_NAMED if any_value else NAMED).match
     for position in look.names:
         match = read_name(low, position) if position >= done else None
@@ -75,6 +77,7 @@ def possible_names(look: Look, is_known: Is, *, any_value: bool = False) -> Iter
             may_be = _may_be_followed(name_match, any_value=any_value) and (
                 _ends_soon(text, end, match.end())
                 or density.add(position - escapes)
+                or judged.add(position)
                 or _is_followed(text, position, match, is_known, read_name)
             )
         if may_be:
@@ -92,6 +95,11 @@ def _ends_soon(text: str, end: int, value: int) -> bool:
 
 
 _SOON = 40
+_MOST_JUDGED, _WORTH_A_SEARCH = 3, 1500
+"""A string with more than three names with values, and further ones for each 1,500 characters, is searched at once.
+
+To judge each of them takes longer than to search so many characters.
+"""
 _BEFORE_NAME = 140
 """So many characters before a stem decide whether a secret follows its name."""
 _BEHIND_SHORT, _BEHIND_LONG = 100, 700
@@ -124,15 +132,23 @@ _FIELD = re.compile(r"\\{0,7}\"\s{0,20}+:\s{0,20}+\\{0,7}\"")
 
 def _may_be_member(name_match: NameMatch, end: int, *, any_value: bool) -> bool:
     """Return whether the string of JSON that ends with a name may be the name of a secret."""
-    text, begin = name_match.text, name_match.begin
-    if is_secret_name(name_match.name) or name_match.kind == "cookie":
+    text, begin, name = name_match.text, name_match.begin, name_match.name
+    is_label = _LABEL.search(text, max(0, begin - _LONGEST_LABEL), begin) is not None
+    if not name.startswith("-") and _ELEMENT_END.match(text, end) and _is_element(text, begin):
+        return False  # another element of a list follows, and it is not the value of an option
+    if is_label or is_secret_name(name) or name_match.kind in {"cookie", "strong"}:
         return True
     if name_match.kind is None:
         return False
     member = _JSON_MEMBER.match(text, end)
     value_size = string_end(text, member.end()) - member.end() if member is not None else 0
-    is_label = _LABEL.search(text, max(0, begin - _LONGEST_LABEL), begin) is not None
-    return is_label or name_match.kind == "strong" or any_value or value_size >= SHORTEST_WEAK
+    return any_value or value_size >= SHORTEST_WEAK
+
+
+def _is_element(text: str, begin: int) -> bool:
+    """Return whether the string of JSON with a name at a position is an element of a list."""
+    quote = text.rfind('"', max(0, begin - _LONGEST_LABEL), begin)
+    return quote > 0 and text[max(0, quote - 20) : quote].rstrip()[-1:] in {",", "["}
 
 
 def _may_be_followed(name_match: NameMatch, *, any_value: bool) -> bool:
@@ -149,42 +165,52 @@ def _may_be_followed(name_match: NameMatch, *, any_value: bool) -> bool:
     return name_match.kind == "strong" or bool(has_scheme) or any_value or is_long
 
 
-def secrets_by_name(look: Look, is_known: Is, *, any_value: bool = False) -> Iterator[Span]:
-    """Yield the spans of secrets that follow their names in a text.
+def secrets_by_name(look: Look, is_known: Is, spans: Spans = NO_SPANS, *, any_value: bool = False) -> Iterator[Secret]:
+    """Yield the secrets that follow their names in a text.
 
-    `is_known` returns whether a value is a known secret. If `any_value` is True, the text may have a known
-    secret that does not look like a secret.
+    A value in which a secret is found already is not judged. `is_known` returns whether a value is a known secret. If
+    `any_value` is True, the text may have a known secret that does not look like a secret.
     """
     if not look.names:
         return
     text, low = look.text, look.low
     read_name = (KNOWN_NAMED if any_value else NAMED).match
-    has_masks = "[REDACTED:" in text
+    has_masks, has_found = "[REDACTED:" in text, bool(spans.secrets)
     density = Density(CLOSE_NAMES)
     done = within = nested = read = 0
     for position in look.names:
         nested = nested + 1 if position < within else 0
-        if position < done or nested > MAX_NESTED:
+        if position < done or nested > MAX_NESTED or (has_found and spans.covers(position)):
             continue
         match = read_name(low, position)
         if match is None or match[MEMBER_END] or match[QUOTE_ALONE] or match.end() == read:
             continue
         if has_masks and _is_in_mask(text, position):
             continue
-        name_match = name_match_at(text, position, match)
-        if match[COOKIE_END] is None:
-            span, end = value_of(name_match, is_known, density)
-        else:
-            span, end = cookies_of(name_match), 0
-        if span is not None and density.is_dense:
-            span = name_match.begin, dense_end(text, span[1])
+        span, end = _secret_after(name_match_at(text, position, match), is_known, spans, density)
         if span is not None:
-            yield span
             done = span[1]
+            yield Secret(span[0], done, ASSIGNED)
             density.continue_after_mask(done)
         elif end:
             read = match.end()  # another stem in this name has the same value after it, which is not judged again
             within = max(within, end)
+
+
+def _secret_after(name_match: NameMatch, is_known: Is, spans: Spans, density: Density) -> tuple[Span | None, int]:
+    """Return the span of the secret after a name, or None, and the position up to which the value was read.
+
+    In a part with too many names, the span begins with the name. The position is 0 if no value was read.
+    """
+    if name_match.match[COOKIE_END] is not None:
+        span, end = cookies_of(name_match, spans), 0
+    else:
+        span, end = value_of(name_match, is_known, density)
+        if span is not None and spans.secrets and spans.overlaps(span[0], min(span[1], end)):
+            return None, end
+    if span is not None and density.is_dense:
+        span = name_match.begin, dense_end(name_match.text, span[1])
+    return span, end
 
 
 def _is_in_mask(text: str, position: int) -> bool:

@@ -14,7 +14,7 @@ import os
 import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -24,44 +24,35 @@ from trace_recorder.guard import try_call
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.redaction.json_members import (
     ARGUMENTS,
-    MASK,
-    MCP_STRING,
+    field_secrets,
     is_json,
-    is_secret_member,
-    mask_fields,
-    mask_json,
+    is_judged_by_parts,
     mcp_strings,
+    secrets_by_member,
 )
 from trace_recorder.storage.redaction.json_strings import (
     decode_string,
     encode_string,
-    mask_together,
     parts_around,
     repair_surrogates,
     strings_at,
 )
 from trace_recorder.storage.redaction.known_values import KnownSecrets, secrets_of_environment
-from trace_recorder.storage.redaction.name_kinds import is_secret_name, kind_of
 from trace_recorder.storage.redaction.partial_secrets import unfinished
+from trace_recorder.storage.redaction.secret_matches import NOWHERE, OnSecret, Place, SearchedFact, replacement
+from trace_recorder.storage.redaction.secret_spans import DEFINED, NO_SPANS, JoinedTexts, Secret, Spans, moved, replace
 from trace_recorder.storage.redaction.split_secrets import Part, lines_of
-from trace_recorder.storage.redaction.text_masking import default_redactor, mask_text, masks_in, possible_secrets
+from trace_recorder.storage.redaction.text_masking import (
+    default_redactor,
+    find_secrets,
+    mask_text,
+    masks_in,
+    possible_secrets,
+    with_members,
+)
 
 Redactor = Callable[[str], str]
 
-_KINDS = frozenset(
-    {
-        *("role", "type", "object", "finish_reason", "stop_reason", "finishReason"),
-        *("status", "kind", "event", "api", "provider"),
-    }
-)
-"""Members whose values are not searched if they look like identifiers.
-
-Such a value, as in `"type": "message"`, tells a program what kind of object it reads.
-"""
-_SEALED = frozenset({"signature", "encrypted_content", "thoughtSignature", "thought_signature"})
-"""Members with values that a provider has signed or encrypted. The agent must send these values back unchanged."""
-_SEAL = 40
-"""The value of a member in `_SEALED` counts as signed or encrypted only if it has at least this many characters."""
 _SHORT, _TOGETHER = 256, 400
 """Strings of at most `_SHORT` characters are searched together, up to `_TOGETHER` at a time."""
 
@@ -70,38 +61,39 @@ _SHORT, _TOGETHER = 256, 400
 class _String:
     """A string of JSON text: its position, its value, and its masked value.
 
-    If `is_searched` is False, the string is not searched. If `names` is False, it is not searched for secrets after
-    names.
+    `secrets` are its secrets if the name of its member says them, or None if it must be searched. If `names` is False,
+    it is not searched for secrets after names. If `is_json` is True, it is JSON or a part of it.
     """
 
     start: int
     end: int
     value: str
     masked: str
-    is_searched: bool = False
+    secrets: list[Secret] | None = None
     names: bool = True
     is_json: bool = False
-
-
-def _no_secrets(_: str) -> list[int]:
-    """Return no position, because nothing is masked."""
-    return []
+    place: Place = NOWHERE
 
 
 class Redaction:
     """The masking of one run: its redactors, and the secret values that the run has learned.
 
-    If `redact` is None, nothing is masked.
+    If `redact` is None, nothing is masked. `on_secret` is asked what replaces each secret that the package's own rules
+    find.
     """
 
     def __init__(
-        self, redact: Redactor | Sequence[Redactor] | None, environment: Mapping[str, str] = os.environ
+        self,
+        redact: Redactor | Sequence[Redactor] | None,
+        environment: Mapping[str, str] = os.environ,
+        on_secret: OnSecret | None = None,
     ) -> None:
+        self._on_secret = on_secret
         self._redactors = () if redact is None else (redact,) if callable(redact) else tuple(redact)
         self._knows_forms = default_redactor in self._redactors
         self._has_user_redactors = any(redactor is not default_redactor for redactor in self._redactors)
         self._known = KnownSecrets(secrets_of_environment(environment) if self._redactors else ())
-        self._possible_secrets: Callable[[str], list[int]] = _no_secrets
+        self._possible_secrets: Callable[[str], list[int]] = lambda _: []
         """Returns the positions in JSON text at which a secret may be, or the name of a secret."""
         if self._redactors:
             self._possible_secrets = partial(possible_secrets, known=self._known, forms=self._knows_forms)
@@ -121,48 +113,60 @@ class Redaction:
         """The known secret values. If the run learns another value, this is another object."""
         return self._known.all
 
-    def mask_plain(self, text: str, *, names: bool = True) -> str:
+    def mask_plain(self, text: str, place: Place = NOWHERE, *, names: bool = True, is_json: bool = False) -> str:
         """Mask a text that is not JSON, or the decoded text of one JSON string.
 
-        If `names` is False, do not search for secrets after names.
+        If `names` is False, do not search for secrets after names. If `is_json` is True, the text is JSON or a part of
+        it, whose members may be secrets.
         """
-        text = self._known.mask(text)
+        if self._redactors[:1] != (default_redactor,):
+            text = self._replace(text, self._known.secrets(text), place)
         for redactor in self._redactors:
-            own = redactor is default_redactor
-            masked = self._mask_in_blocks(text, names=names) if own else redactor(text)
+            if redactor is default_redactor:
+                text = self._replace(text, self._secrets(text, names=names, is_json=is_json), place)
+                continue
+            masked = redactor(text)
             if not isinstance(masked, str):
                 raise TypeError(f"the redactor {redactor!r} returned {type(masked).__name__}, and must return a str")
             text = text if masked == text else repair_surrogates(masked, text)
         return text
 
-    def _mask_batch(self, text: str) -> str:
-        return mask_text(self._known.mask(text), self._known.short)
+    def _replace(self, text: str, secrets: Sequence[Secret], place: Place) -> str:
+        """Replace the secrets of a text by their masks, or by what `on_secret` returns."""
+        if not secrets:
+            return text
+        ask = self._on_secret and partial(replacement, self._on_secret, place, text)
+        return repair_surrogates(replace(text, secrets, ask), text)
 
-    def _mask_pieces(self, text: str) -> str:
-        return mask_text(self._known.mask(text), self._known.short, names=False)
+    def _secrets(self, text: str, *, names: bool = True, is_json: bool = False) -> list[Secret]:
+        """Return the secrets that the package's own rules find in a text.
 
-    def _mask_in_blocks(self, text: str, *, names: bool) -> str:
-        """Mask secrets recognised by their form, by a name before them, or in an encoded text.
-
-        A long text is masked in blocks. If possible, each block ends at a position that is outside of every secret.
+        A long text is searched in blocks. If possible, each block ends at a position that is outside of every secret.
         """
-        parts: list[str] = []
+        secrets: list[Secret] = []
         done = 0
         while len(text) - done > MAX_UNINTERRUPTED_CHARS:
             yield_to_others()
             part = text[done : done + MAX_UNINTERRUPTED_CHARS]
             part = part[: len(part) - unfinished(part)] or part
-            parts.append(mask_text(part, self._known.short, names=names))
+            secrets += moved(find_secrets(part, self._known, names=names).secrets, done)
             done += len(part)
-        masked = "".join([*parts, mask_text(text[done:] if done else text, self._known.short, names=names)])
-        return mask_json(masked) if names else masked
+        rest = find_secrets(text[done:] if done else text, self._known, names=names)
+        spans = Spans([*secrets, *moved(rest.secrets, done)]) if done else rest
+        return self._with_members(text, spans, names=names, is_json=is_json).secrets
 
-    def mask_description(self, text: str) -> str:
+    def _with_members(self, text: str, spans: Spans, *, names: bool, is_json: bool) -> Spans:
+        """Return what was found in a text, and its secret members."""
+        spans = with_members(text, spans) if names else spans
+        return spans.with_more(field_secrets(text, spans)) if names and is_json else spans
+
+    def mask_description(self, text: str, fact: str = "") -> str:
         """Mask the description of a value, or of a failure of recording.
 
-        If a redactor of the user fails, mask the description without these redactors.
+        If a function of the user fails, mask the description without these functions.
         """
-        return try_call(lambda: self.mask_plain(text), lambda _: mask_text(self._known.mask(text)))
+        place = NOWHERE if self._on_secret is None else Place(SearchedFact(fact))
+        return try_call(lambda: self.mask_plain(text, place), lambda _: mask_text(text, self._known))
 
     def mask_name(self, text: str) -> str:
         """Mask a name, such as a JSON member's, without the user's redactors.
@@ -183,8 +187,8 @@ class Redaction:
             return name
         return names.setdefault(name, f"{masked} {len(names) + 1}" if masked in names.values() else masked)
 
-    def mask(self, text: str, *, are_pieces: bool = False) -> tuple[str, int]:
-        """Mask the strings of JSON text.
+    def mask(self, text: str, fact: str = "", *, member: str = "", are_pieces: bool = False) -> tuple[str, int]:
+        """Mask the strings of JSON text, which are members of a fact of this kind, or the value of its member `member`.
 
         Return the text, and how many secrets were masked. A redactor of the user is called with values, not with the
         names of members. A string that such a redactor changes counts as one secret. If `are_pieces` is True, `text` is
@@ -193,34 +197,30 @@ class Redaction:
         searched the joined strings for these secrets.
         """
         positions = None if self._has_user_redactors else self._possible_secrets(text)
-        return (text, 0) if positions == [] else self._mask_strings(text, positions, are_pieces=are_pieces)
+        if positions == []:
+            return text, 0
+        return self._mask_strings(text, positions, fact, member=member, are_pieces=are_pieces)
 
-    def _mask_strings(self, text: str, positions: list[int] | None, *, are_pieces: bool = False) -> tuple[str, int]:
-        """Mask the strings at these positions, or all strings if `positions` is None."""
-        defined = set(mcp_strings(text).secrets if self._knows_forms else ())
-        names: dict[str, str] = {}
-        strings: list[_String] = []
-        for start, end, name, is_name in strings_at(text, positions):
-            is_long = end - start > _LONG and not is_name and (start, end) not in defined
-            if positions is not None and is_long and _is_judged_by_parts(text, start, end, name):
-                for begin, part_end in parts_around(text, start, end, positions, self.unfinished):
-                    value = decode_string(text, begin, part_end)
-                    names_too = not (are_pieces and name in PIECES)
-                    strings.append(_String(begin, part_end, value, value, is_searched=True, names=names_too))
-                continue
-            value = decode_string(text, start, end)
-            string = _String(start, end, value, value)
-            if (start, end) in defined:
-                string.masked = MASK
-            elif is_name:
-                string.masked = self._mask_member_name(value, names)
-            elif (masked := self._mask_by_member(name, value)) is not None:
-                string.masked = masked
-            else:
-                string.is_searched = True
-                string.names = not (are_pieces and name in PIECES)
-                string.is_json = name in ARGUMENTS
-            strings.append(string)
+    def _mask_strings(
+        self,
+        text: str,
+        positions: list[int] | None,
+        fact: str = "",
+        *,
+        member: str = "",
+        are_pieces: bool = False,
+        event_of: SearchedFact | None = None,
+    ) -> tuple[str, int]:
+        """Mask the strings at these positions, or all strings if `positions` is None.
+
+        `event_of` is the stream whose event the text is.
+        """
+        strings = list(self._strings(text, positions, are_pieces=are_pieces))
+        if self._on_secret is not None:
+            starts = tuple(string.start for string in strings)
+            searched = event_of or SearchedFact(fact, text, starts, member=member)
+            for string in strings:
+                string.place = Place(searched, string.start)
         self._search(strings)
         parts: list[str] = []
         done = count = 0
@@ -231,46 +231,64 @@ class Redaction:
                 done = string.end - 1
         return ("".join([*parts, text[done:]]), count) if parts else (text, 0)
 
-    def _mask_by_member(self, name: str, value: str) -> str | None:
-        """Mask a string of JSON by the name of its member.
-
-        Return the masked string, the string itself if it cannot have a secret, or None if it must be searched.
-        """
-        if value.startswith("@") and _PLACEHOLDER.fullmatch(value):
-            return value
-        if name in _KINDS and _IDENTIFIER.fullmatch(value):
-            return value
-        if name in _SEALED and len(value) >= _SEAL:
-            return self._known.mask(value)
-        return MASK if name and self._knows_forms and is_secret_member(name, value, self._known.short) else None
+    def _strings(self, text: str, positions: list[int] | None, *, are_pieces: bool) -> Iterator[_String]:
+        """Yield the strings of JSON text that are searched, or are secrets by the names of their members."""
+        defined = set(mcp_strings(text).secrets if self._knows_forms else ())
+        names: dict[str, str] = {}
+        for start, end, name, is_name in strings_at(text, positions):
+            is_long = end - start > _LONG and not is_name and (start, end) not in defined
+            names_too = not (are_pieces and name in PIECES)
+            if positions is not None and is_long and is_judged_by_parts(text, start, end, name):
+                for begin, part_end in parts_around(text, start, end, positions, self.unfinished):
+                    value = decode_string(text, begin, part_end)
+                    yield _String(begin, part_end, value, value, names=names_too)
+                continue
+            value = decode_string(text, start, end)
+            string = _String(start, end, value, value, names=names_too, is_json=name in ARGUMENTS)
+            if is_name:
+                string.masked = self._mask_member_name(value, names)
+                string.secrets = []
+            elif (start, end) in defined:
+                string.secrets = [Secret(0, len(value), DEFINED)]
+            else:
+                string.secrets = secrets_by_member(name, value, self._known, forms=self._knows_forms)
+            yield string
 
     def _search(self, strings: list[_String]) -> None:
         """Mask the strings in which secrets may be. Short strings are searched together."""
         together: dict[bool, list[_String]] = defaultdict(list)
         for string in strings:
-            if string.is_searched and len(string.value) <= _SHORT and self._redactors == (default_redactor,):
+            if string.secrets is not None:
+                if string.secrets:
+                    string.masked = self._replace(string.value, string.secrets, string.place)
+            elif len(string.value) <= _SHORT and self._redactors == (default_redactor,):
                 together[string.names].append(string)
-            elif string.is_searched:
-                string.masked = self.mask_plain(string.value, names=string.names)
+            else:
+                is_json = string.is_json and string.names and self._knows_forms
+                string.masked = self.mask_plain(string.value, string.place, names=string.names, is_json=is_json)
         for names, group in together.items():
             for at in range(0, len(group), _TOGETHER):
                 yield_to_others()
-                batch = group[at : at + _TOGETHER]
-                values = [string.value for string in batch]
-                searched = mask_together(values, self._mask_batch if names else self._mask_pieces)
-                for string, masked in zip(batch, searched, strict=True):
-                    string.masked = repair_surrogates(mask_json(masked) if names else masked, string.value)
-        for string in strings:
-            if string.is_json and string.is_searched and string.names and self._knows_forms:
-                string.masked = mask_fields(string.masked)
+                self._search_together(group[at : at + _TOGETHER], names=names)
 
-    def mask_all(self, texts: list[str]) -> list[tuple[str, int]]:
-        """Mask several JSON texts of a request, each as `mask` does.
+    def _search_together(self, strings: list[_String], *, names: bool) -> None:
+        joined = JoinedTexts([string.value for string in strings])
+        divided: dict[int, list[Secret]] = defaultdict(list)
+        for number, secret in joined.divide(find_secrets(joined.text, self._known, names=names).secrets):
+            divided[number].append(secret)
+        for number, string in enumerate(strings):
+            spans = Spans(divided[number]) if number in divided else NO_SPANS
+            spans = self._with_members(string.value, spans, names=names, is_json=string.is_json)
+            if spans.secrets:
+                string.masked = self._replace(string.value, spans.secrets, string.place)
+
+    def mask_all(self, texts: list[str], fact: str = "") -> list[tuple[str, int]]:
+        """Mask several JSON texts of a request, each as `mask` does. All but the last are items, the last is the fact.
 
         The last text is often the same as the last text of the request before, and is then not searched again.
         """
         if self._has_user_redactors or sum(map(len, texts)) > MAX_UNINTERRUPTED_CHARS:
-            return [self.mask(text) for text in texts]
+            return [*(self.mask(text, "item") for text in texts[:-1]), *(self.mask(text, fact) for text in texts[-1:])]
         last = texts[-1:], self._known.all, self._known.short
         searched = texts[:-1] if last == self._harmless else texts
         positions = self._possible_secrets("\n".join(searched))  # one search of all texts of a small request
@@ -282,19 +300,17 @@ class Redaction:
         for text in searched:
             end = begin + len(text)
             own = positions[bisect_left(positions, begin) : bisect_left(positions, end)]
-            masked.append(self._mask_strings(text, [at - begin for at in own]) if own else (text, 0))
+            kind = fact if len(masked) == len(texts) - 1 else "item"
+            masked.append(self._mask_strings(text, [at - begin for at in own], kind) if own else (text, 0))
             begin = end + 1
         return masked if searched is texts else [*masked, (texts[-1], 0)]
 
     def must_be_searched(self, text: str) -> bool:
         """Return whether the strings of a text must be searched: it may have a secret, or the user has a redactor."""
-        return self._has_user_redactors or self._has_possible_secrets(text)
+        return self._has_user_redactors or bool(self._possible_secrets(text))
 
-    def _has_possible_secrets(self, text: str) -> bool:
-        return bool(self._possible_secrets(text))
-
-    def mask_stream(self, data: bytes, *, last: bool = True) -> tuple[bytes, int, int]:
-        """Mask the next bytes of a stream.
+    def mask_stream(self, data: bytes, *, last: bool = True, fact: str = "") -> tuple[bytes, int, int]:
+        """Mask the next bytes of a stream, which become facts of this kind.
 
         Return the masked bytes, how many secrets were masked, and how many bytes of `data` were masked. If `last` is
         False, events at the end of `data` in which a secret may begin are not masked yet. The caller passes these
@@ -310,13 +326,15 @@ class Redaction:
         yield_to_others()
         if not any(map(self.must_be_searched, part.searched_texts())):
             return data, 0, len(data)
-        text, spelled = part.mask(self._has_possible_secrets, self._mask_secrets, self._mask_arguments)
+        place = NOWHERE if self._on_secret is None else Place(SearchedFact(fact, is_searched_again=True))
+        mask = partial(self._mask_secrets, place=place)
+        text, spelled = part.mask(self._possible_secrets, mask, partial(mask, is_json=True))
         yield_to_others()
-        masked, count = self._mask_lines(text, part.masked_lines)
+        masked, count = self._mask_lines(text, part.masked_lines, place)
         count += sum(masks_in(before, after) for before, after in spelled)
         return masked.encode("utf-8", "surrogateescape"), count, len(data)
 
-    def _mask_lines(self, text: str, masked_lines: frozenset[int] | None) -> tuple[str, int]:
+    def _mask_lines(self, text: str, masked_lines: frozenset[int] | None, place: Place) -> tuple[str, int]:
         """Mask each line of a text: the strings of the JSON in the line, or the whole line if it has no JSON.
 
         Return the text, and how many secrets were masked. `masked_lines` has the numbers of the lines in which the
@@ -325,7 +343,7 @@ class Redaction:
         if not self.must_be_searched(text):
             return text, 0
         masked = [
-            self.mask_line(line, are_pieces=masked_lines is None or number in masked_lines)
+            self._mask_line(line, place, are_pieces=masked_lines is None or number in masked_lines)
             for number, line in enumerate(lines_of(text))
         ]
         return "".join(line for line, _ in masked), sum(count for _, count in masked)
@@ -342,21 +360,18 @@ class Redaction:
         """Return how many characters at the end of a text may belong to a secret that is not complete yet."""
         return max(unfinished(text), self._known.partial_value_length(text))
 
-    def _mask_secrets(self, text: str) -> str:
-        """Mask known values and secrets as `mask_plain` does, but do not call the user's redactors."""
-        text = self._known.mask(text)
-        return mask_json(mask_text(text, self._known.short)) if self._knows_forms else text
+    def _mask_secrets(self, text: str, place: Place = NOWHERE, *, is_json: bool = False) -> str:
+        """Mask known values and secrets as `mask_plain` does, but do not call the user's redactors.
 
-    def _mask_arguments(self, text: str) -> str:
-        """Mask the arguments of a tool, or a part of them.
-
-        The arguments are JSON, so a secret may be recognised by the name of its member.
+        If `is_json` is True, the text is the arguments of a tool, or a part of them.
         """
-        masked = self._mask_secrets(text)
-        return mask_fields(masked) if self._knows_forms else masked
+        if not self._knows_forms:
+            return self._replace(text, self._known.secrets(text), place)
+        spans = self._with_members(text, find_secrets(text, self._known), names=True, is_json=is_json)
+        return self._replace(text, spans.secrets, place)
 
-    def mask_line(self, line: str, *, are_pieces: bool = False) -> tuple[str, int]:
-        """Mask a line: the strings of the JSON in it, or the whole line if it has no JSON.
+    def _mask_line(self, line: str, place: Place, *, are_pieces: bool) -> tuple[str, int]:
+        """Mask a line of a stream: the strings of the JSON in it, or the whole line if it has no JSON.
 
         Return the line, and how many secrets were masked.
         """
@@ -364,31 +379,16 @@ class Redaction:
             return line, 0
         begin = _JSON_BEGIN.search(line)
         if begin is not None and is_json(line[begin.start() :]):
-            masked, count = self.mask(line[begin.start() :], are_pieces=are_pieces)
+            event = line[begin.start() :]
+            positions = None if self._has_user_redactors else self._possible_secrets(event)
+            masked, count = self._mask_strings(event, positions, are_pieces=are_pieces, event_of=place.fact)
             return line[: begin.start()] + masked, count
         field = begin is None and _FIELD.match(line)
-        masked = self._mask_secrets(line) if field else self.mask_plain(line)
+        masked = self._mask_secrets(line, place) if field else self.mask_plain(line, place)
         return masked, masks_in(line, masked)
 
 
 _LONG = 3 * MAX_UNINTERRUPTED_CHARS
 """Of a longer string, only the parts that may have a secret are decoded and searched."""
-_BEGINS_WITH_JSON = re.compile(r"\"(?:\s|\\[nrt]){0,200}[{\[]")
-
-
-def _is_judged_by_parts(text: str, start: int, end: int, name: str) -> bool:
-    """Return whether a part of a string is masked in the same way alone and with the rest of the string.
-
-    This is not so if the string is JSON, or if the name of its member makes the string a secret.
-    """
-    if name in ARGUMENTS or name in _SEALED or _BEGINS_WITH_JSON.match(text, start):
-        return False
-    if MCP_STRING.search(text, start, end):
-        return False
-    return kind_of(name) is None and not is_secret_name(name)
-
-
-_PLACEHOLDER = re.compile(r"@string:\d+")
-_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z_./-]{0,60}")
 _JSON_BEGIN = re.compile(r"[{\[]")
 _FIELD = re.compile(r"(?:event|id|retry|:|\s*$)")

@@ -47,8 +47,8 @@ _JSON_BEGIN = re.compile(r"[{\[]")
 T = TypeVar("T")
 Mask = Callable[[str], str]
 """A function that returns a text with its secrets masked."""
-HasSecrets = Callable[[str], bool]
-"""A function that returns whether a text may contain a secret. It is quicker than a `Mask`."""
+PossibleSecrets = Callable[[str], list[int]]
+"""A function that returns the positions at which a text may contain a secret. It is quicker than a `Mask`."""
 UnfinishedLength = Callable[[str], int]
 """A function that returns how many characters at the end of a text may be the beginning of a secret."""
 StringPath = tuple[Payload, ...]
@@ -172,7 +172,9 @@ class Part:
             yield "".join([piece.text for piece in pieces])
         yield "\n".join(self._other_lines) + '"' + '"\n"'.join(self._varying) + '"'
 
-    def mask(self, has_secrets: HasSecrets, mask: Mask, mask_arguments: Mask) -> tuple[str, list[tuple[str, str]]]:
+    def mask(
+        self, possible_secrets: PossibleSecrets, mask: Mask, mask_arguments: Mask
+    ) -> tuple[str, list[tuple[str, str]]]:
         """Mask the joined pieces of each path.
 
         Return the text of the part. Also return each joined text that masking has changed, as a pair: before and after
@@ -181,7 +183,7 @@ class Part:
         """
         self._read_long_lines()
         joined = {path: "".join([piece.text for piece in pieces]) for path, pieces in self._pieces_at.items()}
-        seen = {path for path, text in joined.items() if has_secrets(text)}
+        seen = {path for path, text in joined.items() if possible_secrets(text)}
         if not seen:
             return self.text, []
         lines = self._lines[:]

@@ -6,18 +6,19 @@ Both begin with the same first look. A recorder uses `default_redactor` unless i
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
 from trace_recorder.storage.redaction import commands, key_finder, urls
 from trace_recorder.storage.redaction import encodings as secret_encodings
 from trace_recorder.storage.redaction import names as secret_names
-from trace_recorder.storage.redaction.dense_parts import mask_of_part
 from trace_recorder.storage.redaction.first_look import LONGEST_ENCODED, MCP, Look, searched_parts
-from trace_recorder.storage.redaction.json_members import mask_json, mcp_strings
+from trace_recorder.storage.redaction.json_members import json_secrets, mcp_strings
 from trace_recorder.storage.redaction.json_strings import ESCAPED_LETTER
 from trace_recorder.storage.redaction.known_values import KnownSecrets
+from trace_recorder.storage.redaction.secret_spans import NO_SPANS, Spans, replace
+
+NO_VALUES = KnownSecrets()
 
 
 def default_redactor(text: str) -> str:
@@ -25,7 +26,12 @@ def default_redactor(text: str) -> str:
 
     The text may be plain or JSON: no mask extends over the end of a JSON string.
     """
-    return mask_json(mask_text(text))
+    return replace(text, with_members(text, find_secrets(text)).secrets)
+
+
+def with_members(text: str, spans: Spans) -> Spans:
+    """Return what was found in a text, and its secret members if it is JSON."""
+    return spans.with_more(json_secrets(text, spans))
 
 
 _OVERLAP = 4 * 1024
@@ -94,114 +100,57 @@ def _possible_plain_secrets(look: Look, known: KnownSecrets) -> list[int]:
     text = look.text
     positions: list[int] = []
     if look.keys:
-        positions += [span.start for span in key_finder.find_keys(look, len(text), once=True)]
+        positions += [span.start for span in key_finder.find_keys(look, once=True)]
     if look.names:
         any_value = any(value in text for value in known.short)
         positions += secret_names.possible_names(look, known.short.__contains__, any_value=any_value)
     if look.has_commands:
-        positions += [start for start, _ in commands.secrets_in_commands(text)]
+        positions += [secret.start for secret in commands.secrets_in_commands(text)]
     if urls.MARK in text:
         positions += urls.possible_users(text)
     return positions
 
 
-_BESIDE_MASK = re.compile(r"\[REDACTED:(?:(?<=[A-Za-z0-9_.+/-]\[REDACTED:)|[a-z0-9-]{1,40}\][A-Za-z0-9_.+/-])")
-_NEAR, _LONGEST_KEY = 100, 1000
-_REST_OF_WORD = re.compile(rf"[^ \n]{{0,{_LONGEST_KEY}}}")
+def find_secrets(text: str, known: KnownSecrets = NO_VALUES, *, names: bool = True) -> Spans:
+    """Return the secrets in a text: known values, keys, values after names, and those in an encoded word.
 
-
-def _beside_masks(text: str) -> Iterator[tuple[int, int, int]]:
-    """Yield the parts of a text in which letters of a word are right beside a mask.
-
-    Each part is (start, limit, end). In a part, only secrets that begin from `start` to `limit` must be searched.
-    """
-    start = near = end = 0
-    for mask in _BESIDE_MASK.finditer(text):
-        first = max(near, mask.start() - _NEAR)
-        begin = max(text.rfind(" ", first, mask.start()) + 1, text.rfind("\n", first, mask.start()) + 1, first)
-        if begin > near:
-            if end:
-                yield start, near, end
-            start = begin
-        rest = _REST_OF_WORD.match(text, mask.end())
-        end = rest.end() if rest else mask.end()
-        near = min(end, mask.end() + _NEAR)
-    if end:
-        yield start, near, end
-
-
-def mask_text(text: str, short: Collection[str] = frozenset(), *, names: bool = True) -> str:
-    """Mask secrets recognised by their form, by a name before them, or in an encoded text.
-
-    The known values in `short` are masked only after the name of a secret. If `names` is False, secrets that are
-    recognised by a name before them are not masked.
+    If `names` is False, secrets that are recognised by a name before them are left out.
     """
     look = Look(text)
-    masked = _mask(look, short, names=names)
+    spans = Spans(known.secrets(text)) if known.all else NO_SPANS
+    if look.has_nothing and urls.MARK not in text and not spans.secrets:
+        return spans
+    spans = _plain_secrets(look, spans, known.short, names=names)
     if not look.runs and "%" not in text:
-        return masked
-    look = look if masked is text else Look(masked)
-    return secret_encodings.mask_encoded(look, lambda decoded: _mask(Look(decoded), short))
+        return spans
+    encoded = secret_encodings.encoded_secrets(
+        look, spans, lambda decoded: _plain_secrets(Look(decoded), NO_SPANS, known.short).secrets
+    )
+    return Spans([*spans.secrets, *encoded])
 
 
-def _mask(look: Look, short: Collection[str], *, names: bool = True) -> str:
-    """Mask the secrets of a text, except for secrets in base64 or in percent-encoded words."""
-    if names and urls.MARK in look.text:
-        look = _look_again(look, _mask_spans(look.text, urls.secrets_in_urls(look.text), "[REDACTED:url-password]"))
-    if look.keys:
-        masked, _ = _mask_keys(look, len(look.text))
-        look = look if masked is look.text else Look(_mask_beside_masks(masked))
-    if names and look.has_commands:
-        secrets_in_commands = commands.secrets_in_commands(look.text)
-        look = _look_again(look, _mask_spans(look.text, secrets_in_commands, "[REDACTED:assigned-secret]"))
-    if not names or not look.names:
-        return look.text
-    any_value = any(value in look.text for value in short)
-    secrets = secret_names.secrets_by_name(look, short.__contains__, any_value=any_value)
-    return _mask_spans(look.text, secrets, "[REDACTED:assigned-secret]")
+def _plain_secrets(look: Look, spans: Spans, short: Collection[str], *, names: bool = True) -> Spans:
+    """Return what was found in a text, and all secrets that are not encoded.
 
-
-def _look_again(look: Look, masked: str) -> Look:
-    return look if masked is look.text else Look(masked)
-
-
-def _mask_beside_masks(text: str) -> str:
-    """Mask secrets that were not found because they were right beside another secret, which is a mask now."""
-    parts: list[str] = []
-    done = 0
-    for start, near, end in _beside_masks(text):
-        if start >= done:
-            part, size = _mask_keys(Look(text[start:end]), near - start)
-            parts += (text[done:start], part)
-            done = start + size
-    return "".join([*parts, text[done:]]) if parts else text
-
-
-def _mask_keys(look: Look, until: int) -> tuple[str, int]:
-    """Mask the secrets that are recognised by their form, up to the position `until`.
-
-    Return the masked part of the text, and the length of that part before masking.
+    Each search leaves out what an earlier search has found. So a key after a name is found by its form.
     """
     text = look.text
-    parts: list[str] = []
-    done = 0
-    for start, end, number in key_finder.secrets(look, until):
-        parts += (text[done:start], mask_of_part(text, start, end, key_finder.MASKS[number]))
-        done = end
-    end = max(done, until)
-    return ("".join([*parts, text[done:end]]) if parts else text[:end]), end
+    if names and urls.MARK in text:
+        spans = spans.with_more(urls.secrets_in_urls(text, spans))
+    if look.keys:
+        spans = spans.with_more(key_finder.find_keys(look, spans))
+        spans = key_finder.keys_beside(text, spans) if spans.secrets else spans
+    if names and look.has_commands:
+        spans = spans.with_more(commands.secrets_in_commands(text, spans))
+    if names and look.names:
+        any_value = any(value in text for value in short)
+        spans = spans.with_more(secret_names.secrets_by_name(look, short.__contains__, spans, any_value=any_value))
+    return spans
 
 
-def _mask_spans(text: str, spans: Iterable[tuple[int, int]], mask: str) -> str:
-    parts: list[str] = []
-    done = 0
-    for start, end in sorted(spans):
-        if start >= done:  # one command may be inside the flags of another
-            parts += (text[done:start], mask_of_part(text, start, end, mask))
-            done = end
-        elif end > done:
-            done = end
-    return "".join([*parts, text[done:]]) if parts else text
+def mask_text(text: str, known: KnownSecrets = NO_VALUES, *, names: bool = True) -> str:
+    """Mask the secrets that `find_secrets` finds."""
+    return replace(text, find_secrets(text, known, names=names).secrets)
 
 
 def masks_in(text: str, masked: str) -> int:

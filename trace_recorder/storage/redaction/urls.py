@@ -11,6 +11,7 @@ from functools import lru_cache
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from trace_recorder.storage.redaction.name_kinds import is_strange
+from trace_recorder.storage.redaction.secret_spans import IN_URL, NO_SPANS, Secret, Spans
 
 Span = tuple[int, int]
 
@@ -31,21 +32,25 @@ MARK = "@"
 """The character that follows each user, password and token in a URL."""
 
 
-def secrets_in_urls(text: str) -> Iterator[Span]:
-    """For each URL with a secret in a text, yield one span.
+def secrets_in_urls(text: str, spans: Spans = NO_SPANS) -> Iterator[Secret]:
+    """For each URL with a secret in a text, yield one secret: the user and the password, or a token in place of both.
 
-    The span covers the user and the password, or a token in place of both.
+    A URL is not masked if its password begins with a secret that is found already.
     """
     for position, last in _with_mark(text):
         match = _USER.match(text, position, last + 2)
         if match is None:
             continue
         password, token = match["password"], match["token"]
-        if password is not None:
-            if not match["user"].startswith("[REDACTED") and not _NO_PASSWORD.match(password):
-                yield position, match.end("password")
-        elif is_strange(token):
-            yield position, match.end("token")
+        if password is None:
+            if is_strange(token):
+                yield Secret(position, match.end("token"), IN_URL)
+        elif not (
+            match["user"].startswith("[REDACTED")
+            or _NO_PASSWORD.match(password)
+            or spans.covers(match.start("password"))
+        ):
+            yield Secret(position, match.end("password"), IN_URL)
 
 
 def possible_users(text: str) -> Iterator[int]:
