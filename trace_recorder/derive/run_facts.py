@@ -34,6 +34,8 @@ _TYPES_OF_START: Mapping[str, tuple[type, ...]] = {
 }
 _TYPES_OF_END: Mapping[str, tuple[type, ...]] = {"status": (str,), "success": (bool,), "execution_time": (int, float)}
 """The types of the members of the start record and the finalize record. Each member may also be absent or null."""
+_OF_REWARD = frozenset({"name", "value", "weight", "step_number", "explanation"})
+"""The members of a reward's record that a reward has. A later version may write more."""
 _STATUSES = frozenset(get_args(Status))
 _FROM_INTERACTIONS = {"llm_interactions", "agent_steps", "metrics", "gaps"}
 
@@ -164,7 +166,7 @@ class RunFacts:
 
     def add_reward(self, record: Record) -> None:
         """Add a reward."""
-        given = {name: value for name, value in record.data.items() if name != "redacted"}
+        given = {name: value for name, value in record.data.items() if name in _OF_REWARD}
         given |= {name: text_of_member(given.get(name)) for name in ("name", "explanation")}
         self.rewards.append(check_types(Reward(**given, timestamp=record.time or None)))
 

@@ -246,7 +246,9 @@ class RecordedStep:
 
 
 def _is_stated(value: Payload) -> bool:
-    return value is not None and (isinstance(value, str | float) or len(value) > 0)
+    if isinstance(value, Sequence | Mapping) and not isinstance(value, str):
+        return len(value) > 0
+    return value is not None
 
 
 @dataclass(slots=True, eq=False)
