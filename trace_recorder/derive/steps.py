@@ -246,9 +246,7 @@ class RecordedStep:
 
 
 def _is_stated(value: Payload) -> bool:
-    if isinstance(value, Sequence | Mapping) and not isinstance(value, str):
-        return len(value) > 0
-    return value is not None
+    return value is not None and (not isinstance(value, Sequence) or isinstance(value, str) or len(value) > 0)
 
 
 @dataclass(slots=True, eq=False)
