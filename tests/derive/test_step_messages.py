@@ -142,3 +142,13 @@ def test_a_difference_in_a_step_is_found(tmp_path: Path) -> None:
 
     [finding] = [finding for finding in validate(recorder.trajectory_path).findings if finding.severity == "error"]
     assert "agent_steps[2].llm_messages[2].content" in finding.what
+
+
+def test_a_step_recorded_in_its_block_has_its_response(tmp_path: Path) -> None:
+    """What the agent records inside the block of a step is in the step, also a response, and there is no gap."""
+    with TrajectoryRecorder(tmp_path / "run.json") as recorder, recorder.step(3):
+        recorder.record_agent_step(3, "completed", [MESSAGES[0]], {"content": "a"}, reflection="good")
+
+    run = load(recorder.trajectory_path)
+    [step] = run.agent_steps
+    assert (step.reflection, step.llm_response and step.llm_response.content, run.gaps) == ("good", "a", ())

@@ -248,4 +248,4 @@ class RecordedStep:
 
 
 def _is_stated(value: Payload) -> bool:
-    return value is not None and (isinstance(value, str | float) or len(value) > 0)
+    return value is not None and (not isinstance(value, Sequence) or isinstance(value, str) or len(value) > 0)

@@ -131,11 +131,12 @@ def _check_journal(
         yield from findings
         yield from _add_to_fold(line, fold, reported=bool(findings))
     yield from _check_sequence(records)
+    calls = fold.calls.values()  # now all lists to which later lists refer have been read
     readable: set[int] = set()
     for record in sound:
         yield from _check_items(record, fold.items, readable)
     yield from _check_masking(sound)
-    for call in fold.calls.values():
+    for call in calls:
         if isinstance(call, CallFacts) and call.sent is None:
             first = next(record for record in records if record.seq == call.first_seq)
             yield Finding("error", _place_of(first), f"the request of {call.interaction_id} is missing")
