@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.processes import ROOT
-from trace_recorder.facts import KINDS, InStep, ToolCallFact
+from trace_recorder.facts import KINDS, InStep
 
 PAGE = (ROOT / "docs" / "format.md").read_text("utf-8")
 SHARED = {"redacted", *InStep.__struct_fields__}
@@ -19,8 +19,6 @@ def test_the_page_names_every_member_of_a_kind(kind: str) -> None:
     """The row of a kind in the table of `docs/format.md` has each of its members."""
     [row] = re.findall(rf"^\| `{kind}` \| (.*) \|$", PAGE, re.MULTILINE)
     members = {*KINDS[kind].__struct_fields__} - SHARED
-    if kind == "tool_result":  # its row refers to the row of `tool_call`
-        members -= {*ToolCallFact.__struct_fields__}
 
     assert members - {*re.findall(r"`(\w+)`", row)} == set()
 

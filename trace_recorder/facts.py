@@ -197,10 +197,14 @@ class OfExchange(Fact, frozen=True, kw_only=True, gc=False):
 
 
 class StartFact(Fact, frozen=True, kw_only=True, gc=False):
-    """The first record of a journal: the format's version, the run's machine and process, and what the caller states.
+    """The first record: who wrote the run, on which machine and in which process, and what the caller states.
 
-    The record of an imported run has no members about a process, from `host` to `platform`. The run's metadata states
-    the source.
+    `schema` and `version` name the format, and `trajectory_id` the run. `host`, `pid`, `process_start` (in seconds
+    since the epoch), `recorder` (the version of the package), `python` and `platform` are those of the process.
+    `parent` is the trajectory id of the run that this fork continues, or in which the process of this run was started.
+    A fork continues its parent at `forked_at`, and a replay repeats the run `replay_of`. `task`, `provider`, `model`,
+    `max_steps` and `metadata` are the caller's. The record of an imported run has no members about a process, from
+    `host` to `platform`, and its `metadata` states the source.
     """
 
     kind = "start"
@@ -224,7 +228,11 @@ class StartFact(Fact, frozen=True, kw_only=True, gc=False):
 
 
 class AnnotationFact(Fact, frozen=True, kw_only=True, gc=False):
-    """An annotation of the run, with a `key`, or a summary of the step with the number `lakeview_step`."""
+    """An annotation of the run, with a `key`, or a summary of the step with the number `lakeview_step`.
+
+    `value` is the annotation or the summary. The annotation `exit_code` comes after `finalize`. If the exit code shows
+    that this `finalize` was wrong, a second `finalize` follows.
+    """
 
     kind = "annotation"
     exactly_one_of = ("key", "lakeview_step")
@@ -234,10 +242,10 @@ class AnnotationFact(Fact, frozen=True, kw_only=True, gc=False):
 
 
 class RedactionFact(Fact, frozen=True, kw_only=True, gc=False):
-    """A copy of the data of the earlier record `of`, with a value masked that became known as a secret later.
+    """A copy of an earlier record's data, with a value masked that became known as a secret later.
 
-    If `of` is the start record, the copy has the task and the metadata. If `of` is an annotation, the copy has the
-    annotation's value.
+    `of` is the number of the earlier record, a `start` or an `annotation`. Of a `start`, the copy has `task` and
+    `metadata`. Of an `annotation`, it has `value`.
     """
 
     kind = "redaction"
@@ -249,7 +257,10 @@ class RedactionFact(Fact, frozen=True, kw_only=True, gc=False):
 
 
 class RewardFact(Fact, frozen=True, kw_only=True, gc=False):
-    """A reward of the run, or of one of its steps."""
+    """A reward of the run, or of the step `step_number`: `name`, `value`, `weight` and `explanation`.
+
+    It may follow `finalize`, if a run is scored later.
+    """
 
     kind = "reward"
     name: Text
@@ -260,7 +271,10 @@ class RewardFact(Fact, frozen=True, kw_only=True, gc=False):
 
 
 class GapFact(Fact, frozen=True, kw_only=True, gc=False):
-    """Something that could not be recorded. `time` is when it happened, `what` names it, and `why` gives the reason."""
+    """Something that could not be recorded. `time` is when it happened, `what` names it, and `why` gives the reason.
+
+    "(7 more)" at the end of `why` means seven more gaps of the same kind.
+    """
 
     kind = "gap"
     time: StatedTime
@@ -269,9 +283,10 @@ class GapFact(Fact, frozen=True, kw_only=True, gc=False):
 
 
 class FinalizeFact(Fact, frozen=True, kw_only=True, gc=False):
-    """How a run ended.
+    """How the run ended: `status`, `success`, `final_result` and `execution_time` in seconds.
 
-    Rewards, annotations and a corrected end may follow. The last record of this kind counts.
+    A run that failed has the `error`. Rewards, annotations and a corrected end may follow. The last record of this kind
+    counts.
     """
 
     kind = "finalize"
@@ -285,7 +300,7 @@ class FinalizeFact(Fact, frozen=True, kw_only=True, gc=False):
 class SourceRecordFact(Fact, frozen=True, kw_only=True, gc=False):
     """An unchanged part of an imported run's source that no other kind of record can express.
 
-    `what` names the part, and `value` is the part.
+    `what` names the part, and `value` is the part. No reader derives anything from it.
     """
 
     kind = "source_record"
@@ -297,7 +312,7 @@ class SourceRecordFact(Fact, frozen=True, kw_only=True, gc=False):
 
 
 class ItemFact(Fact, frozen=True, kw_only=True, gc=False):
-    """A part of a request that is stored once. Requests refer to it by its number.
+    """A part of a request that is stored once (see *Items*). Requests refer to it by its number.
 
     An element of a list, or a large member, has the number `n`. A large string inside such a part has the number `s`,
     and its place in `value` has a placeholder. `strings` has the numbers of these strings by their placeholders.
@@ -312,7 +327,14 @@ class ItemFact(Fact, frozen=True, kw_only=True, gc=False):
 
 
 class LLMRequestFact(Itemized, frozen=True, kw_only=True, gc=False):
-    """A request, recorded before it is sent. A body that is not a JSON object is stored as text or bytes."""
+    """A request. It is written before the request is sent (see *Bodies that pass* for the exception).
+
+    All facts of a call have its `interaction_id`, and `attempt` counts its HTTP exchanges from 0. `inferred` is true if
+    the recorder inferred that a request is a retry, and `run_inferred` if it inferred the run. `api` is the dialect,
+    and `provider` is who serves it. `model` comes from the path, if it is there. `method`, `url`, `headers` and
+    `stream` describe the request. A JSON object is the `body`, and `items` has its parts that are stored once. Any
+    other body is stored as `text` or `base64`.
+    """
 
     kind = "llm_request"
     exactly_one_of = ("body", "text", "base64")
@@ -332,7 +354,13 @@ class LLMRequestFact(Itemized, frozen=True, kw_only=True, gc=False):
 
 
 class LLMStreamFact(OfExchange, frozen=True, kw_only=True, gc=False):
-    """The next part of a stream. `zlib` has the text of the part, compressed with zlib, in base64."""
+    """A part of a stream: `bytes` bytes of text in `zlib`, compressed with zlib, in base64. Parts follow one another.
+
+    `status` and `headers` are those of the response. `time_to_first_token_seconds` counts from the request.
+    `chunk_ends`, `chunk_times` and `continues` state the chunks (see *Chunks*), and `framing` is "aws-eventstream" for
+    such frames (see *Frames*). If a recording gave the answer, `replayed_from` states its origin (see *Answers from a
+    recording*). `interaction_id` and `attempt` are as in `llm_request`.
+    """
 
     kind = "llm_stream"
     replayed_from: Maybe[ReplayedFromJson] = None
@@ -350,8 +378,13 @@ class LLMStreamFact(OfExchange, frozen=True, kw_only=True, gc=False):
 class LLMResponseFact(OfExchange, frozen=True, kw_only=True, gc=False):
     """A response that was received completely or partly.
 
-    `assembled` is one response body made from the events of a stream. If the provider made the response in the
-    background, a second record of the attempt, with `polled`, has the final response.
+    `interaction_id` and `attempt` are as in `llm_request`. `status` and `headers` are those of the response, and
+    `duration_seconds` counts from the request to the end. If the response is not `complete`, `ended_by` says why, and
+    `error` is the exception. A body is stored as `body`, `text` or `base64`. A stream has `stream` true, and in place
+    of the body `assembled`, which is one response made from its events. It also has the numbers of `chunks` and
+    `events`, `last_event` (see *The end of a stream*), `time_to_first_token_seconds` and `time_to_last_token_seconds`.
+    A record with `polled` is a second response of the same attempt (see *Responses in the background*).
+    `replayed_from`: see *Answers from a recording*.
     """
 
     kind = "llm_response"
@@ -377,7 +410,10 @@ class LLMResponseFact(OfExchange, frozen=True, kw_only=True, gc=False):
 
 
 class LLMErrorFact(OfExchange, frozen=True, kw_only=True, gc=False):
-    """The error of an exchange that got no response."""
+    """The error of an exchange that got no response: its class is the `type`, and `message` is its message.
+
+    `interaction_id`, `attempt`, `duration_seconds` and `replayed_from` are as in `llm_response`.
+    """
 
     kind = "llm_error"
     replayed_from: Maybe[ReplayedFromJson] = None
@@ -387,10 +423,12 @@ class LLMErrorFact(OfExchange, frozen=True, kw_only=True, gc=False):
 
 
 class LLMInteractionFact(Itemized, frozen=True, kw_only=True, gc=False):
-    """An interaction that the agent recorded by hand, or an imported interaction. `body` has its messages and tools.
+    """An interaction that the agent recorded by hand, or an imported interaction.
 
-    Only an imported interaction has the members after `model`, if its source states them. Then `api` is the format of
-    the source.
+    It has an `interaction_id`, and `provider`, `model`, `response` and `error` as they were given. `body` and `items`
+    have its messages, tools and, if it is imported, parameters. Only an imported interaction has `api`, which is the
+    format of its source, and `duration_seconds`, `time_to_first_token_seconds`, `stream`, `complete`, `ended_by` and
+    `replayed_from`, if its source states them.
     """
 
     kind = "llm_interaction"
@@ -413,7 +451,10 @@ class LLMInteractionFact(Itemized, frozen=True, kw_only=True, gc=False):
 
 
 class StepStartFact(InStep, frozen=True, kw_only=True, gc=False):
-    """The start of a step that is a `with` block. Later records with the same `step_id` belong to the step."""
+    """The start of a step that is a `with` block. Later records with the same `step_id` belong to the step.
+
+    `step_number` is the number of the step.
+    """
 
     kind = "step_start"
     step_id: Key[str]
@@ -421,9 +462,12 @@ class StepStartFact(InStep, frozen=True, kw_only=True, gc=False):
 
 
 class AgentStepFact(Itemized, frozen=True, kw_only=True, gc=False):
-    """One step of the agent.
+    """One step of the agent, with its `step_number` and its `state`.
 
-    `body` has the step's `llm_messages`. If the step is a `with` block, this record is written when the block ends.
+    `llm_response`, `tool_calls`, `tool_results`, `reflection` and `error` are as the agent gave them. `body` and
+    `items` have the step's `llm_messages`. A record with a `step_id` adds to the step with that id. If it also has
+    `duration_seconds`, the block of the step has ended. If no record of the block states a `state`, readers derive it
+    (see *Steps and tools*).
     """
 
     kind = "agent_step"
@@ -439,10 +483,11 @@ class AgentStepFact(Itemized, frozen=True, kw_only=True, gc=False):
 
 
 class ToolCallFact(InStep, frozen=True, kw_only=True, gc=False):
-    """A tool, recorded before it runs. `call_id` is present if the agent stated for which tool call the tool runs.
+    """A tool, recorded before it runs: its `execution_id`, `name` and `arguments`.
 
-    If the tool comes from a session file that was joined to the run, `began` is when the tool began, and
-    `interaction_id` is the interaction that asked for the tool.
+    `call_id` is there if the agent stated for which tool call the tool runs. If the tool comes from a session file that
+    was joined to the run, `began` is when the tool began, and `interaction_id` is the interaction that asked for the
+    tool.
     """
 
     kind = "tool_call"
@@ -455,10 +500,12 @@ class ToolCallFact(InStep, frozen=True, kw_only=True, gc=False):
 
 
 class ToolResultFact(InStep, frozen=True, kw_only=True, gc=False):
-    """The result of a tool.
+    """The result of a tool, with the `execution_id`, `name` and `call_id` of its call.
 
-    If the tool is a generator, `result` has the first values that it yielded, `yielded` is how many values it yielded,
-    and `returned` is its return value.
+    `success`, `result`, `error` and `duration_seconds` say how it ended. `replayed` is true if a recording gave the
+    result, and the tool did not run. If the tool is a generator, `result` has the first 1,000 values that it yielded,
+    `yielded` is how many it yielded, and `returned` is its return value. If the generator was closed early, `success`
+    is null, and `ended_by` says so.
     """
 
     kind = "tool_result"

@@ -54,6 +54,13 @@ def test_the_published_schemas_are_generated_from_the_models() -> None:
     assert {path.name: path.read_text("utf-8") for path in schema.DIRECTORY.glob("*.json")} == schema.texts()
 
 
+def test_the_page_on_the_format_has_the_docstrings_of_the_facts() -> None:
+    """The table of kinds equals the output of the same command."""
+    page = schema.PAGE.read_text("utf-8")
+
+    assert schema.page_with_kinds(page) == page
+
+
 @pytest.mark.parametrize("name", ["document", "journal"])
 def test_the_schemas_are_valid(name: str) -> None:
     """Both schemas are valid in draft 2020-12, which they name."""

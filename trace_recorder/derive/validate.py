@@ -136,10 +136,11 @@ def _check_journal(
     for record in sound:
         yield from _check_items(record, fold.items, readable)
     yield from _check_masking(sound)
+    by_seq = {record.seq: record for record in records}
     for call in calls:
         if isinstance(call, CallFacts) and call.sent is None:
-            first = next(record for record in records if record.seq == call.first_seq)
-            yield Finding("error", _place_of(first), f"the request of {call.interaction_id} is missing")
+            place = _place_of(by_seq[call.first_seq])
+            yield Finding("error", place, f"the request of {call.interaction_id} is missing")
     yield from _check_streams(sound)
     if fold.run.end is None:
         yield Finding("note", "journal", "the run has no end on file: it is still running, or it was killed")

@@ -1,7 +1,7 @@
 """Makes the JSON Schemas of the document and the journal from the values, the facts, and the shapes in this folder.
 
-`python -m trace_recorder.derive.schemas.json_schema` writes the schema files next to this module. A test checks that
-these files are up to date. `violations.py` checks values against them.
+`python -m trace_recorder.derive.schemas.json_schema` writes the schema files next to this module, and the table of
+kinds in `docs/format.md`. A test checks that both are up to date. `violations.py` checks values against them.
 """
 
 from __future__ import annotations
@@ -177,6 +177,18 @@ def _laid_out(value: Payload, indent: str = "") -> str:
     return f"{ends[0]}\n" + ",\n".join(parts) + f"\n{indent}{ends[1]}"
 
 
+def page_with_kinds(page: str) -> str:
+    """Return the page on the format with its table of kinds, which is made from the docstrings of the facts."""
+    rows = [f"| `{kind}` | {' '.join((fact.__doc__ or '').split())} |\n" for kind, fact in KINDS.items()]
+    begin = page.index(_TABLE_HEAD) + len(_TABLE_HEAD)
+    return page[:begin] + "".join(rows) + page[page.index("\n\n", begin) + 1 :]
+
+
+_TABLE_HEAD = "| kind | meaning |\n|---|---|\n"
+PAGE = DIRECTORY.parents[2] / "docs" / "format.md"
+"""The page on the format, in a checkout."""
+
 if __name__ == "__main__":
     for name, text in texts().items():
         (DIRECTORY / name).write_text(text, encoding="utf-8")
+    PAGE.write_text(page_with_kinds(PAGE.read_text("utf-8")), encoding="utf-8")
