@@ -182,10 +182,13 @@ def insides(path: Path, run: Output) -> Iterator[tuple[str, Output]]:
 
         return run_data(run(), "run")
 
-    def facts() -> Payload:
-        from trace_recorder.catalog.facts import facts_of
+    def searched_values() -> Payload:
+        try:
+            from trace_recorder.catalog.run_values import values_of
+        except ImportError:  # its name until November 2026
+            from trace_recorder.catalog.facts import facts_of as values_of
 
-        return asdict(facts_of(run()))
+        return asdict(values_of(run()))
 
     def replayed() -> Payload:
         from trace_recorder.rerun.recorded import Recording
@@ -202,7 +205,7 @@ def insides(path: Path, run: Output) -> Iterator[tuple[str, Output]]:
         return read_in_parts(path, GrowingJournal)
 
     yield "viewer", viewer
-    yield "catalog facts", facts
+    yield "searched values", searched_values
     if path.suffix == ".jsonl":
         yield "replay's recording", replayed
         yield "growing journal", growing

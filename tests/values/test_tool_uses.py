@@ -11,7 +11,7 @@ import pytest
 from tests.imports.foreign.files import DIRECTORY
 from tests.processes import ROOT
 from trace_recorder import ToolCall, ToolResult, Trajectory, TrajectoryRecorder, load, load_all, to_arrow
-from trace_recorder.catalog.facts import facts_of
+from trace_recorder.catalog.run_values import values_of
 from trace_recorder.values.tool_uses import tool_uses
 from trace_recorder.views.stats import Stats
 
@@ -67,7 +67,7 @@ def counts_by_everyone(run: Trajectory) -> list[dict[str, tuple[int, int]]]:
     """Return how often each tool was used and failed, by `stats`, by `find`, and by the table."""
     stats = Stats()
     stats.add(run)
-    facts = [one for one in facts_of(run, with_texts=False).named if one.kind == "tool"]
+    facts = [one for one in values_of(run, with_texts=False).named if one.kind == "tool"]
     rows: list[dict[str, Any]] = to_arrow([run], of="tool_calls").to_pylist()
     used, failed = Counter(row["name"] for row in rows), Counter(row["name"] for row in rows if row["success"] is False)
     return [

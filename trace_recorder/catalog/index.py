@@ -3,7 +3,7 @@
 The index is derived from the runs, so it may be deleted at any time. A reader compares the state of each file with the
 state in the index, and reads the runs that changed. So a search gives the same runs with an index and without one.
 
-The index has a run only if its facts cannot change without a change of its files. Every search reads all other runs:
+The index has a run only if its values cannot change without a change of its files. Every search reads all other runs:
 runs that are still running, runs of other tools, which may consist of several files, and files that cannot be read.
 """
 
@@ -18,14 +18,14 @@ from enum import Enum
 from pathlib import Path
 
 from trace_recorder.catalog import index_file
-from trace_recorder.catalog.fact_tables import FactTables
-from trace_recorder.catalog.fact_values import Facts
-from trace_recorder.catalog.facts import counted_of, facts_of
 from trace_recorder.catalog.index_file import IndexWriter
 from trace_recorder.catalog.matching import Matcher
 from trace_recorder.catalog.planning import Plan, State, states_of
 from trace_recorder.catalog.query import Term, condition_of, parse_query
 from trace_recorder.catalog.rows import Json, Row, costs_json, ended_summary, row_of, row_with_costs, summary_of
+from trace_recorder.catalog.run_values import counted_of, values_of
+from trace_recorder.catalog.searched_values import RunValues
+from trace_recorder.catalog.value_tables import FactTables
 from trace_recorder.guard import try_call
 from trace_recorder.imports.loader import Runs, load_each
 from trace_recorder.storage.paths import journal_path_for
@@ -60,7 +60,7 @@ class KeptRun:
 
     name: bytes
     state: State
-    facts: Facts
+    values: RunValues
     kept: tuple[str, ...]
     """The parts of the run that the index stores, each as JSON, in the order of the names in `Kept`."""
     is_of_host: bool
@@ -73,9 +73,9 @@ def keep(tables: FactTables, kept: KeptRun, run: int | None) -> bool:
     """
     deleted = False
     if run is None:
-        run = tables.add(kept.facts)
+        run = tables.add(kept.values)
     else:
-        deleted = tables.change(run, kept.facts)
+        deleted = tables.change(run, kept.values)
     values = run, kept.name, *kept.state, kept.is_of_host
     tables.connection.execute("REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?)", values)
     tables.connection.execute("REPLACE INTO kept VALUES (?, ?, ?, ?, ?)", (run, *kept.kept))
@@ -92,16 +92,16 @@ def kept_run(task: Task) -> KeptRun | NotKept:
         run = next(runs)
         if not _is_own(path):
             return NotKept.FOREIGN
-        facts, row = facts_of(run), row_of_run(run, path)
+        values, row = values_of(run), row_of_run(run, path)
         if run.status in {"running", "unknown"}:
             return NotKept.RUNNING
         if max(state[0], state[2]) > began - _TICK_NS:
             return NotKept.NEW
-        if not facts.is_exact or not _document_agrees(path, run):
+        if not values.is_exact or not _document_agrees(path, run):
             return NotKept.UNCLEAR
-        others = map(json.dumps, (_summary(path, run), counted_of(run, facts)))
+        others = map(json.dumps, (_summary(path, run), counted_of(run, values)))
         kept = json.dumps(asdict(row)), _stats(run), *others
-        return KeptRun(name, state, facts, kept, run.end_time is None)
+        return KeptRun(name, state, values, kept, run.end_time is None)
 
     return try_call(read, lambda _: NotKept.UNREADABLE)
 
@@ -136,7 +136,7 @@ def _is_own(path: Path) -> bool:
 
 
 def _document_agrees(path: Path, run: Trajectory) -> bool:
-    """Return whether the document, which `list` reads, has the same facts as the journal."""
+    """Return whether the document, which `list` reads, has the same values as the journal."""
     summary = ended_summary(path)
     if summary is None:
         return True
@@ -249,7 +249,7 @@ class _Updating:
         known = self._known.get(kept.name)
         self._writer.has_deleted_words |= keep(self._writer.tables, kept, None if known is None else known[0])
         self._runs += 1
-        self._characters += sum(len(text) for *_, text in kept.facts.texts)
+        self._characters += sum(len(text) for *_, text in kept.values.texts)
         if self._characters > _TRANSACTION_CHARACTERS or self._runs >= self._transaction_runs:
             self._writer.commit()
             self._characters = self._runs = 0

@@ -21,14 +21,14 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
-from trace_recorder.catalog.fact_tables import FactTables
+from trace_recorder.catalog.value_tables import FactTables
 from trace_recorder.storage.file_system import directory_lock
 from trace_recorder.version import __version__
 
 INDEX_NAME = ".trace-recorder.sqlite3"
 _SECOND = 1_000_000_000
 _FORM = 4
-"""The version of the tables, and of the facts in the tables."""
+"""The version of the tables, and of the values in the tables."""
 _SQLITE, _APPLICATION, _OURS = b"SQLite format 3\0", slice(68, 72), b"TRix"
 """The first bytes of an SQLite file, the byte range of its application id, and the application id of an index."""
 _NOT_WRITABLE = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN}
@@ -223,7 +223,7 @@ def _is_expected(values: dict[str, str], path: Path, directory: Path) -> bool:
 def _expected(path: Path, directory: Path) -> dict[str, str]:
     """Return values for the table `about`. An index is used only if its table has these values.
 
-    The facts in an index depend on the versions of this package and of its prices, and on the directory. If the index
+    The values in an index depend on the versions of this package and of its prices, and on the directory. If the index
     is inside its directory, both may be moved together.
     """
     from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - a list without an index does not need this module

@@ -1,6 +1,6 @@
 """Finds the runs that match a query: loaded runs (`Matcher`), runs in files (`load_all`), or changing runs (`Search`).
 
-`Matcher` decides whether one loaded run matches. It puts the facts of the run into tables in memory, and runs the same
+`Matcher` decides whether one loaded run matches. It puts the values of the run into tables in memory, and runs the same
 SQL there as on an index.
 """
 
@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from trace_recorder.catalog.fact_tables import FactTables
-from trace_recorder.catalog.facts import COUNTED, counted_of, facts_of
 from trace_recorder.catalog.planning import Plan, Planned, State
 from trace_recorder.catalog.query import Term, condition_of, parse_query
+from trace_recorder.catalog.run_values import COUNTED, counted_of, values_of
+from trace_recorder.catalog.value_tables import FactTables
 from trace_recorder.imports.loader import Runs
 from trace_recorder.storage.run_files import runs_in_directory
 from trace_recorder.values.messages import Payload
@@ -37,9 +37,9 @@ class Matcher:
         """Return whether a run matches all terms. Only the parts of the run that the terms need are read."""
         if self._tables is None:
             self._tables = FactTables.in_memory()
-        facts = facts_of(run, with_texts=self._condition.needs_texts)
+        values = values_of(run, with_texts=self._condition.needs_texts)
         try:
-            self._tables.add(facts)
+            self._tables.add(values)
             return next(self._tables.matching(self._condition), None) is not None
         finally:
             self._tables.clear()
@@ -67,7 +67,7 @@ def load_all(path: str | Path, *, where: str | None = None, strict: bool = True)
 class _Selection:
     """Selects the runs that match a query.
 
-    If a run matches according to the index, its facts are not compared again.
+    If a run matches according to the index, its values are not compared again.
     """
 
     def __init__(self, query: str) -> None:

@@ -13,8 +13,8 @@ from sqlite3 import DatabaseError
 from typing import NamedTuple
 
 from trace_recorder.catalog import index_file
-from trace_recorder.catalog.fact_tables import Kept, KnownFiles
 from trace_recorder.catalog.query import Condition, Term, condition_of
+from trace_recorder.catalog.value_tables import Kept, KnownFiles
 from trace_recorder.storage.run_files import NO_FILE, RunFiles, run_files, runs_in_directory
 
 State = tuple[int, int, int, int]

@@ -2,10 +2,10 @@
 
 An example is `status:failed tool:bash>10 since:7d "exit code 1"`. A query is a list of terms, and a run has to match
 all terms. docs/many-runs.md describes the terms. This module parses a query, and makes an SQL condition from its terms,
-for the tables of `fact_tables.py`.
+for the tables of `value_tables.py`.
 
 This SQL alone decides whether a run matches. For a run in an index, the SQL is evaluated on the index. For any other
-run, the SQL is evaluated on tables in memory with the facts of that run. So the same tokenizer (FTS5's `unicode61`)
+run, the SQL is evaluated on tables in memory with the values of that run. So the same tokenizer (FTS5's `unicode61`)
 finds the words in both cases.
 """
 
@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import get_args
 
-from trace_recorder.catalog.fact_values import NUMBERS, Place, storable
+from trace_recorder.catalog.searched_values import NUMBERS, Place, storable
 from trace_recorder.errors import QueryError
 from trace_recorder.values.trajectory import Status
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 
-from trace_recorder.catalog.fact_values import Place, TextInRun
+from trace_recorder.catalog.searched_values import Place, TextInRun
 from trace_recorder.values.content_parts import plain_text
 from trace_recorder.values.message_table import MadeOnce
 from trace_recorder.values.messages import LLMResponse, Message, ToolCall

@@ -12,9 +12,9 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from trace_recorder.catalog.fact_values import PLACES, Place
 from trace_recorder.catalog.planning import Planned
 from trace_recorder.catalog.query import Term, condition_of, condition_of_texts
+from trace_recorder.catalog.searched_values import PLACES, Place
 from trace_recorder.catalog.texts import texts_of
 from trace_recorder.cli.arguments import (
     AsJson,

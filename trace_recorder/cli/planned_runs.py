@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from trace_recorder.catalog.fact_tables import Kept
 from trace_recorder.catalog.planning import Plan, Planned
 from trace_recorder.catalog.query import EVERY_RUN, Condition
+from trace_recorder.catalog.value_tables import Kept
 from trace_recorder.cli.engines import LOCAL, Engine, batch_for, jobs_for
 from trace_recorder.cli.read_files import UnreadableError, each_once, error_message, is_directory, remote_runs_at
 

@@ -23,11 +23,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from trace_recorder.catalog.fact_tables import Kept
 from trace_recorder.catalog.matching import RunState
 from trace_recorder.catalog.planning import State, known_runs
 from trace_recorder.catalog.query import Term
 from trace_recorder.catalog.rows import costs_json, summary_of
+from trace_recorder.catalog.value_tables import Kept
 from trace_recorder.errors import TraceRecorderError
 from trace_recorder.guard import try_call
 from trace_recorder.storage.paths import journal_path_for

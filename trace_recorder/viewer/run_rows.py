@@ -12,9 +12,9 @@ import sqlite3
 from array import array
 from collections.abc import Collection, Mapping, Sequence
 
-from trace_recorder.catalog.fact_values import SINGLE, Single, storable
-from trace_recorder.catalog.facts import number_of_value, seconds_of
 from trace_recorder.catalog.query import Parameter, condition_of
+from trace_recorder.catalog.run_values import number_of_value, seconds_of
+from trace_recorder.catalog.searched_values import SINGLE, Single, storable
 from trace_recorder.values.content_parts import plain_text
 from trace_recorder.values.messages import Payload
 from trace_recorder.viewer.parameters import Column, ListRequest

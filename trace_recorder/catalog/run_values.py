@@ -1,4 +1,4 @@
-"""Reads the facts of a run for queries and statistics: single values, names such as models and tools, and texts.
+"""Reads the values of a run for queries and statistics: single values, names such as models and tools, and texts.
 
 A file may have values of any type. A number that SQLite cannot store becomes None. A lone surrogate in a text becomes a
 question mark.
@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from trace_recorder.catalog.fact_values import MAX_INTEGER, Facts, Named, is_storable, storable
+from trace_recorder.catalog.searched_values import MAX_INTEGER, Named, RunValues, is_storable, storable
 from trace_recorder.catalog.texts import texts_of
 from trace_recorder.clocks import parse_time
 from trace_recorder.values.content_parts import plain_text
@@ -25,10 +25,10 @@ from trace_recorder.views.cost import costs_of_calls
 from trace_recorder.views.rewards import rewards_of
 
 
-def facts_of(run: Trajectory, *, with_texts: bool = True) -> Facts:
-    """Return the facts of a run.
+def values_of(run: Trajectory, *, with_texts: bool = True) -> RunValues:
+    """Return the values of a run.
 
-    All calls and steps of the run are read. If `with_texts` is False, the facts have no texts.
+    All calls and steps of the run are read. If `with_texts` is False, the values have no texts.
     """
     metrics = run.metrics or metrics_of(run.llm_interactions, run.agent_steps)
     began, exact_time = seconds_of(run.start_time)
@@ -44,14 +44,14 @@ def facts_of(run: Trajectory, *, with_texts: bool = True) -> Facts:
     texts = tuple(texts_of(run)) if with_texts else ()
     strings = (
         *(text for text in single if isinstance(text, str)),
-        *(text for fact in named for text in (fact.name, fact.text or "")),
+        *(text for value in named for text in (value.name, value.text or "")),
         *(text for _, _, where, text in texts for text in (where, text)),
     )
     if all(map(is_storable, strings)):
-        return Facts(single, named, texts, exact_time)
-    return Facts(
+        return RunValues(single, named, texts, exact_time)
+    return RunValues(
         tuple(storable(value) if isinstance(value, str) else value for value in single),
-        tuple(replace(fact, name=storable(fact.name), text=fact.text and storable(fact.text)) for fact in named),
+        tuple(replace(value, name=storable(value.name), text=value.text and storable(value.text)) for value in named),
         tuple((step, place, storable(where), storable(text)) for step, place, where, text in texts),
         is_exact=False,
     )
@@ -134,15 +134,15 @@ Counted = list[list[str]]
 """Pairs of a kind in `COUNTED` and a value of the run, such as ["tool", "bash"]."""
 
 
-def counted_of(run: Trajectory, facts: Facts | None = None) -> Counted:
+def counted_of(run: Trajectory, values: RunValues | None = None) -> Counted:
     """Return the values by which a search counts runs, such as the run's status and its models.
 
-    `facts` are the facts of the run, if the caller has them.
+    `values` are the values of the run, if the caller has them.
     """
-    facts = facts or facts_of(run, with_texts=False)
+    values = values or values_of(run, with_texts=False)
     judged = [["success", "yes" if run.success else "no"]] if isinstance(run.success, bool) else []
     return [
         ["status", str(run.status)],
         *judged,
-        *([fact.kind, fact.name] for fact in facts.named if fact.kind in COUNTED),
+        *([value.kind, value.name] for value in values.named if value.kind in COUNTED),
     ]

@@ -1,6 +1,6 @@
-"""The classes for the facts of a run.
+"""The classes for the values of a run.
 
-All their values can be stored in SQLite. `facts.py` reads the facts from a run.
+All their values can be stored in SQLite. `run_values.py` reads the values from a run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NUMBERS = (
 )
 """The names of a run's figures: counts, tokens, the cost in US dollars, and the duration in seconds."""
 SINGLE = ("trajectory_id", "parent", "task", "status", "success", "began", "ended", "error", *NUMBERS)
-"""The names of the facts that have one value for each run.
+"""The names of the values that have one value for each run.
 
 `began` and `ended` are seconds since 1970, and `success` is 1, 0 or None.
 """
@@ -44,10 +44,10 @@ class Named:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """The facts of one run.
+class RunValues:
+    """The values of one run.
 
-    `single` has the values of the facts in `SINGLE`, in that order. `is_exact` is False if a text had to be changed to
+    `single` has the values of the values in `SINGLE`, in that order. `is_exact` is False if a text had to be changed to
     be stored, or if the start time has no time zone.
     """
 

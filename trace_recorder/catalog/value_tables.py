@@ -1,4 +1,4 @@
-"""Stores the facts of runs in tables of SQLite: in the file of an index, or in memory for a run that no index has.
+"""Stores the values of runs in tables of SQLite: in the file of an index, or in memory for a run that no index has.
 
 The table `texts` has each distinct text once, however many runs have the text. The table `words` has the tokens of the
 texts. If no run has a text any more, the text and its tokens are deleted.
@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from typing import Literal
 
-from trace_recorder.catalog.fact_values import MAX_INTEGER, SINGLE, Facts, TextInRun
 from trace_recorder.catalog.query import Condition
+from trace_recorder.catalog.searched_values import MAX_INTEGER, SINGLE, RunValues, TextInRun
 
 _SCHEMA = f"""
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
@@ -62,23 +62,23 @@ class FactTables:
         """Create the tables."""
         self.connection.executescript(_SCHEMA)
 
-    def add(self, facts: Facts) -> int:
+    def add(self, values: RunValues) -> int:
         """Add a run, and return its id in the tables."""
         execute = self.connection.execute
-        run = execute(_ADD_RUN, (None, *facts.single)).lastrowid or 0
-        self._add_names(run, facts)
-        self._add_uses(run, facts.texts)
+        run = execute(_ADD_RUN, (None, *values.single)).lastrowid or 0
+        self._add_names(run, values)
+        self._add_uses(run, values.texts)
         return run
 
-    def change(self, run: int, facts: Facts) -> bool:
-        """Replace the facts of a run. Return whether a text was deleted, because no other run has the text."""
+    def change(self, run: int, values: RunValues) -> bool:
+        """Replace the values of a run. Return whether a text was deleted, because no other run has the text."""
         execute = self.connection.execute
         before = {text for (text,) in execute("SELECT text FROM uses WHERE run = ?", (run,))}
         for table in ("names", "uses"):
             execute(f"DELETE FROM {table} WHERE run = ?", (run,))  # noqa: S608 - a name of ours
-        execute(_ADD_RUN, (run, *facts.single))
-        self._add_names(run, facts)
-        self._add_uses(run, facts.texts)
+        execute(_ADD_RUN, (run, *values.single))
+        self._add_names(run, values)
+        self._add_uses(run, values.texts)
         return self._delete_unused(before)
 
     def remove(self, run: int) -> bool:
@@ -119,8 +119,8 @@ class FactTables:
             self.connection.create_function("is_wanted", 1, condition.is_wanted, deterministic=True)
         return self.connection.execute(sql, condition.parameters)
 
-    def _add_names(self, run: int, facts: Facts) -> None:
-        rows = ((run, fact.kind, fact.name, fact.text, fact.number, fact.failed) for fact in facts.named)
+    def _add_names(self, run: int, values: RunValues) -> None:
+        rows = ((run, named.kind, named.name, named.text, named.number, named.failed) for named in values.named)
         self.connection.executemany("INSERT INTO names VALUES (?, ?, ?, ?, ?, ?)", rows)
 
     def _add_uses(self, run: int, texts: Iterable[TextInRun]) -> None:
