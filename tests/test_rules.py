@@ -17,7 +17,6 @@ from types import GenericAlias
 import trace_recorder
 from tests.processes import ROOT, python
 from trace_recorder import errors
-from trace_recorder.storage.journal_reader import Record
 
 PACKAGE = ROOT / "trace_recorder"
 SDKS = {"openai", "anthropic", "google", "ollama", "httpx", "httpx2", "aiohttp", "pydantic", "rich", "typer"}
@@ -380,31 +379,3 @@ def test_no_test_patches_our_modules() -> None:
 
     assert [place for path in paths for place in _patched(path)] == []
     assert all([*_patched(ROOT / name)] for name in PATCHED)
-
-
-READERS_OF_LINES = {"storage/fact_reader.py", "storage/journal_reader.py", "derive/validate.py"}
-"""The files that see a record as JSON. All others get facts."""
-WRITERS_OF_LINES = {"facts.py", "storage/fact_writer.py", "storage/fact_reader.py", "storage/journal_lines.py"}
-"""The files that know the members of a fact by their names as texts."""
-OF_READERS = {"read_fact", "decoder_of", "json_of_line"}
-OF_WRITERS = {"own_and_foreign_members", "hints_of"}
-
-
-def _names_of_others(path: Path) -> set[str]:
-    """Return the names that a file imports from other files, or takes from them as attributes."""
-    names = set()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, ast.ImportFrom):
-            names |= {name.name for name in node.names}
-        elif isinstance(node, ast.Attribute):
-            names.add(node.attr)
-    return names
-
-
-def test_no_room_names_a_member_of_a_record() -> None:
-    """A record has a fact and no JSON, and only the files at the line of a journal go from one to the other."""
-    names = {str(path.relative_to(PACKAGE)): _names_of_others(path) for path in PACKAGE.rglob("*.py")}
-
-    assert {name for name, imported in names.items() if imported & OF_READERS} - READERS_OF_LINES == set()
-    assert {name for name, imported in names.items() if imported & OF_WRITERS} - WRITERS_OF_LINES == set()
-    assert "data" not in Record.__struct_fields__

@@ -16,7 +16,7 @@ from tests.journals import RawRecord, line, read_raw
 from tests.json_strategies import json_values
 from trace_recorder.facts import AnnotationFact, FinalizeFact, LLMRequestFact, LLMResponseFact, StartFact, UnreadFact
 from trace_recorder.imports.foreign.formats import journal_lines
-from trace_recorder.storage.fact_reader import ReadFact, decoder_of, read_fact
+from trace_recorder.storage.fact_reader import ReadFact, fact_decoder, read_fact
 from trace_recorder.storage.journal_reader import Record, read
 from trace_recorder.values.messages import Payload
 
@@ -43,7 +43,7 @@ RESPONSE: dict[str, Payload] = {
 
 def decoded(kind: str, data: Payload) -> object:
     """Return the fact that the strict decoder makes."""
-    decode = decoder_of(kind)
+    decode = fact_decoder(kind)
     assert decode is not None
     return decode(json.dumps(data).encode())
 

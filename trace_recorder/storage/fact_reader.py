@@ -1,6 +1,6 @@
 """Makes facts from the data of records.
 
-`decoder_of` decodes the JSON of a record's data in one step, and refuses a member of the wrong type. `read_fact` makes
+`fact_decoder` decodes the JSON of a record's data in one step, and refuses a member of the wrong type. `read_fact` makes
 the same fact member by member. It is for data that the decoder refuses, and for interpreters without msgspec. So a
 member of the wrong type costs that member, and not the record:
 
@@ -49,7 +49,7 @@ class ReadFact(NamedTuple):
 
 
 @cache
-def decoder_of(kind: str) -> Decode | None:
+def fact_decoder(kind: str) -> Decode | None:
     """Return a function that decodes the JSON of a record's data. Return None if there is no strict way.
 
     The function raises MsgspecError or UnicodeDecodeError for data that `read_fact` may be able to read.

@@ -18,7 +18,7 @@ from zlib import crc32
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
 from trace_recorder.facts import Fact
 from trace_recorder.signal_handlers import ours
-from trace_recorder.storage.fact_reader import decoder_of, read_fact
+from trace_recorder.storage.fact_reader import fact_decoder, read_fact
 from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH, check_depth
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.structs import Struct
@@ -146,7 +146,7 @@ def _parse_record(line: bytes, offset: int) -> Record | None:
             yield_to_others()
         head = _HEAD.match(line)
         kind = "" if head is None else head["kind"].decode()
-        decode = None if head is None else decoder_of(kind)
+        decode = None if head is None else fact_decoder(kind)
         if head is None or decode is None:
             return _read_record(line, offset)
         try:
