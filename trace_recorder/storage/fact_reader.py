@@ -1,6 +1,6 @@
 """Makes facts from the data of records.
 
-`fact_decoder` decodes the JSON of a record's data in one step, and refuses a member of the wrong type. `read_fact` makes
+`fact_decoder` decodes the JSON of a record's data in one step, and refuses an ill-typed member. `read_fact` makes
 the same fact member by member. It is for data that the decoder refuses, and for interpreters without msgspec. So a
 member of the wrong type costs that member, and not the record:
 
