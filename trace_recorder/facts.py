@@ -44,7 +44,10 @@ Foreign = Annotated[Value, _FOREIGN]
 Maybe = Annotated[Value | None, _MAYBE]
 """The type of a member that may be missing. A missing member is None."""
 Key = Annotated[Value, _KEY]
-"""The type of a member by which records refer to each other. A record with a key of another type cannot be used."""
+"""The type of a member that the record is worth nothing without, such as an id by which records refer to each other.
+
+A record whose key is missing or has another type cannot be used.
+"""
 
 Json = dict[str, Payload]
 ErrorJson = Annotated[Json, InDocument(ErrorInfo)]
@@ -238,7 +241,7 @@ class AnnotationFact(Fact, frozen=True, kw_only=True, gc=False):
     exactly_one_of = ("key", "lakeview_step")
     key: Maybe[str] = None
     lakeview_step: Maybe[Integer] = None
-    value: Foreign[Payload]
+    value: Foreign[Key[Payload]]
 
 
 class RedactionFact(Fact, frozen=True, kw_only=True, gc=False):
@@ -323,7 +326,7 @@ class ItemFact(Fact, frozen=True, kw_only=True, gc=False):
     n: Key[Maybe[Count]] = None
     s: Key[Maybe[Count]] = None
     strings: Maybe[dict[str, Count]] = None
-    value: Foreign[Payload]
+    value: Foreign[Key[Payload]]
 
 
 class LLMRequestFact(Itemized, frozen=True, kw_only=True, gc=False):

@@ -35,8 +35,7 @@ class CallFacts(Struct, gc=False, eq=False):
     cycle.
 
     - `interaction_id`, `first_seq`, `time`: the id of the interaction, and the number and time of its first record
-    - `exchanges`: the exchanges, in the order in which they began
-    - `without_request`: the exchanges whose request is missing
+    - `exchanges`: the exchanges whose requests are on file, in the order in which they began
     - `newest`: the newest exchange whose request is on file, or the newest exchange if there is none
     - `sent`: the newest request, or None if it is missing
     - `response`: the response of the newest exchange, if `read_response` read it
@@ -50,12 +49,13 @@ class CallFacts(Struct, gc=False, eq=False):
     time: str
     keeps_request: bool = False
     exchanges: list[ExchangeFacts] = field(default_factory=list)
-    without_request: list[ExchangeFacts] = field(default_factory=list)
     newest: ExchangeFacts = None  # type: ignore[assignment]  # until a fact is added
     sent: Request | None = None
     incremental: IncrementalReading | None = None
     places: array[int] = field(default_factory=partial(array, "q"))
     size: int = 0
+    _by_number: dict[int, ExchangeFacts] = field(default_factory=dict)
+    """The newest exchange of each number, also without its request."""
     _whole: bool | None = None
     _request: RequestReading | None = None
     response: LLMResponse | None = None
@@ -73,28 +73,27 @@ class CallFacts(Struct, gc=False, eq=False):
             self.sent, self.incremental, self._request = fact, None, None
             streams = fact.stream is True or (isinstance(fact.body, dict) and fact.body.get("stream") is True)
             if isinstance(fact, LLMRequestFact):
-                self.newest = ExchangeFacts(fact.attempt, fact, record.time, None, fact.api, streams)
+                exchange = ExchangeFacts(fact.attempt, fact, record.time, None, fact.api, streams)
             else:
-                self.newest = ExchangeFacts(0, fact, record.time, fact, MANUAL, streams)
-            self.exchanges.append(self.newest)
+                exchange = ExchangeFacts(0, fact, record.time, fact, MANUAL, streams)
+            earlier = self._by_number.get(exchange.number)
+            if earlier is not None:
+                exchange.take_over(earlier)
+            self.newest = self._by_number[exchange.number] = exchange
+            self.exchanges.append(exchange)
             return
-        exchange = self.newest
-        if exchange is None or exchange.number != fact.attempt:
-            exchange = self._exchange(fact.attempt)
+        known = self._by_number.get(fact.attempt)
+        exchange = self._without_request(fact.attempt) if known is None else known
         if isinstance(fact, LLMStreamFact):
             exchange.add_part(fact)
         else:
             exchange.end(fact)
 
-    def _exchange(self, number: int) -> ExchangeFacts:
-        """Return the exchange with this number. If its request is missing, make one."""
-        for exchange in reversed((*self.without_request, *self.exchanges)):
-            if exchange.number == number:
-                return exchange
-        exchange = ExchangeFacts(number)
+    def _without_request(self, number: int) -> ExchangeFacts:
+        """Return a new exchange whose request is missing. It is the newest only if no request is on file."""
+        exchange = self._by_number[number] = ExchangeFacts(number)
         if self.sent is None:
             self.newest = exchange
-        self.without_request.append(exchange)
         return exchange
 
     @property

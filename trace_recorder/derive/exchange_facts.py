@@ -75,10 +75,17 @@ class ExchangeFacts(Struct, gc=False, eq=False):
         """Set the end. The end of a stream never replaces the final response to a poll."""
         self._joined = _NOT_READ
         response = ending if isinstance(ending, LLMResponseFact) else None
-        is_polled = response is not None and response.polled is not None
+        is_polled = response is not None and response.polled is True
         if is_polled or not self.was_polled:
             self.ending = self.newest = ending
             self.response, self.was_polled = response, is_polled
+
+    def take_over(self, earlier: ExchangeFacts) -> None:
+        """Take the end of an exchange with the same number, and its parts if its request was missing until now."""
+        if earlier.request is None:
+            self.parts = earlier.parts
+        self.ending, self.response, self.was_polled = earlier.ending, earlier.response, earlier.was_polled
+        self.newest = earlier.newest if earlier.request is None else earlier.ending
 
     # ── the stream ───────────────────────────────────────────────────────────────────────────────────────────────────
 

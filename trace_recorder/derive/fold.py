@@ -5,10 +5,11 @@ that cannot be read affects only the interactions that use it, and has a gap in 
 interaction have the same `interaction_id`. Interactions are in the order in which they began. The readers in
 `dialects/` interpret the bodies that went over the wire, so a corrected reader also improves old runs.
 
-`add` takes the facts of the run itself and the items. All other facts wait until somebody asks for calls or steps. Then
-each fact is read once, in its order:
+`add` takes the facts of the run itself. All other facts wait until somebody asks for items, calls or steps. Then each
+fact is read once, in its order:
 
-    add ─► RunFacts, ItemTable
+    add ─► RunFacts
+        ─► ItemTable
         ─► calls: CallFacts, with requests in the table of messages ─┐
         ─► tools: ToolExecutions, matched to the calls               ├─► interactions_and_steps ─► trajectory
         ─► steps: RecordedStep                                      ─┘
@@ -78,18 +79,18 @@ class Fold:
     """Takes facts one after another. `trajectory` makes the trajectory of all facts that were added.
 
     - `run`: the facts of the run itself
-    - `items`, `table`: the items of the journal, and the messages of all requests and steps
+    - `items`, `table`: the items of the journal, and the messages of all requests and steps that were read
     - `calls`: the facts of each interaction, by its id
     - `steps`: the steps that the agent recorded
     """
 
     journal: JournalFile | None = None
     max_kept_bytes: int = 0
-    items: ItemTable = field(init=False)
     table: MessageTable = field(init=False)
     run: RunFacts = field(default_factory=RunFacts)
     _current: Record | None = None
     """The record that is being used."""
+    _items: ItemTable = field(init=False)
     _waiting: list[Record] = field(default_factory=list)
     """The records that were added and not read yet."""
     _calls: dict[str, CallFacts | PutAwayCall] = field(default_factory=dict)
@@ -109,12 +110,18 @@ class Fold:
     _step_reader: RequestReader = field(init=False)
 
     def __post_init__(self) -> None:
-        self.items = ItemTable() if self.journal is None else DiskBackedItems(self.journal)
-        self._away = PutAwayCalls(self.items, self.max_kept_bytes)
+        self._items = ItemTable() if self.journal is None else DiskBackedItems(self.journal)
+        self._away = PutAwayCalls(self._items, self.max_kept_bytes)
         self.table = MessageTable(puts_away=self.journal is not None)
         limit = math.inf if self.journal is None else MAX_READINGS
-        self._request_reader = RequestReader(self.items, self.table, max_readings=limit)
-        self._step_reader = RequestReader(self.items, self.table, readings=self._request_reader.readings)
+        self._request_reader = RequestReader(self._items, self.table, max_readings=limit)
+        self._step_reader = RequestReader(self._items, self.table, readings=self._request_reader.readings)
+
+    @property
+    def items(self) -> ItemTable:
+        """The items of the journal."""
+        self._read_waiting()
+        return self._items
 
     @property
     def calls(self) -> Mapping[str, CallFacts | PutAwayCall]:
@@ -172,9 +179,7 @@ class Fold:
                 run.count(record)
             if record.faults:
                 run.add_faults(record)
-            if isinstance(fact, ItemFact):  # the most frequent kind
-                self.items.add(fact, record.offset, record.length)
-            elif (take := _OF_RUN.get(type(fact))) is not None:
+            if (take := _OF_RUN.get(type(fact))) is not None:
                 take(run, record, fact)
             else:
                 self._waiting.append(record)
@@ -192,10 +197,16 @@ class Fold:
     def _read_all(self, records: Iterator[Record | BadLine]) -> bool:
         """Read records. Return True after the last record. Raises an exception if a record cannot be used."""
         for record in records:
-            if isinstance(record, Record) and (read := _READ.get(type(record.fact))) is not None:
-                self._current = record
-                read(self, record, record.fact)
-                self._current = None
+            if not isinstance(record, Record):
+                continue
+            self._current, fact = record, record.fact
+            if isinstance(fact, ItemFact):  # the most frequent kind
+                self._items.add(fact, record.offset, record.length)
+            elif (read := _READ.get(type(fact))) is not None:
+                read(self, record, fact)
+                if isinstance(fact, Itemized) and fact.items is not None:
+                    self._items.add_base(record.seq, fact.items)
+            self._current = None
         return True
 
     def _call_of(self, record: Record, fact: CallFact) -> CallFacts:
@@ -203,8 +214,10 @@ class Fold:
         identity = fact.interaction_id
         call = self._calls.get(identity)
         if call is None:
-            call = CallFacts(identity, self.items, record.seq, record.time, self.journal is None)
-            if isinstance(fact, Itemized):
+            call = CallFacts(identity, self._items, record.seq, record.time, self.journal is None)
+            if not isinstance(fact, Itemized):  # its request is missing, and so is the name of its agent
+                self._tools.steps.close(None)
+            else:
                 if self._tools.steps.open and is_turn(fact.api):
                     self._tools.steps.close(agent_key(fact))
                 if fact.step_id is not None:
@@ -216,8 +229,6 @@ class Fold:
         if self.journal is not None:
             self._away.newly_read[identity] = call
         self._interactions.pop(identity, None)
-        if isinstance(fact, Itemized) and fact.items is not None:
-            self.items.add_base(record.seq, fact.items)
         if not isinstance(fact, LLMRequestFact) and fact.replayed_from is not None:
             self._replayed_ids.add(identity)
         return call
@@ -248,8 +259,6 @@ class Fold:
 
     def _read_step(self, record: Record, fact: AgentStepFact) -> None:
         """Read the values that the agent gave for a step, with or without a `with` block."""
-        if fact.items is not None:
-            self.items.add_base(record.seq, fact.items)
         values = read_step(self._step_reader.messages_of_step(fact), fact, record.time)
         step = self._step_named_by(record, fact)
         if step is None:

@@ -106,6 +106,7 @@ def _stated(sent: Request | None) -> dict[str, Payload]:
         "parent_execution_id": sent.parent_execution_id,
     }
     if isinstance(sent, LLMRequestFact):
+        fields["provider"], fields["api"] = sent.provider or None, sent.api or None
         fields["run_inferred"] = sent.run_inferred is True
     return fields
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from trace_recorder.derive.steps import ToolExecution, agent_key
+from trace_recorder.facts import ToolCallFact
 from trace_recorder.values.messages import ToolCall, ToolResult
 from trace_recorder.values.structs import Struct, replace
 
@@ -132,7 +133,7 @@ class OpenCalls:
             for key, call in response.without_tool.items()
             if call.name == execution.name
         ]
-        for response, key in same_name:
+        for response, key in same_name if isinstance(execution.begun, ToolCallFact) else ():
             if response.without_tool[key].arguments == arguments:
                 return response, key
         return same_name[0] if len(same_name) == 1 else None

@@ -25,6 +25,8 @@ class PutAwayCall(Struct, frozen=True, gc=False):
     interaction_id: str
     first_seq: int
     time: str
+    has_request: bool
+    """Whether a request of the call is on file."""
     incremental: IncrementalReading | None
     places: tuple[array[int], ...]
     """The offsets of the records, in an array for each time that the call was put away."""
@@ -34,7 +36,8 @@ class PutAwayCall(Struct, frozen=True, gc=False):
         """Put a call away. `before` has the attempts that were put away before the facts of `call` came."""
         reading = None if call.incremental is None else call.incremental.put_away()
         earlier = () if before is None else before.places
-        return cls(call.interaction_id, call.first_seq, call.time, reading, (*earlier, call.places))
+        has_request = call.sent is not None or (before is not None and before.has_request)
+        return cls(call.interaction_id, call.first_seq, call.time, has_request, reading, (*earlier, call.places))
 
     def read_again(self, items: ItemTable, later: CallFacts | None = None) -> CallFacts:
         """Return the interaction with its facts. `later` has the attempts that came after the call was put away.
@@ -75,8 +78,11 @@ class PutAwayCalls:
                     yield identity
 
     def continued(self, call: PutAwayCall, record: Record) -> CallFacts:
-        """Return a call that was put away, for one more record. If an attempt begins, the earlier ones stay away."""
-        if not isinstance(record.fact, LLMRequestFact):
+        """Return a call that was put away, for one more record. If an attempt begins, the earlier ones stay away.
+
+        They stay away too if no request is on file, because then nothing is read from the facts.
+        """
+        if call.has_request and not isinstance(record.fact, LLMRequestFact):
             return call.read_again(self.items)
         self.before[call.interaction_id] = call
         return CallFacts(call.interaction_id, self.items, call.first_seq, call.time)

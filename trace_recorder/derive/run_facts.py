@@ -159,6 +159,8 @@ class RunFacts:
             if fact.metadata is not None:
                 self.start = replace(self.start, metadata=fact.metadata)
         elif self._annotated.get(fact.of) in self.annotations and self._is_newest(fact.of):
+            if fact.value is ABSENT:
+                raise KeyError("value")
             self.annotations[self._annotated[fact.of]] = fact.value
 
     def _is_newest(self, seq: int) -> bool:

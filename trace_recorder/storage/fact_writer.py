@@ -78,7 +78,7 @@ def text_of(fact: Fact, masked: Masked = "foreign members") -> FactText:
         foreign_members.names, foreign_members.values(fact), foreign_members.absences, strict=True
     ):
         if type(value) is JsonText:
-            if value.data is not None and len(value.data) > LARGE_DATA:
+            if large is None and value.data is not None and len(value.data) > LARGE_DATA:
                 large = LargeMember(name, value)
                 continue
             exact += (f',"{name}":', value.text)
