@@ -20,7 +20,7 @@ from trace_recorder.views.export_format import EXPORT_FORMATS, OutputPlace
 
 _DIFFERS: dict[str, set[str]] = {
     "atif": {"prompt", "said", "tools", "number of calls", "results"},
-    "inspect": {"error", "finish reason", "model", "prompt", "said", "tokens", "final result", "number of calls"}
+    "inspect": {"error", "finish reason", "prompt", "said", "tokens", "final result", "number of calls"}
     | {"results", "rewards", "status", "success"},
     "otlp": {"error", "said", "tokens", "final result", "number of calls", "results", "rewards"},
 }

@@ -189,6 +189,7 @@ def test_members_of_the_run_have_their_types() -> None:
     assert [gap.why for gap in trajectory.gaps] == [
         "record 1: max_steps is str",
         "record 1: metadata is str",
+        "record 2: status is bool",
         "record 2: success is str",
         "record 2: execution_time is list",
     ]

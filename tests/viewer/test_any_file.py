@@ -96,7 +96,14 @@ def test_a_journal_with_any_json_anywhere_has_answers(which: int, place: float, 
 
 def test_an_agent_whose_name_is_not_text_has_answers() -> None:
     """The viewer shows an agent whose name and id in the journal are not strings."""
-    request = {"interaction_id": "a", "agent": ["x"], "agent_id": {"y": 1}, "parent_execution_id": [2], "body": {}}
+    request = {
+        "interaction_id": "a",
+        "attempt": 0,
+        "agent": ["x"],
+        "agent_id": {"y": 1},
+        "parent_execution_id": [2],
+        "body": {},
+    }
     run = folded(journal_of(("start", {}), ("llm_request", request)))
 
     assert RunAnswers(run).outline()["agents"][0]["key"] == '{"y": 1}'

@@ -107,7 +107,8 @@ def failure(path: Path) -> BaseException | None:
 def planted(data: bytes, some: list[Key], random: Random) -> bytes:
     """Return JSON, or lines of JSON, with a key in about every fifth text, and in the name of a member.
 
-    No key is put into a member that is not searched: the kind of an object, and content that a provider has sealed.
+    No key is put into a member that is not searched: the kind of an object, and content that a provider has sealed. A
+    key is a word of its own, because texts that are pieces of a message are joined.
     """
     return _changed_json(data, lambda value: _with_keys(value, some, random), random, share=1.0)
 
@@ -130,7 +131,7 @@ def _with_keys(value: Payload, some: list[Key], random: Random) -> Payload:
     if isinstance(value, list):
         return [_with_keys(element, some, random) for element in value]
     if isinstance(value, str) and random.random() < 0.2:
-        return f"{value} {random.choice(some).text} " if random.random() < 0.5 else f"{random.choice(some).text}"
+        return f"{value if random.random() < 0.5 else ''} {random.choice(some).text} "
     return value
 
 

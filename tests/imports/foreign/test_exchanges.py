@@ -207,7 +207,7 @@ def test_only_listed_headers_are_kept_and_keys_are_masked_everywhere(tmp_path: P
     written = b"".join(file.read_bytes() for file in imported.path.parent.iterdir())
     assert _KEY.encode() not in written
     (exchange,) = Recording(imported.path).exchanges
-    assert {name: exchange.begin.data[name] for name in ("url", "headers")} == {
+    assert {name: getattr(exchange.call.sent, name) for name in ("url", "headers")} == {
         "url": f"{_URL}?api-version=1",
         "headers": {"x-stainless-retry-count": "0"},
     }
