@@ -72,7 +72,7 @@ def _without_numbers(text: str) -> str:
 def differences(old: bytes | None, new: bytes | None) -> list[Difference]:
     """Return the differences between two outputs that are not equal, and at most `MAX_OF_OUTPUT` of them.
 
-    JSON is compared by members, anything else by lines. A line may be JSON.
+    JSON is compared by members, and lines of JSON too. Of any other text, the first line that differs is reported.
     """
     if old is None or new is None:
         what = "only the new checkout makes it" if old is None else "only the old checkout makes it"
@@ -91,13 +91,13 @@ def _of_texts(old: bytes, new: bytes) -> Iterator[Difference]:
             continue
         if before is None or after is None:
             yield Difference(f"line {number}", "a line more or less", _shown(before), _shown(after))
-            continue
+            return
         lines = _parsed(before), _parsed(after)
-        if _ABSENT in lines:
+        if _ABSENT in lines:  # of a plain text, the first difference says enough
             yield Difference(f"line {number}", "another line", _shown(before), _shown(after))
-        else:
-            of_line = [*_of_values(*lines, "")] or [_first_byte(before, after)]
-            yield from (Difference(f"line {number}: {one.where}", one.what, one.old, one.new) for one in of_line)
+            return
+        of_line = [*_of_values(*lines, "")] or [_first_byte(before, after)]
+        yield from (Difference(f"line {number}: {one.where}", one.what, one.old, one.new) for one in of_line)
 
 
 def _parsed(data: bytes) -> Payload:

@@ -71,16 +71,27 @@ def made(outputs: Iterator[tuple[str, Output]]) -> dict[str, bytes]:
     """Make outputs. An exception is an output too."""
     results = {}
     for name, output in outputs:
+        made_now: Payload = None
         try:
-            result = text_of(output())
+            made_now = output()
+            result = text_of(made_now)
         except Exception as error:  # noqa: BLE001 - it is the output
             result = f"raises {type(error).__name__}: {error}".encode("utf-8", "backslashreplace")
         results[name] = _MEMORY_ADDRESS.sub(b"at 0x1", result)
+        if isinstance(made_now, Printed):
+            results[f"{name}, exit code and stderr"] = text_of(made_now.rest)
     return results
 
 
-def command(*arguments: object) -> str:
-    """Run `python -m trace_recorder` in this process, and return its exit code and what it printed."""
+class Printed(str):
+    """What a command printed to stdout. `rest` has its exit code, and what it printed to stderr."""
+
+    __slots__ = ("rest",)
+    rest: str
+
+
+def command(*arguments: object) -> Printed:
+    """Run `python -m trace_recorder` in this process, and return what it printed and its exit code."""
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
     sys.argv = ["trace-recorder", *map(str, arguments)]
     code: object = 0
@@ -91,8 +102,10 @@ def command(*arguments: object) -> str:
             code = error.code
         except Exception:  # noqa: BLE001 - it is the output
             code = traceback.format_exc(limit=-1)
-    printed = [stream.buffer.getvalue().decode("utf-8", "replace") for stream in (out, err)]
-    return "\n".join((printed[0], f"exit code {code}", printed[1]))
+    texts = [stream.buffer.getvalue().decode("utf-8", "replace") for stream in (out, err)]
+    printed = Printed(texts[0])
+    printed.rest = f"exit code {code}\n{texts[1]}"
+    return printed
 
 
 # ── the outputs of a run ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -278,7 +291,9 @@ def main() -> None:
         signal.setitimer(signal.ITIMER_VIRTUAL, MAX_CPU_SECONDS)
         with tempfile.TemporaryDirectory() as directory:
             os.chdir(directory)
-            outputs = results_of(jobs[number])
+            outputs = {
+                name: value.replace(directory.encode(), b"/here") for name, value in results_of(jobs[number]).items()
+            }
             os.chdir("/")
         Path(results, f"{number}.pickle").write_bytes(pickle.dumps(outputs))
         print(number, file=answers, flush=True)
