@@ -58,7 +58,12 @@ class _SeenTexts:
     def _new_messages(self, part: StepOrCall) -> Sequence[Message]:
         """Return the messages in the prompt of `part` that are in no earlier prompt."""
         self._new.clear()
-        self._once.of((part.call.input_messages if part.call else part.step.llm_messages if part.step else None) or ())
+        prompt: Sequence[Message] | None = None
+        if part.call:
+            prompt = part.call.input_messages
+        elif part.step:
+            prompt = part.step.llm_messages
+        self._once.of(prompt or ())
         return [*self._new]
 
 

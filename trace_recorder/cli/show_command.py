@@ -144,7 +144,11 @@ def _print_turns(trajectory: Trajectory, parser: str | None, *, full: bool, as_j
         return
     out = console()
     for line in format_turns(turns, sys.maxsize) if full else format_turns(turns):
-        style = "yellow" if line.startswith("WARNING") else "bold" if line.startswith("===") else ""
+        style = ""
+        if line.startswith("WARNING"):
+            style = "yellow"
+        elif line.startswith("==="):
+            style = "bold"
         print_lines(out, [line], style)
     if left_out[UNANSWERED]:
         print_lines(out, [f"No turns: {left_out[UNANSWERED]} x {UNANSWERED}"], "yellow")
@@ -152,7 +156,11 @@ def _print_turns(trajectory: Trajectory, parser: str | None, *, full: bool, as_j
 
 def _print_run(trajectory: Trajectory, file: Path, *, full: bool, step: int | None, errors: bool) -> None:
     parts = steps_and_calls(trajectory)
-    chosen = parts_with_errors(parts) if errors else parts if step is None else _parts_of_step(parts, step, file)
+    chosen: Sequence[StepOrCall] = parts
+    if errors:
+        chosen = parts_with_errors(parts)
+    elif step is not None:
+        chosen = _parts_of_step(parts, step, file)
     out = console()
     writer = EntryWriter(out, full=full)
     if step is None:

@@ -82,8 +82,7 @@ class CallFacts(Struct, gc=False, eq=False):
             self.newest = self._by_number[exchange.number] = exchange
             self.exchanges.append(exchange)
             return
-        known = self._by_number.get(fact.attempt)
-        exchange = self._without_request(fact.attempt) if known is None else known
+        exchange = self._by_number.get(fact.attempt) or self._without_request(fact.attempt)
         if isinstance(fact, LLMStreamFact):
             exchange.add_part(fact)
         else:
@@ -135,7 +134,7 @@ class CallFacts(Struct, gc=False, eq=False):
         numbers: dict[str, int | list[int]] = {}
         for name, part in (sent.items or {}).items():
             numbers[name] = part if isinstance(part, int) else [*self.items.numbers(name, part)]
-        return (raw_body(sent) if sent.items is None else sent.body), numbers
+        return raw_body(sent), numbers
 
     def request(self) -> RequestReading:
         """Return the request as its dialect's reader reads it.
@@ -157,7 +156,9 @@ class CallFacts(Struct, gc=False, eq=False):
         if sent is None or reader is None:
             return RequestReading()
         body = read_body(sent) if sent.items is None else self.raw_request()
-        return RequestReading() if body is None else reader.read_request(body)
+        if body is None:
+            return RequestReading()
+        return reader.read_request(body)
 
     def request_without_messages(self) -> RequestReading:
         """Return the request. Its messages are missing if the request was read together with earlier requests."""
@@ -166,7 +167,9 @@ class CallFacts(Struct, gc=False, eq=False):
     @property
     def new_tool_results(self) -> list[ToolResult]:
         """The tool results of the request that follow the model's last message."""
-        return newest_results(self.request().messages) if self.incremental is None else list(self.incremental.results)
+        if self.incremental is not None:
+            return [*self.incremental.results]
+        return newest_results(self.request().messages)
 
     def _made_up_ids(self) -> int:
         if self.incremental is not None:

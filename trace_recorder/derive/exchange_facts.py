@@ -82,10 +82,10 @@ class ExchangeFacts(Struct, gc=False, eq=False):
 
     def take_over(self, earlier: ExchangeFacts) -> None:
         """Take the end of an exchange with the same number, and its parts if its request was missing until now."""
-        if earlier.request is None:
-            self.parts = earlier.parts
         self.ending, self.response, self.was_polled = earlier.ending, earlier.response, earlier.was_polled
-        self.newest = earlier.newest if earlier.request is None else earlier.ending
+        self.newest = earlier.ending
+        if earlier.request is None:
+            self.parts, self.newest = earlier.parts, earlier.newest
 
     # ── the stream ───────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -69,7 +69,7 @@ from trace_recorder.storage.items.table import DiskBackedItems, ItemTable, Journ
 from trace_recorder.storage.journal_reader import BadLine, Record
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_table import MessageTable
-from trace_recorder.values.messages import NO_RESPONSE, LLMResponse, ToolResult
+from trace_recorder.values.messages import ToolResult
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.trajectory import AgentStep, Status, Trajectory
 
@@ -281,34 +281,32 @@ class Fold:
 
     def _read_by_hand(self, record: Record, fact: LLMInteractionFact) -> None:
         """Read a call that the agent recorded by hand."""
-        self._read_response(record, fact, self._read_request(record, fact))
+        self._read_response(self._read_request(record, fact))
 
     def _read_part(self, record: Record, part: LLMStreamFact) -> None:
         """Read a part of a stream. The stream is assembled when it has ended, or when somebody asks for its call."""
         self._call_of(record, part)
 
+    def _read_ending(self, record: Record, ending: LLMResponseFact | LLMErrorFact) -> None:
+        """Read the end of an exchange. An attempt that ended after the next one had begun has no response."""
+        call = self._call_of(record, ending)
+        self._read_response(call, is_newest=ending.attempt == call.newest.number)
+
     def _read_tool(self, record: Record, fact: ToolCallFact | ToolResultFact) -> None:
         """Read the call or the result of a tool."""
         self._tools.read_tool(record, fact, self._step_named_by(record, fact))
 
-    def _read_response(
-        self, record: Record, ending: LLMResponseFact | LLMErrorFact | LLMInteractionFact, call: CallFacts | None = None
-    ) -> None:
+    def _read_response(self, call: CallFacts, *, is_newest: bool = True) -> None:
         """Read the tool calls of a response, and find out whether it was recorded twice.
 
-        An attempt that ended after the next attempt had begun has no response. `call` is the call, if the fact was
-        added to it before.
+        If `is_newest` is False, the response is not the call's, because a later attempt has begun.
         """
         yield_to_others()
-        identity, is_newest = ending.interaction_id, True
-        if call is None:
-            call = self._call_of(record, ending)
-            is_newest = isinstance(ending, LLMInteractionFact) or ending.attempt == call.newest.number
-        response = NO_RESPONSE
+        identity, response = call.interaction_id, None
         if is_newest and identity not in self._unreadable_ids:
             response = try_call(call.read_response, partial(self._note_unreadable, call))
         is_manual = call.sent is None or call.sent.api is None
-        if response.given == {} or (is_manual and self._duplicates.has(response.id)):
+        if response is None or response.given == {} or (is_manual and self._duplicates.has(response.id)):
             self._tools.end_without_tools(identity)
             return
         duplicates = self._duplicates.add(call, response)
@@ -320,11 +318,10 @@ class Fold:
         for duplicate in duplicates:
             self._tools.detach(duplicate)
 
-    def _note_unreadable(self, call: CallFacts, error: Exception) -> LLMResponse:
+    def _note_unreadable(self, call: CallFacts, error: Exception) -> None:
         self._unreadable_ids.add(call.interaction_id)
         self._tools.detach(call.interaction_id)
         self.run.add_unusable_call(call, error)
-        return NO_RESPONSE
 
     # ── interactions ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -345,15 +342,12 @@ class Fold:
         if interaction is None and identity not in self._unreadable_ids:
             if isinstance(call, PutAwayCall) or identity in self._away.before:
                 call = self._away.whole(call)
-            interaction = try_call(interaction_of, partial(self._note_without_interaction, call), call)
+            interaction = try_call(interaction_of, partial(self._note_unreadable, call), call)
             if interaction is not None and call is self._calls.get(identity):
                 self._interactions[identity] = interaction
         if interaction is None or (interaction.api is None and self._duplicates.has(interaction.response.id)):
             return None
         return interaction
-
-    def _note_without_interaction(self, call: CallFacts, error: Exception) -> None:
-        self._note_unreadable(call, error)
 
     # ── the trajectory ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -438,8 +432,8 @@ _OF_RUN: Mapping[type[Fact], Callable[[RunFacts, Record, Any], None]] = {
 _READ: Mapping[type[Fact], Callable[[Fold, Record, Any], object]] = {
     LLMRequestFact: Fold._read_request,
     LLMStreamFact: Fold._read_part,
-    LLMResponseFact: Fold._read_response,
-    LLMErrorFact: Fold._read_response,
+    LLMResponseFact: Fold._read_ending,
+    LLMErrorFact: Fold._read_ending,
     LLMInteractionFact: Fold._read_by_hand,
     StepStartFact: Fold._step_named_by,
     AgentStepFact: Fold._read_step,

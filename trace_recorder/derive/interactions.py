@@ -38,38 +38,41 @@ def interaction_of(call: CallFacts) -> LLMInteraction:
     """Make an `LLMInteraction` from its facts. Some of them may be missing."""
     if call.newest.by_hand is not None:
         return _interaction_by_hand(call, call.newest.by_hand)
-    newest, sent = call.newest, call.sent
+    newest, response = call.newest, call.newest.response
     attempts = [*map(_attempt, call.exchanges)]
     error = attempts[-1].error if attempts else _error_of(newest)
-    first_token = newest.newest
+    if newest.parts:
+        error = _stream_error(newest) or error
+    seconds = attempts[0].duration_seconds if len(attempts) == 1 else _duration(attempts, newest.ending)
+    first_token, first_token_seconds = newest.newest, None
     if newest.was_polled:
         first_token = newest.parts[-1] if newest.parts else None
-    first_token_seconds = None
     if isinstance(first_token, LLMResponseFact | LLMStreamFact) and first_token.time_to_first_token_seconds is not None:
         first_token_seconds = _seconds(first_token.time_to_first_token_seconds)
-    origin = None if newest.newest is None else newest.newest.replayed_from
-    stream = None if newest.response is None else newest.response.stream
-    if stream is None:
-        stream = newest.asks_for_stream
-    response = newest.response
-    ended_by = None if response is None else response.ended_by
-    if response is not None and response.complete and response.stream and response.last_event is None:
-        ended_by = _why_incomplete(newest, response)
+    replayed_from = None
+    if newest.newest is not None and newest.newest.replayed_from is not None:
+        replayed_from = ReplayedFrom.of_document(newest.newest.replayed_from)
+    stream, ended_by = newest.asks_for_stream, None
+    if response is not None:
+        stream = stream if response.stream is None else response.stream
+        ended_by = response.ended_by
+        if response.complete and response.stream and response.last_event is None:
+            ended_by = _why_incomplete(newest, response)
     return LLMInteraction(
         interaction_id=call.interaction_id,
         timestamp=call.time,
-        model=_model_of(sent),
+        model=_model_of(call.sent),
         source=call,
         response=call.response or call.read_response(),
-        error=(_stream_error(newest) if newest.parts else None) or error,
+        error=error,
         attempts=tuple(attempts),
-        duration_seconds=attempts[0].duration_seconds if len(attempts) == 1 else _duration(attempts, newest.ending),
+        duration_seconds=seconds,
         time_to_first_token_seconds=first_token_seconds,
         stream=stream,
         complete=response is not None and response.complete and ended_by is None,
         ended_by=ended_by,
-        replayed_from=None if origin is None else ReplayedFrom.of_document(origin),
-        **_stated(sent),
+        replayed_from=replayed_from,
+        **_stated(call.sent),
     )
 
 
@@ -142,8 +145,8 @@ def _stream_error(exchange: ExchangeFacts) -> ErrorInfo | None:
     if carried is None:
         return None
     kind, message = read_error({"error": carried})
-    status = None if exchange.response is None else exchange.response.status or None
-    return ErrorInfo(kind or "stream_error", message or "the stream carried an error", status)
+    status = 0 if exchange.response is None else exchange.response.status
+    return ErrorInfo(kind or "stream_error", message or "the stream carried an error", status or None)
 
 
 def _error_of(exchange: ExchangeFacts) -> ErrorInfo | None:
@@ -151,8 +154,10 @@ def _error_of(exchange: ExchangeFacts) -> ErrorInfo | None:
     ending = exchange.ending
     if isinstance(ending, LLMErrorFact):
         return ErrorInfo(ending.type or "error", ending.message)
-    if ending is None or ending.error is not None:
-        return stated_error(None if ending is None else ending.error)
+    if ending is None:
+        return None
+    if ending.error is not None:
+        return stated_error(ending.error)
     body = ending.body
     if body is ABSENT:
         body = read_body(ending)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import get_args
 
 from trace_recorder.derive.call_facts import CallFact, CallFacts
@@ -35,9 +36,12 @@ class PutAwayCall(Struct, frozen=True, gc=False):
     def of(cls, call: CallFacts, before: PutAwayCall | None) -> PutAwayCall:
         """Put a call away. `before` has the attempts that were put away before the facts of `call` came."""
         reading = None if call.incremental is None else call.incremental.put_away()
-        earlier = () if before is None else before.places
-        has_request = call.sent is not None or (before is not None and before.has_request)
-        return cls(call.interaction_id, call.first_seq, call.time, has_request, reading, (*earlier, call.places))
+        has_request = call.sent is not None
+        if before is None:
+            return cls(call.interaction_id, call.first_seq, call.time, has_request, reading, (call.places,))
+        places = (*before.places, call.places)
+        has_request = has_request or before.has_request
+        return cls(call.interaction_id, call.first_seq, call.time, has_request, reading, places)
 
     def read_again(self, items: ItemTable, later: CallFacts | None = None) -> CallFacts:
         """Return the interaction with its facts. `later` has the attempts that came after the call was put away.
@@ -45,13 +49,15 @@ class PutAwayCall(Struct, frozen=True, gc=False):
         Raises KeyError if a record is not in the journal.
         """
         call = CallFacts(self.interaction_id, items, self.first_seq, self.time)
-        places = self.places if later is None else (*self.places, later.places)
-        for place in (place for part in places for place in part):
+        places, incremental = self.places, self.incremental
+        if later is not None:
+            places, incremental = (*self.places, later.places), later.incremental
+        for place in chain.from_iterable(places):
             record = items.record_at(place)
             if not isinstance(record.fact, get_args(CallFact)):
                 raise KeyError(place)
             call.add(record, record.fact)
-        call.incremental = self.incremental if later is None else later.incremental
+        call.incremental = incremental
         return call
 
 

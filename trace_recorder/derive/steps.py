@@ -83,12 +83,15 @@ class ToolExecution:
         sent: Payload = None
         if answer is not None:
             sent = answer.error if answer.result is None else answer.result
+        error = None
+        if ended.error:
+            error = _error_text(ended.error)
         return ToolResult(
             self.call().call_id,
             name=self.name,
             success=ended.success,
             result=ended.result,
-            error=_error_text(ended.error) if ended.error else None,
+            error=error,
             duration_seconds=ended.duration_seconds,
             sent=None if sent == ended.result else sent,
             execution_id=self.identity if self.has_sub_agent else None,

@@ -1,12 +1,12 @@
 """Makes facts from the data of records.
 
-`fact_decoder` decodes the JSON of a record's data in one step, and refuses an ill-typed member. `read_fact` makes
-the same fact member by member. It is for data that the decoder refuses, and for interpreters without msgspec. So a
-member of the wrong type costs that member, and not the record:
+`fact_decoder` decodes the JSON of a record's data in one step, and refuses an ill-typed member. `read_fact` makes the
+same fact member by member. It is for data that the decoder refuses, and for interpreters without msgspec. So a member
+of the wrong type costs that member, and not the record. A missing member is None or empty, without a fault.
 
 - A text takes its place, if the member is a text. A description of a value becomes its `repr`.
 - Otherwise the member is None if it may be, or else empty: 0, "", False, [] or {}. `ReadFact.faults` names it.
-- A record with a wrong or missing key cannot be used, because other records refer to it.
+- A record whose key (`Key`) is missing or has the wrong type cannot be used.
 
 Members that the fact does not have are ignored, because a later version wrote them.
 """
