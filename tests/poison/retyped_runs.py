@@ -38,7 +38,7 @@ from trace_recorder.cli.show_command import raw_calls
 from trace_recorder.cli.text_layout import EntryWriter
 from trace_recorder.figures.conversations.steps_and_calls import steps_and_calls
 from trace_recorder.figures.stats import Stats
-from trace_recorder.formats.export_format import EXPORT_FORMATS, OutputPlace
+from trace_recorder.formats.format_writer import EXPORT_FORMATS, OutputPlace
 from trace_recorder.formats.toolbrain.turns import format_turns, to_turns
 from trace_recorder.formats.training.preferences import preference_pairs
 from trace_recorder.rerun.recorded import Recording

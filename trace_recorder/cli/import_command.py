@@ -21,8 +21,8 @@ from trace_recorder.cli.output import Progress, console, print_lines, warn
 from trace_recorder.cli.read_files import UnreadableError, error_message
 from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.formats.foreign_runs.source import Source
-from trace_recorder.formats.import_format import format_of
 from trace_recorder.formats.imported_runs import Imported, ReadRun, import_traces, read_file, write_run
+from trace_recorder.formats.recognition import format_of
 from trace_recorder.formats.trace_services import TraceService
 from trace_recorder.guard import try_call
 

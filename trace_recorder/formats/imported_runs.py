@@ -23,7 +23,7 @@ from trace_recorder.formats.any_file import load
 from trace_recorder.formats.foreign_runs.journal_writer import IMPORTED_FROM, journal_lines
 from trace_recorder.formats.foreign_runs.run import ForeignRun, Members
 from trace_recorder.formats.foreign_runs.source import Source
-from trace_recorder.formats.import_format import format_of, masked_name, read_runs
+from trace_recorder.formats.recognition import format_of, masked_name, read_runs
 from trace_recorder.formats.trace_services import (
     FetchError,
     ListedIds,

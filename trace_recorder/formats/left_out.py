@@ -21,7 +21,7 @@ from trace_recorder.figures.content.kinds import Content, Location, contents_of,
 from trace_recorder.figures.conversations.steps_of_turns import unrequested_tools_of
 from trace_recorder.figures.conversations.turn import Turn
 from trace_recorder.figures.conversations.turns_of_run import interactions_of
-from trace_recorder.formats.export_format import LeftOut
+from trace_recorder.formats.format_writer import LeftOut
 from trace_recorder.values.content_parts import Part
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload

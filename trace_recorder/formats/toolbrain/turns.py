@@ -16,7 +16,8 @@ from trace_recorder.figures.content.kinds import NAMES, THOUGHTS
 from trace_recorder.figures.conversations.steps_of_turns import AnsweredTurn, answered_turns
 from trace_recorder.figures.conversations.turn import answer_of
 from trace_recorder.figures.conversations.turns_of_run import side_calls
-from trace_recorder.formats.export_format import ExportFormat, LeftOut, view
+from trace_recorder.formats.format import Format
+from trace_recorder.formats.format_writer import FormatWriter, LeftOut, view
 from trace_recorder.formats.left_out import (
     ARGUMENTS,
     REPLAYED,
@@ -273,9 +274,9 @@ def _warnings(turn: ToolBrainTurn) -> Iterator[str]:
         yield "nothing could be parsed from the completion"
 
 
-FORMAT = ExportFormat(
+FORMAT = Format(
     name="toolbrain",
-    kind="documents",
-    view=turns_one_by_one,
-    forms={name: {"parser": parser} for name, parser in PARSERS.items()},
+    writer=FormatWriter(
+        kind="documents", view=turns_one_by_one, forms={name: {"parser": parser} for name, parser in PARSERS.items()}
+    ),
 )

@@ -21,7 +21,8 @@ from trace_recorder.figures.content.kinds import IMAGES, IMAGES_BY_ADDRESS, THOU
 from trace_recorder.figures.conversations.turn import Turn
 from trace_recorder.figures.conversations.turns_of_run import turns_of
 from trace_recorder.figures.rewards import rewards_of
-from trace_recorder.formats.export_format import ExportFormat, LeftOut, view
+from trace_recorder.formats.format import Format
+from trace_recorder.formats.format_writer import FormatWriter, LeftOut, view
 from trace_recorder.formats.left_out import (
     ANNOTATIONS,
     ARGUMENTS,
@@ -233,10 +234,12 @@ def _turn(place: int, line: BranchMessage) -> Row:
     )
 
 
-FORMAT = ExportFormat(
+FORMAT = Format(
     name="trl",
-    kind="rows",
-    view=to_trl,
-    forms={name: {"form": name} for name in ("messages", "prompt_completion", "tokens")},
-    options=frozenset({"include_incomplete"}),
+    writer=FormatWriter(
+        kind="rows",
+        view=to_trl,
+        forms={name: {"form": name} for name in ("messages", "prompt_completion", "tokens")},
+        options=frozenset({"include_incomplete"}),
+    ),
 )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
@@ -14,33 +13,11 @@ from trace_recorder.facts import AgentStepFact, AnnotationFact, Fact, GapFact, S
 from trace_recorder.formats.foreign_runs.journal_writer import IMPORTED_FROM, journal_lines
 from trace_recorder.formats.foreign_runs.run import UNANSWERED, UNSEEN, ForeignRun, TimedFact
 from trace_recorder.formats.foreign_runs.source import Source
+from trace_recorder.formats.format import FormatReader
 from trace_recorder.guard import try_call
 from trace_recorder.storage.redaction.text_masking import default_redactor
-from trace_recorder.values.token_counts import Counting
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportFormat:
-    """An import format: how to recognise and read the files of another tool. Every member is required."""
-
-    name: str
-    """The name of the format in journals. It is also the `api` of each imported call whose own `api` is ""."""
-    recognizes: Callable[[Source], bool]
-    """Returns whether a file has this format.
-
-    The function reads only the file's first lines, or the file as one document.
-    """
-    read: Callable[[Source], Iterator[ForeignRun]]
-    """Yields the runs of a file.
-
-    A part that cannot be read becomes a gap of the run. Raises TrajectoryFormatError if the file as a whole
-    cannot be read.
-    """
-    counting: Counting
-    """Which tokens the tool's counts of input and output leave out: cached tokens, tokens of thoughts, or no tokens."""
-
-
-IMPORT_FORMATS: registry.Records[ImportFormat] = registry.IMPORT_FORMATS
+IMPORT_FORMATS: registry.Records[FormatReader] = registry.IMPORT_FORMATS
 
 
 __all__ = ("IMPORTED_FROM", "Source", "format_of", "journal_lines", "read_runs")

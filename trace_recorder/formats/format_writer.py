@@ -1,4 +1,4 @@
-"""Views, and `ExportFormat`, the record of all that the package knows of one export format.
+"""Views, and `FormatWriter`, which says how `export` writes runs in a format.
 
 A view is a function that converts a trajectory to a format, and can report which contents the format left out. The
 decorator `@view` makes a view from a function whose first parameter is the report. Callers do not pass the report.
@@ -7,7 +7,7 @@ decorator `@view` makes a view from a function whose first parameter is the repo
     document = to_atif(trajectory)
     document, left_out = to_atif.with_report(trajectory)
 
-The module of each format has a view and a record, `FORMAT`.
+The module of each format has a view, and the record of the format (`format.py`) has its `FormatWriter`.
 """
 
 from __future__ import annotations
@@ -133,11 +133,9 @@ _PIECES: Mapping[OutputKind, Callable[[Any, OutputPlace], Iterator[Piece]]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExportFormat:
-    """All that the package knows of one export format."""
+class FormatWriter:
+    """How `export` writes runs in a format."""
 
-    name: str
-    """The name for `export --format`."""
     kind: OutputKind
     """How runs are written: as rows of one file, as documents, as sessions, or as tables.
 
@@ -188,4 +186,4 @@ class ExportFormat:
         return (self.pieces or _PIECES[self.kind])(converted, place), left_out
 
 
-EXPORT_FORMATS: registry.Records[ExportFormat] = registry.EXPORT_FORMATS
+EXPORT_FORMATS: registry.Records[FormatWriter] = registry.EXPORT_FORMATS
