@@ -343,7 +343,6 @@ NOT_YET = {
     "root": Bound(in_comprehensions=1),
     "storage": Bound(4.2, nested=8, in_comprehensions=7),
     "tables": Bound(5.7),
-    "values": Bound(6.2, nested=5, in_comprehensions=9),
     "viewer": Bound(5.7, nested=2, in_comprehensions=7),
     "views": Bound(7.3, nested=14, in_comprehensions=12),
 }
