@@ -334,7 +334,6 @@ NOT_YET = {
     "cli": Bound(5.7, nested=2, in_comprehensions=6),
     "clients": Bound(5.8, in_comprehensions=2),
     "derive": Bound(3.8, in_comprehensions=2),
-    "dialects": Bound(6.6, nested=3, in_comprehensions=8),
     "exporters": Bound(4.2, nested=1, in_comprehensions=1),
     "imports": Bound(5.8, nested=23, in_comprehensions=23),
     "proxy": Bound(in_comprehensions=1),
