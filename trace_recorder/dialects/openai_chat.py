@@ -205,7 +205,7 @@ def read_usage(usage: Payload) -> Usage:
     """Read the usage object of any of OpenAI's dialects."""
     members = Members(usage)
     cached, reasoning = members.integers_inside(*_DETAILS)
-    names = _COUNTS
+    names: tuple[tuple[str, ...], ...] = _COUNTS
     if cached is not None:
         names = _COUNTS[:-1]
     sent, answered, written, *in_cache = members.first_integers(*names)

@@ -27,7 +27,7 @@ def output_with_reasoning(
     """
     if sent is None or answered is None:
         return answered
-    stated_total = total
+    stated_total: int | None = total
     if type(total) is not int:
         stated_total = as_int(total)
     if stated_total is None:

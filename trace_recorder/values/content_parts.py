@@ -94,9 +94,7 @@ def parts_of(message: Message) -> list[Part]:
 
 def images_of(source: Message | LLMResponse | Choice) -> list[Part]:
     """Return the images in a member `images` of a message or an answer, such as the images that a model made."""
-    if not isinstance(source.extra, dict):
-        return []
-    images = source.extra.get("images")
+    images = source.extra.get("images") if isinstance(source.extra, dict) else None
     if not isinstance(images, list):
         return []
     parts: list[Part] = []

@@ -26,12 +26,12 @@ class Repetition(NamedTuple):
     """The messages of an earlier interaction or step that a list repeats at its beginning.
 
     `since` is the id of the earlier one, or None. If its first messages are repeated, `kept` is how many. Otherwise
-    `kept` has the ranges of their positions. `count` is how many messages are repeated.
+    `kept` has the ranges of their positions. `length` is how many messages are repeated.
     """
 
     since: str | None
     kept: Payload
-    count: int
+    length: int
 
 
 @dataclass(slots=True)
@@ -59,7 +59,7 @@ class MessageDeltas:
     def delta(self, identity: str, messages: Sequence[Message]) -> dict[str, Payload]:
         """Return the delta of the messages of an interaction or a step with the id `identity`."""
         repetition = self.kept_of(identity, messages)
-        rest = [message.to_document() for message in messages[repetition.count :]]
+        rest = [message.to_document() for message in messages[repetition.length :]]
         return {"since": repetition.since, "kept": repetition.kept, "messages": rest}
 
     def kept_of(self, identity: str, messages: Sequence[Message]) -> Repetition:
