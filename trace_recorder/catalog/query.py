@@ -118,7 +118,7 @@ def _field_term(field: str, value: str, *, negated: bool) -> Term:
             raise QueryError(f"{field}:{value} is not one of {', '.join(f'{field}:{word}' for word in CHOICES[field])}")
         return Term(field, value, negated=negated)
     if field in TIMES:
-        return Term(field, time_of(_unquoted(value)).timestamp(), negated=negated)
+        return Term(field, parse_time(_unquoted(value)).timestamp(), negated=negated)
     if field in NAMES:
         return _name_term(field, value, negated=negated)
     known = ", ".join(FIELDS)
@@ -165,7 +165,7 @@ def number_of(text: str) -> float:
     return int(number) if number.is_integer() and abs(number) < 2**53 else number
 
 
-def time_of(text: str) -> datetime:
+def parse_time(text: str) -> datetime:
     """Parse a date, a time, or a duration before now such as "7d".
 
     A time without a zone is local time. Raises QueryError for any other text.

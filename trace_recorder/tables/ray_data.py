@@ -1,8 +1,8 @@
 """Uses Ray Data to do the work of commands, and to read runs, on more than one machine.
 
-`in_order` does the tasks of a command with `--engine ray`. A process of Ray does each task, and the results come in the
-order of the tasks. So a command prints and writes the same with Ray as without it. If a process or a machine is lost,
-Ray does the task again, so a task must be repeatable. `read_runs` returns the rows of runs as a dataset.
+`in_order_by_ray` does the tasks of a command with `--engine ray`. A process of Ray does each task, and the results come
+in the order of the tasks. So a command prints and writes the same with Ray as without it. If a process or a machine is
+lost, Ray does the task again, so a task must be repeatable. `read_runs` returns the rows of runs as a dataset.
 
 All machines need this package in the same version. A path must name the same file on each machine, such as a path of a
 shared file system, or an address of a store. Ray decides on which machine a task is done.
@@ -63,7 +63,7 @@ def read_runs(paths: str | Path | Iterable[str | Path], of: Of = "runs", *, stri
         )
 
 
-def in_order(work: Callable[[T], R], tasks: Sequence[T], address: str | None = None) -> Iterator[R]:
+def in_order_by_ray(work: Callable[[T], R], tasks: Sequence[T], address: str | None = None) -> Iterator[R]:
     """Yield the result of `work` for each task, in the order of the tasks. Processes of Ray do the tasks.
 
     `address` is the address of a Ray cluster. By default, Ray uses the cluster that the environment names, or else
