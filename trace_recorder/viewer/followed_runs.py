@@ -21,6 +21,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from trace_recorder.catalog.matching import RunState
@@ -44,13 +45,16 @@ class ServedFiles:
     """
 
     def __init__(self, paths: tuple[Path, ...]) -> None:
-        is_directory = len(paths) == 1 and paths[0].is_dir()
-        files = [] if is_directory else [path.resolve() for path in paths]
+        self.file_names: set[str] | None = None
+        """The names of the served files, or None if all files of the directory are served."""
+        if len(paths) == 1 and paths[0].is_dir():
+            self.directory = paths[0]
+            return
+        files = [path.resolve() for path in paths]
         if any(file.is_dir() or file.parent != files[0].parent for file in files):
             raise ValueError("several files are served together if they lie in one directory")
-        self.directory = paths[0] if is_directory else files[0].parent
-        self.file_names = None if is_directory else {file.name for file in files}
-        """The names of the served files, or None if all files of the directory are served."""
+        self.directory = files[0].parent
+        self.file_names = {file.name for file in files}
 
     def states(self) -> Iterator[tuple[str, State]]:
         """Yield the name of each run, and the times and sizes of its files.
@@ -71,14 +75,19 @@ class ServedFiles:
         path = self.directory / name
         journal = journal_path_for(path)
         document_state = self._state(path)
-        journal_state = self._state(journal if journal != path and os.path.lexists(journal) else None)
-        return None if document_state is None or journal_state is None else (*document_state, *journal_state)
+        journal_state: FileState | None = NO_FILE
+        if journal != path and os.path.lexists(journal):
+            journal_state = self._state(journal)
+        if document_state is None or journal_state is None:
+            return None
+        return (*document_state, *journal_state)
 
     def path_of(self, name: str) -> Path | None:
         """Return the path of a run that was listed, or None if the path now leads out of the directory."""
         path = self.directory / name
-        is_here = all(self._is_within(file) for file in (path, journal_path_for(path)) if os.path.lexists(file))
-        return path if is_here else None
+        if all(self._is_within(file) for file in (path, journal_path_for(path)) if os.path.lexists(file)):
+            return path
+        return None
 
     def _state(self, file: os.DirEntry[str] | Path | None) -> FileState | None:
         """Return the state of a file, or None if the file is gone or its path leads out of the directory."""
@@ -157,11 +166,14 @@ class FollowedRuns:
         The longer the last look took, the longer is the pause before the next look. The pause is at most `max_pause`
         seconds.
         """
-        if self.is_looking:
+        if self.is_looking or self._index_rows is None:
             return True
-        age = time.monotonic() - self._looked_at
-        pause = 0.0 if self._look_seconds < SHORT_SECONDS else SHARE * self._look_seconds
-        return self._index_rows is None or age >= (pause if max_pause is None else min(pause, max_pause))
+        pause = SHARE * self._look_seconds
+        if self._look_seconds < SHORT_SECONDS:
+            pause = 0.0
+        if max_pause is not None:
+            pause = min(pause, max_pause)
+        return time.monotonic() - self._looked_at >= pause
 
     @property
     def is_looking(self) -> bool:
@@ -217,7 +229,7 @@ class FollowedRuns:
         name, state = (self.unread or self.rechecks).popitem()
         self._read_at[name] = time.monotonic()
         path = self._files.directory / name
-        result = try_call(lambda: self._row_of(name, state), lambda error: why_unreadable(path, error))
+        result = try_call(partial(self._row_of, name, state), partial(why_unreadable, path))
         with self.lock:
             if isinstance(result, str):
                 self._set_unreadable(name, state, result)
@@ -230,7 +242,10 @@ class FollowedRuns:
     def read_costs(self, name: str) -> None:
         """Read the calls of a run for their costs."""
         path = self._files.path_of(name)
-        costs = costs_json(RunCosts()) if path is None else costs_of(path)
+        if path is None:
+            costs = costs_json(RunCosts())
+        else:
+            costs = costs_of(path)
         with self.lock:
             self.rows.put_costs(name, costs)
             self.version += 1
@@ -257,7 +272,9 @@ class FollowedRuns:
         If the index has a row for the present state of the files, the first reading takes that row. Otherwise the run's
         files are read.
         """
-        kept = self._index_rows.pop(name, None) if self._index_rows else None
+        kept = None
+        if self._index_rows:
+            kept = self._index_rows.pop(name, None)
         if kept is not None and kept[0] == state and kept[1] is not None:
             row, costs = json.loads(kept[1])
         else:
@@ -265,7 +282,8 @@ class FollowedRuns:
             if path is None:
                 return f"{name} is a link that leads out of the directory"
             row = summary_of(path, name)
-        return {**row, "id": name, **_size(state)}, costs
+        changed = datetime.fromtimestamp(max(state[0], state[2]) / 1e9, UTC)
+        return {**row, "id": name, "bytes": state[1] + state[3], "modified": changed.isoformat()}, costs
 
     def _set_unreadable(self, name: str, state: State, reason: str) -> None:
         before = self.unreadable.get(name)
@@ -282,12 +300,6 @@ class FollowedRuns:
         if self.runs.pop(name, None) is not None:
             self.rows.remove(name)
         self.version += 1
-
-
-def _size(state: State) -> Json:
-    """Return the total size of the files of a run, and the time of their last change."""
-    modified = datetime.fromtimestamp(max(state[0], state[2]) / 1e9, UTC)
-    return {"bytes": state[1] + state[3], "modified": modified.isoformat()}
 
 
 def why_unreadable(path: Path, error: Exception) -> str:
