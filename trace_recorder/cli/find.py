@@ -31,7 +31,7 @@ from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.storage.run_files import runs_in_directory
 
 if TYPE_CHECKING:
-    from trace_recorder.catalog.index import Task, Update
+    from trace_recorder.catalog.index import IndexTask, Update
     from trace_recorder.catalog.matching import Matcher
     from trace_recorder.values.trajectory import Trajectory
 
@@ -149,7 +149,7 @@ def index(directory: Directory = None, index: IndexPath = None, jobs: Jobs = Non
     if not is_directory(target):
         fail(f"{target} is not a directory: an index is made for a directory")
 
-    def read_all(work: Callable[[Task], R], tasks: Iterable[Task]) -> Iterator[R]:
+    def read_all(work: Callable[[IndexTask], R], tasks: Iterable[IndexTask]) -> Iterator[R]:
         with Progress(None) as progress:
             yield from progress.over(in_order(work, tasks, processes, _BATCH))
 

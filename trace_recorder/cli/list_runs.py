@@ -222,7 +222,7 @@ def time_option(text: str | None, option: str) -> datetime | None:
     if text is None:
         return None
     try:
-        return query.parse_time(text)
+        return query.parse_moment(text)
     except QueryError as error:
         raise typer.BadParameter(str(error), param_hint=option) from None
 

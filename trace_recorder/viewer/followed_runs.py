@@ -25,10 +25,10 @@ from functools import partial
 from pathlib import Path
 
 from trace_recorder.catalog.matching import RunState
-from trace_recorder.catalog.planning import State, known_runs
+from trace_recorder.catalog.planning import known_runs
 from trace_recorder.catalog.query import Term
 from trace_recorder.catalog.rows import costs_json, summary_of
-from trace_recorder.catalog.value_tables import Kept
+from trace_recorder.catalog.value_tables import FilesState, Kept
 from trace_recorder.errors import TraceRecorderError
 from trace_recorder.guard import try_call
 from trace_recorder.storage.paths import journal_path_for
@@ -56,7 +56,7 @@ class ServedFiles:
         self.directory = files[0].parent
         self.file_names = {file.name for file in files}
 
-    def states(self) -> Iterator[tuple[str, State]]:
+    def states(self) -> Iterator[tuple[str, FilesState]]:
         """Yield the name of each run, and the times and sizes of its files.
 
         Raises OSError if the directory cannot be read.
@@ -68,9 +68,9 @@ class ServedFiles:
             ):
                 document, journal = self._state(run.entry), self._state(run.journal)
                 if document is not None and journal is not None:
-                    yield str(run.path)[start:].replace(os.sep, "/"), (*document, *journal)
+                    yield str(run.path)[start:].replace(os.sep, "/"), FilesState(*document, *journal)
 
-    def state_of(self, name: str) -> State | None:
+    def state_of(self, name: str) -> FilesState | None:
         """Return the state of a run's files, or None if the run is gone or its path leads out of the directory."""
         path = self.directory / name
         journal = journal_path_for(path)
@@ -80,7 +80,7 @@ class ServedFiles:
             journal_state = self._state(journal)
         if document_state is None or journal_state is None:
             return None
-        return (*document_state, *journal_state)
+        return FilesState(*document_state, *journal_state)
 
     def path_of(self, name: str) -> Path | None:
         """Return the path of a run that was listed, or None if the path now leads out of the directory."""
@@ -132,11 +132,11 @@ class FollowedRuns:
         self.rows = RunRows()
         self.runs: dict[str, RunState] = {}
         """The runs that have a row."""
-        self.unreadable: dict[str, tuple[State, str]] = {}
+        self.unreadable: dict[str, tuple[FilesState, str]] = {}
         """The runs that cannot be read, and why."""
-        self.unread: dict[str, State] = {}
+        self.unread: dict[str, FilesState] = {}
         """The runs that changed and wait to be read, the newest last."""
-        self.rechecks: dict[str, State] = {}
+        self.rechecks: dict[str, FilesState] = {}
         """Runs with the status "running" whose files did not change.
 
         These runs are read again, because their writers may be gone. The run that was read longest ago is last.
@@ -147,13 +147,13 @@ class FollowedRuns:
         """A number that grows with each change of a row or of an unreadable file."""
         self._files = files
         self._index = index
-        self._index_rows: dict[str, tuple[State, str | None]] | None = None
+        self._index_rows: dict[str, tuple[FilesState, str | None]] | None = None
         """The rows of the index for runs that were not read yet."""
         self._looked_at = 0.0
         self._look_seconds = 0.0
-        self._states: dict[str, State] = {}
+        self._states: dict[str, FilesState] = {}
         """The states that the current look found so far."""
-        self._remaining: Iterator[tuple[str, State]] | None = None
+        self._remaining: Iterator[tuple[str, FilesState]] | None = None
         """The files that the first look has not compared yet."""
         self._read_at: dict[str, float] = {}
 
@@ -203,14 +203,14 @@ class FollowedRuns:
         if not self.is_looking:
             self._looked_at, self._states = time.monotonic(), {}
 
-    def _compare(self, states: Mapping[str, State]) -> None:
+    def _compare(self, states: Mapping[str, FilesState]) -> None:
         """Note which runs are new, changed, running or gone."""
         changed = {name: state for name, state in states.items() if self._is_changed(name, state)}
         running = [name for name in self._running() if name in states and name not in changed]
         running.sort(key=lambda name: self._read_at.get(name, 0.0), reverse=True)
         self.rechecks = {name: states[name] for name in running}
         self.names = [*states]
-        self.unread = dict(sorted(changed.items(), key=lambda item: max(item[1][0], item[1][2])))
+        self.unread = dict(sorted(changed.items(), key=lambda item: item[1].changed))
         for name in [*(self.runs.keys() - states.keys()), *(self.unreadable.keys() - states.keys())]:
             self._remove(name)
 
@@ -250,7 +250,7 @@ class FollowedRuns:
             self.rows.put_costs(name, costs)
             self.version += 1
 
-    def known_to_index(self, what: Kept, terms: Sequence[Term] = ()) -> dict[str, tuple[State, str | None]]:
+    def known_to_index(self, what: Kept, terms: Sequence[Term] = ()) -> dict[str, tuple[FilesState, str | None]]:
         """Return the runs of the index by their names.
 
         Each has its state, and its kept text if the run matches `terms`.
@@ -258,7 +258,7 @@ class FollowedRuns:
         known = known_runs(self._files.directory, terms, self._index, what)
         return {os.fsdecode(name).replace(os.sep, "/"): kept for name, kept in known.items()}
 
-    def _is_changed(self, name: str, state: State) -> bool:
+    def _is_changed(self, name: str, state: FilesState) -> bool:
         """Return whether a run is new, or its files changed since it was read."""
         run = self.runs.get(name) or self.unreadable.get(name)
         return run is None or run[0] != state
@@ -266,7 +266,7 @@ class FollowedRuns:
     def _running(self) -> list[str]:
         return [name for name, (_, status) in self.runs.items() if status == "running"]
 
-    def _row_of(self, name: str, state: State) -> _Result:
+    def _row_of(self, name: str, state: FilesState) -> _Result:
         """Return the row of a run.
 
         If the index has a row for the present state of the files, the first reading takes that row. Otherwise the run's
@@ -282,10 +282,15 @@ class FollowedRuns:
             if path is None:
                 return f"{name} is a link that leads out of the directory"
             row = summary_of(path, name)
-        changed = datetime.fromtimestamp(max(state[0], state[2]) / 1e9, UTC)
-        return {**row, "id": name, "bytes": state[1] + state[3], "modified": changed.isoformat()}, costs
+        changed = datetime.fromtimestamp(state.changed / 1e9, UTC)
+        return {
+            **row,
+            "id": name,
+            "bytes": state.size,
+            "modified": changed.isoformat(),
+        }, costs
 
-    def _set_unreadable(self, name: str, state: State, reason: str) -> None:
+    def _set_unreadable(self, name: str, state: FilesState, reason: str) -> None:
         before = self.unreadable.get(name)
         if name in self.runs:
             self._remove(name)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from trace_recorder.catalog.query import Term, number_of, parse_query, parse_time
+from trace_recorder.catalog.query import Term, number_of, parse_moment, parse_query
 from trace_recorder.values.messages import Payload
 
 MAX_AT_ONCE = 10_000
@@ -175,7 +175,7 @@ def list_request_in(parameters: Mapping[str, str]) -> ListRequest:
 
 
 def _timestamp(text: str | None) -> float | None:
-    return parse_time(text).timestamp() if text else None
+    return parse_moment(text).timestamp() if text else None
 
 
 def _filters(parameters: Mapping[str, str]) -> Iterator[Term]:
