@@ -19,7 +19,7 @@ from tests.processes import ROOT
 from trace_recorder import TrajectoryRecorder
 from trace_recorder.views.export_format import EXPORT_FORMATS
 
-ALL = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+ALL = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "results").glob("*.md")])
 PAGES = [page for page in ALL if page.parent.name != "decisions" and page.name != "CHANGELOG.md"]
 ON_THE_CODE = [
     ROOT / "docs" / name
@@ -56,7 +56,7 @@ def quoted(page: Path) -> frozenset[str]:
 def files() -> frozenset[str]:
     """Return the paths of all files and folders of the project, and each trailing part of these paths."""
     endings = set()
-    for top in ("trace_recorder", "tests", "docs", "examples", "benchmarks", "scripts"):
+    for top in ("trace_recorder", "tests", "docs", "results", "examples", "benchmarks", "scripts"):
         for path in (ROOT / top).rglob("*"):
             parts = path.relative_to(ROOT).parts
             end = "/" if path.is_dir() else ""

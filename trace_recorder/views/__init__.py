@@ -1,7 +1,7 @@
 """Views: pure functions that convert a trajectory to the formats of other tools, or compute figures over runs.
 
-Each format has its own file or folder. Nothing here records a run or reads a file. The page of each format in
-`docs/views/` lists what the format cannot carry.
+Each format has its own file or folder. Nothing here records a run or reads a file. The pages of `docs/views/`
+list what each format cannot carry.
 """
 
 from importlib import import_module
