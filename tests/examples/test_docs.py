@@ -84,17 +84,12 @@ def test_links_lead_to_existing_files(page: Path) -> None:
 def test_the_index_lists_every_decision() -> None:
     """The index links each page of docs/decisions/ under its number and title. A replaced decision has no page."""
     directory = ROOT / "docs" / "decisions"
-    rows = re.findall(
-        r"^\| (\d+) \| (.*?) \| (.*?) \| .+ \|$", (directory / "README.md").read_text("utf-8"), re.MULTILINE
-    )
+    lines = re.findall(r"^- (\d+) (.*?); (.*?)\.(?: |$)", (directory / "README.md").read_text("utf-8"), re.MULTILINE)
     titles = {path.name: path.read_text("utf-8").partition("\n")[0] for path in directory.glob("0*.md")}
-    linked = [f"[{title.partition('. ')[2]}]({name})" for name, title in sorted(titles.items())]
+    pages = [(str(int(name[:4])), f"[{title.partition('. ')[2]}]({name})") for name, title in sorted(titles.items())]
 
-    assert [cell for _, cell, _ in rows if cell.startswith("[")] == linked
-    assert [number for number, cell, _ in rows if cell.startswith("[")] == [
-        str(int(name[:4])) for name in sorted(titles)
-    ]
-    assert [number for number, cell, state in rows if cell.startswith("[") == state.startswith("replaced")] == []
+    assert [(number, title) for number, title, _ in lines if title.startswith("[")] == pages
+    assert [number for number, title, state in lines if title.startswith("[") == state.startswith("replaced")] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
