@@ -2,7 +2,8 @@
 
 The fixed beginnings of keys (`SecretForm.literal`) and the stems of secrets' names are one Aho-Corasick automaton over
 the bytes of the text in lower case. Where the library `ahocorasick_rs` cannot be imported, one regular expression finds
-the same words. Other modules judge only the places that are found. Invariants: both forms find the same places. A byte
+the same words. Other modules judge only the places that are found. A hostile text repeats the beginnings of keys. Such
+a word has no list of places, because another search finds it in C. Invariants: both forms find the same places. A byte
 is one character, so positions in the bytes are positions in the text. Opaque parts, such as images and vectors of
 numbers, are recognised by their characters, and only their ends are searched.
 """
@@ -13,10 +14,12 @@ import atexit
 import os
 import re
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
+from operator import itemgetter
 from threading import get_ident
+from typing import NamedTuple
 
 from trace_recorder.clocks import monotonic_seconds
 from trace_recorder.storage.redaction.patterns import FORMS
@@ -42,6 +45,10 @@ MARKS = (MCP, "\\u00", "\\/", *(f"%{digit}" for digit in range(2, 8)))
 """Words that other searches look for: the type of a tool, escapes of JSON, and percent-encoded letters."""
 _BESIDE_RUNS = frozenset({".", "-", "|", "0.", "s.", ":A", "1/", "2/", "SK", "KEY", "$"})
 """Literals that are too short and too frequent to search for. They are searched beside long runs only."""
+_ROW = "A" * 20
+"""A literal of equal letters is found by a search of its own, because it is at each place of a longer row."""
+_ROW_BYTES = _ROW.encode()
+_ROWS = re.compile(b"A{20,}+")
 _BEFORE_IDS = (b"1/", b"2/")
 """The literals of a run with one or two numbers and a colon before it."""
 _LONGEST_ID = 45
@@ -59,6 +66,11 @@ _IN_RUN = re.compile(rb"-(?=[0-9a-f]{8}-)(?<=[0-9a-f]{32}-)")
 _TWO_IDS = 49
 _BEFORE_HEX = re.compile(rb"SK(?=[0-9a-fA-F]{32})"), re.compile(rb"KEY(?=[0-9a-fA-F]{32})")
 """Match the literals of `_BESIDE_RUNS` that are in a run."""
+_FREQUENT, _FEW, _SAMPLE = 128, 8, 8
+"""A word that a text has more than once in `_FREQUENT` characters is frequent, if it has more than `_FEW` of them.
+
+Only each word in `_SAMPLE` is counted.
+"""
 _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
 _IN_RUNS = bytes((code in _LETTERS) for code in range(256))
 _LONG_RUN, _SIX = b"\1" * ENCODED, b"\1" * 6
@@ -73,14 +85,22 @@ Match = tuple[int, int, int]
 """The number of a word, and its span in the text."""
 
 
+class FrequentWord(NamedTuple):
+    """The number of a literal's word that a part of a text has very often, and the span of the part."""
+
+    word: int
+    start: int
+    end: int
+
+
 def _words() -> tuple[bytes, ...]:
-    literals = {form.literal.lower() for form in FORMS if form.literal not in _BESIDE_RUNS}
+    literals = {form.literal.lower() for form in FORMS if form.literal not in {*_BESIDE_RUNS, _ROW}}
     return tuple(word.encode() for word in (*_STEMS, *_COMMAND_WORDS, *MARKS, *sorted(literals - {*_STEMS})))
 
 
 WORDS = _words()
 """The words that the first look finds, in lower case. A match names a word by its number in this tuple."""
-_BESIDE = {word.lower().encode(): len(WORDS) + number for number, word in enumerate(sorted(_BESIDE_RUNS))}
+_BESIDE = {word.lower().encode(): len(WORDS) + number for number, word in enumerate(sorted({*_BESIDE_RUNS, _ROW}))}
 _STEMS_END, _COMMANDS_END = len(_STEMS), len(_STEMS) + len(_COMMAND_WORDS)
 _MARKS_END = _COMMANDS_END + len(MARKS)
 NUMBERS: dict[str, int] = {
@@ -91,6 +111,7 @@ NUMBERS: dict[str, int] = {
 _IS_LITERAL = bytes(
     any(form.literal.lower() == word.decode() for form in FORMS if form.literal not in _BESIDE_RUNS) for word in WORDS
 )
+_word_of = itemgetter(0)
 
 
 @cache
@@ -216,16 +237,20 @@ class Look:
     `low` is the text in lower case; each letter beyond Latin-1 is a question mark. `names` has the positions of the
     stems of names. `keys` has the positions of literals, each with the number of its word. `marks` has the positions of
     `MARKS`, each with the mark. `runs` has the beginnings of long runs that may be text in base64. All four are in
-    order. `has_commands` is True if the text has a word of a command that takes a secret. `has_nothing` is True if
-    nothing of all this was found.
+    order. `frequent` has the words of literals that a part of the text has very often; the positions of these words are
+    not in `keys`. `has_keys` is True if the text has any literal, and `has_commands` if it has a word of a command that
+    takes a secret. `has_nothing` is True if nothing of all this was found.
     """
 
-    __slots__ = ("_low", "has_commands", "has_nothing", "keys", "marks", "names", "runs", "text")
+    __slots__ = (
+        *("_low", "frequent", "has_commands", "has_keys", "has_nothing", "keys", "marks", "names", "runs", "text"),
+    )
 
     def __init__(self, text: str, find: Callable[[bytes], list[Match]] | None = None) -> None:
         """Search a text by `find`, or by the quickest search that this interpreter has."""
         self.text = text
         self.keys: list[tuple[int, int]] = []
+        self.frequent: list[FrequentWord] = []
         self.names: list[int] = []
         self.has_commands = False
         self.marks: list[tuple[int, str]] = []
@@ -242,14 +267,19 @@ class Look:
                 matches = search(low)
             finally:
                 inside.discard(thread)
+            if len(matches) > _FEW and len(matches) * _FREQUENT > len(low):
+                matches = self._without_frequent_words(matches, start, end)
             if matches:
                 self._add_words(matches, start)
+            if _ROW_BYTES in data:
+                self.keys += [(start + row.start(), _BESIDE[_ROW_BYTES.lower()]) for row in _ROWS.finditer(data)]
             letters = data.translate(_IN_RUNS)
             if _LONG_RUN in letters:
                 self._search_runs(data, low, letters, start)
             if is_short:
                 self._low = low
-        self.has_nothing = not (self.keys or self.names or self.runs or self.marks or self.has_commands)
+        self.has_keys = bool(self.keys or self.frequent)
+        self.has_nothing = not (self.has_keys or self.names or self.runs or self.marks or self.has_commands)
         self.keys.sort()
         self.names.sort()
 
@@ -257,6 +287,14 @@ class Look:
     def low(self) -> str:
         """The text in lower case."""
         return (self._low or self.text.encode("latin-1", "replace").lower()).decode("latin-1")
+
+    def _without_frequent_words(self, matches: list[Match], start: int, end: int) -> list[Match]:
+        """Add the frequent words of a part of the text to `frequent`. Return the matches of the other words."""
+        counts = Counter(map(_word_of, matches[::_SAMPLE]))
+        least = max(_FEW, (end - start) // _FREQUENT) // _SAMPLE
+        words = {word for word, count in counts.items() if count > least and word >= _MARKS_END}
+        self.frequent += [FrequentWord(word, start, end) for word in sorted(words)]
+        return [match for match in matches if match[0] not in words] if words else matches
 
     def _add_words(self, matches: list[Match], begin: int) -> None:
         """Add the words of a part of the text that begins at a position of the text."""

@@ -12,14 +12,12 @@ from __future__ import annotations
 
 import re
 import string
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import chain
-from operator import itemgetter
+from itertools import takewhile
 
 from trace_recorder.storage.redaction.dense_parts import CLOSE_KEYS, Density, dense_end
-from trace_recorder.storage.redaction.first_look import NUMBERS, WORDS, Look
+from trace_recorder.storage.redaction.first_look import NUMBERS, Look
 from trace_recorder.storage.redaction.json_strings import string_end
 from trace_recorder.storage.redaction.patterns import FORMS, SecretForm
 from trace_recorder.storage.redaction.secret_spans import (
@@ -102,17 +100,12 @@ class _Literal:
         return re.compile("|".join(self._begins))
 
     @cached_property
-    def everywhere(self) -> re.Pattern[str] | None:
-        """The pattern that finds all places where `may_begin` matches, or None if it could miss one.
-
-        Its match is only the literal, so it misses a place if the literal may overlap itself.
-        """
-        begins = [regex for regex in self._begins if regex.startswith(re.escape(self.text))]
-        is_repeated = any(self.text.startswith(self.text[start:]) for start in range(1, len(self.text)))
-        if is_repeated or len(begins) < len(self._begins):
-            return None
-        literal = re.escape(self.text)
-        return re.compile(f"{literal}(?={'|'.join(regex.removeprefix(literal) for regex in begins)})")
+    def everywhere(self) -> re.Pattern[str]:
+        """The pattern that finds all places where `may_begin` matches, in a text that has the literal very often."""
+        text = self.text
+        period = next(size for size in range(1, len(text) + 1) if text.startswith(text[size:]))
+        first = re.escape(text[:period])  # the next literal may overlap the rest
+        return re.compile(f"{first}(?<=(?={self.may_begin.pattern}){first})")
 
     def secrets_at(self, text: str, position: int) -> list[Secret]:
         """Return the secrets whose literal is at a position of a text."""
@@ -131,24 +124,23 @@ def _literals() -> list[_Literal]:
     return list(by_text.values())
 
 
-def _by_word(literals: Iterable[_Literal]) -> list[list[_Literal]]:
-    by_word: list[list[_Literal]] = [[] for _ in range(1 + max(NUMBERS.values()))]
-    for literal in literals:
-        by_word[NUMBERS[literal.text.lower()]].append(literal)
+LITERALS = tuple(sorted(_literals(), key=lambda literal: NUMBERS[literal.text.lower()]))
+"""The literals of all forms, in the order of their words in the first look. A word is in lower case."""
+
+
+def _by_word() -> tuple[list[int], ...]:
+    by_word: tuple[list[int], ...] = tuple([] for _ in range(1 + max(NUMBERS.values())))
+    for number, literal in enumerate(LITERALS):
+        by_word[NUMBERS[literal.text.lower()]].append(number)
     return by_word
 
 
-LITERALS = tuple(_literals())
-"""The literals of all forms."""
-_BY_WORD = _by_word(LITERALS)
-"""The literals, by the number of their word in the first look. A word is in lower case."""
-_IS_MARKED = bytes(all(literal.is_marked for literal in literals) for literals in _BY_WORD)
+_BY_WORD = _by_word()
+"""The numbers of the literals, by the number of their word."""
+_IS_MARKED = bytes(all(LITERALS[number].is_marked for number in numbers) for numbers in _BY_WORD)
 """Whether no literal of a word begins a secret inside a word, by the number of the word."""
-_FREQUENT, _FEW, _SAMPLE = 128, 8, 64
-"""A word that a text has more than once in `_FREQUENT` characters may be searched by `_Literal.everywhere`.
-
-Where no key begins, that search takes a tenth of the time that Python takes to judge each place.
-"""
+_Place = tuple[int, int]
+"""A position in a text, and the number of the literal there."""
 
 
 def find_keys(look: Look, spans: Spans = NO_SPANS, *, once: bool = False) -> Iterator[Secret]:
@@ -162,41 +154,32 @@ def find_keys(look: Look, spans: Spans = NO_SPANS, *, once: bool = False) -> Ite
     return _keys_at(look.text, places, once=once) if places else iter(())
 
 
-def _places(look: Look) -> list[tuple[int, _Literal]]:
+def _places(look: Look) -> list[_Place]:
     """Return the places of literals, in order, without most places where no key may begin."""
-    text, keys = look.text, look.keys
-    rare: set[int] = set()
-    if len(keys) > _FEW and len(keys) * _FREQUENT > len(text):
-        counts = Counter(map(itemgetter(1), keys))
-        frequent = [word for word, count in counts.items() if count > _FEW and count * _FREQUENT > len(text)]
-        # literals that are no words of the first look are beside runs only
-        rare = {word for word in frequent if word < len(WORDS) and _begins_rarely(look, word)}
+    text = look.text
     places = [
         (start, literal)
-        for start, word in keys
-        if word not in rare and not (_IS_MARKED[word] and text[start - 2 : start] in _INSIDE)
+        for start, word in look.keys
+        if not (_IS_MARKED[word] and text[start - 2 : start] in _INSIDE)
         for literal in _BY_WORD[word]
     ]
-    for literal in chain.from_iterable(_BY_WORD[word] for word in rare):
-        if literal.everywhere is not None:
-            places += [(match.start(), literal) for match in literal.everywhere.finditer(text)]
-    return sorted(places, key=itemgetter(0)) if rare else places
+    for word, first, end in look.frequent:
+        for literal in _BY_WORD[word]:
+            starts = (match.start() for match in LITERALS[literal].everywhere.finditer(text, first))
+            places += [(start, literal) for start in takewhile(end.__gt__, starts)]
+    if look.frequent:
+        places.sort()
+    return places
 
 
-def _begins_rarely(look: Look, word: int) -> bool:
-    """Return whether a key may begin at less than half of the first places of a word."""
-    literals, starts = _BY_WORD[word], [start for start, other in look.keys[:_SAMPLE] if other == word]
-    begins = [start for start in starts if any(literal.may_begin.match(look.text, start) for literal in literals)]
-    return 2 * len(begins) < len(starts) and all(literal.everywhere for literal in literals)
-
-
-def _keys_at(text: str, places: list[tuple[int, _Literal]], *, once: bool) -> Iterator[Secret]:
+def _keys_at(text: str, places: list[_Place], *, once: bool) -> Iterator[Secret]:
     """Yield the secrets at these places. Literals that are words and too close to each other make the text dense."""
     density = Density(CLOSE_KEYS)
     others: list[tuple[int, _Literal]] = []
     done = masked = 0
     last = -1
-    for start, literal in places:
+    for start, number in places:
+        literal = LITERALS[number]
         if not literal.is_counted:
             others.append((start, literal))
             continue
@@ -256,7 +239,7 @@ def keys_beside(text: str, spans: Spans) -> Spans:
             break
         joined = JoinedTexts([text[start:end] for start, end in pieces])
         look = Look(joined.text)
-        if not look.keys:
+        if not look.has_keys:
             break
         new = [
             Secret(pieces[number][0] + secret.start, pieces[number][0] + secret.end, secret.kind)

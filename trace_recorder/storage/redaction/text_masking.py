@@ -99,7 +99,7 @@ def _possible_plain_secrets(look: Look, known: KnownSecrets) -> list[int]:
     """Return the positions of possible secrets that are not encoded."""
     text = look.text
     positions: list[int] = []
-    if look.keys:
+    if look.has_keys:
         positions += [span.start for span in key_finder.find_keys(look, once=True)]
     if look.names:
         any_value = any(value in text for value in known.short)
@@ -137,7 +137,7 @@ def _plain_secrets(look: Look, spans: Spans, short: Collection[str], *, names: b
     text = look.text
     if names and urls.MARK in text:
         spans = spans.with_more(urls.secrets_in_urls(text, spans))
-    if look.keys:
+    if look.has_keys:
         spans = spans.with_more(key_finder.find_keys(look, spans))
         spans = key_finder.keys_beside(text, spans) if spans.secrets else spans
     if names and look.has_commands:
