@@ -53,7 +53,7 @@ FULL = {
     "_WORD",
     "_STEP",
 }
-FULL |= {"PLACEHOLDER", "_NO_PASSWORD", "_COOKIES", "_SCHEME", "_COMPOUND", "_PLACEHOLDER", "COLON"}
+FULL |= {"PLACEHOLDER", "_NO_PASSWORD", "_SCHEME", "_COMPOUND", "_PLACEHOLDER", "COLON"}
 """Patterns that read only a name, or the beginning of a value, both of which are short."""
 
 
@@ -72,7 +72,9 @@ def patterns() -> Iterator[tuple[str, re.Pattern[str] | re.Pattern[bytes]]]:
             yield f"{form.what} behind {form.literal}", form.literal_pattern
         if form.up_to_literal:
             yield f"{form.what} up to {form.literal}", re.compile(form.up_to_literal)
-    yield from ((f"may begin {literal.text}", literal.may_begin) for literal in key_finder.LITERALS)
+    for literal in key_finder.LITERALS:
+        yield f"may begin {literal.text}", literal.may_begin
+        yield f"everywhere {literal.text}", literal.everywhere
 
 
 def unbounded(tree: list[tuple[object, object]], *, is_end: bool) -> list[str]:

@@ -66,11 +66,8 @@ _IN_RUN = re.compile(rb"-(?=[0-9a-f]{8}-)(?<=[0-9a-f]{32}-)")
 _TWO_IDS = 49
 _BEFORE_HEX = re.compile(rb"SK(?=[0-9a-fA-F]{32})"), re.compile(rb"KEY(?=[0-9a-fA-F]{32})")
 """Match the literals of `_BESIDE_RUNS` that are in a run."""
-_FREQUENT, _FEW, _SAMPLE = 128, 8, 8
-"""A word that a text has more than once in `_FREQUENT` characters is frequent, if it has more than `_FEW` of them.
-
-Only each word in `_SAMPLE` is counted.
-"""
+_FREQUENT, _FEW = 128, 8
+"""A word is frequent if a text has it more than once in `_FREQUENT` characters, and more than `_FEW` times."""
 _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
 _IN_RUNS = bytes((code in _LETTERS) for code in range(256))
 _LONG_RUN, _SIX = b"\1" * ENCODED, b"\1" * 6
@@ -111,6 +108,9 @@ NUMBERS: dict[str, int] = {
 _IS_LITERAL = bytes(
     any(form.literal.lower() == word.decode() for form in FORMS if form.literal not in _BESIDE_RUNS) for word in WORDS
 )
+_LITERAL_NUMBERS = frozenset(number for number, is_literal in enumerate(_IS_LITERAL) if is_literal)
+_COMMAND_NUMBERS = frozenset(range(_STEMS_END, _COMMANDS_END))
+_OTHER_NUMBERS = frozenset(range(_STEMS_END, _MARKS_END))
 _word_of = itemgetter(0)
 
 
@@ -267,10 +267,8 @@ class Look:
                 matches = search(low)
             finally:
                 inside.discard(thread)
-            if len(matches) > _FEW and len(matches) * _FREQUENT > len(low):
-                matches = self._without_frequent_words(matches, start, end)
             if matches:
-                self._add_words(matches, start)
+                self._add_words(matches, start, end)
             if _ROW_BYTES in data:
                 self.keys += [(start + row.start(), _BESIDE[_ROW_BYTES.lower()]) for row in _ROWS.finditer(data)]
             letters = data.translate(_IN_RUNS)
@@ -288,25 +286,30 @@ class Look:
         """The text in lower case."""
         return (self._low or self.text.encode("latin-1", "replace").lower()).decode("latin-1")
 
-    def _without_frequent_words(self, matches: list[Match], start: int, end: int) -> list[Match]:
-        """Add the frequent words of a part of the text to `frequent`. Return the matches of the other words."""
-        counts = Counter(map(_word_of, matches[::_SAMPLE]))
-        least = max(_FEW, (end - start) // _FREQUENT) // _SAMPLE
-        words = {word for word, count in counts.items() if count > least and word >= _MARKS_END}
-        self.frequent += [FrequentWord(word, start, end) for word in sorted(words)]
-        return [match for match in matches if match[0] not in words] if words else matches
-
-    def _add_words(self, matches: list[Match], begin: int) -> None:
-        """Add the words of a part of the text that begins at a position of the text."""
-        self.keys += [(begin + start, number) for number, start, _ in matches if _IS_LITERAL[number]]
-        if min(matches)[0] < _MARKS_END:
+    def _add_words(self, matches: list[Match], begin: int, end: int) -> None:
+        """Add the words of a part of the text, from its beginning to its end."""
+        words = set(map(_word_of, matches))
+        frequent: set[int] = set()
+        if len(matches) > _FEW and len(matches) * _FREQUENT > end - begin:
+            least = max(_FEW, (end - begin) // _FREQUENT)
+            counts = Counter(map(_word_of, matches))
+            frequent = {word for word, count in counts.items() if count > least and word >= _MARKS_END}
+            self.frequent += [FrequentWord(word, begin, end) for word in sorted(frequent)]
+        if not _LITERAL_NUMBERS.isdisjoint(words - frequent):
+            self.keys += [
+                (begin + start, number)
+                for number, start, _ in matches
+                if _IS_LITERAL[number] and number not in frequent
+            ]
+        if min(words) < _STEMS_END:
             self.names += [begin + start for number, start, _ in matches if number < _STEMS_END]
-            others = [(start, number) for number, start, _ in matches if _STEMS_END <= number < _MARKS_END]
-            for start, number in others:
-                if number < _COMMANDS_END:
-                    self.has_commands = True
-                else:
-                    self.marks.append((begin + start, MARKS[number - _COMMANDS_END]))
+        if not _OTHER_NUMBERS.isdisjoint(words):
+            self.has_commands = self.has_commands or not _COMMAND_NUMBERS.isdisjoint(words)
+            self.marks += [
+                (begin + start, MARKS[number - _COMMANDS_END])
+                for number, start, _ in matches
+                if _COMMANDS_END <= number < _MARKS_END
+            ]
 
     def _search_runs(self, data: bytes, low: bytes, letters: bytes, begin: int) -> None:
         """Find the runs that may be text in base64, and the literals of `_BESIDE_RUNS`.

@@ -14,7 +14,8 @@ import re
 import string
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import takewhile
+from itertools import repeat, takewhile
+from operator import methodcaller
 
 from trace_recorder.storage.redaction.dense_parts import CLOSE_KEYS, Density, dense_end
 from trace_recorder.storage.redaction.first_look import NUMBERS, Look
@@ -54,6 +55,8 @@ _INSIDE = frozenset(
     }
 )
 """Most pairs of characters that `_IN_A_WORD` matches. To look up a pair is quicker than to try a pattern."""
+_OPEN_END = re.compile(r"\{([0-9]+),\}\+(?:=\*\+)?(\)?)\Z")
+"""Matches the end of a form's pattern that reads the rest of a key. To know that a key begins, the fewest letters do."""
 _IN_WORDS = "[A-Za-z0-9+/_.=~:|@%!-]"
 _PART_OF_WORD = re.compile(f"{_IN_WORDS}*+")
 _LONGEST_BEFORE = 1000
@@ -80,7 +83,7 @@ class _Literal:
         self.forms.append((form, index))
         text = self.text
         rare = re.search("[~A-Z]", text) or re.search(r"[-_./|]", text)
-        regex = form.from_literal or form.regex
+        regex = _OPEN_END.sub(r"{\1}\2", form.from_literal or form.regex)
         if rare is not None and re.fullmatch(f"{_IN_WORDS}+", text):
             self.is_counted = True
             self.offset = rare.start()
@@ -139,19 +142,32 @@ _BY_WORD = _by_word()
 """The numbers of the literals, by the number of their word."""
 _IS_MARKED = bytes(all(LITERALS[number].is_marked for number in numbers) for numbers in _BY_WORD)
 """Whether no literal of a word begins a secret inside a word, by the number of the word."""
+_start_of = methodcaller("start")
 _Place = tuple[int, int]
 """A position in a text, and the number of the literal there."""
 
 
-def find_keys(look: Look, spans: Spans = NO_SPANS, *, once: bool = False) -> Iterator[Secret]:
-    """Return the secrets that are recognised by their form, without those that begin in a secret found already.
-
-    If `once` is True, at most one secret of each kind is found in each string of JSON.
-    """
+def find_keys(look: Look, spans: Spans = NO_SPANS) -> Iterator[Secret]:
+    """Return the secrets that are recognised by their form, without those that begin in a secret found already."""
     places = _places(look)
     if spans.secrets:
         places = [place for place in places if not spans.covers(place[0])]
-    return _keys_at(look.text, places, once=once) if places else iter(())
+    return _keys_at(look.text, places) if places else iter(())
+
+
+def possible_keys(look: Look) -> Iterator[int]:
+    """Yield the positions in JSON text at which a key may be: one position in each string that has a key."""
+    text, done = look.text, 0
+    density = Density(CLOSE_KEYS)
+    for start, number in _places(look):
+        literal = LITERALS[number]
+        if start < done or not literal.may_begin.match(text, start):
+            continue
+        is_dense = literal.is_counted and density.add(start + literal.offset)
+        if is_dense or literal.secrets_at(text, start):
+            yield start
+            done = string_end(text, start)
+            density.continue_after_mask(done)
 
 
 def _places(look: Look) -> list[_Place]:
@@ -165,55 +181,49 @@ def _places(look: Look) -> list[_Place]:
     ]
     for word, first, end in look.frequent:
         for literal in _BY_WORD[word]:
-            starts = (match.start() for match in LITERALS[literal].everywhere.finditer(text, first))
-            places += [(start, literal) for start in takewhile(end.__gt__, starts)]
+            starts = map(_start_of, LITERALS[literal].everywhere.finditer(text, first))
+            places += zip(takewhile(end.__gt__, starts), repeat(literal))
     if look.frequent:
         places.sort()
     return places
 
 
-def _keys_at(text: str, places: list[_Place], *, once: bool) -> Iterator[Secret]:
+def _keys_at(text: str, places: list[_Place]) -> Iterator[Secret]:
     """Yield the secrets at these places. Literals that are words and too close to each other make the text dense."""
     density = Density(CLOSE_KEYS)
-    others: list[tuple[int, _Literal]] = []
+    others: list[_Place] = []
     done = masked = 0
     last = -1
     for start, number in places:
         literal = LITERALS[number]
         if not literal.is_counted:
-            others.append((start, literal))
+            others.append((start, number))
             continue
         position = start + literal.offset
         if position < done or not literal.may_begin.match(text, start):
             continue
         is_dense = density.add(position) if position > last else density.is_dense
         last = max(last, position)
-        if not is_dense:
-            secrets = literal.secrets_at(text, start)
-        elif once:
-            secrets = [Secret(position, position, DENSE)]  # its end would be the end of the string
-        else:
-            secrets = [_dense_part(text, masked, position)]
+        secrets = [_dense_part(text, masked, position)] if is_dense else literal.secrets_at(text, start)
         if secrets:
             yield from secrets
-            end = max(secret.end for secret in secrets)
-            done = string_end(text, end) if once else end
+            done = max(secret.end for secret in secrets)
             masked = done if is_dense else masked
-            density.continue_after_mask(end)
-    yield from _other_keys(text, others, once=once)
+            density.continue_after_mask(done)
+    yield from _other_keys(text, others)
 
 
-def _other_keys(text: str, places: list[tuple[int, _Literal]], *, once: bool) -> Iterator[Secret]:
+def _other_keys(text: str, places: list[_Place]) -> Iterator[Secret]:
     """Yield the secrets whose literals are not words, such as `-----BEGIN `."""
     ends: dict[str, int] = {}
-    for start, literal in places:
+    for start, number in places:
+        literal = LITERALS[number]
         if start < ends.get(literal.text, 0) or not literal.may_begin.match(text, start):
             continue
         secrets = literal.secrets_at(text, start)
         if secrets:
             yield from secrets
-            end = max(secret.end for secret in secrets)
-            ends[literal.text] = string_end(text, end) if once else end
+            ends[literal.text] = max(secret.end for secret in secrets)
 
 
 def _dense_part(text: str, masked: int, position: int) -> Secret:
@@ -233,10 +243,12 @@ def keys_beside(text: str, spans: Spans) -> Spans:
 
     Most keys begin and end beside a character that no key has. Beside a secret, such a character is missing.
     """
+    searched: set[tuple[int, int]] = set()
     for _ in range(_MOST_ROUNDS):
-        pieces = sorted({*_pieces_beside(text, spans.secrets)})
+        pieces = sorted({*_pieces_beside(text, spans.secrets)} - searched)
         if not pieces:
             break
+        searched.update(pieces)
         joined = JoinedTexts([text[start:end] for start, end in pieces])
         look = Look(joined.text)
         if not look.has_keys:

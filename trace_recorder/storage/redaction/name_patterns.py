@@ -13,9 +13,16 @@ from trace_recorder.storage.redaction.name_kinds import SCHEMES
 _QUOTE = r"\\{0,7}[\"'`]"
 _STEM = r"(?:pass(?:word|wd|phrase|code)?|pwd?|secrets?|token|key|auth(?:orization)?|cred(?:ential)?s?|sig(?:nature)?"
 _STEM += r"|cookie(?=\\{0,7}\"))"
-_REST = r"(?:[_-]?(?:base|data|token|key|2|new|old|current|prod|dev|test|value)?)"
-_MEMBER_ENDS = r"(?:[_-](?:word|wd|phrase|code))?(?:[_-]{0,2}[0-9]{1,8}){0,2}(?:[_-]{1,4}(?=\\{0,7}\"))?"
-"""Matches ends that only a JSON member's name has. `password_1` and `pass_word` name secrets only in JSON."""
+_REST = r"(?:(?![a-z2_-])|(?=[a-z2_-])[_-]?(?:base|data|token|key|2|new|old|current|prod|dev|test|value)?)"
+_MEMBER_ENDS = (
+    r"(?:(?![0-9_-])|(?=[_-](?![0-9wpc_\-\\\"]))"
+    r"|(?=[0-9]|[_-][0-9wpc_\-\\\"])(?:[_-](?:word|wd|phrase|code))?(?:[_-]{0,2}[0-9]{1,8}){0,2}"
+    r"(?:[_-]{1,4}(?=\\{0,7}\"))?)"
+)
+"""Matches ends that only a JSON member's name has. `password_1` and `pass_word` name secrets only in JSON.
+
+Like `_REST`, it looks first whether the next letters can be such an end, because most names have none.
+"""
 _PAIR = (
     r"(?=[,\s\\+>v\"'`|-]),?(?:(?:\s|\\{1,7}[nrt]|[+>|-]){0,20}"
     r"|\s{0,3}(?:\n|\\{1,7}n)[^\n\"'\\v]{0,60}+(?:v(?!alue)[^\n\"'\\v]{0,60}+){0,2})"

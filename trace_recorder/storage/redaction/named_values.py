@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Callable
-from typing import NamedTuple
 
 from trace_recorder.storage.redaction.dense_parts import Density
 from trace_recorder.storage.redaction.json_strings import TEXT_END
@@ -43,6 +42,7 @@ from trace_recorder.storage.redaction.name_patterns import (
     XML,
 )
 from trace_recorder.storage.redaction.secret_spans import Spans
+from trace_recorder.values.structs import Struct
 
 Span = tuple[int, int]
 Is = Callable[[str], bool]
@@ -66,7 +66,7 @@ If one of these follows a value, nothing else is in the value's line, element or
 """
 _QUOTES = ('"', "'", "`")
 _REST_OF_LINE = re.compile(r"[^\"'`\\\r\n\f<>]{8,}+")
-_COOKIES = re.compile(r"(?:[\w.-]{1,60}+=[^\s;]{0,60}+; ?){0,8}[\w.-]{1,60}+=(?=[^\s;\d]{0,60}\d)[^\s;=]{8}")
+COOKIE_LIST = re.compile(r"(?:[\w.-]{1,60}+=[^\s;]{0,60}+; ?){0,8}[\w.-]{1,60}+=(?=[^\s;\d]{0,60}\d)[^\s;=]{8}")
 _MOST_OF_COOKIES = 1200
 """Only this many characters at the beginning of a list of cookies are searched for a secret."""
 _JSON_SCALAR = re.compile(r"[-+\d.eE]+|true|false|null")
@@ -74,7 +74,7 @@ _NAME_LETTERS = string.ascii_letters + string.digits + "_.-"
 _LONGEST_NAME = 60
 
 
-class NameMatch(NamedTuple):
+class NameMatch(Struct, frozen=True, gc=False):
     """A name in a text, with a separator and the beginning of a value after it.
 
     `before` is the text right before the name, and `match` is the match of the stem and of everything after it.
@@ -187,8 +187,12 @@ _FORM_FIELD = ('name="', 'name=\\"')
 
 def _is_emphasised(match: re.Match[str]) -> bool:
     """Return whether a name is in bold or italic letters of Markdown or HTML."""
-    between = match[0][match.end(MEMBER_END) - match.start() :]
-    return match[ASSIGN] == ":" and any(mark in between for mark in ("*", "__", "</"))
+    if match[ASSIGN] != ":":
+        return False
+    return _EMPHASIS.search(match.string, match.end(MEMBER_END), match.end()) is not None
+
+
+_EMPHASIS = re.compile(r"\*|__|</")
 
 
 def _is_in_parentheses(name_match: NameMatch) -> bool:
@@ -255,14 +259,17 @@ _ESCAPE = re.compile(r"(?<=[\[;])[0-9]{1,3}m|(?<=%)[0-9A-Fa-f]{2}|(?<=\\)u[0-9A-
 def has_cookies(value: str) -> bool:
     """Return whether a value is a list of cookies, one of which looks like a secret. A mask is not a secret."""
     first, *others = value[:_MOST_OF_COOKIES].split("[REDACTED:")
-    return _COOKIES.match("".join([first, *(other.partition("]")[2] for other in others)])) is not None
+    return COOKIE_LIST.match("".join([first, *(other.partition("]")[2] for other in others)])) is not None
 
 
 def cookies_of(name_match: NameMatch, spans: Spans) -> Span | None:
-    """Return the span of the cookies after a name, or None if they have no secret that is not found already."""
+    """Return the span of the cookies after a name, or None if they have no secret that is not found already.
+
+    The caller has seen that the line begins with `COOKIE_LIST`, because to read a long line for each name is slow.
+    """
     text, start = name_match.text, name_match.match.end()
-    if name_match.kind != "cookie" or not _COOKIES.match(text, start):
-        return None  # the line is read only if it begins with cookies: reading a long line for each name is slow
+    if name_match.kind != "cookie":
+        return None
     line = _REST_OF_LINE.match(text, start)
     if line is None:
         return None

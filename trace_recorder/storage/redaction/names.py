@@ -11,7 +11,9 @@ few times, however many names are before it. No mask replaces a quote or a backs
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
+from itertools import repeat
 
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.redaction.dense_parts import CLOSE_NAMES, Density, dense_end
@@ -29,6 +31,7 @@ from trace_recorder.storage.redaction.name_patterns import (
     SCHEME_THERE,
 )
 from trace_recorder.storage.redaction.named_values import (
+    COOKIE_LIST,
     Is,
     NameMatch,
     Span,
@@ -50,6 +53,37 @@ _LABEL = re.compile(r"\"(?:[Nn]ame|[Kk]ey|variable)\"\s{0,20}:\s{0,20}\"\Z")
 _LONGEST_LABEL = 60
 
 
+class _Names:
+    """The names in a text, each as the match of `NAMED` at its stem.
+
+    Most stems are not in a name. They are passed over in C, up to `done`, before which no name is read.
+    """
+
+    def __init__(self, look: Look, *, any_value: bool) -> None:
+        self.read = (KNOWN_NAMED if any_value else NAMED).match
+        self.done = 0
+        self._stems, self._low = look.names, look.low
+
+    def __iter__(self) -> Iterator[re.Match[str]]:
+        index, size = 0, len(self._stems)
+        while index < size:
+            stems = self._stems[index : index + _AT_ONCE]
+            for match in filter(None, map(self.read, repeat(self._low), stems)):
+                yield match
+                if self.done > match.start():
+                    index = bisect_left(self._stems, self.done, index)
+                    break
+            else:
+                index += _AT_ONCE
+
+    def stems_between(self, start: int, end: int) -> int:
+        """Return how many stems are in a part of the text."""
+        return bisect_left(self._stems, end) - bisect_left(self._stems, start)
+
+
+_AT_ONCE = 64
+
+
 def possible_names(look: Look, is_known: Is, *, any_value: bool = False) -> Iterator[int]:
     """Yield the positions of names in JSON text that a secret follows, or may follow.
 
@@ -58,13 +92,11 @@ def possible_names(look: Look, is_known: Is, *, any_value: bool = False) -> Iter
     """
     if not look.names:
         return
-    text, low, done, last, escapes = look.text, look.low, 0, 0, 0
+    text, last, escapes = look.text, 0, 0
     density, judged = Density(CLOSE_NAMES), Density(_WORTH_A_SEARCH, most=_MOST_JUDGED)
-    read_name = (KNOWN_NAMED if any_value else NAMED).match
-    for position in look.names:
-        match = read_name(low, position) if position >= done else None
-        if match is None:
-            continue
+    names = _Names(look, any_value=any_value)
+    for match in names:
+        position = match.start()
         name_match = name_match_at(text, position, match)
         end = name_match.begin + len(name_match.name)
         if match[COOKIE_END] is not None:
@@ -78,11 +110,11 @@ def possible_names(look: Look, is_known: Is, *, any_value: bool = False) -> Iter
                 _ends_soon(text, end, match.end())
                 or density.add(position - escapes)
                 or judged.add(position)
-                or _is_followed(text, position, match, is_known, read_name)
+                or _is_followed(text, position, match, is_known, names.read)
             )
         if may_be:
             yield position
-            done = string_end(text, end)
+            names.done = string_end(text, end)
 
 
 def _ends_soon(text: str, end: int, value: int) -> bool:
@@ -173,25 +205,30 @@ def secrets_by_name(look: Look, is_known: Is, spans: Spans = NO_SPANS, *, any_va
     """
     if not look.names:
         return
-    text, low = look.text, look.low
-    read_name = (KNOWN_NAMED if any_value else NAMED).match
+    text = look.text
     has_masks, has_found = "[REDACTED:" in text, bool(spans.secrets)
     density = Density(CLOSE_NAMES)
-    done = within = nested = read = 0
-    for position in look.names:
-        nested = nested + 1 if position < within else 0
-        if position < done or nested > MAX_NESTED or (has_found and spans.covers(position)):
-            continue
-        match = read_name(low, position)
-        if match is None or match[MEMBER_END] or match[QUOTE_ALONE] or match.end() == read:
+    outer = within = read = 0
+    names = _Names(look, any_value=any_value)
+    for match in names:
+        position = match.start()
+        if position >= within:
+            outer = position
+        elif names.stems_between(outer, position) >= MAX_NESTED:
+            names.done = within
+            if names.stems_between(outer, position) > MAX_NESTED:
+                continue
+        if match[MEMBER_END] or match[QUOTE_ALONE] or match.end() == read or (has_found and spans.covers(position)):
             continue
         if has_masks and _is_in_mask(text, position):
             continue
+        if match[COOKIE_END] is not None and COOKIE_LIST.match(text, match.end()) is None:
+            continue
         span, end = _secret_after(name_match_at(text, position, match), is_known, spans, density)
         if span is not None:
-            done = span[1]
-            yield Secret(span[0], done, ASSIGNED)
-            density.continue_after_mask(done)
+            names.done = span[1]
+            yield Secret(span[0], span[1], ASSIGNED)
+            density.continue_after_mask(span[1])
         elif end:
             read = match.end()  # another stem in this name has the same value after it, which is not judged again
             within = max(within, end)

@@ -112,7 +112,7 @@ def _boundary(prefix: str) -> str:
 
 def _forms() -> Iterator[SecretForm]:
     yield SecretForm("private-key", PEM_BEGIN, _PEM, from_literal=r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE")
-    yield SecretForm("private-key", PPK_BEGIN, _PPK, grouped=True)
+    yield SecretForm("private-key", PPK_BEGIN, _PPK, grouped=True, from_literal=r"Private-Lines: [0-9]")
     for what, beginnings, follows, _ in AFTER_ID:
         for prefix in beginnings.split():
             yield SecretForm(what, prefix, re.escape(prefix) + _boundary(prefix) + follows, grouped=True)

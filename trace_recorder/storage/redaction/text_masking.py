@@ -100,7 +100,7 @@ def _possible_plain_secrets(look: Look, known: KnownSecrets) -> list[int]:
     text = look.text
     positions: list[int] = []
     if look.has_keys:
-        positions += [span.start for span in key_finder.find_keys(look, once=True)]
+        positions += key_finder.possible_keys(look)
     if look.names:
         any_value = any(value in text for value in known.short)
         positions += secret_names.possible_names(look, known.short.__contains__, any_value=any_value)

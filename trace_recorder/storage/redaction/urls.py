@@ -58,6 +58,8 @@ def possible_users(text: str) -> Iterator[int]:
 
     Slashes with escapes before them are not examined, because each escaped letter is a possible secret.
     """
+    if "://" not in text:
+        return
     last, mark = 0, text.find(MARK)
     while mark >= 0:
         begin = text.rfind("://", max(last, mark - _LONGEST_IN_JSON), mark)
