@@ -64,8 +64,10 @@ _AFTER_RUN = re.compile(rb"\.[a-z0-9_-]{6}(?:\.|[a-z0-9_-]{10})")
 _IN_RUN = re.compile(rb"-(?=[0-9a-f]{8}-)(?<=[0-9a-f]{32}-)")
 """Matches a hyphen between two ids that are one secret together."""
 _TWO_IDS = 49
-_BEFORE_HEX = re.compile(rb"SK(?=[0-9a-fA-F]{32})"), re.compile(rb"KEY(?=[0-9a-fA-F]{32})")
-"""Match the literals of `_BESIDE_RUNS` that are in a run."""
+_BEFORE_HEX = re.compile(rb"(?:SK|KEY)(?=[0-9a-fA-F]{32})")
+"""Matches the literals of `_BESIDE_RUNS` that are in a run."""
+_SHORTEST_WITH_LITERAL = 34
+"""A run has at least this many characters if a literal is in it."""
 _FREQUENT, _FEW = 128, 8
 """A word is frequent if a text has it more than once in `_FREQUENT` characters, and more than `_FEW` times."""
 _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
@@ -316,15 +318,13 @@ class Look:
 
         `letters` has 1 for each letter of a run, and 0 for any other character.
         """
-        for before_hex in _BEFORE_HEX:
-            self.keys += [(begin + word.start(), _BESIDE[word[0].lower()]) for word in before_hex.finditer(data)]
         find, may_be_text, size = letters.find, OF_TEXT.match, len(data)
         start = find(_LONG_RUN)
         while start >= 0:
             end = find(0, start + ENCODED)
             if end < 0:
                 end = size
-            before = data[start - 1] if start else 0
+            before = data[start - 1]  # a wrong character if `start` is 0, where `_BEFORE_RUN` matches nothing
             if (data[start] in _FIRST_OF_TEXT and may_be_text(data, start)) or (
                 before == _BACKSLASH and may_be_text(data, start + 1)
             ):
@@ -333,11 +333,17 @@ class Look:
                 self._search_before_run(low, start, begin)
             if end < size and data[end] == _DOT and letters.startswith(_SIX, end + 1) and _AFTER_RUN.match(low, end):
                 self.keys.append((begin + end, _BESIDE[b"."]))
-            if end - start > _TWO_IDS:
-                hyphen = low.find(b"-", start + 32, end - 9)
-                if hyphen >= 0 and (ids := _IN_RUN.search(low, hyphen, end)):
-                    self.keys.append((begin + ids.start(), _BESIDE[b"-"]))
+            if end - start >= _SHORTEST_WITH_LITERAL:
+                self._search_in_run(data, low, start, end, begin)
             start = find(_LONG_RUN, end)
+
+    def _search_in_run(self, data: bytes, low: bytes, start: int, end: int, begin: int) -> None:
+        """Add the literals that are in a run."""
+        for word in _BEFORE_HEX.finditer(data, start, end):
+            self.keys.append((begin + word.start(), _BESIDE[word[0].lower()]))
+        hyphen = low.find(b"-", start + 32, end - 9)
+        if end - start > _TWO_IDS and hyphen >= 0 and (ids := _IN_RUN.search(low, hyphen, end)):
+            self.keys.append((begin + ids.start(), _BESIDE[b"-"]))
 
     def _search_before_run(self, low: bytes, start: int, begin: int) -> None:
         """Add the literals that end right before a run, or with its first letter, or that begin an id with a colon."""

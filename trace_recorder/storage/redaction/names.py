@@ -56,29 +56,34 @@ _LONGEST_LABEL = 60
 class _Names:
     """The names in a text, each as the match of `NAMED` at its stem.
 
-    Most stems are not in a name. They are passed over in C, up to `done`, before which no name is read.
+    Most stems are not in a name, and are passed over in C. Names before `done` are not read. `within` is the end of the
+    last value that was read. At most `MAX_NESTED` names within such values are read.
     """
 
     def __init__(self, look: Look, *, any_value: bool) -> None:
         self.read = (KNOWN_NAMED if any_value else NAMED).match
-        self.done = 0
+        self.done = self.within = 0
         self._stems, self._low = look.names, look.low
 
     def __iter__(self) -> Iterator[re.Match[str]]:
-        index, size = 0, len(self._stems)
+        outer = index = 0
+        size = len(self._stems)
         while index < size:
             stems = self._stems[index : index + _AT_ONCE]
             for match in filter(None, map(self.read, repeat(self._low), stems)):
-                yield match
-                if self.done > match.start():
+                position = match.start()
+                if position >= self.within:
+                    outer = position
+                    yield match
+                elif bisect_left(self._stems, position) - bisect_left(self._stems, outer) <= MAX_NESTED:
+                    yield match
+                else:
+                    self.done = self.within
+                if self.done > position:
                     index = bisect_left(self._stems, self.done, index)
                     break
             else:
                 index += _AT_ONCE
-
-    def stems_between(self, start: int, end: int) -> int:
-        """Return how many stems are in a part of the text."""
-        return bisect_left(self._stems, end) - bisect_left(self._stems, start)
 
 
 _AT_ONCE = 64
@@ -208,16 +213,10 @@ def secrets_by_name(look: Look, is_known: Is, spans: Spans = NO_SPANS, *, any_va
     text = look.text
     has_masks, has_found = "[REDACTED:" in text, bool(spans.secrets)
     density = Density(CLOSE_NAMES)
-    outer = within = read = 0
+    read = 0
     names = _Names(look, any_value=any_value)
     for match in names:
         position = match.start()
-        if position >= within:
-            outer = position
-        elif names.stems_between(outer, position) >= MAX_NESTED:
-            names.done = within
-            if names.stems_between(outer, position) > MAX_NESTED:
-                continue
         if match[MEMBER_END] or match[QUOTE_ALONE] or match.end() == read or (has_found and spans.covers(position)):
             continue
         if has_masks and _is_in_mask(text, position):
@@ -231,7 +230,7 @@ def secrets_by_name(look: Look, is_known: Is, spans: Spans = NO_SPANS, *, any_va
             density.continue_after_mask(span[1])
         elif end:
             read = match.end()  # another stem in this name has the same value after it, which is not judged again
-            within = max(within, end)
+            names.within = max(names.within, end)
 
 
 def _secret_after(name_match: NameMatch, is_known: Is, spans: Spans, density: Density) -> tuple[Span | None, int]:
