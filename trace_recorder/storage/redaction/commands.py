@@ -60,7 +60,8 @@ class _Command:
                 begin = self._begin_before(text, start)
             last = start if begin >= 0 else 0
             if begin >= 0 and not match[1].startswith("[REDACTED") and not spans.covers(match.start(1)):
-                position = dense_end(text, position) if density.add(start) else position
+                if density.add(start):
+                    position = dense_end(text, position)
                 yield Secret(match.start(1), position, ASSIGNED)
 
     def _begin_before(self, text: str, position: int) -> int:

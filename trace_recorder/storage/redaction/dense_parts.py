@@ -36,7 +36,7 @@ class Density(Struct, gc=False):
         """Count a position. Return whether too many examined positions are close together here."""
         count = self._count - (position - self._at) / self.close
         self._at = position
-        self._count = count + 1 if count > 0 else 1.0
+        self._count = max(count, 0.0) + 1
         self.is_dense = self._count > self.most
         return self.is_dense
 
@@ -69,9 +69,14 @@ def dense_end(text: str, position: int) -> int:
     after 400 characters. If the part would end with the name of a secret, the part ends before that name, so that the
     value after the name is masked too.
     """
+    end = position
     part = _DENSE_PART.match(text, position)
-    end = part.end() if part else position
+    if part is not None:
+        end = part.end()
     text_end = text.rfind(TEXT_END, max(position, end - len(BETWEEN)), end)
-    end = end if text_end < 0 else text_end
+    if text_end >= 0:
+        end = text_end
     name = _LAST_NAME.match(text[max(position, end - _LONGEST_NAME) : end][::-1])
-    return end - name.end() if name and end - name.end() > position else end
+    if name is not None and end - name.end() > position:
+        end -= name.end()
+    return end

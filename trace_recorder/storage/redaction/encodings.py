@@ -22,9 +22,9 @@ from trace_recorder.storage.redaction.spellings import of_urls
 
 _WORD = re.compile(rf"{OF_TEXT.pattern.decode()}[A-Za-z0-9+/_-]{{0,{LONGEST_ENCODED}}}+={{0,2}}")
 _ESCAPED = re.compile(rf"(?>(?:[A-Za-z0-9._~+*-]|%[0-9A-Fa-f]{{2}}){{8,{LONGEST_ENCODED}}})")
-_IN_ESCAPED = bytes(
-    ord("w") if chr(code) in string.ascii_letters + string.digits + "._~+*-%" else 32 for code in range(256)
-)
+_LETTERS_OF_URLS = string.ascii_letters + string.digits + "._~+*-%"
+_IN_ESCAPED = re.sub(rb"[^%s]" % re.escape(_LETTERS_OF_URLS.encode()), b" ", bytes(range(256)))
+"""Translates the characters that a percent-encoded word cannot have to blanks."""
 _ESCAPE = re.compile(r"%[2-7][0-9A-Fa-f]")
 Span = tuple[int, int]
 Search = Callable[[str], list[Secret]]
@@ -53,7 +53,8 @@ def _words_at(text: str, positions: list[int]) -> Iterator[str]:
         if position >= end:
             start = letters.rfind(b" ", end, position) + 1 or end
             end = letters.find(b" ", position)
-            end = len(text) if end < 0 else end
+            if end < 0:
+                end = len(text)
             yield text[start:end]
 
 
@@ -65,7 +66,9 @@ def _is_text(plain: str, position: int) -> bool:
     word = _WORD.match(plain, position)
     if word is not None and _text_of(word[0]) is not None:
         return True
-    word = _WORD.match(plain, position + 1) if plain[position - 1 : position] == "\\" else None
+    if plain[position - 1 : position] != "\\":
+        return False
+    word = _WORD.match(plain, position + 1)
     return word is not None and _text_of(word[0]) is not None
 
 
@@ -116,8 +119,9 @@ def _words_of_urls(text: str, spans: Spans) -> Iterator[Span]:
     end, position = 0, text.find("%")
     while position >= 0:
         start, end = letters.rfind(b" ", end, position) + 1 or end, letters.find(b" ", position)
-        end = len(text) if end < 0 else end
-        for begin, stop in spans.gaps(start, end) if spans.secrets else ((start, end),):
+        if end < 0:
+            end = len(text)
+        for begin, stop in spans.gaps(start, end):
             for word in _ESCAPED.finditer(text, begin, stop):
                 if "%" in word[0]:
                     yield word.span()
@@ -143,12 +147,15 @@ def _text_of(word: str) -> str | None:
     letters = word.rstrip("=").translate(_STANDARD)
     if len(letters) >= LONGEST_ENCODED:
         return None
-    whole = letters + "A" * (-len(letters) % 4 if len(letters) % 4 != 1 else 3)
+    missing = -len(letters) % 4
+    whole = letters + "A" * missing
     try:
         text = base64.b64decode(whole)[: len(letters) * 6 // 8].decode()
     except ours(ValueError):
         return None
-    return text if text.translate(_SPACES).isprintable() else None
+    if not text.translate(_SPACES).isprintable():
+        return None
+    return text
 
 
 _STANDARD = str.maketrans("-_", "+/")

@@ -36,9 +36,9 @@ STEP = 1024
 """A text is tested for an opaque part at positions that are this far apart."""
 
 _OPAQUE = re.compile(rf"[A-Za-z0-9+/]{{{LONGEST_ENCODED},}}+|[-+0-9.eE, \n]{{{LONGEST_NUMBERS},}}+")
-_STEMS = ("pass", "pw", "secret", "token", "key", "auth", "cred", "sig", "cookie")
+STEMS = ("pass", "pw", "secret", "token", "key", "auth", "cred", "sig", "cookie")
 """The stems of secrets' names."""
-_COMMAND_WORDS = ("curl", "mysql", "sshpass", "login", "redis-cli", "cookies")
+COMMAND_WORDS = ("curl", "mysql", "sshpass", "login", "redis-cli", "cookies")
 """A word of each command that takes a secret."""
 MCP = "mcp"
 MARKS = (MCP, "\\u00", "\\/", *(f"%{digit}" for digit in range(2, 8)))
@@ -94,13 +94,13 @@ class FrequentWord(NamedTuple):
 
 def _words() -> tuple[bytes, ...]:
     literals = {form.literal.lower() for form in FORMS if form.literal not in {*_BESIDE_RUNS, _ROW}}
-    return tuple(word.encode() for word in (*_STEMS, *_COMMAND_WORDS, *MARKS, *sorted(literals - {*_STEMS})))
+    return tuple(word.encode() for word in (*STEMS, *COMMAND_WORDS, *MARKS, *sorted(literals - {*STEMS})))
 
 
 WORDS = _words()
 """The words that the first look finds, in lower case. A match names a word by its number in this tuple."""
 _BESIDE = {word.lower().encode(): len(WORDS) + number for number, word in enumerate(sorted({*_BESIDE_RUNS, _ROW}))}
-_STEMS_END, _COMMANDS_END = len(_STEMS), len(_STEMS) + len(_COMMAND_WORDS)
+_STEMS_END, _COMMANDS_END = len(STEMS), len(STEMS) + len(COMMAND_WORDS)
 _MARKS_END = _COMMANDS_END + len(MARKS)
 NUMBERS: dict[str, int] = {
     **{word.decode(): number for number, word in enumerate(WORDS)},
@@ -214,9 +214,13 @@ def _any_of(words: Iterable[bytes]) -> bytes:
         rests[word[:1]].append(word[1:])
     options: list[bytes] = []
     for first, group in sorted(rests.items()):
+        option = re.escape(first)
         longer = [rest for rest in group if rest]
-        rest = b"(?:%s)" % _any_of(longer) if longer else b""
-        options.append(re.escape(first) + (rest + b"?" if rest and b"" in group else rest))
+        if longer:
+            option += b"(?:%s)" % _any_of(longer)
+        if longer and b"" in group:
+            option += b"?"
+        options.append(option)
     return b"|".join(options)
 
 
@@ -260,13 +264,20 @@ class Look:
         self._low = b""
         thread = get_ident()
         is_short = len(text) < LONGEST_ENCODED
-        for start, end in ((0, len(text)),) if is_short else searched_parts(text):
-            data = (text if is_short else text[start:end]).encode("latin-1", "replace")
+        parts: Iterable[tuple[int, int]] = ((0, len(text)),)
+        if not is_short:
+            parts = searched_parts(text)
+        for start, end in parts:
+            data = text[start:end].encode("latin-1", "replace")
             low = data.lower()
             inside.add(thread)
             try:  # `is_ending` is read when this thread is in `inside`, so that the end of the interpreter waits for it
-                search = find or (find_words_by_pattern() if is_ending else find_words())
-                matches = search(low)
+                if find is not None:
+                    matches = find(low)
+                elif is_ending:
+                    matches = find_words_by_pattern()(low)
+                else:
+                    matches = find_words()(low)
             finally:
                 inside.discard(thread)
             if matches:

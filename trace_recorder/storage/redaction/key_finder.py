@@ -93,7 +93,9 @@ class _Literal:
                 regex = f"{head}(?<!{_IN_A_WORD}{head}){_LONG}{rest}"
                 self.is_marked = True
             elif not form.from_literal and not form.grouped and rare[0] not in "-_./|":
-                begins = f"(?<!{text[0]}{text})" if len(set(text)) == 1 else ""  # not inside a row of equal letters
+                begins = ""
+                if len(set(text)) == 1:  # not inside a row of equal letters
+                    begins = f"(?<!{text[0]}{text})"
                 regex = f"{re.escape(text)}{begins}{_REST}"
         self._begins[regex] = None
 
@@ -152,7 +154,7 @@ def find_keys(look: Look, spans: Spans = NO_SPANS) -> Iterator[Secret]:
     places = _places(look)
     if spans.secrets:
         places = [place for place in places if not spans.covers(place[0])]
-    return _keys_at(look.text, places) if places else iter(())
+    return _keys_at(look.text, places)
 
 
 def possible_keys(look: Look) -> Iterator[int]:
@@ -208,7 +210,8 @@ def _keys_at(text: str, places: list[_Place]) -> Iterator[Secret]:
         if secrets:
             yield from secrets
             done = max(secret.end for secret in secrets)
-            masked = done if is_dense else masked
+            if is_dense:
+                masked = done
             density.continue_after_mask(done)
     yield from _other_keys(text, others)
 
@@ -228,8 +231,11 @@ def _other_keys(text: str, places: list[_Place]) -> Iterator[Secret]:
 
 def _dense_part(text: str, masked: int, position: int) -> Secret:
     """Return a part with too many literals. The part starts where the word at `position` begins."""
+    start = position
     so_far = _PART_OF_WORD.match(text[max(masked, position - _LONGEST_BEFORE) : position][::-1])
-    return Secret(position - (so_far.end() if so_far else 0), dense_end(text, position), DENSE)
+    if so_far is not None:
+        start -= so_far.end()
+    return Secret(start, dense_end(text, position), DENSE)
 
 
 _LONGEST_PIECE = 1000
@@ -268,7 +274,9 @@ def _pieces_beside(text: str, secrets: Sequence[Secret]) -> Iterator[tuple[int, 
     last = 0
     for number, secret in enumerate(secrets):
         start, end = secret.start, secret.end
-        following = secrets[number + 1].start if number + 1 < len(secrets) else len(text)
+        following = len(text)
+        if number + 1 < len(secrets):
+            following = secrets[number + 1].start
         if start - last >= _SHORTEST_PIECE and text[start - 1] in _BESIDE:
             first = max(last, start - _LONGEST_PIECE)
             begin = max(first, text.rfind(" ", first, start) + 1, text.rfind("\n", first, start) + 1)

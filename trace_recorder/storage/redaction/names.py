@@ -148,7 +148,9 @@ def _is_followed(
     text: str, position: int, raw: re.Match[str], is_known: Is, read_name: Callable[..., re.Match[str] | None]
 ) -> bool:
     """Return whether a secret follows the name with the stem at a position within a string of JSON text."""
-    behind = _BEHIND_LONG if _LONG.match(text, raw.end()) else _BEHIND_SHORT
+    behind = _BEHIND_SHORT
+    if _LONG.match(text, raw.end()):
+        behind = _BEHIND_LONG
     try:
         decoded, stem = decoded_around(text, position, _BEFORE_NAME, raw.end() - position + behind)
     except ours(ValueError):
@@ -177,9 +179,10 @@ def _may_be_member(name_match: NameMatch, end: int, *, any_value: bool) -> bool:
         return True
     if name_match.kind is None:
         return False
+    if any_value:
+        return True
     member = _JSON_MEMBER.match(text, end)
-    value_size = string_end(text, member.end()) - member.end() if member is not None else 0
-    return any_value or value_size >= SHORTEST_WEAK
+    return member is not None and string_end(text, member.end()) - member.end() >= SHORTEST_WEAK
 
 
 def _is_element(text: str, begin: int) -> bool:
