@@ -98,7 +98,9 @@ class NameMatch(Struct, frozen=True, gc=False):
 def name_match_at(text: str, position: int, match: re.Match[str]) -> NameMatch:
     """Return the name whose stem is at a position of a text. `match` is the match of `NAMED` there."""
     begin = _name_begins(text, position)
-    end = max(match.end(MEMBER_END), match.end(COOKIE_END))  # one of the two groups is absent, and ends at -1
+    end = match.end(MEMBER_END)
+    if end < 0:
+        end = match.end(COOKIE_END)
     name = text[begin:end]
     return NameMatch(text, begin, name, kind_of(name), text[max(0, begin - _BEFORE) : begin], match)
 

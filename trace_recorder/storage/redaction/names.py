@@ -56,13 +56,14 @@ _LONGEST_LABEL = 60
 class _Names:
     """The names in a text, each as the match of `NAMED` at its stem.
 
-    Most stems are not in a name, and are passed over in C. Names before `done` are not read. `within` is the end of the
-    last value that was read. At most `MAX_NESTED` names within such values are read.
+    Most stems are not in a name, and are passed over in C. `position` is the position of the current stem. Names before
+    `done` are not read. `within` is the end of the last value that was read. At most `MAX_NESTED` names within such
+    values are read.
     """
 
     def __init__(self, look: Look, *, any_value: bool) -> None:
         self.read = (KNOWN_NAMED if any_value else NAMED).match
-        self.done = self.within = 0
+        self.position = self.done = self.within = 0
         self._stems, self._low = look.names, look.low
 
     def __iter__(self) -> Iterator[re.Match[str]]:
@@ -71,7 +72,7 @@ class _Names:
         while index < size:
             stems = self._stems[index : index + _AT_ONCE]
             for match in filter(None, map(self.read, repeat(self._low), stems)):
-                position = match.start()
+                self.position = position = match.start()
                 if position >= self.within:
                     outer = position
                     yield match
@@ -98,10 +99,11 @@ def possible_names(look: Look, is_known: Is, *, any_value: bool = False) -> Iter
     if not look.names:
         return
     text, last, escapes = look.text, 0, 0
+    has_escapes = "\\" in text
     density, judged = Density(CLOSE_NAMES), Density(_WORTH_A_SEARCH, most=_MOST_JUDGED)
     names = _Names(look, any_value=any_value)
     for match in names:
-        position = match.start()
+        position = names.position
         name_match = name_match_at(text, position, match)
         end = name_match.begin + len(name_match.name)
         if match[COOKIE_END] is not None:
@@ -109,8 +111,9 @@ def possible_names(look: Look, is_known: Is, *, any_value: bool = False) -> Iter
         elif text.startswith('"', end):
             may_be = _may_be_member(name_match, end, any_value=any_value)
         else:
-            escapes += text.count("\\", last, position)  # escapes lengthen the distances
-            last = position
+            if has_escapes:
+                escapes += text.count("\\", last, position)  # escapes lengthen the distances
+                last = position
             may_be = _may_be_followed(name_match, any_value=any_value) and (
                 _ends_soon(text, end, match.end())
                 or density.add(position - escapes)
@@ -219,7 +222,7 @@ def secrets_by_name(look: Look, is_known: Is, spans: Spans = NO_SPANS, *, any_va
     read = 0
     names = _Names(look, any_value=any_value)
     for match in names:
-        position = match.start()
+        position = names.position
         if match[MEMBER_END] or match[QUOTE_ALONE] or match.end() == read or (has_found and spans.covers(position)):
             continue
         if has_masks and _is_in_mask(text, position):
