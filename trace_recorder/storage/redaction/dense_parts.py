@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from trace_recorder.storage.redaction.first_look import STEMS
 from trace_recorder.storage.redaction.json_strings import BETWEEN, TEXT_END
 from trace_recorder.values.structs import Struct
 
@@ -52,7 +53,7 @@ class Density(Struct, gc=False):
 _DENSE_PART = re.compile(r"[^\"\\]{0,200}+[^\"\\\f\n]{0,200}+[A-Za-z0-9+/_.=~:|@%!-]*+")
 _LAST_NAME = re.compile(
     r"(?: {0,3}[A-Za-z-]{3,20})?[ \t]{0,20}+(?:[:=>,]{1,2}|si|saw)?[ \t]{0,20}+['`\]]{0,2}[A-Za-z_-]{0,14}"
-    r"(?:ssap|wp|terces|nekot|yek|htua|derc|gis|eikooc)[A-Za-z_.-]{0,30}(?![A-Za-z0-9_-])",
+    rf"(?:{'|'.join(stem[::-1] for stem in STEMS)})[A-Za-z_.-]{{0,30}}(?![A-Za-z0-9_-])",
     re.IGNORECASE,
 )
 """Matches, at the beginning of a reversed text, the reversed name of a secret.
@@ -76,7 +77,9 @@ def dense_end(text: str, position: int) -> int:
     text_end = text.rfind(TEXT_END, max(position, end - len(BETWEEN)), end)
     if text_end >= 0:
         end = text_end
-    name = _LAST_NAME.match(text[max(position, end - _LONGEST_NAME) : end][::-1])
-    if name is not None and end - name.end() > position:
-        end -= name.end()
+    last = text[max(position, end - _LONGEST_NAME) : end]
+    if any(map(last.lower().__contains__, STEMS)):  # the pattern takes long where it does not match
+        name = _LAST_NAME.match(last[::-1])
+        if name is not None and end - name.end() > position:
+            end -= name.end()
     return end

@@ -240,16 +240,16 @@ def searched_parts(text: str) -> Iterator[tuple[int, int]]:
 class Look:
     """The result of the first look at a text.
 
-    `low` is the text in lower case; each letter beyond Latin-1 is a question mark. `names` has the positions of the
-    stems of names. `keys` has the positions of literals, each with the number of its word. `marks` has the positions of
-    `MARKS`, each with the mark. `runs` has the beginnings of long runs that may be text in base64. All four are in
-    order. `frequent` has the words of literals that a part of the text has very often; the positions of these words are
-    not in `keys`. `has_keys` is True if the text has any literal, and `has_commands` if it has a word of a command that
-    takes a secret. `has_nothing` is True if nothing of all this was found.
+    `low` is the text in lower case if it has the stem of a name; each letter beyond Latin-1 is a question mark. `names`
+    has the positions of stems. `keys` has the positions of literals, each with the number of its word. `marks` has the
+    positions of `MARKS`, each with the mark. `runs` has the beginnings of long runs that may be text in base64. All
+    four are in order. `frequent` has the words of literals that a part of the text has very often; the positions of
+    these words are not in `keys`. `has_keys` is True if the text has any literal, and `has_commands` if it has a word
+    of a command that takes a secret. `has_nothing` is True if nothing of all this was found.
     """
 
     __slots__ = (
-        *("_low", "frequent", "has_commands", "has_keys", "has_nothing", "keys", "marks", "names", "runs", "text"),
+        *("frequent", "has_commands", "has_keys", "has_nothing", "keys", "low", "marks", "names", "runs", "text"),
     )
 
     def __init__(self, text: str, find: Callable[[bytes], list[Match]] | None = None) -> None:
@@ -261,7 +261,6 @@ class Look:
         self.has_commands = False
         self.marks: list[tuple[int, str]] = []
         self.runs: list[int] = []
-        self._low = b""
         thread = get_ident()
         is_short = len(text) < LONGEST_ENCODED
         parts: Iterable[tuple[int, int]] = ((0, len(text)),)
@@ -272,12 +271,8 @@ class Look:
             low = data.lower()
             inside.add(thread)
             try:  # `is_ending` is read when this thread is in `inside`, so that the end of the interpreter waits for it
-                if find is not None:
-                    matches = find(low)
-                elif is_ending:
-                    matches = find_words_by_pattern()(low)
-                else:
-                    matches = find_words()(low)
+                search = find or (find_words_by_pattern() if is_ending else find_words())
+                matches = search(low)
             finally:
                 inside.discard(thread)
             if matches:
@@ -287,17 +282,15 @@ class Look:
             letters = data.translate(_IN_RUNS)
             if _LONG_RUN in letters:
                 self._search_runs(data, low, letters, start)
-            if is_short:
-                self._low = low
         self.has_keys = bool(self.keys or self.frequent)
         self.has_nothing = not (self.has_keys or self.names or self.runs or self.marks or self.has_commands)
         self.keys.sort()
         self.names.sort()
-
-    @property
-    def low(self) -> str:
-        """The text in lower case."""
-        return (self._low or self.text.encode("latin-1", "replace").lower()).decode("latin-1")
+        self.low = ""
+        if self.names and is_short:
+            self.low = low.decode("latin-1")
+        elif self.names:
+            self.low = text.encode("latin-1", "replace").lower().decode("latin-1")
 
     def _add_words(self, matches: list[Match], begin: int, end: int) -> None:
         """Add the words of a part of the text, from its beginning to its end."""

@@ -41,6 +41,7 @@ from trace_recorder.storage.redaction.named_values import (
     value_of,
 )
 from trace_recorder.storage.redaction.secret_spans import ASSIGNED, NO_SPANS, Secret, Spans
+from trace_recorder.values.structs import Struct
 
 MAX_NESTED = 3
 """At most this many names are examined within a value that is not secret. In `a=b=c`, `b` may be a value or a name."""
@@ -53,35 +54,38 @@ _LABEL = re.compile(r"\"(?:[Nn]ame|[Kk]ey|variable)\"\s{0,20}:\s{0,20}\"\Z")
 _LONGEST_LABEL = 60
 
 
-class _Names:
+class _Names(Struct):
     """The names in a text, each as the match of `NAMED` at its stem.
 
-    Most stems are not in a name, and are passed over in C. `position` is the position of the current stem. Names before
+    `read` is the match of the pattern, and `low` the text in lower case. Most of the `stems` are not in a name, and are
+    passed over in C. `position` is the position of the current stem. Names before
     `done` are not read. `within` is the end of the last value that was read. At most `MAX_NESTED` names within such
     values are read.
     """
 
-    def __init__(self, look: Look, *, any_value: bool) -> None:
-        self.read = (KNOWN_NAMED if any_value else NAMED).match
-        self.position = self.done = self.within = 0
-        self._stems, self._low = look.names, look.low
+    read: Callable[..., re.Match[str] | None]
+    low: str
+    stems: list[int]
+    position: int = 0
+    done: int = 0
+    within: int = 0
 
     def __iter__(self) -> Iterator[re.Match[str]]:
         outer = index = 0
-        size = len(self._stems)
+        size = len(self.stems)
         while index < size:
-            stems = self._stems[index : index + _AT_ONCE]
-            for match in filter(None, map(self.read, repeat(self._low), stems)):
+            stems = self.stems[index : index + _AT_ONCE]
+            for match in filter(None, map(self.read, repeat(self.low), stems)):
                 self.position = position = match.start()
                 if position >= self.within:
                     outer = position
                     yield match
-                elif bisect_left(self._stems, position) - bisect_left(self._stems, outer) <= MAX_NESTED:
+                elif bisect_left(self.stems, position) - bisect_left(self.stems, outer) <= MAX_NESTED:
                     yield match
                 else:
                     self.done = self.within
                 if self.done > position:
-                    index = bisect_left(self._stems, self.done, index)
+                    index = bisect_left(self.stems, self.done, index)
                     break
             else:
                 index += _AT_ONCE
@@ -101,7 +105,7 @@ def possible_names(look: Look, is_known: Is, *, any_value: bool = False) -> Iter
     text, last, escapes = look.text, 0, 0
     has_escapes = "\\" in text
     density, judged = Density(CLOSE_NAMES), Density(_WORTH_A_SEARCH, most=_MOST_JUDGED)
-    names = _Names(look, any_value=any_value)
+    names = _Names((KNOWN_NAMED if any_value else NAMED).match, look.low, look.names)
     for match in names:
         position = names.position
         name_match = name_match_at(text, position, match)
@@ -220,7 +224,7 @@ def secrets_by_name(look: Look, is_known: Is, spans: Spans = NO_SPANS, *, any_va
     has_masks, has_found = "[REDACTED:" in text, bool(spans.secrets)
     density = Density(CLOSE_NAMES)
     read = 0
-    names = _Names(look, any_value=any_value)
+    names = _Names((KNOWN_NAMED if any_value else NAMED).match, look.low, look.names)
     for match in names:
         position = names.position
         if match[MEMBER_END] or match[QUOTE_ALONE] or match.end() == read or (has_found and spans.covers(position)):
