@@ -14,7 +14,7 @@ from functools import cache, partial
 from importlib import import_module
 from typing import Any
 
-from trace_recorder.capture.aiohttp_sessions import read_request
+from trace_recorder.capture.aiohttp_sessions import read_aiohttp_request
 from trace_recorder.capture.exchange import sending
 from trace_recorder.capture.seam import ORIGIN_ATTRIBUTE, LibraryRequest
 from trace_recorder.dialects.endpoints import with_model
@@ -36,7 +36,7 @@ async def _answered(answers: Answers, original: Any, session: Any, *args: Any, *
 
     Raises the exception that ended the recorded call, if there was one.
     """
-    request = read_request(session, *args, **kwargs)
+    request = read_aiohttp_request(session, *args, **kwargs)
     answer = None
     if not session.closed:
         answer = answer_to(answers, request, _errors())
@@ -102,7 +102,7 @@ def _errors() -> Errors:
     return Errors(library, library.ClientError, library.ClientConnectionError, library.ClientPayloadError)
 
 
-AIOHTTP_ANSWERS = LibraryAnswers(_answered, read_request, _changed, _errors)
+AIOHTTP_ANSWERS = LibraryAnswers(_answered, read_aiohttp_request, _changed, _errors)
 
 
 async def _ending(answer: Answer, answers: Answers, pace: Pace) -> Exception:

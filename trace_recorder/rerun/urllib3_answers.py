@@ -15,7 +15,7 @@ from typing import Any
 
 from trace_recorder.capture.exchange import sending
 from trace_recorder.capture.seam import ORIGIN_ATTRIBUTE, LibraryRequest
-from trace_recorder.capture.urllib3_pools import read_request
+from trace_recorder.capture.urllib3_pools import read_urllib3_request
 from trace_recorder.dialects.endpoints import with_model
 from trace_recorder.rerun.answers import (
     FRAMING_HEADERS,
@@ -34,7 +34,7 @@ def _answered(answers: Answers, original: Any, pool: Any, *args: Any, **kwargs: 
 
     Raises the exception that ended the recorded call, if there was one.
     """
-    request = read_request(pool, *args, **kwargs)
+    request = read_urllib3_request(pool, *args, **kwargs)
     answer = answer_to(answers, request, _errors())
     if answer is None:
         with sending(request, None):
@@ -73,7 +73,7 @@ def _errors() -> Errors:
     return Errors(kinds, kinds.HTTPError, ConnectionRefusedError, kinds.ProtocolError)
 
 
-URLLIB3_ANSWERS = LibraryAnswers(_answered, read_request, _changed, _errors)
+URLLIB3_ANSWERS = LibraryAnswers(_answered, read_urllib3_request, _changed, _errors)
 
 
 def head(answer: Answer) -> bytes:
