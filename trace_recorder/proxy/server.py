@@ -161,8 +161,9 @@ class Proxy:
         address = address_of(self._upstreams, first, rest, incoming.header)
         if address is None:
             return None
-        query = f"?{incoming.query}" if incoming.query else ""
-        return Route(rest, f"{address}{query}", chosen)
+        if incoming.query:
+            address += f"?{incoming.query}"
+        return Route(rest, address, chosen)
 
     async def _forward(self, incoming: _Incoming, route: Route, send: Send) -> None:
         parts = urlsplit(route.url)
@@ -259,7 +260,9 @@ def _headers_for_client(response: httpx.Response, request: httpx.Request) -> lis
     A program believes a server of this machine that marks an answer as replayed. The proxy is such a server, so it
     forwards the mark only if the upstream is on this machine too.
     """
-    omitted = _HOP_BY_HOP if is_believed(str(request.url)) else _HOP_BY_HOP | {REPLAYED_FROM_HEADER.encode()}
+    omitted = _HOP_BY_HOP
+    if not is_believed(str(request.url)):
+        omitted = omitted | {REPLAYED_FROM_HEADER.encode()}
     return [(name.lower(), value) for name, value in response.headers.raw if name.lower() not in omitted]
 
 
@@ -321,8 +324,9 @@ class _Incoming:
 
         If the body came in chunks, a length that the client stated does not count, and may be wrong (RFC 9112, 6.3).
         """
-        is_chunked = self.header("transfer-encoding") is not None
-        omitted = _NOT_SENT | {b"content-length"} if is_chunked else _NOT_SENT
+        omitted = _NOT_SENT
+        if self.header("transfer-encoding") is not None:
+            omitted = omitted | {b"content-length"}
         headers = [(name, value) for name, value in self._headers if name not in omitted]
         return httpx.Request(self.method, url, headers=headers, content=content)
 
