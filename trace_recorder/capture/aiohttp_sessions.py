@@ -109,7 +109,6 @@ def read_aiohttp_request(session: Any, *arguments: Any, **keywords: Any) -> Libr
 
 
 def _read_request(request: Any) -> LibraryRequest:
-    """Return a request of aiohttp."""
     body = request.body
     in_memory = body_in_memory(getattr(body, "_value", body))
     passes = bool(body) and not in_memory

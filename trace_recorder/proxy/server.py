@@ -38,9 +38,9 @@ from trace_recorder.proxy.upstreams import Upstream, address_of
 from trace_recorder.values.origins import REPLAYED_FROM_HEADER, is_believed
 from trace_recorder.version import __version__
 
-Event = Mapping[str, Any]
-Receive = Callable[[], Awaitable[Event]]
-Send = Callable[[Event], Awaitable[None]]
+AsgiEvent = Mapping[str, Any]
+Receive = Callable[[], Awaitable[AsgiEvent]]
+Send = Callable[[AsgiEvent], Awaitable[None]]
 Forwarding = Coroutine[Any, Any, int]
 """A coroutine that sends a request, passes the answer to the client, and returns the HTTP status of the answer."""
 
@@ -86,7 +86,7 @@ class Proxy:
         self._port = port
         self._token = token
 
-    async def __call__(self, scope: Event, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: AsgiEvent, receive: Receive, send: Send) -> None:
         """Answer one request, or keep the HTTP clients open until the server ends."""
         if scope["type"] == "lifespan":
             await self._run(receive, send)
@@ -298,7 +298,7 @@ async def _send_error(send: Send, status: int, message: str) -> None:
 class _Incoming:
     """A request of a client. `body` must be read before `wait_for_disconnect` can return."""
 
-    def __init__(self, scope: Event, receive: Receive) -> None:
+    def __init__(self, scope: AsgiEvent, receive: Receive) -> None:
         self.method: str = scope["method"]
         # The member `path` is decoded, so it does not show which slashes were escaped.
         self.path: str = scope["raw_path"].decode("latin-1")

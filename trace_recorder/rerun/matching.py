@@ -100,8 +100,8 @@ Claim: TypeAlias = Callable[[int], bool]
 
 Another process of the same program may have used the record already.
 """
-Step: TypeAlias = str | int
-Path: TypeAlias = tuple[Step, ...]
+PathStep: TypeAlias = str | int
+Path: TypeAlias = tuple[PathStep, ...]
 Digest: TypeAlias = bytes
 _Element: TypeAlias = tuple[str | None, Digest]
 
@@ -112,7 +112,7 @@ _STEP = re.compile(r"\.?([A-Za-z_$][\w$-]*)|\[(-?\d+|\*)\]")
 
 def parse_path(path: str) -> Path:
     """Return the steps of a path such as `messages[0].content` or `tools[*].description`. Raises ValueError."""
-    steps: list[Step] = []
+    steps: list[PathStep] = []
     offset = 0
     while offset < len(path):
         match = _STEP.match(path, offset)
@@ -146,7 +146,7 @@ def without(value: Payload, paths: Sequence[Path]) -> Payload:
     return value
 
 
-def _below(paths: Iterable[Path], *names: Step) -> list[Path]:
+def _below(paths: Iterable[Path], *names: PathStep) -> list[Path]:
     """Return the rest of each path whose first step is one of these names, or is a wildcard."""
     return [path[1:] for path in paths if path[:1] in {(ANY,), *((name,) for name in names)}]
 

@@ -133,7 +133,6 @@ def _response(library: Any, request: Any, answer: Answer, chunks: Any) -> Any:
 
 
 def _library(transport: object) -> Any:
-    """Return the HTTP library of a transport."""
     return import_module(type(transport).library)  # type: ignore[attr-defined]
 
 
