@@ -70,7 +70,7 @@ class KeptRun:
     state: FilesState
     values: RunValues
     kept: tuple[str, ...]
-    """The parts of the run that the index stores, each as JSON, in the order of the names in `Kept`."""
+    """The parts of the run that the index stores, each as JSON, in the order of the names in `KeptPart`."""
     is_of_host: bool
 
 
