@@ -214,6 +214,12 @@ def open_index(directory: str | Path, path: str | Path | None = None) -> RunInde
 
     This function neither reads nor writes a file. `path` is the path of the index, if the index is not in the
     directory.
+
+    Examples:
+        >>> index = open_index("trajectories")
+        >>> changes = index.update()  # reads the runs that changed
+        >>> [*index.find("has:error")]
+        []
     """
     return RunIndex(directory, path)
 

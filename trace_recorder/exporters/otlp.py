@@ -105,6 +105,10 @@ def otlp(  # noqa: PLR0913 - one keyword for each setting
     call has only the new messages of its prompt. A request may take at most `timeout_seconds`. The end of a run waits
     at most `flush_seconds` for the export. Raises MissingExtraError if OpenTelemetry's SDK is not installed, and
     ValueError if the endpoint is not an address or the conventions are unknown.
+
+    Examples:
+        >>> with TrajectoryRecorder(task="count the files", exporters=[otlp("http://localhost:4318")]) as recorder:
+        ...     reply = run_my_agent(recorder.wrap(OpenAI()))
     """
     target = OtlpTarget(
         endpoint_of(endpoint or _endpoint_of_environment()),

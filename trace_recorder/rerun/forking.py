@@ -123,6 +123,10 @@ class Fork(Replay):
     live call, the end of the block raises ReplayMismatchError.
 
     Raises TrajectoryFormatError if there is no journal, and ValueError if the journal has no such call.
+
+    Examples:
+        >>> with fork("trajectories/run.json", at="llm_1", model="gpt-4o") as branch:
+        ...     reply = run_my_agent(branch.wrap(OpenAI()))
     """
 
     def __init__(  # noqa: PLR0913 - a name for each thing that a user may decide

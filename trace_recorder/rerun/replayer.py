@@ -63,6 +63,10 @@ class Replay:
     calls that were sent and the tools that ran.
 
     Raises TrajectoryFormatError if there is no journal, or if this version cannot read the journal.
+
+    Examples:
+        >>> with replay("trajectories/run.json") as run:
+        ...     reply = run_my_agent(run.wrap(OpenAI(api_key="none")))
     """
 
     def __init__(  # noqa: PLR0913 - a name for each thing that a user may decide

@@ -48,6 +48,10 @@ def to_arrow(runs: RunOrRuns, of: Of = "calls") -> pyarrow.Table:
     `of` chooses what the rows are. Every row has its run's file, id, task, status and success. The table of messages
     has each distinct message once, with the calls whose prompts have the message. docs/tables.md describes the columns.
     Raises MissingExtraError if pyarrow is not installed, and ValueError if there is no table `of`.
+
+    Examples:
+        >>> to_arrow(load_all("trajectories"), of="calls").num_rows
+        2
     """
     check_table(runs, of, "to_arrow")
     if isinstance(runs, Trajectory):
@@ -163,6 +167,10 @@ def to_dataframe(runs: RunOrRuns, of: Of = "calls", library: FrameLibrary | None
     type in every frame: text, a nullable integer, a float, a boolean, or a time in UTC. docs/tables.md describes the
     columns. `library` is "polars" or "pandas". By default, polars is used if it is installed, and pandas otherwise.
     Raises MissingExtraError if the library is not installed, and ValueError if there is no table `of`.
+
+    Examples:
+        >>> frame = to_dataframe(load_all("trajectories"), of="calls")
+        >>> tokens = frame["input_tokens"].sum()
     """
     check_table(runs, of, "to_dataframe")
     module = _library(library)
