@@ -14,7 +14,7 @@ from tests.wire.corpus import load as corpus
 from trace_recorder import LLMInteraction, TrajectoryRecorder, load
 from trace_recorder.dialects.dialect import join_stream
 from trace_recorder.values.messages import Payload
-from trace_recorder.views.conversations.turns_of_run import turns_of
+from trace_recorder.views.conversations.prompt_relations import turns_of
 from trace_recorder.views.training import openai_finetuning
 
 MISSING = "the stream ended without its last event"

@@ -15,7 +15,7 @@ from trace_recorder.dialects import anthropic_messages, google_generate, google_
 from trace_recorder.values.messages import Block, LLMResponse, Message, Payload
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.content.chat_form import text_of
-from trace_recorder.views.conversations.turns_of_run import turns_of
+from trace_recorder.views.conversations.prompt_relations import turns_of
 
 GOOGLE = "https://generativelanguage.googleapis.com/v1beta"
 

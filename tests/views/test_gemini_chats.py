@@ -20,7 +20,7 @@ from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.dialects.google_generate import read_request
 from trace_recorder.values.messages import Message, Payload, ToolCall
 from trace_recorder.values.trajectory import History
-from trace_recorder.views.conversations.turns_of_run import turns_of
+from trace_recorder.views.conversations.prompt_relations import turns_of
 from trace_recorder.views.invariant import to_invariant
 from trace_recorder.views.pi_sessions import to_traces
 from trace_recorder.views.training.openai_finetuning import to_openai_finetuning

@@ -15,7 +15,7 @@ from tests.cli.showing import shown as shown_by_the_command
 from trace_recorder import Trajectory, TrajectoryRecorder, load
 from trace_recorder.viewer.parts import WHOLE, response_json
 from trace_recorder.viewer.prompts import Prompts
-from trace_recorder.views.conversations.turns_of_run import turns_of
+from trace_recorder.views.conversations.prompt_relations import turns_of
 from trace_recorder.views.cost import cost_of
 from trace_recorder.views.left_out import OTHER_CALLS
 from trace_recorder.views.otlp.spans import to_spans

@@ -9,7 +9,7 @@ import pytest
 from tests.counting import calls
 from tests.views.made import Payload, call, run, use
 from trace_recorder.values.token_counts import Counts
-from trace_recorder.views.conversations.turns_of_run import turns_of
+from trace_recorder.views.conversations.prompt_relations import turns_of
 from trace_recorder.views.cost import Cost, cost_of, table
 from trace_recorder.views.stats import Stats, time_of
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.views.made import call, gave, run, use
 from trace_recorder import Trajectory, load
-from trace_recorder.views.conversations.turns_of_run import turns_of
+from trace_recorder.views.conversations.prompt_relations import turns_of
 from trace_recorder.views.trae import to_trae
 
 USED = {"call_id": "c1", "name": "bash", "arguments": {"command": "ls"}}

@@ -10,15 +10,15 @@ answer and the tool results in a prompt have been shown before too. All other me
 
 from __future__ import annotations
 
-import operator
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from trace_recorder.cli.run_header import error_of, replayed_text, tokens_of
 from trace_recorder.cli.text_layout import Entry, compact, heading, local_time, pluralize, seconds, text_of
 from trace_recorder.dialects.dialect import USAGE_ADVICE, is_turn
 from trace_recorder.values.llm_interaction import Attempt, LLMInteraction, pause_between
+from trace_recorder.values.message_equality import says_key
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, ToolResult
 from trace_recorder.values.origins import run_origin_of
 from trace_recorder.values.prompt_relation import MAX_EARLIER_PROMPTS
@@ -33,11 +33,11 @@ from trace_recorder.views.content.kinds import (
     contents_of_answer,
     text_beside,
 )
-from trace_recorder.views.conversations.compared_prompts import ComparedPrompt, ComparedPrompts, answer_text
+from trace_recorder.views.conversations.prompt_relations import PromptRelation, relations_of
+from trace_recorder.views.conversations.side_calls import side_calls_of
 from trace_recorder.views.conversations.steps_and_calls import StepOrCall
 from trace_recorder.views.conversations.steps_of_turns import is_tools_only
-from trace_recorder.views.conversations.turn import Turn, agent_key
-from trace_recorder.views.conversations.turns_of_run import TurnsOnDemand, side_calls_of
+from trace_recorder.views.conversations.turn import Turn, agent_key, answer_of
 
 _SHOWN_ELSEWHERE = frozenset({THOUGHTS, SIGNATURES, INTERLEAVING})
 """Kinds of content that are not listed under "beside": they are shown elsewhere, or people cannot read them."""
@@ -45,21 +45,17 @@ _MAX_INLINE_ARGUMENTS = 100
 """Arguments of up to this many characters are shown on the line of the tool's name."""
 
 
-TurnOf = Callable[[LLMInteraction], Turn | None]
-"""A function that returns the turn of a call, or None if the call is in no conversation."""
-
-
 class Show:
     """Makes the text entries of the steps and calls of a run, one after another."""
 
-    def __init__(self, trajectory: Trajectory, *, full: bool, turn_of: TurnOf | None = None) -> None:
+    def __init__(self, trajectory: Trajectory, *, full: bool) -> None:
         self._full = full
         self._prompts = ShownPrompts()
-        self._turn_of = turn_of or TurnsOnDemand(trajectory)
         self.update(trajectory)
 
     def update(self, trajectory: Trajectory) -> None:
         """Update to the current state of the run. Messages that were shown before are not shown again."""
+        self._run = trajectory
         self._running = trajectory.status == "running"
         self._origin = run_origin_of(trajectory.metadata)
         self._shared_names = _shared_names(trajectory)
@@ -111,7 +107,7 @@ class Show:
         if embedded is not None:
             yield Entry("input", text_of(embedded, full=self._full))
         else:
-            yield from self._prompt(self._prompts.of_call(call, self._turn_of(call)))
+            yield from self._prompt(self._prompts.of_call(call, relations_of(self._run).of(call)))
         if call.answered:
             yield Entry("tokens", f"not stated: {USAGE_ADVICE}" if is_usage_left_out(call) else "")
             yield from self._answer(response, counted_usage(call), replayed=call.is_replayed)
@@ -127,8 +123,8 @@ class Show:
             agent = agent_key(step)
             shown_with = self._prompts.find_prompt_with_answer(agent, response) if response else None
             if step.llm_messages is not None:
-                name = f"step {step.step_number}"
-                yield from self._prompt(self._prompts.of_step(name, agent, step.llm_messages, response))
+                relation = relations_of(self._run).of_step(self._run, step)
+                yield from self._prompt(self._prompts.of_step(step, relation))
             if shown_with:
                 yield Entry("answer", f"as in {shown_with}")
             elif response:
@@ -290,8 +286,6 @@ class ShownPrompts:
     """
 
     def __init__(self) -> None:
-        self._prompts = ComparedPrompts()
-        self._answers: dict[str, LLMResponse] = {}
         self._newest: dict[str | None, _NamedAnswers] = defaultdict(lambda: deque(maxlen=MAX_EARLIER_PROMPTS))
         self._results: set[tuple[str, str]] = set()
 
@@ -301,53 +295,47 @@ class ShownPrompts:
 
     def find_prompt_with_answer(self, agent: str | None, answer: LLMResponse) -> str | None:
         """Return the name of the agent's recent prompt that got this answer, or None."""
+        key = says_key(answer_of(answer))
         answers = reversed(self._newest[agent])
-        return next((name for name, other in answers if answer_text(answer) == answer_text(other)), None)
+        return next((name for name, other in answers if says_key(answer_of(other)) == key), None)
 
-    def of_call(self, call: LLMInteraction, turn: Turn | None) -> NewMessages:
-        """Return the new messages of a call.
-
-        `turn` is the call's place in a conversation, or None if the call is in no conversation.
-        """
-        prompt = self._prompts.add_call(call, turn)
-        new_messages = self._new_messages(prompt, call.input_messages, _stored_call_continued_by(turn))
+    def of_call(self, call: LLMInteraction, relation: PromptRelation) -> NewMessages:
+        """Return the new messages of a call."""
+        new_messages = self._new_messages(relation, call.input_messages, _stored_call_continued_by(relation.turn))
         if call.answered:
-            self._remember(agent_key(call), call.interaction_id, call.response)
+            self._newest[agent_key(call)].append((call.interaction_id, call.response))
         return new_messages
 
-    def of_step(
-        self, name: str, agent: str | None, messages: Sequence[Message], answer: LLMResponse | None
-    ) -> NewMessages:
+    def of_step(self, step: AgentStep, relation: PromptRelation) -> NewMessages:
         """Return the new messages of a step without a call."""
-        new_messages = self._new_messages(self._prompts.add_step(name, agent, messages), messages)
-        if answer is not None:
-            self._remember(agent, name, answer)
+        new_messages = self._new_messages(relation, step.llm_messages or ())
+        if step.llm_response is not None:
+            self._newest[agent_key(step)].append((f"step {step.step_number}", step.llm_response))
         return new_messages
 
-    def _remember(self, agent: str | None, name: str, answer: LLMResponse) -> None:
-        self._answers[name] = answer
-        self._newest[agent].append((name, answer))
-
-    def _new_messages(self, prompt: ComparedPrompt, messages: Sequence[Message], continued: str = "") -> NewMessages:
+    def _new_messages(self, relation: PromptRelation, messages: Sequence[Message], continued: str = "") -> NewMessages:
         """Return the messages of a prompt that were not shown before, and a summary of where the others were shown."""
-        common, name = prompt.comparison.kept, prompt.base
-        answer = self._answers.get(name or "")
-        text = None if answer is None else answer_text(answer)
-        added = [messages[position] for position in prompt.comparison.new]
-        is_answer = [message.role == "assistant" and answer_text(message) == text for message in added]
-        is_shown = [(message.call_id or "", text_of(message.content)) in self._results for message in added]
-        known = map(operator.or_, is_answer, is_shown)
-        new = [message for message, is_known in zip(added, known, strict=True) if not is_known]
-        results = sum(is_shown)
+        common, name = relation.comparison.kept, relation.base
+        new, answers, results = [], [], 0
+        for place in relation.comparison.new:
+            message = messages[place]
+            if place in relation.answers:
+                answers.append(relation.answers[place])
+            elif (message.call_id or "", text_of(message.content)) in self._results:
+                results += 1
+            else:
+                new.append(message)
+        others = sum(call != name for call in answers)
         parts = [
             *([f"{common} as in {name}"] * (common > 0)),
-            *(["its answer" if common else f"the answer of {name}"] * any(is_answer)),
+            *(["its answer" if common else f"the answer of {name}"] * (len(answers) > others)),
+            *([f"{pluralize(others, 'answer')} shown above"] * (others > 0)),
             *([f"{pluralize(results, 'result')} shown above"] * (results > 0)),
         ]
         parts += [f"{len(new)} new"] * bool(new and parts)
         count = pluralize(len(messages), "message") + (f" continuing {continued}" if continued else "")
         summary = ": ".join(filter(None, (count, ", ".join(parts))))
-        gone = prompt.gone if common else 0
+        gone = relation.gone if common else 0
         return NewMessages(summary + (f"; {gone} of {name} gone" if gone else ""), new)
 
 

@@ -27,7 +27,7 @@ from trace_recorder.values.tool_uses import tool_uses_of
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.comparison.trajectory_diff import figures_of
 from trace_recorder.views.content.chat_form import result_text, text_of
-from trace_recorder.views.conversations.turns_of_run import side_calls_of
+from trace_recorder.views.conversations.side_calls import side_calls_of
 from trace_recorder.views.cost import cost_of
 from trace_recorder.views.inspect.log import last_conversation
 from trace_recorder.views.rewards import rewards_of

@@ -23,9 +23,9 @@ from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.call_facts import tokens_of
 from trace_recorder.views.content.chat_form import describe_part
 from trace_recorder.views.content.kinds import Content, Location, contents_of, contents_of_answer
+from trace_recorder.views.conversations.calls_of_run import interactions_of
 from trace_recorder.views.conversations.steps_of_turns import unrequested_tools_of
 from trace_recorder.views.conversations.turn import Turn
-from trace_recorder.views.conversations.turns_of_run import interactions_of
 from trace_recorder.views.export_format import LeftOut
 
 Side = Literal["instructions", "questions", "tool results", "answers"]

@@ -19,9 +19,9 @@ from trace_recorder.views.conversations.conversation import (
     conversations,
     lines_with_results,
 )
+from trace_recorder.views.conversations.prompt_relations import turns_of
 from trace_recorder.views.conversations.steps_of_turns import steps_by_turn
 from trace_recorder.views.conversations.turn import Turn
-from trace_recorder.views.conversations.turns_of_run import turns_of
 from trace_recorder.views.export_format import ExportFormat, LeftOut, view
 from trace_recorder.views.left_out import (
     ARGUMENTS,

@@ -22,7 +22,7 @@ from trace_recorder.values.token_counts import Counts, counts_of
 from trace_recorder.values.tool_uses import tool_uses_of
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.call_facts import is_usage_left_out, made_calls
-from trace_recorder.views.conversations.turns_of_run import side_calls_of
+from trace_recorder.views.conversations.side_calls import side_calls_of
 from trace_recorder.views.cost import Costs, Price, cost_of
 from trace_recorder.views.rewards import rewards_of
 

@@ -13,7 +13,7 @@ from trace_recorder.dialects.json_access import as_dict, as_list
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.call_facts import REPLAYED_FROM
-from trace_recorder.views.conversations.turns_of_run import turns_of
+from trace_recorder.views.conversations.prompt_relations import turns_of
 from trace_recorder.views.export_format import ExportFormat, LeftOut, view
 from trace_recorder.views.left_out import (
     ARGUMENTS,

@@ -19,8 +19,8 @@ from trace_recorder.viewer.interface import RunAnswers
 from trace_recorder.views.comparison.comparable_steps import ComparableSteps
 from trace_recorder.views.conversations.call_chains import CallChains
 from trace_recorder.views.conversations.normalized_prompts import MAX_PROMPTS, NormalizedPrompt
+from trace_recorder.views.conversations.prompt_relations import turns_of
 from trace_recorder.views.conversations.steps_and_calls import steps_and_calls
-from trace_recorder.views.conversations.turns_of_run import turns_of
 
 CALLS = 24
 

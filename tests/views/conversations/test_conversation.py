@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.views.made import assistant, call, gave, run, use
 from trace_recorder import Trajectory
 from trace_recorder.views.conversations.conversation import conversations, lines_with_results
+from trace_recorder.views.conversations.prompt_relations import turns_of
 from trace_recorder.views.conversations.steps_of_turns import steps_by_turn
-from trace_recorder.views.conversations.turns_of_run import turns_of
 
 LS = use("c1", command="ls")
 

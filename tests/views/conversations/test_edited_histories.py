@@ -47,8 +47,8 @@ from trace_recorder.views import (
 )
 from trace_recorder.views.conversations.call_chains import CallChains
 from trace_recorder.views.conversations.conversation import conversations
+from trace_recorder.views.conversations.prompt_relations import relations_of, turns_of
 from trace_recorder.views.conversations.turn import Turn
-from trace_recorder.views.conversations.turns_of_run import TurnsOnDemand, turns_of
 
 
 @EVERY
@@ -199,9 +199,9 @@ def test_a_turn_asked_for_alone_equals_that_of_the_whole_run(change: Change, pla
     whole = links([*turns_of(trajectory)])
 
     for calls_asked_for in (trajectory.llm_interactions, trajectory.llm_interactions[::-1]):
-        turn_of = TurnsOnDemand(trajectory)
+        relations = relations_of(replace(trajectory))
         assert (
-            links([turn_of(one) for one in calls_asked_for])
+            links([relations.of(one).turn for one in calls_asked_for])
             == whole[:: 1 if calls_asked_for is trajectory.llm_interactions else -1]
         )
 
@@ -213,7 +213,7 @@ def test_the_first_turn_does_not_wait_for_the_last_call() -> None:
         prompt = [system(HELP), "Is it cold?"]
         made = run(*(call([*prompt, *[assistant("Yes."), "Where?"] * n], "Yes.") for n in range(length)))
         made.llm_interactions[0].input_messages  # noqa: B018 - it is read
-        return calls(lambda: TurnsOnDemand(made)(made.llm_interactions[0]))
+        return calls(lambda: relations_of(made).of(made.llm_interactions[0]))
 
     assert first_of(200) == first_of(5)
 

@@ -24,7 +24,7 @@ from trace_recorder.views import (
     to_trl,
     to_turns,
 )
-from trace_recorder.views.conversations.turns_of_run import turns_of
+from trace_recorder.views.conversations.prompt_relations import turns_of
 
 WHOLE = ["developer", "user", "assistant", "tool", "assistant", "user", "assistant"]
 

@@ -15,7 +15,7 @@ from tests.views.made import assistant, call, gave, system, use
 from trace_recorder.tables.frames import to_dataframe
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views import preference_pairs, to_atif, to_openai_finetuning, to_spans, to_trl, to_turns
-from trace_recorder.views.conversations.turns_of_run import side_calls_of
+from trace_recorder.views.conversations.side_calls import side_calls_of
 from trace_recorder.views.left_out import SIDE_CALLS
 
 LS = use("c1", command="ls")

@@ -12,7 +12,7 @@ from tests.views.made import assistant, call, gave, run, use
 from trace_recorder import Trajectory, load
 from trace_recorder.views import to_atif, to_hierarchy, to_invariant, to_traces, to_trl, to_turns
 from trace_recorder.views.conversations.conversation import conversations
-from trace_recorder.views.conversations.turns_of_run import turns_of
+from trace_recorder.views.conversations.prompt_relations import turns_of
 
 Trajectories = Mapping[str, Trajectory]
 LS = use("c1", command="ls")

@@ -20,7 +20,7 @@ from trace_recorder import Trajectory
 from trace_recorder.errors import RenderingError
 from trace_recorder.guard import try_call
 from trace_recorder.values.messages import Message
-from trace_recorder.views.conversations.turns_of_run import turns_of
+from trace_recorder.views.conversations.prompt_relations import turns_of
 from trace_recorder.views.toolbrain.chat_template import ChatTemplate
 from trace_recorder.views.toolbrain.rendering import chat_messages
 from trace_recorder.views.toolbrain.turns import to_turns

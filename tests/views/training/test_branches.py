@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tests.views.made import assistant, call, gave, run, use
 from trace_recorder import Trajectory
-from trace_recorder.views.conversations.turns_of_run import turns_of
+from trace_recorder.views.conversations.prompt_relations import turns_of
 from trace_recorder.views.training.branches import branches
 
 LS = use("c1", command="ls")

@@ -26,9 +26,10 @@ from trace_recorder.views.atif.steps import AtifStepWriter
 from trace_recorder.views.content.chat_form import function_of, is_function
 from trace_recorder.views.content.kinds import THOUGHTS
 from trace_recorder.views.conversations.conversation import Conversation, conversations
+from trace_recorder.views.conversations.prompt_relations import turns_of
+from trace_recorder.views.conversations.side_calls import side_calls
 from trace_recorder.views.conversations.steps_of_turns import steps_by_turn
 from trace_recorder.views.conversations.turn import Turn, agent_key
-from trace_recorder.views.conversations.turns_of_run import side_calls, turns_of
 from trace_recorder.views.export_format import ExportFormat, LeftOut, view
 from trace_recorder.views.left_out import (
     OTHER_CALLS,

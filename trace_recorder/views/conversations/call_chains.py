@@ -20,16 +20,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import compress, count
 
 from trace_recorder.dialects.json_access import as_dict
+from trace_recorder.values import structs
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_equality import NormalizedContent
 from trace_recorder.values.message_table import SharedSequence
 from trace_recorder.values.messages import Message, RequestReading
 from trace_recorder.values.prompt_relation import Relation
-from trace_recorder.values.structs import replace
 from trace_recorder.views.content.chat_form import text_of
 from trace_recorder.views.conversations.agent_history import (
     AgentMessages,
@@ -112,6 +112,11 @@ class RequestPrompt:
         return self.normalized.messages
 
     @property
+    def message_count(self) -> int:
+        """The number of normalized messages that the model saw, without the instructions of this request only."""
+        return self.start_count + len(self.normalized.prefixes)
+
+    @property
     def instructions_digest(self) -> bytes:
         """A digest of the instructions that apply to this request only."""
         return b"".join(message.content.digest for message in self.messages[: self.normalized.own])
@@ -185,7 +190,18 @@ class RequestPrompt:
 
 def _with_call_id(message: Message, ids: dict[str, str]) -> Message:
     identity = ids.get(message.call_id or "") if message.role == "tool" else None
-    return message if identity in {None, message.call_id} else replace(message, call_id=identity, given=None)
+    return message if identity in {None, message.call_id} else structs.replace(message, call_id=identity, given=None)
+
+
+@dataclass(frozen=True, slots=True)
+class _AskedTurn:
+    """A turn, and what its answer is added to."""
+
+    turn: Turn
+    prompt: RequestPrompt
+    continued: Continuation
+    known: KnownMessages
+    history: AgentMessages
 
 
 _PREVIOUS = ("previous_response_id", "previous_interaction_id")
@@ -199,8 +215,8 @@ class CallChains:
     the agent, because an agent may continue the history of a different agent.
     """
 
-    def __init__(self, separate_calls: Collection[str] = ()) -> None:
-        self.normalizer = MessageNormalizer()
+    def __init__(self, separate_calls: Collection[str] = (), normalizer: MessageNormalizer | None = None) -> None:
+        self.normalizer = normalizer or MessageNormalizer()
         self._prompts = PromptNormalizer(self.normalizer)
         self._separate_calls = separate_calls
         self._answers: dict[bytes, dict[int, AnswerRef]] = defaultdict(dict)
@@ -208,11 +224,14 @@ class CallChains:
         self._records: dict[Turn, TurnRecord] = {}
         self._by_response_id: dict[str, Turn] = {}
         self._histories: dict[str | None, AgentMessages] = {}
+        self._unanswered: dict[str, _AskedTurn] = {}
+        self._calls_by_answer: dict[bytes, list[str]] = defaultdict(list)
 
     def add(self, call: LLMInteraction) -> Turn:
         """Return the turn of this call, and remember it for later calls.
 
-        Calls are added in the order in which they were made.
+        Calls are added in the order in which they were made. If the call is in flight or has failed, `answer` may add
+        its answer later.
         """
         reading = call.source.request()
         history = self._histories.setdefault(agent_key(call), AgentMessages(self._records))
@@ -227,11 +246,37 @@ class CallChains:
         turn = _turn(prompt, continued, history, known, answers)
         history.has_instructions = history.has_instructions or prompt.normalized.has_instructions
         history.add_prompt(turn, prompt.normalized, known, continued.answers)
+        asked = _AskedTurn(turn, prompt, continued, known, history)
         if turn.answered:
-            self._add_answers(turn, prompt, continued, answers)
-            history.add_answers(turn, prompt.normalized, known, None if turn.exact else prompt.instructions)
+            self._add_answers(asked, answers)
+        if not (call.answered and call.complete and call.error is None):
+            self._unanswered[call.interaction_id] = asked
         prompt.normalized.before = None  # otherwise all prompts of the run stay in memory
         return turn
+
+    def answer(self, call: LLMInteraction) -> Turn | None:
+        """Return the turn of a call that was added before, with the answer that the call has got since.
+
+        Return None if the call was added with its final answer, or was not added.
+        """
+        before = self._unanswered.pop(call.interaction_id, None)
+        if before is None:
+            return None
+        answers = [before.prompt.answer_prefix(message, self.normalizer) for message in _answers(call)]
+        length = answers[0].message_count if answers else before.prompt.message_count
+        turn = replace(before.turn, interaction=call, normalized_length=before.prompt.normalized.own + length)
+        before.prompt.normalized.turn = turn
+        asked = _AskedTurn(turn, before.prompt, before.continued, before.known, before.history)
+        if turn.answered:
+            self._add_answers(asked, answers)
+        if not (call.answered and call.complete and call.error is None):
+            self._unanswered[call.interaction_id] = asked
+        return turn
+
+    def calls_that_answered(self, messages: Sequence[Message]) -> Sequence[str]:
+        """Return the ids of the calls whose answer says the same as consecutive messages of a prompt."""
+        content = self.normalizer.content_of(messages)
+        return () if content is None else self._calls_by_answer.get(content.digest, ())
 
     # ── what a request continues ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -293,9 +338,8 @@ class CallChains:
 
     # ── what later requests may continue ─────────────────────────────────────────────────────────────────────────────
 
-    def _add_answers(
-        self, turn: Turn, prompt: RequestPrompt, continued: Continuation, answers: Sequence[AnswerPrefix]
-    ) -> None:
+    def _add_answers(self, asked: _AskedTurn, answers: Sequence[AnswerPrefix]) -> None:
+        turn, prompt, continued = asked.turn, asked.prompt, asked.continued
         instructions, first = prompt.instructions_digest, answers[0]
         is_whole = turn.previous is not None and turn.relation != "rewrites"
         seen = self._records[turn.previous].answer_count if turn.previous and is_whole else len(continued.answers)
@@ -312,9 +356,13 @@ class CallChains:
         )
         for choice, answer in reversed([*enumerate(answers)]):
             self._answers[instructions][answer.sum] = turn, choice
-            self._answers_of_agents[agent_key(prompt.call), instructions][answer.sum] = turn, choice
-        if prompt.call.response.id:
-            self._by_response_id[prompt.call.response.id] = turn
+            self._answers_of_agents[agent_key(turn.interaction), instructions][answer.sum] = turn, choice
+            if answer.content is not None:
+                self._calls_by_answer[answer.content.digest].append(turn.interaction.interaction_id)
+        if turn.interaction.response.id:
+            self._by_response_id[turn.interaction.response.id] = turn
+        changed_instructions = None if turn.exact else prompt.instructions
+        asked.history.add_answers(turn, prompt.normalized, asked.known, changed_instructions)
 
     def _earlier_answers(self, turn: Turn) -> tuple[SharedSequence[AnswerRef], SharedSequence[Hashable]]:
         """Return the answers that precede a turn in its chain, and the keys of these answers."""
@@ -336,7 +384,7 @@ def _turn(
     answers: Sequence[AnswerPrefix],
 ) -> Turn:
     reading, previous = prompt.reading, continued.previous
-    length = answers[0].message_count if answers else prompt.start_count + len(prompt.normalized.prefixes)
+    length = answers[0].message_count if answers else prompt.message_count
     appended = prompt.appended_messages(continued)
     new, before_answer = prompt.new_messages(continued, appended, known)
     return Turn(

@@ -28,8 +28,9 @@ from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCa
 from trace_recorder.values.structs import replace
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.content.chat_form import result_text
+from trace_recorder.views.conversations.calls_of_run import interactions_of
+from trace_recorder.views.conversations.prompt_relations import turns_of
 from trace_recorder.views.conversations.turn import Turn, agent_key, choice_of
-from trace_recorder.views.conversations.turns_of_run import interactions_of, turns_of
 
 TurnKey = tuple[Payload, ...]
 

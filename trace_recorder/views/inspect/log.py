@@ -21,8 +21,8 @@ from trace_recorder.version import __version__
 from trace_recorder.views.call_facts import made_calls, sum_known
 from trace_recorder.views.content.chat_form import utf8_text
 from trace_recorder.views.content.kinds import INTERLEAVING, THOUGHTS
+from trace_recorder.views.conversations.prompt_relations import turns_of
 from trace_recorder.views.conversations.turn import agent_key
-from trace_recorder.views.conversations.turns_of_run import turns_of
 from trace_recorder.views.export_format import ExportFormat, LeftOut, OutputPlace, Piece, view
 from trace_recorder.views.inspect.events import InspectEvents, score_of
 from trace_recorder.views.inspect.messages import message_of, output_of, usage_of

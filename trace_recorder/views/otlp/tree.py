@@ -15,8 +15,8 @@ from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, ToolCall, ToolResult
 from trace_recorder.values.trajectory import AgentStep, Reward, Trajectory
+from trace_recorder.views.conversations.calls_of_run import call_of_step
 from trace_recorder.views.conversations.turn import agent_key
-from trace_recorder.views.conversations.turns_of_run import call_of_step
 from trace_recorder.views.otlp.span import SpanIds, after, nanoseconds
 
 

@@ -15,9 +15,9 @@ from trace_recorder.values.messages import Message, Payload
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.content.chat_form import text_of_result_message
 from trace_recorder.views.content.kinds import NAMES, THOUGHTS
+from trace_recorder.views.conversations.side_calls import side_calls
 from trace_recorder.views.conversations.steps_of_turns import AnsweredTurn, answered_turns
 from trace_recorder.views.conversations.turn import answer_of
-from trace_recorder.views.conversations.turns_of_run import side_calls
 from trace_recorder.views.export_format import ExportFormat, LeftOut, view
 from trace_recorder.views.left_out import (
     ARGUMENTS,

@@ -20,8 +20,8 @@ from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.content.chat_form import function_of, is_function
 from trace_recorder.views.content.finish_reasons import CUT_OFF, fault_of
 from trace_recorder.views.conversations.normalized_prompts import MessageNormalizer
+from trace_recorder.views.conversations.side_calls import side_calls
 from trace_recorder.views.conversations.turn import Turn, choice_of
-from trace_recorder.views.conversations.turns_of_run import side_calls
 from trace_recorder.views.export_format import LeftOut
 from trace_recorder.views.left_out import CHOICES, OTHER_CALLS, REPLAYED, SIDE_CALLS, UNREQUESTED_TOOLS, count
 

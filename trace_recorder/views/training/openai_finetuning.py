@@ -12,7 +12,7 @@ from trace_recorder.values.messages import Message, Payload, without_none
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.content.chat_form import arguments_text, call_of, chat_part, lines_of, text_of
 from trace_recorder.views.content.kinds import IMAGES, IMAGES_BY_ADDRESS, NAMES
-from trace_recorder.views.conversations.turns_of_run import turns_of
+from trace_recorder.views.conversations.prompt_relations import turns_of
 from trace_recorder.views.export_format import ExportFormat, LeftOut, view
 from trace_recorder.views.left_out import (
     ANNOTATIONS,

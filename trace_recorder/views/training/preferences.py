@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from itertools import dropwhile
 
 from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.views.conversations.prompt_relations import turns_of
 from trace_recorder.views.conversations.turn import Turn, agent_key
-from trace_recorder.views.conversations.turns_of_run import turns_of
 from trace_recorder.views.export_format import LeftOut, view
 from trace_recorder.views.left_out import REPLAYED, count_unsupported_contents
 from trace_recorder.views.rewards import rewards_of

@@ -21,8 +21,8 @@ from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.call_facts import Tokens, tokens_of
 from trace_recorder.views.content.chat_form import arguments_of, call_of, lines_of, text_of
 from trace_recorder.views.content.kinds import IMAGES, IMAGES_BY_ADDRESS, THOUGHTS
+from trace_recorder.views.conversations.prompt_relations import turns_of
 from trace_recorder.views.conversations.turn import Turn
-from trace_recorder.views.conversations.turns_of_run import turns_of
 from trace_recorder.views.export_format import ExportFormat, LeftOut, view
 from trace_recorder.views.left_out import (
     ANNOTATIONS,
