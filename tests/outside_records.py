@@ -11,16 +11,16 @@ from contextlib import contextmanager
 
 from trace_recorder.dialects.dialect import Dialect, History
 from trace_recorder.dialects.json_access import Members, as_dict, as_text, json_value
+from trace_recorder.dialects.message_text import text_of
 from trace_recorder.dialects.stream_framing import events, unstreamed
-from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.run import Call, ForeignConversation, ForeignRun
-from trace_recorder.imports.foreign.source import Source
+from trace_recorder.formats.export_format import ExportFormat, LeftOut, view
+from trace_recorder.formats.foreign_runs.run import Call, ForeignConversation, ForeignRun
+from trace_recorder.formats.foreign_runs.source import Source
+from trace_recorder.formats.import_format import ImportFormat
 from trace_recorder.registry import DIALECTS, EXPORT_FORMATS, IMPORT_FORMATS
 from trace_recorder.values.messages import Choice, JoinedStream, LLMResponse, Message, Payload, RequestReading, Usage
 from trace_recorder.values.token_counts import CACHE_APART
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.content.chat_form import text_of
-from trace_recorder.views.export_format import ExportFormat, LeftOut, view
 
 
 def read_turn(element: Payload) -> list[Message]:

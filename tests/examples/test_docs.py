@@ -17,7 +17,7 @@ import pytest
 
 from tests.processes import ROOT
 from trace_recorder import TrajectoryRecorder
-from trace_recorder.views.export_format import EXPORT_FORMATS
+from trace_recorder.formats.export_format import EXPORT_FORMATS
 
 ALL = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 PAGES = [page for page in ALL if page.parent.name != "decisions" and page.name != "CHANGELOG.md"]
@@ -100,7 +100,7 @@ def test_the_commands_that_a_page_names_exist(page: Path) -> None:
 @pytest.mark.parametrize("page", ON_THE_CODE, ids=name_of)
 def test_the_names_that_a_page_on_the_code_uses_exist(page: Path) -> None:
     """Each identifier in backticks occurs in the package, its tests, or a block of the page."""
-    sources = [*(ROOT / "trace_recorder").rglob("*.py"), *(ROOT / "tests" / "views").glob("*.py")]
+    sources = [*(ROOT / "trace_recorder").rglob("*.py"), *(ROOT / "tests" / "formats").glob("*.py")]
     words = set(re.findall(r"\w+", "".join(path.read_text(encoding="utf-8") for path in sources)))
     words |= set(re.findall(r"\w+", "".join(BLOCK.findall(page.read_text(encoding="utf-8")))))
     named = {word for one in quoted(page) if re.fullmatch(r"[A-Za-z_]\w*(\.\w+)*", one) for word in one.split(".")}

@@ -20,7 +20,7 @@ from tests.examples.environment import environment
 from tests.processes import ROOT
 from tests.provider import CHAT, plain, serving
 from trace_recorder import load
-from trace_recorder.derive.validate import validate
+from trace_recorder.reading.validate import validate
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 COMMANDS = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")

@@ -17,8 +17,8 @@ from tests.provider import MESSAGE, Server, plain
 from tests.proxy.running import proxying
 from trace_recorder import load, validate
 from trace_recorder.clocks import now
-from trace_recorder.imports.foreign.formats import IMPORT_FORMATS
-from trace_recorder.imports.foreign.source import Source
+from trace_recorder.formats.foreign_runs.source import Source
+from trace_recorder.formats.import_format import IMPORT_FORMATS
 from trace_recorder.values.messages import ToolResult
 from trace_recorder.values.trajectory import Trajectory
 

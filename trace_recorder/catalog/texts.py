@@ -11,11 +11,11 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 
 from trace_recorder.catalog.searched_values import Place, TextInRun
+from trace_recorder.reading.steps_and_calls import StepOrCall, steps_and_calls
 from trace_recorder.values.content_parts import plain_text
 from trace_recorder.values.message_table import MadeOnce
 from trace_recorder.values.messages import LLMResponse, Message, ToolCall
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.conversations.steps_and_calls import StepOrCall, steps_and_calls
 
 
 def texts_of(trajectory: Trajectory) -> Iterator[TextInRun]:

@@ -28,13 +28,13 @@ from trace_recorder.cli.text_layout import (
 )
 from trace_recorder.clocks import now, seconds_between
 from trace_recorder.dialects.dialect import is_in_progress
-from trace_recorder.imports.growing_journal import GrowingJournal, ReplacedError
+from trace_recorder.reading.growing_journal import GrowingJournal, ReplacedError
+from trace_recorder.reading.steps_and_calls import StepOrCall, steps_and_calls
 from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.values.messages import LLMResponse
 from trace_recorder.values.origins import run_origin_of
 from trace_recorder.values.tool_uses import tool_uses
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.conversations.steps_and_calls import StepOrCall, steps_and_calls
 
 MAX_TEXT_LINES = 8
 """Only the last lines of a text are shown, at most this many."""

@@ -22,13 +22,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from trace_recorder.figures.content.chat_form import utf8_text
+from trace_recorder.formats.export_format import ExportFormat, LeftOut, view
 from trace_recorder.storage.file_system import directory_lock
 from trace_recorder.tables.columns import TABLES, TableName
 from trace_recorder.tables.frames import MAX_BATCHES, batch_of, combine_batches, load_pyarrow, schema_of
 from trace_recorder.tables.remote_files import url_of
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.content.chat_form import utf8_text
-from trace_recorder.views.export_format import ExportFormat, LeftOut, view
 
 if TYPE_CHECKING:
     import pyarrow

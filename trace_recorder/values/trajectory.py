@@ -1,7 +1,7 @@
 """A trajectory: what one run of an agent did.
 
-All values are immutable. A `Trajectory` is made from a journal (`derive/fold.py`), or from a document alone
-(`derive/document.py`). Each value renders itself for the document with `to_document`. Timestamps are ISO 8601 strings
+All values are immutable. A `Trajectory` is made from a journal (`reading/fold.py`), or from a document alone
+(`reading/document.py`). Each value renders itself for the document with `to_document`. Timestamps are ISO 8601 strings
 with an offset from UTC, and durations are in seconds. An unknown value is None.
 """
 
@@ -257,11 +257,9 @@ class Trajectory(_ReadOnDemand):
         self._values_made_once()[make] = value
 
     def _values_made_once(self) -> dict[Callable[[Trajectory], Any], Any]:
-        try:
-            return self._made
-        except AttributeError:
+        if not hasattr(self, "_made"):
             object.__setattr__(self, "_made", {})
-            return self._made
+        return self._made
 
     def __repr__(self) -> str:
         counts = [(len(self.llm_interactions), "LLM interaction"), (len(self.agent_steps), "step")]

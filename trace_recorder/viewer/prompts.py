@@ -1,6 +1,6 @@
 """The prompt of each interaction as its difference from an earlier prompt, so that no history is sent twice.
 
-`views/conversations/prompt_relations.py` finds the earlier prompt and the relation: the new prompt extends, edits,
+`reading/relations/prompt_relations.py` finds the earlier prompt and the relation: the new prompt extends, edits,
 rewrites or refers to the earlier prompt.
 """
 
@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from trace_recorder.figures.conversations.side_calls import side_calls
+from trace_recorder.reading.relations.prompt_relations import PromptRelation, PromptRelations, relations_of
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, Payload
 from trace_recorder.values.prompt_relation import Change, Numbers, Relation, ranges_of
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.viewer.parts import characters_of
-from trace_recorder.views.conversations.prompt_relations import PromptRelation, PromptRelations, relations_of
-from trace_recorder.views.conversations.side_calls import side_calls
 
 
 @dataclass(frozen=True, slots=True)
