@@ -33,7 +33,6 @@ from tests.provider import plain, serving
 from trace_recorder import Trajectory, TrajectoryRecorder, load
 from trace_recorder.figures.conversations.conversation import conversations
 from trace_recorder.reading.document import from_document
-from trace_recorder.reading.relations.call_chains import CallChains
 from trace_recorder.reading.relations.prompt_relations import relations_of, turns_of
 from trace_recorder.reading.relations.turn import Turn
 from trace_recorder.values.message_equality import normalized_content
@@ -127,9 +126,8 @@ def test_each_answer_is_trained_on_once(change: Change) -> None:
 @EVERY
 def test_a_digest_is_computed_for_each_distinct_message(change: Change) -> None:
     """A digest is not computed again for each call: the second hundred exchanges cost as much as the first hundred."""
-    chains = CallChains()
     made = from_document(conversation(change).to_document(), "it")
-    read = arguments_of(lambda: [*map(chains.add, made.llm_interactions)], normalized_content, lambda _: 1)
+    read = arguments_of(lambda: relations_of(made).all(), normalized_content, lambda _: 1)
     sent = {str(message.to_document()) for call in made.llm_interactions for message in call.input_messages}
 
     assert len(read) <= len(sent) + len(USES)

@@ -19,13 +19,13 @@ run are read. If a run grows, `update` keeps the relations of the calls that are
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, NamedTuple, TypeVar
 
 from trace_recorder.dialects.dialect import is_turn
-from trace_recorder.reading.relations.call_chains import CallChains
+from trace_recorder.reading.relations.call_chains import AskedCall, CallChains, Continuation
 from trace_recorder.reading.relations.calls_of_run import calls_of
 from trace_recorder.reading.relations.normalized_prompts import MessageNormalizer
 from trace_recorder.reading.relations.turn import Turn, agent_key, answer_of
@@ -195,7 +195,7 @@ class PromptRelations:
             return PromptRelation(None, kind, None, comparison, len(messages))
         name, response = before[base].name, before[base].response
         answer = None if response is None else says_key(answer_of(response))
-        assistants = [place for place in inserted_places(comparison) if messages[place].role == "assistant"]
+        assistants = [place for place in comparison.inserted_places() if messages[place].role == "assistant"]
         answers = {place: name for place in assistants if says_key(messages[place]) == answer}
         return PromptRelation(None, kind, name, comparison, len(messages), answers)
 
@@ -209,6 +209,7 @@ class _ComparedCalls:
         self._calls: list[LLMInteraction] = []
         self._sent: list[Sequence[Message]] = []
         self._messages = messages
+        self._digests: dict[int, bytes | None] = {}
         self._chains = CallChains(separate, normalizer)
         self._earlier: dict[str | None, EarlierPrompts[str]] = defaultdict(EarlierPrompts)
 
@@ -219,11 +220,20 @@ class _ComparedCalls:
 
     def add(self, call: LLMInteraction) -> PromptRelation:
         """Return the relation of the next call."""
-        turn = self._chains.add(call) if is_turn(call.api) else None
-        self.has_unclear = self.has_unclear or (turn is not None and _is_unclear(turn))
         messages = call.input_messages
-        relation = self._relation(call, turn, self._messages.numbers_of(messages))
-        relation = replace(relation, answers=self._repeated_answers(messages, relation))
+        numbers = self._messages.numbers_of(messages)
+        earlier = self._earlier[agent_key(call)]
+        if is_turn(call.api):
+            asked = self._chains.ask(call)
+            compared = self._compare_turn(asked.continued, earlier, numbers)
+            answers = self._repeated_answers(messages, compared)
+            turn = self._chains.add(asked, self._added_places(asked, numbers, compared.comparison, answers))
+            earlier.add(call.interaction_id, numbers)
+            self.has_unclear = self.has_unclear or _is_unclear(turn)
+            relation = PromptRelation(turn, compared.kind, compared.base, compared.comparison, len(numbers), answers)
+        else:
+            compared = _compare_with_similar(earlier, numbers, self._messages, may_rewrite=False)
+            relation = PromptRelation(None, compared.kind, compared.base, compared.comparison, len(numbers))
         self.relations.append(relation)
         self._calls.append(call)
         self._sent.append(call.source.request().messages)
@@ -243,18 +253,14 @@ class _ComparedCalls:
             self.relations[place] = replace(self.relations[place], turn=turn)
         return True
 
-    def _relation(self, call: LLMInteraction, turn: Turn | None, numbers: Numbers) -> PromptRelation:
-        earlier = self._earlier[agent_key(call)]
-        if turn is not None and turn.previous is not None:
-            compared = self._compare_with_continued(turn.previous, turn.relation, earlier, numbers)
-        else:
-            may_rewrite = turn is not None and turn.relation == "rewrites"
-            compared = _compare_with_similar(earlier, numbers, self._messages, may_rewrite=may_rewrite)
-            if turn is not None and turn.relation == "begins" and not compared.comparison.extends:
-                compared = _Compared("begins", None, compare(numbers[:0], numbers))
-        if turn is not None:
-            earlier.add(call.interaction_id, numbers)
-        return PromptRelation(turn, compared.kind, compared.base, compared.comparison, len(numbers))
+    def _compare_turn(self, continued: Continuation, earlier: EarlierPrompts[str], numbers: Numbers) -> _Compared[str]:
+        if continued.previous is not None:
+            return self._compare_with_continued(continued.previous, continued.relation, earlier, numbers)
+        may_rewrite = continued.relation == "rewrites"
+        compared = _compare_with_similar(earlier, numbers, self._messages, may_rewrite=may_rewrite)
+        if continued.relation == "begins" and not compared.comparison.extends:
+            return _Compared("begins", None, compare(numbers[:0], numbers))
+        return compared
 
     def _compare_with_continued(
         self, previous: Turn, relation: Relation, earlier: EarlierPrompts[str], numbers: Numbers
@@ -267,7 +273,7 @@ class _ComparedCalls:
             return _Compared(relation, previous.interaction.interaction_id, comparison)
         return _Compared("extends", *other)
 
-    def _repeated_answers(self, messages: Sequence[Message], relation: PromptRelation) -> dict[int, str]:
+    def _repeated_answers(self, messages: Sequence[Message], compared: _Compared[str]) -> dict[int, str]:
         """Return the positions of the inserted messages that repeat answers of the model, with the calls' ids.
 
         An agent may send one answer back as several messages.
@@ -275,7 +281,7 @@ class _ComparedCalls:
         answers = {}
         end = 0
         of_span: Sequence[str] = ()
-        for place in inserted_places(relation.comparison):
+        for place in compared.comparison.inserted_places():
             if messages[place].role != "assistant":
                 continue
             if place >= end:
@@ -283,20 +289,42 @@ class _ComparedCalls:
                 of_span = self._chains.calls_that_answered(messages[begin:end])
             calls = of_span or self._chains.calls_that_answered(messages[place : place + 1])
             if calls:
-                answers[place] = relation.base if relation.base in calls else calls[-1]
+                answers[place] = compared.base if compared.base in calls else calls[-1]
         return answers
 
+    def _added_places(
+        self, asked: AskedCall, numbers: Numbers, comparison: Comparison, answers: Collection[int]
+    ) -> Sequence[int]:
+        """Return the positions of the new messages that say something new.
 
-def inserted_places(comparison: Comparison) -> Iterator[int]:
-    """Yield the positions of the messages that changes inserted into a prompt.
+        A new message does not count if it repeats an answer of the model, if it says the same as a gone message, or if
+        it is the changed result of a tool whose earlier result is gone.
+        """
+        messages = asked.prompt.reading.messages
+        digests = {place: self._digest_of(numbers[place], messages[place : place + 1]) for place in comparison.new}
+        if asked.continued.relation == "begins" and not comparison.kept:
+            return comparison.new
+        gone = [self._messages.messages[number] for number in comparison.gone]
+        results = {message.call_id for message in gone if message.role == "tool"}
+        said = Counter(map(self._digest_of, comparison.gone, ([message] for message in gone)))
+        known = {*answers, *asked.places_of_answers()}
+        added = []
+        for place, digest in digests.items():
+            message = messages[place]
+            if place in known or digest is None or (message.role == "tool" and message.call_id in results):
+                continue
+            if said[digest] > 0:
+                said[digest] -= 1
+            else:
+                added.append(place)
+        return added
 
-    Messages that only moved are among them.
-    """
-    moved = 0
-    for change in comparison.changes:
-        place = change.position + moved
-        yield from range(place, place + len(change.inserted))
-        moved += len(change.inserted) - change.removed
+    def _digest_of(self, number: int, message: Sequence[Message]) -> bytes | None:
+        """Return the digest of a message for the equality *says the same*, or None for an empty answer."""
+        if number not in self._digests:
+            content = self._chains.normalizer.content_of(message)
+            self._digests[number] = None if content is None else content.digest
+        return self._digests[number]
 
 
 def _span(messages: Sequence[Message], place: int) -> tuple[int, int]:
