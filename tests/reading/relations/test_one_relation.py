@@ -132,15 +132,15 @@ def captured(run: Trajectory) -> list[LLMInteraction]:
 
 
 def differences_of_show(run: Trajectory) -> Iterator[object]:
-    by_title = {title: summary for title, summary in shown(run) if "llm_" in title or len(captured(run)) == 1}
+    prompts = shown(run)
     for call in captured(run):
-        summaries = [text for title, text in by_title.items() if call.interaction_id in title.split(", ")]
+        summaries = [summary for title, summary in prompts if call.interaction_id in title.split(", ")]
         if len(summaries) == 1 and counts_in(summaries[0]) != expected_counts(relations_of(run).of(call)):
             yield "show", call.interaction_id, summaries[0], expected_counts(relations_of(run).of(call))
     settled = ShownSteps(run, full=True).settled(run) if run.status not in {"running", "unknown"} else iter(())
     tailed = prompts_in(settled)
-    if tailed and tailed != shown(run):
-        yield "tail", tailed, shown(run)
+    if tailed and tailed != prompts:
+        yield "tail", tailed, prompts
 
 
 def differences_of_viewer(run: Trajectory) -> Iterator[object]:

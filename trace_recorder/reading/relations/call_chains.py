@@ -226,7 +226,8 @@ class CallChains:
         self._by_response_id: dict[str, Turn] = {}
         self._histories: dict[str | None, AgentMessages] = {}
         self._unanswered: dict[str, tuple[Turn, AskedCall]] = {}
-        self._calls_by_answer: dict[bytes, list[str]] = defaultdict(list)
+        self._calls_by_answer: dict[bytes | None, list[str]] = defaultdict(list)
+        """The ids of the calls by the digests of their answers. An empty answer has no digest."""
 
     def ask(self, call: LLMInteraction) -> AskedCall:
         """Find the call that a call continues. `add` adds the call. Calls are asked in the order of time."""
@@ -275,7 +276,7 @@ class CallChains:
     def calls_that_answered(self, messages: Sequence[Message]) -> Sequence[str]:
         """Return the ids of the calls whose answer says the same as consecutive messages of a prompt."""
         content = self.normalizer.content_of(messages)
-        return () if content is None else self._calls_by_answer.get(content.digest, ())
+        return self._calls_by_answer.get(None if content is None else content.digest, ())
 
     # ── what a request continues ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -356,8 +357,8 @@ class CallChains:
         for choice, answer in reversed([*enumerate(answers)]):
             self._answers[instructions][answer.sum] = turn, choice
             self._answers_of_agents[agent_key(turn.interaction), instructions][answer.sum] = turn, choice
-            if answer.content is not None:
-                self._calls_by_answer[answer.content.digest].append(turn.interaction.interaction_id)
+            digest = None if answer.content is None else answer.content.digest
+            self._calls_by_answer[digest].append(turn.interaction.interaction_id)
         if turn.interaction.response.id:
             self._by_response_id[turn.interaction.response.id] = turn
         asked.history.claim(turn, prompt.normalized, asked.appended, prompt.instructions)
