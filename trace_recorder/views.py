@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from trace_recorder.figures.stats import Stats
     from trace_recorder.formats.atif.writing import to_atif, to_atif_files
-    from trace_recorder.formats.export_format import LeftOut, View
+    from trace_recorder.formats.format_writer import LeftOut, View
     from trace_recorder.formats.hierarchy.writing import to_hierarchy
     from trace_recorder.formats.inspect_ai.writing import to_inspect
     from trace_recorder.formats.invariant.writing import to_invariant, to_invariant_dataset
@@ -83,7 +83,7 @@ _MODULES = {
     "formats.training.openai_finetuning": ("to_openai_finetuning",),
     "formats.training.preferences": ("preference_pairs",),
     "formats.training.trl": ("to_trl",),
-    "formats.export_format": (
+    "formats.format_writer": (
         "LeftOut",
         "View",
     ),

@@ -162,7 +162,7 @@ def exports(run: Output) -> Iterator[tuple[str, Output]]:
 
 def exported(name: str, run: Payload, form: str | None, **options: bool) -> Payload:
     """Return the pieces of an export, what it left out, and the files that it wrote beside them."""
-    from trace_recorder.formats.export_format import OutputPlace
+    from trace_recorder.formats.format_writer import OutputPlace
     from trace_recorder.registry import EXPORT_FORMATS
 
     with tempfile.TemporaryDirectory() as directory:

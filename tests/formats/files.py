@@ -17,7 +17,7 @@ import pytest
 
 from trace_recorder.facts import Fact
 from trace_recorder.formats.foreign_runs.run import Call, ForeignRun, HttpExchange, TimedFact
-from trace_recorder.formats.import_format import Source, journal_lines, read_runs
+from trace_recorder.formats.recognition import Source, journal_lines, read_runs
 from trace_recorder.reading.fold import Fold
 from trace_recorder.reading.own_files import load_lines
 from trace_recorder.reading.validate import validate

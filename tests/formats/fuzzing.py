@@ -23,8 +23,8 @@ from tests.secrets.corpus import Key, keys
 from trace_recorder import TrajectoryFormatError
 from trace_recorder.formats.foreign_runs.journal_writer import journal_lines
 from trace_recorder.formats.foreign_runs.source import Source
-from trace_recorder.formats.import_format import format_of
 from trace_recorder.formats.imported_runs import runs_in
+from trace_recorder.formats.recognition import format_of
 from trace_recorder.reading.own_files import load_lines
 from trace_recorder.values.messages import Payload
 

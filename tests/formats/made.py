@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trace_recorder import Trajectory
-from trace_recorder.formats.export_format import view
+from trace_recorder.formats.format_writer import view
 from trace_recorder.reading.document import from_document
 from trace_recorder.views import LeftOut, to_invariant_dataset
 

@@ -11,7 +11,7 @@ import pytest
 from tests.formats.damage import check_damaged
 from tests.formats.files import loaded, real_files
 from trace_recorder import load
-from trace_recorder.formats.import_format import Source, format_of
+from trace_recorder.formats.recognition import Source, format_of
 
 _METRICS = {"inputTokens": 9, "outputTokens": 2, "cacheReadTokens": 4, "cacheWriteTokens": 1, "cost": 0.5}
 _OLDER_METRICS = {"tokens": {"prompt": 9, "completion": 2, "cached": 4}, "cost": 0.5}

@@ -11,7 +11,7 @@ import pytest
 from tests.formats.damage import check_damaged
 from tests.formats.files import check_run, loaded, real_files, runs_of
 from trace_recorder import load
-from trace_recorder.formats.import_format import Source, format_of
+from trace_recorder.formats.recognition import Source, format_of
 from trace_recorder.values.trajectory import Trajectory
 
 _CALL = {"id": "c1", "type": "function", "function": {"name": "book", "arguments": '{"seat": 1}'}}

@@ -13,7 +13,7 @@ from tests.formats.files import check_run, facts_in, loaded, runs_of
 from trace_recorder import load
 from trace_recorder.facts import SourceRecordFact
 from trace_recorder.formats.foreign_runs.run import ToolRun
-from trace_recorder.formats.import_format import Source, format_of, read_runs
+from trace_recorder.formats.recognition import Source, format_of, read_runs
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import Trajectory
 

@@ -14,7 +14,7 @@ from trace_recorder import load
 from trace_recorder.facts import SourceRecordFact
 from trace_recorder.formats.claude_code.lines import SessionRequests
 from trace_recorder.formats.foreign_runs.run import Call
-from trace_recorder.formats.import_format import Source, read_runs
+from trace_recorder.formats.recognition import Source, read_runs
 
 _Line = dict[str, Any]
 _WEATHER = {"name": "weather", "input_schema": {"type": "object"}}

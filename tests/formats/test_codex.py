@@ -16,7 +16,7 @@ from trace_recorder.decompression import FREE_BYTES
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.facts import SourceRecordFact
 from trace_recorder.formats.foreign_runs.run import ToolRun
-from trace_recorder.formats.import_format import Source, format_of, read_runs
+from trace_recorder.formats.recognition import Source, format_of, read_runs
 from trace_recorder.values.trajectory import Trajectory
 
 _Line = dict[str, Any]

@@ -10,10 +10,10 @@ import pytest
 from tests.formats.files import check_run, real_files
 from trace_recorder import TrajectoryFormatError
 from trace_recorder.errors import EmptyTrajectoryError
-from trace_recorder.formats.export_format import EXPORT_FORMATS, OutputPlace
 from trace_recorder.formats.foreign_runs.source import Source
-from trace_recorder.formats.import_format import format_of
+from trace_recorder.formats.format_writer import EXPORT_FORMATS, OutputPlace
 from trace_recorder.formats.imported_runs import runs_in
+from trace_recorder.formats.recognition import format_of
 from trace_recorder.values.trajectory import Trajectory
 
 _EMPTY = ("2025-05-12_no-samples.json",)

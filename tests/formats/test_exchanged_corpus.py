@@ -13,7 +13,7 @@ from tests.contents.shown import Conversation, Shown
 from tests.formats.corpus_runs import corpus_runs
 from tests.wire.corpus import DIRECTORY, Exchange, load
 from trace_recorder import load as load_run
-from trace_recorder.formats.export_format import EXPORT_FORMATS, OutputPlace
+from trace_recorder.formats.format_writer import EXPORT_FORMATS, OutputPlace
 
 pytestmark = pytest.mark.skipif(not load(), reason=f"no wire corpus in {DIRECTORY} (set TRACE_RECORDER_WIRE)")
 TRAINING = frozenset({"openai", "trl", "trl-prompt_completion"})

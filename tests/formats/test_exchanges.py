@@ -26,7 +26,7 @@ from tests.provider import running
 from trace_recorder import TrajectoryFormatError, load, replay
 from trace_recorder.decompression import FREE_BYTES
 from trace_recorder.formats.foreign_runs.exchanges import without_encoding
-from trace_recorder.formats.import_format import Source, read_runs
+from trace_recorder.formats.recognition import Source, read_runs
 from trace_recorder.rerun.recorded import Recording
 from trace_recorder.rerun.serving import ReplayServer
 

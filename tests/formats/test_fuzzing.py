@@ -15,7 +15,7 @@ from tests.formats.imported import import_file
 from tests.secrets.corpus import Key, keys
 from trace_recorder.formats.foreign_runs.run import Members, joined_id
 from trace_recorder.formats.foreign_runs.source import Source
-from trace_recorder.formats.import_format import masked_name
+from trace_recorder.formats.recognition import masked_name
 
 
 def test_damaged_copies_are_read_or_refused_and_secrets_are_masked() -> None:

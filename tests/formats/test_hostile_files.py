@@ -18,7 +18,7 @@ from tests.cli.invoking import invoke
 from tests.journals import TIME, folded, journal_of
 from tests.processes import python
 from trace_recorder import Trajectory, TrajectoryFormatError, load
-from trace_recorder.formats.export_format import EXPORT_FORMATS, OutputPlace
+from trace_recorder.formats.format_writer import EXPORT_FORMATS, OutputPlace
 
 Payload = Any
 

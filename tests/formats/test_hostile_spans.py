@@ -18,11 +18,11 @@ from tests.formats.test_span_lists import phoenix_spans
 from tests.formats.test_trace_exports import langfuse_trace, langsmith_runs, mlflow_trace
 from tests.secrets.corpus import keys
 from trace_recorder.errors import TrajectoryFormatError
-from trace_recorder.formats.import_format import Source, journal_lines
 from trace_recorder.formats.langfuse import reading as langfuse
 from trace_recorder.formats.langsmith import reading as langsmith
 from trace_recorder.formats.mlflow import reading as mlflow
 from trace_recorder.formats.phoenix import reading as phoenix
+from trace_recorder.formats.recognition import Source, journal_lines
 from trace_recorder.formats.spans import otlp_files as otlp_format
 from trace_recorder.reading.own_files import load_lines
 

@@ -15,7 +15,7 @@ from tests.formats.files import check_run, facts_in, loaded, real_files, runs_of
 from trace_recorder import load
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.facts import GapFact
-from trace_recorder.formats.import_format import Source, format_of
+from trace_recorder.formats.recognition import Source, format_of
 from trace_recorder.values.trajectory import Trajectory
 
 _OLD = {

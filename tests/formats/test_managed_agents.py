@@ -9,7 +9,7 @@ from typing import Any
 from tests.formats.damage import check_damaged
 from tests.formats.files import check_run, facts_in, real_files, runs_of
 from trace_recorder.facts import GapFact, SourceRecordFact
-from trace_recorder.formats.import_format import Source, format_of
+from trace_recorder.formats.recognition import Source, format_of
 from trace_recorder.values.token_counts import Counts, counts_of
 from trace_recorder.values.trajectory import Trajectory
 

@@ -11,7 +11,7 @@ from tests.formats.damage import check_damaged
 from tests.formats.files import check_run, real_files, runs_of
 from trace_recorder import load
 from trace_recorder.formats.foreign_runs.run import ToolRun
-from trace_recorder.formats.import_format import Source, format_of
+from trace_recorder.formats.recognition import Source, format_of
 
 _CALLS = [
     {"id": "c1", "type": "function", "function": {"name": "bash", "arguments": '{"command": "ls"}'}},

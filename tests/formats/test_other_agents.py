@@ -12,7 +12,7 @@ from tests.formats.damage import check_damaged
 from tests.formats.files import check_run, facts_in, loaded, runs_of
 from trace_recorder import load
 from trace_recorder.facts import GapFact, SourceRecordFact
-from trace_recorder.formats.import_format import Source, format_of
+from trace_recorder.formats.recognition import Source, format_of
 from trace_recorder.values.trajectory import Trajectory
 
 _Line = dict[str, Any]

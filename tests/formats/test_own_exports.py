@@ -15,7 +15,7 @@ from trace_recorder import Trajectory, load
 from trace_recorder.dialects.message_text import text_of
 from trace_recorder.figures.content.chat_form import lines_of, result_text
 from trace_recorder.formats.any_file import load_each
-from trace_recorder.formats.export_format import EXPORT_FORMATS, OutputPlace
+from trace_recorder.formats.format_writer import EXPORT_FORMATS, OutputPlace
 from trace_recorder.values.token_counts import counts_of
 
 ASPECTS = ("prompts", "answers", "calls", "results", "tokens")

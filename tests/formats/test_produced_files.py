@@ -16,8 +16,8 @@ from tests.formats.fuzzing import one
 from tests.formats.test_every_real_file import check_exports
 from trace_recorder.formats.foreign_runs.journal_writer import journal_lines
 from trace_recorder.formats.foreign_runs.source import Source
-from trace_recorder.formats.import_format import format_of
 from trace_recorder.formats.imported_runs import runs_in
+from trace_recorder.formats.recognition import format_of
 from trace_recorder.values.messages import Payload
 
 FOLDERS = sorted({path.relative_to(PRODUCED).parts[0] for path in produced_files()})

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.formats.files import DIRECTORY, check_run, real_files, runs_of
-from trace_recorder.formats.import_format import Source, format_of
+from trace_recorder.formats.recognition import Source, format_of
 from trace_recorder.values.trajectory import Trajectory
 
 _AGENTS = ("claude-code", "codex", "gemini-cli", "pi")

@@ -13,7 +13,7 @@ import pytest
 
 from tests.formats.files import check_run, real_files, runs_of
 from trace_recorder.formats.foreign_runs.run import Call, ForeignRun, ToolRun
-from trace_recorder.formats.import_format import Source, format_of
+from trace_recorder.formats.recognition import Source, format_of
 from trace_recorder.values.trajectory import Trajectory
 
 _FORMATS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.formats.files import DIRECTORY, real_files
-from trace_recorder.formats.import_format import Source, format_of
+from trace_recorder.formats.recognition import Source, format_of
 
 _FORMATS = {
     "inspect": "inspect-ai",

@@ -16,7 +16,7 @@ from tests.contents.script import Tokens
 from tests.formats.made import assistant, call, gave, run, use
 from trace_recorder import Trajectory, load
 from trace_recorder.formats.any_file import load_each
-from trace_recorder.formats.export_format import EXPORT_FORMATS, OutputPlace
+from trace_recorder.formats.format_writer import EXPORT_FORMATS, OutputPlace
 from trace_recorder.formats.spans.writing.spans import to_spans
 from trace_recorder.formats.trae import to_trae
 from trace_recorder.values.origins import ReplayedFrom

@@ -1,5 +1,5 @@
 """Our runs, exported and read again: equal members, and members that a format cannot express
-(docs/import-results.md).
+(results/imports.md).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 from tests.formats.runs import every
 from trace_recorder import load
 from trace_recorder.formats.any_file import load_each
-from trace_recorder.formats.export_format import EXPORT_FORMATS, OutputPlace
+from trace_recorder.formats.format_writer import EXPORT_FORMATS, OutputPlace
 from trace_recorder.values.messages import Message, ToolCall
 from trace_recorder.values.trajectory import Trajectory
 

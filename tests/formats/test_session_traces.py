@@ -9,7 +9,7 @@ import pytest
 
 from tests.formats.files import PRODUCED, real_files, results_in, said_in
 from trace_recorder import load
-from trace_recorder.formats.import_format import Source, format_of
+from trace_recorder.formats.recognition import Source, format_of
 
 _TRACE = PRODUCED / "session-traces" / "abc123.jsonl"
 

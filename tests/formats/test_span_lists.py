@@ -13,7 +13,7 @@ from tests.formats.span_files import TRACE, written
 from tests.formats.weather_traces import TIMES, check_only_run
 from trace_recorder.facts import AnnotationFact, GapFact, RewardFact
 from trace_recorder.formats.foreign_runs.run import Call, ToolRun
-from trace_recorder.formats.import_format import Source, format_of
+from trace_recorder.formats.recognition import Source, format_of
 from trace_recorder.values.token_counts import Counts, counts_of
 from trace_recorder.values.trajectory import Trajectory
 

@@ -11,7 +11,7 @@ from tests.formats.damage import check_damaged
 from tests.formats.files import check_run, loaded, real_files, runs_of
 from trace_recorder import load
 from trace_recorder.formats.foreign_runs.run import Call, ToolRun
-from trace_recorder.formats.import_format import Source, format_of
+from trace_recorder.formats.recognition import Source, format_of
 
 _PROMPT = [
     {"role": "system", "content": "You fix bugs.", "agent": "main", "message_type": "system_prompt"},

@@ -14,7 +14,7 @@ from tests.formats.span_files import BEGAN, SECOND, TRACE, written
 from tests.formats.weather_traces import AGAIN, GIVEN, REPLY, TIMES, check_only_run
 from trace_recorder.facts import GapFact
 from trace_recorder.formats.foreign_runs.run import ToolRun
-from trace_recorder.formats.import_format import Source, format_of
+from trace_recorder.formats.recognition import Source, format_of
 from trace_recorder.values.token_counts import Counts, counts_of
 from trace_recorder.values.trajectory import Trajectory
 

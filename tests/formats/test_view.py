@@ -9,7 +9,7 @@ import pytest
 
 from tests.formats.made import call, run
 from trace_recorder import views
-from trace_recorder.formats.export_format import view
+from trace_recorder.formats.format_writer import view
 from trace_recorder.views import LeftOut, preference_pairs, to_trl
 
 REPORTING = sorted(name for name in views.__all__ if hasattr(getattr(views, name), "with_report") and name != "View")

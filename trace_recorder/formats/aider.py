@@ -26,7 +26,7 @@ from trace_recorder.formats.foreign_runs.agent_history import AgentHistory
 from trace_recorder.formats.foreign_runs.run import Call, ForeignRun, Histories, Members, TimedFact
 from trace_recorder.formats.foreign_runs.source import Line, Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
-from trace_recorder.formats.import_format import ImportFormat
+from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.values.messages import LLMResponse, Message, without_none
 from trace_recorder.values.token_counts import WHOLE
 
@@ -170,7 +170,7 @@ def _usage(match: re.Match[str]) -> Members:
     )
 
 
-FORMAT = ImportFormat(name="aider", recognizes=recognizes, read=read, counting=WHOLE)
+FORMAT = Format(name="aider", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))
 
 
 _ENTRY = re.compile(r"(TO LLM|LLM RESPONSE) (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)")
@@ -266,4 +266,6 @@ def _add_request(run: ForeignRun, requests: Histories, request: _LoggedMessage, 
     run.events.append(call)
 
 
-REQUESTS = ImportFormat(name="aider-llm", recognizes=recognizes_requests, read=read_requests, counting=WHOLE)
+REQUESTS = Format(
+    name="aider-llm", reader=FormatReader(recognizes=recognizes_requests, read=read_requests, counting=WHOLE)
+)

@@ -14,7 +14,7 @@ from trace_recorder.formats.foreign_runs.agent_history import AgentHistory, add_
 from trace_recorder.formats.foreign_runs.run import ForeignRun, Members, TimedFact
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
-from trace_recorder.formats.import_format import ImportFormat
+from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import CACHE_APART
@@ -102,4 +102,4 @@ def _block(block: Payload) -> Payload:
     return block_of_result | without_none(is_error=failed)
 
 
-FORMAT = ImportFormat(name="amp", recognizes=recognizes, read=read, counting=CACHE_APART)
+FORMAT = Format(name="amp", reader=FormatReader(recognizes=recognizes, read=read, counting=CACHE_APART))

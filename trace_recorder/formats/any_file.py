@@ -65,12 +65,12 @@ def load_each(path: Path) -> Iterator[Trajectory]:
     else:
         yield trajectory
         return
-    from trace_recorder.formats import import_format  # noqa: PLC0415 - see `_source`
+    from trace_recorder.formats import recognition  # noqa: PLC0415 - see `_source`
     from trace_recorder.formats.foreign_runs.journal_writer import journal_lines  # noqa: PLC0415
 
-    if import_format.format_of(source) is None:
+    if recognition.format_of(source) is None:
         raise refused
-    for run in import_format.read_runs(source):
+    for run in recognition.read_runs(source):
         yield load_lines(journal_lines(run), source.path)
 
 
@@ -108,7 +108,7 @@ def _load_whole_run(source: Source) -> Trajectory:
 def _imported(trajectory: Trajectory, format_name: str, path: Path) -> Trajectory:
     """Return a run of another tool with its origin and metrics, as `trace-recorder import` writes them."""
     from trace_recorder.formats.foreign_runs.journal_writer import IMPORTED_FROM  # noqa: PLC0415 - see `_source`
-    from trace_recorder.formats.import_format import masked_name  # noqa: PLC0415
+    from trace_recorder.formats.recognition import masked_name  # noqa: PLC0415
 
     identity = trajectory.trajectory_id or path.name.partition(".")[0]
     origin = {"format": format_name, "id": identity, "file": masked_name(path.name)}
@@ -128,7 +128,7 @@ def foreign_format(path: Path) -> str | None:
     try:
         _load_whole_run(source)
     except NotOwnError:
-        from trace_recorder.formats.import_format import format_of  # noqa: PLC0415 - see `_source`
+        from trace_recorder.formats.recognition import format_of  # noqa: PLC0415 - see `_source`
 
         name = format_of(source)
         return None if name == "document" else name

@@ -25,7 +25,7 @@ from trace_recorder.formats.foreign_runs.exchanges import (
 )
 from trace_recorder.formats.foreign_runs.run import Event, ForeignRun, HttpExchange, Members, TimedFact
 from trace_recorder.formats.foreign_runs.source import Source, open_file
-from trace_recorder.formats.import_format import ImportFormat
+from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.guard import try_call
 from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH
 from trace_recorder.values.messages import Payload
@@ -141,4 +141,4 @@ def _refuse(error: Exception, source: Source) -> Payload:
     raise TrajectoryFormatError(f"{source.path} is not YAML: {error}") from None
 
 
-FORMAT = ImportFormat(name="vcr", recognizes=recognizes, read=read, counting=WHOLE)
+FORMAT = Format(name="vcr", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

@@ -24,7 +24,7 @@ from trace_recorder.formats.foreign_runs.agent_history import AgentHistory, Posi
 from trace_recorder.formats.foreign_runs.run import ForeignRun, Members, TimedFact
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_time, text_of
-from trace_recorder.formats.import_format import ImportFormat
+from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, without_none
 from trace_recorder.values.token_counts import WHOLE
 
@@ -195,4 +195,4 @@ def _thought(message: Members) -> str | None:
     return join_texts((as_text(as_dict(thought).get("content")) for thought in thoughts), "\n\n")
 
 
-FORMAT = ImportFormat(name="chatgpt", recognizes=recognizes, read=read, counting=WHOLE)
+FORMAT = Format(name="chatgpt", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

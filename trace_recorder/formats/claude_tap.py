@@ -18,7 +18,7 @@ from trace_recorder.formats.foreign_runs.exchanges import header_pairs, model_en
 from trace_recorder.formats.foreign_runs.run import Event, ForeignRun, HttpExchange, Members, TimedFact
 from trace_recorder.formats.foreign_runs.source import Line, Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_time, time_after
-from trace_recorder.formats.import_format import ImportFormat
+from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import WHOLE
@@ -142,4 +142,4 @@ def _event_text(event: Members) -> str:
     return (f"event: {name}\n" if name else "") + "".join(f"data: {line}\n" for line in text.split("\n")) + "\n"
 
 
-FORMAT = ImportFormat(name="claude-tap", recognizes=recognizes, read=read, counting=WHOLE)
+FORMAT = Format(name="claude-tap", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

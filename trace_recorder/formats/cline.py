@@ -27,7 +27,7 @@ from trace_recorder.formats.foreign_runs.agent_history import AgentHistory, firs
 from trace_recorder.formats.foreign_runs.run import Call, ForeignRun, Members, TimedFact, ToolRun
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
-from trace_recorder.formats.import_format import ImportFormat
+from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.formats.plain_conversations import read_message
 from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage
 from trace_recorder.values.token_counts import WHOLE
@@ -335,4 +335,4 @@ def _read_shown(run: ForeignRun, screen: ShownTask) -> None:
     history.finish()
 
 
-FORMAT = ImportFormat(name="cline", recognizes=recognizes, read=read, counting=WHOLE)
+FORMAT = Format(name="cline", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

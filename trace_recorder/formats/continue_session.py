@@ -15,7 +15,7 @@ from trace_recorder.formats.foreign_runs.agent_history import AgentHistory, firs
 from trace_recorder.formats.foreign_runs.run import ForeignRun, Members, TimedFact
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.foreign_runs.stated_values import text_of
-from trace_recorder.formats.import_format import ImportFormat
+from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.values.messages import LLMResponse, Message, Usage, without_none
 from trace_recorder.values.structs import replace
 from trace_recorder.values.token_counts import WHOLE
@@ -140,4 +140,4 @@ def _chat_form(message: Members) -> Members:
     return named
 
 
-FORMAT = ImportFormat(name="continue", recognizes=recognizes, read=read, counting=WHOLE)
+FORMAT = Format(name="continue", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

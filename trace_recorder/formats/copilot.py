@@ -23,7 +23,7 @@ from trace_recorder.formats.foreign_runs.run import (
 )
 from trace_recorder.formats.foreign_runs.source import Source, session_lines
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
-from trace_recorder.formats.import_format import ImportFormat
+from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, Usage, without_none
 from trace_recorder.values.token_counts import WHOLE
 
@@ -215,4 +215,4 @@ def _tool_call(request: Members) -> ToolCall:
     return ToolCall(call_id or "", name or "", arguments_of(request.get("arguments")))
 
 
-FORMAT = ImportFormat(name="copilot", recognizes=recognizes, read=read, counting=WHOLE)
+FORMAT = Format(name="copilot", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

@@ -30,7 +30,7 @@ from trace_recorder.formats.foreign_runs.agent_history import AgentHistory
 from trace_recorder.formats.foreign_runs.run import Call, ForeignRun, TimedFact
 from trace_recorder.formats.foreign_runs.source import Line, Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_time, text_of
-from trace_recorder.formats.import_format import ImportFormat
+from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, Usage, without_none
@@ -397,4 +397,4 @@ def _end(run: ForeignRun, request: dict[str, Payload], is_failed: bool) -> None:
         run.status = "interrupted"
 
 
-FORMAT = ImportFormat(name="copilot-chat", recognizes=recognizes, read=read, counting=WHOLE)
+FORMAT = Format(name="copilot-chat", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

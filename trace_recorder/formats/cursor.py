@@ -11,7 +11,7 @@ from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.formats.foreign_runs.agent_history import AgentHistory, add_answer, add_message, first_text
 from trace_recorder.formats.foreign_runs.run import ForeignRun, Members, TimedFact
 from trace_recorder.formats.foreign_runs.source import Source, session_lines
-from trace_recorder.formats.import_format import ImportFormat
+from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.token_counts import WHOLE
 
@@ -65,4 +65,4 @@ def _read_other(run: ForeignRun, members: Members) -> None:
     run.events.append(TimedFact.unread(what=kind or "line", value=members))
 
 
-FORMAT = ImportFormat(name="cursor", recognizes=recognizes, read=read, counting=WHOLE)
+FORMAT = Format(name="cursor", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

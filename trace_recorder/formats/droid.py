@@ -20,7 +20,7 @@ from trace_recorder.formats.foreign_runs.agent_history import (
 from trace_recorder.formats.foreign_runs.run import ForeignRun, Members, TimedFact
 from trace_recorder.formats.foreign_runs.source import Source, session_lines
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
-from trace_recorder.formats.import_format import ImportFormat
+from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.values.messages import without_none
 from trace_recorder.values.token_counts import WHOLE
 
@@ -70,4 +70,4 @@ def _read_message(run: ForeignRun, history: AgentHistory, message: Members, time
         run.task = first_text(message.get("content")) or None
 
 
-FORMAT = ImportFormat(name="droid", recognizes=recognizes, read=read, counting=WHOLE)
+FORMAT = Format(name="droid", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

@@ -24,7 +24,7 @@ from trace_recorder.formats.foreign_runs.agent_history import AgentHistory, Posi
 from trace_recorder.formats.foreign_runs.run import Call, ForeignRun, Members, TimedFact
 from trace_recorder.formats.foreign_runs.source import Line, Source, session_lines
 from trace_recorder.formats.foreign_runs.stated_values import stated_time, usage_at
-from trace_recorder.formats.import_format import ImportFormat
+from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, Usage
 from trace_recorder.values.token_counts import THOUGHTS_APART
 
@@ -293,4 +293,4 @@ def _usage(tokens: Members) -> Usage:
     return usage_at(counts, _COUNTS, None if of_results is None else {"toolUsePromptTokenCount": of_results})
 
 
-FORMAT = ImportFormat(name="gemini-cli", recognizes=recognizes, read=read, counting=THOUGHTS_APART)
+FORMAT = Format(name="gemini-cli", reader=FormatReader(recognizes=recognizes, read=read, counting=THOUGHTS_APART))

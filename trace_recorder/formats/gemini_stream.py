@@ -13,7 +13,7 @@ from trace_recorder.formats.foreign_runs.agent_history import AgentHistory, Answ
 from trace_recorder.formats.foreign_runs.run import ForeignRun, Members, TimedFact
 from trace_recorder.formats.foreign_runs.source import Source, session_lines
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
-from trace_recorder.formats.import_format import ImportFormat
+from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.values.messages import Message, ToolCall
 from trace_recorder.values.token_counts import WHOLE
 
@@ -117,4 +117,4 @@ def _result(line: Members) -> Message:
     return Message("tool", text, call_id=as_text(line.get("tool_id")), extra=extra)
 
 
-FORMAT = ImportFormat(name="gemini-stream", recognizes=recognizes, read=read, counting=WHOLE)
+FORMAT = Format(name="gemini-stream", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

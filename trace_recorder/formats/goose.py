@@ -15,7 +15,7 @@ from trace_recorder.formats.foreign_runs.run import Call, ForeignRun, Members, T
 from trace_recorder.formats.foreign_runs.source import Source, line_values
 from trace_recorder.formats.foreign_runs.sqlite_file import MAGIC, Database, json_of, open_database
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
-from trace_recorder.formats.import_format import ImportFormat
+from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import WHOLE
 
@@ -237,4 +237,4 @@ def _set_usage(run: ForeignRun, ledger: list[Members]) -> None:
     ]
 
 
-FORMAT = ImportFormat(name="goose", recognizes=recognizes, read=read, counting=WHOLE)
+FORMAT = Format(name="goose", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

@@ -21,7 +21,7 @@ from trace_recorder.formats.foreign_runs.agent_history import AgentHistory, Answ
 from trace_recorder.formats.foreign_runs.run import ForeignRun, Members, TimedFact
 from trace_recorder.formats.foreign_runs.source import Source, session_lines
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
-from trace_recorder.formats.import_format import ImportFormat
+from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, without_none
 from trace_recorder.values.token_counts import WHOLE
 from trace_recorder.values.trajectory import Status
@@ -106,7 +106,7 @@ def _call(value: Payload) -> ToolCall:
     return ToolCall(call.call_id, call.name, call.arguments)
 
 
-FORMAT = ImportFormat(name="grok", recognizes=recognizes, read=read, counting=WHOLE)
+FORMAT = Format(name="grok", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))
 
 
 _ENDED = {"completed": False, "failed": True}
@@ -223,4 +223,6 @@ def _tool_call_of_update(update: Members) -> ToolCall:
     return ToolCall(as_text(update.get("toolCallId")) or "", name, {} if arguments is None else arguments)
 
 
-UPDATES = ImportFormat(name="grok-updates", recognizes=recognizes_updates, read=read_updates, counting=WHOLE)
+UPDATES = Format(
+    name="grok-updates", reader=FormatReader(recognizes=recognizes_updates, read=read_updates, counting=WHOLE)
+)

@@ -21,7 +21,7 @@ from trace_recorder.formats.foreign_runs.exchanges import (
 from trace_recorder.formats.foreign_runs.run import Event, ForeignRun, HttpExchange, Members, TimedFact
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_time, time_after
-from trace_recorder.formats.import_format import ImportFormat
+from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import WHOLE
 
@@ -101,4 +101,4 @@ def _body(content: Members) -> bytes | None:
     return from_base64(text) if content.get("encoding") == "base64" else as_bytes(text)
 
 
-FORMAT = ImportFormat(name="har", recognizes=recognizes, read=read, counting=WHOLE)
+FORMAT = Format(name="har", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

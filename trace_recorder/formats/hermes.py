@@ -15,7 +15,7 @@ from trace_recorder.formats.foreign_runs.agent_history import AgentHistory, firs
 from trace_recorder.formats.foreign_runs.run import ForeignRun, Members, TimedFact
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
-from trace_recorder.formats.import_format import ImportFormat
+from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, without_none
 from trace_recorder.values.token_counts import WHOLE
 
@@ -92,4 +92,4 @@ def _call(value: Payload) -> ToolCall:
     return ToolCall(call.call_id, call.name, call.arguments)
 
 
-FORMAT = ImportFormat(name="hermes", recognizes=recognizes, read=read, counting=WHOLE)
+FORMAT = Format(name="hermes", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

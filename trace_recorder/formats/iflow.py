@@ -14,7 +14,7 @@ from trace_recorder.formats.foreign_runs.agent_history import AgentHistory, add_
 from trace_recorder.formats.foreign_runs.run import ForeignRun, Members, TimedFact
 from trace_recorder.formats.foreign_runs.source import Source, session_lines
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
-from trace_recorder.formats.import_format import ImportFormat
+from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.token_counts import WHOLE
 
@@ -105,4 +105,4 @@ def _result(block: Payload) -> Payload:
     return {**block, "content": text, **({"is_error": True} if "error" in answer else {})}
 
 
-FORMAT = ImportFormat(name="iflow", recognizes=recognizes, read=read, counting=WHOLE)
+FORMAT = Format(name="iflow", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

@@ -17,7 +17,7 @@ from trace_recorder.formats.foreign_runs.agent_history import AgentHistory, firs
 from trace_recorder.formats.foreign_runs.run import Call, ForeignAgent, ForeignRun, Members, TimedFact
 from trace_recorder.formats.foreign_runs.source import Source, session_lines
 from trace_recorder.formats.foreign_runs.stated_values import stated_time, usage_at
-from trace_recorder.formats.import_format import ImportFormat
+from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, without_none
 from trace_recorder.values.token_counts import CACHE_APART
 
@@ -259,4 +259,4 @@ _COUNTS = {
 }
 
 
-FORMAT = ImportFormat(name="kimi", recognizes=recognizes, read=read, counting=CACHE_APART)
+FORMAT = Format(name="kimi", reader=FormatReader(recognizes=recognizes, read=read, counting=CACHE_APART))

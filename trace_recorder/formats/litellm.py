@@ -16,7 +16,7 @@ from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_num
 from trace_recorder.formats.foreign_runs.run import Call, ForeignRun, Histories, Members, TimedFact
 from trace_recorder.formats.foreign_runs.source import Line, Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
-from trace_recorder.formats.import_format import ImportFormat
+from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.formats.spans.reading.payloads import read_input, read_output
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import WHOLE
@@ -123,4 +123,4 @@ def _error(payload: Members) -> Members:
     return {"type": as_text(details.get("error_class")) or "error", "message": text} | without_none(status=status)
 
 
-FORMAT = ImportFormat(name="litellm", recognizes=recognizes, read=read, counting=WHOLE)
+FORMAT = Format(name="litellm", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

@@ -17,7 +17,7 @@ from trace_recorder.formats.foreign_runs.agent_history import AgentHistory, add_
 from trace_recorder.formats.foreign_runs.run import Call, ForeignRun, Members, TimedFact
 from trace_recorder.formats.foreign_runs.source import Line, Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
-from trace_recorder.formats.import_format import ImportFormat
+from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.values.messages import Message, Payload, without_none
 from trace_recorder.values.token_counts import CACHE_APART
 
@@ -202,4 +202,4 @@ class _ManagedSessionReader:
             self.run.error = None
 
 
-FORMAT = ImportFormat(name="managed-agents", recognizes=recognizes, read=read, counting=CACHE_APART)
+FORMAT = Format(name="managed-agents", reader=FormatReader(recognizes=recognizes, read=read, counting=CACHE_APART))

@@ -26,7 +26,7 @@ from trace_recorder.formats.foreign_runs.run import (
 )
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
-from trace_recorder.formats.import_format import ImportFormat
+from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import WHOLE
 
@@ -178,4 +178,4 @@ def _message(message: Members, role: str) -> Members:
     )
 
 
-FORMAT = ImportFormat(name="mini-swe-agent", recognizes=recognizes, read=read, counting=WHOLE)
+FORMAT = Format(name="mini-swe-agent", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

@@ -22,7 +22,7 @@ from trace_recorder.formats.foreign_runs.exchanges import model_endpoint
 from trace_recorder.formats.foreign_runs.run import Call, Event, ForeignRun, HttpExchange, Members, TimedFact
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
-from trace_recorder.formats.import_format import ImportFormat
+from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.formats.spans.reading.payloads import read_input, read_output
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import Payload, without_none
@@ -184,4 +184,4 @@ def _events(name: str, request: Members | None, response: Members, error: Member
     ]
 
 
-FORMAT = ImportFormat(name="openai-batch", recognizes=recognizes, read=read, counting=WHOLE)
+FORMAT = Format(name="openai-batch", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

@@ -32,7 +32,7 @@ from trace_recorder.formats.foreign_runs.run import (
 )
 from trace_recorder.formats.foreign_runs.source import Line, Source
 from trace_recorder.formats.foreign_runs.stated_values import counts_at, stated_time
-from trace_recorder.formats.import_format import ImportFormat
+from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import WHOLE
 from trace_recorder.values.trajectory import Status
@@ -370,4 +370,4 @@ def _success(observation: Members) -> bool | None:
     return success if isinstance(success, bool) else None if code is None else code == 0
 
 
-FORMAT = ImportFormat(name="openhands-v0", recognizes=recognizes, read=read, counting=WHOLE)
+FORMAT = Format(name="openhands-v0", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

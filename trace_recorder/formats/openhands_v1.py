@@ -29,7 +29,7 @@ from trace_recorder.formats.foreign_runs.run import (
 )
 from trace_recorder.formats.foreign_runs.source import Line, Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_time, text_of
-from trace_recorder.formats.import_format import ImportFormat
+from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.formats.openhands_v0 import EventView, add_costs
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import WHOLE
@@ -267,7 +267,7 @@ def _result(event: Members) -> Members:
     return {"role": "tool", "content": content, **call} | without_none(extra=rest or None)
 
 
-FORMAT = ImportFormat(name="openhands", recognizes=recognizes, read=read, counting=WHOLE)
+FORMAT = Format(name="openhands", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))
 
 
 _KNOWN = {"messages", "tools", "kwargs", "response", "cost", "timestamp", "latency_sec"}
@@ -315,6 +315,7 @@ def _call_of_completion(document: Members) -> Call:
     )
 
 
-COMPLETIONS = ImportFormat(
-    name="openhands-completions", recognizes=recognizes_completions, read=read_completions, counting=WHOLE
+COMPLETIONS = Format(
+    name="openhands-completions",
+    reader=FormatReader(recognizes=recognizes_completions, read=read_completions, counting=WHOLE),
 )

@@ -11,7 +11,7 @@ from functools import partial
 from trace_recorder.formats.foreign_runs.from_trajectory import foreign_run_of
 from trace_recorder.formats.foreign_runs.run import ForeignRun
 from trace_recorder.formats.foreign_runs.source import Source
-from trace_recorder.formats.import_format import ImportFormat
+from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.reading.own_files import trajectory_of_document
 from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.values.token_counts import WHOLE
@@ -33,6 +33,7 @@ def read_document(format_name: str, source: Source) -> Iterator[ForeignRun]:
     yield foreign_run_of(trajectory, format_name, source.path.name.partition(".")[0])
 
 
-FORMAT = ImportFormat(
-    name="document", recognizes=_is_own_document, read=partial(read_document, "document"), counting=WHOLE
+FORMAT = Format(
+    name="document",
+    reader=FormatReader(recognizes=_is_own_document, read=partial(read_document, "document"), counting=WHOLE),
 )

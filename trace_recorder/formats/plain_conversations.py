@@ -29,7 +29,7 @@ from trace_recorder.formats.foreign_runs.run import (
 )
 from trace_recorder.formats.foreign_runs.source import Line, Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_time, text_of
-from trace_recorder.formats.import_format import ImportFormat
+from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.values.messages import Message, Payload, ToolCall, without_none
 from trace_recorder.values.token_counts import WHOLE
 
@@ -162,7 +162,9 @@ def _executions(results: Iterable[Members], calls: Mapping[str, ToolCall]) -> It
         )
 
 
-CHAT_MESSAGES = ImportFormat(name="chat-messages", recognizes=recognizes_chat, read=read_chat, counting=WHOLE)
+CHAT_MESSAGES = Format(
+    name="chat-messages", reader=FormatReader(recognizes=recognizes_chat, read=read_chat, counting=WHOLE)
+)
 
 
 _BLOCK_ROLES = {"system", "developer", "user", "assistant"}
@@ -261,6 +263,6 @@ def _first(*numbers: int | None) -> int | None:
     return next((number for number in numbers if number is not None), None)
 
 
-ANTHROPIC_HISTORY = ImportFormat(
-    name="anthropic-history", recognizes=recognizes_blocks, read=read_blocks, counting=WHOLE
+ANTHROPIC_HISTORY = Format(
+    name="anthropic-history", reader=FormatReader(recognizes=recognizes_blocks, read=read_blocks, counting=WHOLE)
 )

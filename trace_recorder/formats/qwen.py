@@ -21,7 +21,7 @@ from trace_recorder.formats.foreign_runs.agent_history import (
 from trace_recorder.formats.foreign_runs.run import ForeignRun, Members, TimedFact
 from trace_recorder.formats.foreign_runs.source import Source, session_lines
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
-from trace_recorder.formats.import_format import ImportFormat
+from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.values.messages import Message, Payload
 from trace_recorder.values.token_counts import WHOLE
 
@@ -132,4 +132,4 @@ class _QwenSessionReader:
         self.run.model = self.run.model or call.model
 
 
-FORMAT = ImportFormat(name="qwen", recognizes=recognizes, read=read, counting=WHOLE)
+FORMAT = Format(name="qwen", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

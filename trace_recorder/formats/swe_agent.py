@@ -29,7 +29,7 @@ from trace_recorder.formats.foreign_runs.run import (
     ToolRun,
 )
 from trace_recorder.formats.foreign_runs.source import Source
-from trace_recorder.formats.import_format import ImportFormat
+from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import WHOLE
 
@@ -223,4 +223,4 @@ def _message(item: Members) -> Members:
     )
 
 
-FORMAT = ImportFormat(name="swe-agent", recognizes=recognizes, read=read, counting=WHOLE)
+FORMAT = Format(name="swe-agent", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

@@ -19,7 +19,7 @@ from trace_recorder.formats.foreign_runs.agent_history import AgentHistory
 from trace_recorder.formats.foreign_runs.run import ForeignAgent, ForeignRun, Members, TimedFact, ToolRun
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
-from trace_recorder.formats.import_format import ImportFormat
+from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.formats.plain_conversations import events_of
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, without_none
 from trace_recorder.values.structs import replace
@@ -68,7 +68,7 @@ def _run(name: str, value: Payload) -> ForeignRun:
     )
 
 
-FORMAT = ImportFormat(name="tau-bench", recognizes=recognizes, read=read, counting=WHOLE)
+FORMAT = Format(name="tau-bench", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))
 
 
 _USER = ForeignAgent(name="user", agent_id="user")
@@ -207,4 +207,4 @@ def _tool_call(value: Payload) -> ToolCall:
     )
 
 
-TAU2 = ImportFormat(name="tau2-bench", recognizes=recognizes_tau2, read=read_tau2, counting=WHOLE)
+TAU2 = Format(name="tau2-bench", reader=FormatReader(recognizes=recognizes_tau2, read=read_tau2, counting=WHOLE))

@@ -13,9 +13,9 @@ from functools import partial
 
 from trace_recorder.dialects.json_access import as_dict, as_list
 from trace_recorder.figures.call_figures import REPLAYED_FROM
-from trace_recorder.formats.export_format import ExportFormat, LeftOut, view
 from trace_recorder.formats.foreign_runs.source import Source
-from trace_recorder.formats.import_format import ImportFormat
+from trace_recorder.formats.format import Format, FormatReader
+from trace_recorder.formats.format_writer import FormatWriter, LeftOut, view
 from trace_recorder.formats.left_out import (
     ARGUMENTS,
     OTHER_CALLS,
@@ -146,7 +146,9 @@ def _is_trae_document(source: Source) -> bool:
     return is_document(source) and "schema_version" not in source.document
 
 
-READER = ImportFormat(
-    name="trae-agent", recognizes=_is_trae_document, read=partial(read_document, "trae-agent"), counting=WHOLE
+FORMAT = Format(
+    name="trae-agent",
+    reader=FormatReader(recognizes=_is_trae_document, read=partial(read_document, "trae-agent"), counting=WHOLE),
+    writer=FormatWriter(kind="documents", view=to_trae),
+    export_name="trae",
 )
-FORMAT = ExportFormat(name="trae", kind="documents", view=to_trae)

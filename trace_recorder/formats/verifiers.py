@@ -30,7 +30,7 @@ from trace_recorder.formats.foreign_runs.run import (
 )
 from trace_recorder.formats.foreign_runs.source import Line, Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
-from trace_recorder.formats.import_format import ImportFormat
+from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.formats.plain_conversations import events_of
 from trace_recorder.values.messages import Message, Payload, without_none
 from trace_recorder.values.structs import replace
@@ -267,7 +267,7 @@ def _error(error: Members) -> Members:
     return members | without_none(status=as_int(error.get("status_code")))
 
 
-FORMAT = ImportFormat(name="verifiers", recognizes=recognizes, read=read, counting=WHOLE)
+FORMAT = Format(name="verifiers", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))
 
 
 _ROW = {"prompt", "completion", "reward"}
@@ -330,4 +330,6 @@ def _error_of_row(error: Payload) -> Members:
     return {"type": as_text(members.get("type")) or as_text(members.get("error")) or "error", "message": text}
 
 
-RESULTS = ImportFormat(name="verifiers-results", recognizes=recognizes_results, read=read_results, counting=WHOLE)
+RESULTS = Format(
+    name="verifiers-results", reader=FormatReader(recognizes=recognizes_results, read=read_results, counting=WHOLE)
+)

@@ -26,7 +26,7 @@ from trace_recorder.facts import GapFact, ToolCallFact, ToolResultFact
 from trace_recorder.formats.foreign_runs.run import Call, ForeignRun, Members, ToolRun
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.foreign_runs.stated_values import seconds_between
-from trace_recorder.formats.import_format import format_of, read_runs
+from trace_recorder.formats.recognition import format_of, read_runs
 from trace_recorder.reading.own_files import load_own
 from trace_recorder.recording.run import Run
 from trace_recorder.signal_handlers import ours

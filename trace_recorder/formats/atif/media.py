@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trace_recorder.dialects.json_access import as_dict, as_number, as_text
-from trace_recorder.formats.export_format import LeftOut
+from trace_recorder.formats.format_writer import LeftOut
 from trace_recorder.formats.left_out import other_part_as_text
 from trace_recorder.values.content_parts import Image, Other, Part, Text, parts_of, standard_base64
 from trace_recorder.values.messages import Message, Payload, without_none

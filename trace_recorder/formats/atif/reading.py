@@ -22,13 +22,11 @@ from trace_recorder.formats.atif.reading_steps import AtifSource, TrajectoryRead
 from trace_recorder.formats.foreign_runs.from_trajectory import foreign_run_of
 from trace_recorder.formats.foreign_runs.run import ForeignRun
 from trace_recorder.formats.foreign_runs.source import Source
-from trace_recorder.formats.import_format import ImportFormat
 from trace_recorder.reading.steps import step_of
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, ToolResult, without_none
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.structs import replace
-from trace_recorder.values.token_counts import WHOLE
 from trace_recorder.values.trajectory import AgentStep, Gap, Reward, Status, Trajectory
 
 Value = TypeVar("Value")
@@ -204,9 +202,7 @@ def _tool_results(step: AgentStep) -> tuple[ToolResult, ...]:
     return tuple(replace(result, name=names.get(result.call_id)) for result in observed)
 
 
-def _read(source: Source) -> Iterator[ForeignRun]:
+def read(source: Source) -> Iterator[ForeignRun]:
+    """Yield the run of a document."""
     path = source.path
     yield foreign_run_of(from_atif(source.document, str(path)), "atif", path.name.partition(".")[0])
-
-
-READER = ImportFormat(name="atif", recognizes=lambda source: is_atif(source.document), read=_read, counting=WHOLE)

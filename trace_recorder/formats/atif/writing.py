@@ -25,8 +25,8 @@ from trace_recorder.figures.conversations.steps_of_turns import steps_by_turn
 from trace_recorder.formats.atif.media import AtifMediaWriter, has_audio
 from trace_recorder.formats.atif.members import EXTRA_KEY, UNKNOWN_VERSION, kept_in, totals, with_costs
 from trace_recorder.formats.atif.writing_steps import AtifStepWriter
-from trace_recorder.formats.export_format import ExportFormat, LeftOut, view
 from trace_recorder.formats.foreign_runs.journal_writer import IMPORTED_FROM
+from trace_recorder.formats.format_writer import LeftOut, view
 from trace_recorder.formats.left_out import (
     OTHER_CALLS,
     SIDES,
@@ -343,12 +343,3 @@ _ORDER = (
 
 def _ordered(document: dict[str, Payload]) -> dict[str, Payload]:
     return {name: document[name] for name in _ORDER if name in document}
-
-
-FORMAT = ExportFormat(
-    name="atif",
-    kind="documents",
-    view=to_atif_files,
-    arguments=lambda run, place: (run, f"{place.name}.json", place.directory / f"{place.name}_images"),
-    pieces=lambda files, _: files,
-)

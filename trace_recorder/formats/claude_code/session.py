@@ -32,7 +32,7 @@ from trace_recorder.formats.foreign_runs.agent_history import AgentHistory, give
 from trace_recorder.formats.foreign_runs.run import Call, Event, ForeignRun, Members, TimedFact, ToolRun, joined_id
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.foreign_runs.stated_values import seconds_between, stated_time
-from trace_recorder.formats.import_format import ImportFormat
+from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.values.messages import Message, Payload, without_none
 from trace_recorder.values.structs import replace
 from trace_recorder.values.token_counts import CACHE_APART
@@ -373,4 +373,4 @@ def _api_error(line: Members) -> Members:
     return {"type": as_text(error.get("type")) or "api_error", "message": text} | without_none(status=status)
 
 
-FORMAT = ImportFormat(name="claude-code", recognizes=recognizes, read=read, counting=CACHE_APART)
+FORMAT = Format(name="claude-code", reader=FormatReader(recognizes=recognizes, read=read, counting=CACHE_APART))

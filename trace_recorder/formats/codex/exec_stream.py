@@ -13,7 +13,7 @@ from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_tex
 from trace_recorder.formats.foreign_runs.agent_history import AgentHistory, AnswerParts
 from trace_recorder.formats.foreign_runs.run import ForeignRun, Members, TimedFact
 from trace_recorder.formats.foreign_runs.source import Source, session_lines
-from trace_recorder.formats.import_format import ImportFormat
+from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import Message, Payload, ToolCall
 from trace_recorder.values.token_counts import WHOLE
@@ -158,4 +158,4 @@ def _output(item: Members) -> str | list[Payload] | None:
     return None if states is None else [{"type": "agents_states", "agents_states": states}]
 
 
-FORMAT = ImportFormat(name="codex-exec", recognizes=recognizes, read=read, counting=WHOLE)
+FORMAT = Format(name="codex-exec", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

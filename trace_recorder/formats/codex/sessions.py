@@ -23,7 +23,7 @@ from trace_recorder.formats.codex.sub_agents import name_in
 from trace_recorder.formats.foreign_runs.agent_history import AgentHistory, in_time_order
 from trace_recorder.formats.foreign_runs.run import MAIN, Event, ForeignAgent, ForeignRun, TimedFact, ToolRun, joined_id
 from trace_recorder.formats.foreign_runs.source import Source
-from trace_recorder.formats.import_format import ImportFormat
+from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.values.token_counts import WHOLE
 
 _ENVELOPES = {
@@ -95,7 +95,7 @@ def _read_file(
         yield from _read_file(sub_source, main_source, run_of_agent, sub_agent, depth + 1)
 
 
-FORMAT = ImportFormat(name="codex", recognizes=recognizes, read=read, counting=WHOLE)
+FORMAT = Format(name="codex", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))
 
 
 def recognizes_trae(source: Source) -> bool:
@@ -109,4 +109,4 @@ def recognizes_trae(source: Source) -> bool:
     )
 
 
-TRAEX = ImportFormat(name="traex", recognizes=recognizes_trae, read=read, counting=WHOLE)
+TRAEX = Format(name="traex", reader=FormatReader(recognizes=recognizes_trae, read=read, counting=WHOLE))

@@ -26,10 +26,8 @@ from trace_recorder.formats.foreign_runs.run import (
 )
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
-from trace_recorder.formats.import_format import ImportFormat
 from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage, without_none
 from trace_recorder.values.origins import ReplayedFrom
-from trace_recorder.values.token_counts import WHOLE
 from trace_recorder.values.trajectory import Status
 
 _TREE = {"task", "steps", "metrics", "execution_metrics", "model_id"}
@@ -272,6 +270,3 @@ def _scores(reward: Members, step_numbers: Payload = None) -> Iterator[TimedFact
             step_number=next((number for number in numbers if isinstance(number, int)), None),
             explanation=as_text(component.get("explanation")),
         )
-
-
-FORMAT = ImportFormat(name="hierarchy", recognizes=recognizes, read=read, counting=WHOLE)

@@ -16,7 +16,7 @@ from trace_recorder.figures.call_figures import made_calls, sum_known
 from trace_recorder.figures.content.finish_reasons import ending_of
 from trace_recorder.figures.content.kinds import THOUGHTS
 from trace_recorder.figures.conversations.steps_of_turns import AnsweredTurn, answered_turns
-from trace_recorder.formats.export_format import ExportFormat, LeftOut, view
+from trace_recorder.formats.format_writer import LeftOut, view
 from trace_recorder.formats.hierarchy.writing_steps import Cut, Snapshot, snapshots
 from trace_recorder.formats.left_out import (
     CHOICES,
@@ -205,11 +205,3 @@ def _telemetry(tree: dict[str, Payload]) -> dict[str, Payload]:
     digest = content_hash(tree)
     data = {"conversation_id": name, "content_hash": digest, "idempotency_key": f"{source}:{name}:{digest}"}
     return {"source": source, "data": data}
-
-
-FORMAT = ExportFormat(
-    name="hierarchy",
-    kind="documents",
-    view=to_hierarchy,
-    forms={"turn": {"cut": "turn"}, "message": {"cut": "message"}},
-)

@@ -37,13 +37,11 @@ from trace_recorder.formats.foreign_runs.source import (
     zstd_reader,
 )
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
-from trace_recorder.formats.import_format import ImportFormat
 from trace_recorder.formats.inspect_ai import reading_chats
 from trace_recorder.formats.inspect_ai.reading_samples import Attachments, SamplePrompts, SampleReader, provider_of
 from trace_recorder.guard import try_call
 from trace_recorder.storage.byte_order_marks import without_mark
 from trace_recorder.values.messages import Payload, without_none
-from trace_recorder.values.token_counts import CACHE_APART
 
 _MAX_READINGS = 2
 """Reading the members may together take at most this many times the bytes of the zip file.
@@ -289,6 +287,3 @@ def _kept(sample: Members, attachments: Attachments) -> Iterator[Event]:
     for name in _KEPT:
         if sample.get(name):
             yield TimedFact.unread(what=f"the sample's {name}", value=attachments.put_in(sample[name]))
-
-
-FORMAT = ImportFormat(name="inspect-ai", recognizes=recognizes, read=read, counting=CACHE_APART)

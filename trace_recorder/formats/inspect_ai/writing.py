@@ -16,7 +16,7 @@ from typing import Literal
 from trace_recorder.figures.call_figures import made_calls, sum_known
 from trace_recorder.figures.content.chat_form import utf8_text
 from trace_recorder.figures.content.kinds import INTERLEAVING, THOUGHTS
-from trace_recorder.formats.export_format import ExportFormat, LeftOut, OutputPlace, Piece, view
+from trace_recorder.formats.format_writer import LeftOut, OutputPlace, Piece, view
 from trace_recorder.formats.inspect_ai.writing_events import InspectEvents, score_of
 from trace_recorder.formats.inspect_ai.writing_messages import message_of, output_of, usage_of
 from trace_recorder.formats.left_out import SIDES, ContentSupport, FormatSupport, count_unsupported_contents
@@ -218,14 +218,6 @@ def _files(head: Mapping[str, Payload], sample: Mapping[str, Payload]) -> Iterat
     yield "header.json", head
 
 
-def _pieces(log: Payload, place: OutputPlace) -> Iterator[Piece]:
+def pieces(log: Payload, place: OutputPlace) -> Iterator[Piece]:
+    """Yield the file of a log: a zip file or JSON."""
     yield f"{place.name}{'.eval' if isinstance(log, bytes) else '.json'}", log
-
-
-FORMAT = ExportFormat(
-    name="inspect",
-    kind="documents",
-    view=to_inspect,
-    pieces=_pieces,
-    forms={"json": {"form": "json"}, "eval": {"form": "eval"}},
-)

@@ -20,12 +20,10 @@ from trace_recorder.formats.foreign_runs.agent_history import AgentHistory
 from trace_recorder.formats.foreign_runs.run import Call, ForeignAgent, ForeignRun, TimedFact, ToolRun
 from trace_recorder.formats.foreign_runs.source import Line, Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
-from trace_recorder.formats.import_format import ImportFormat
 from trace_recorder.formats.plain_conversations import conversations, messages_of
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, Usage, without_none
 from trace_recorder.values.origins import ReplayedFrom
 from trace_recorder.values.structs import replace
-from trace_recorder.values.token_counts import WHOLE
 from trace_recorder.values.trajectory import Status
 
 _ROW = {"messages", "annotations", "metadata"}
@@ -277,6 +275,3 @@ def _read_annotation(run: ForeignRun, annotation: dict[str, Payload]) -> None:
         run.events.append(TimedFact.annotation(key=metadata["key"], value=content))
     else:
         run.events.append(TimedFact.unread(what="annotation", value=annotation))
-
-
-FORMAT = ImportFormat(name="invariant", recognizes=recognizes, read=read, counting=WHOLE)

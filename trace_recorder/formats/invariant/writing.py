@@ -23,7 +23,7 @@ from trace_recorder.figures.conversations.steps_of_turns import (
     message_of,
     unrequested_tools_of,
 )
-from trace_recorder.formats.export_format import ExportFormat, LeftOut, OutputPlace, Piece, view
+from trace_recorder.formats.format_writer import LeftOut, OutputPlace, Piece, view
 from trace_recorder.formats.invariant.reading import name_of_part
 from trace_recorder.formats.left_out import (
     ARGUMENTS,
@@ -289,16 +289,6 @@ def _json(value: Payload) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _pieces(lines: Iterable[str], _: OutputPlace) -> Iterator[Piece]:
+def pieces(lines: Iterable[str], _: OutputPlace) -> Iterator[Piece]:
+    """Yield the rows of a run that have messages."""
     yield from (("", row) for row in map(json.loads, lines) if row["messages"])
-
-
-FORMAT = ExportFormat(
-    name="invariant",
-    kind="rows",
-    view=to_invariant_dataset,
-    arguments=lambda run, _: ([run],),
-    pieces=_pieces,
-    begins_with_metadata=True,
-    numbers_runs=True,
-)

@@ -14,7 +14,7 @@ from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.formats.foreign_runs.run import ForeignRun, Members, TimedFact
 from trace_recorder.formats.foreign_runs.source import Source
-from trace_recorder.formats.import_format import ImportFormat
+from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.formats.spans.reading.span import ForeignSpan, parsed, utc_time
 from trace_recorder.formats.spans.reading.span_files import has_trace, read_traces
 from trace_recorder.formats.spans.reading.trace import run_of, task_of, traces
@@ -136,6 +136,7 @@ def _score(score: Members) -> Iterator[TimedFact]:
         yield TimedFact.annotation(key=name, value=score.get("stringValue") or value, time=time)
 
 
-FORMAT = ImportFormat(
-    name="langfuse", recognizes=recognizes, read=read, counting=Counting(cache_apart=True, thoughts_apart=True)
+FORMAT = Format(
+    name="langfuse",
+    reader=FormatReader(recognizes=recognizes, read=read, counting=Counting(cache_apart=True, thoughts_apart=True)),
 )

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.formats.foreign_runs.run import ForeignRun, Members, TimedFact
 from trace_recorder.formats.foreign_runs.source import Source, line_values
-from trace_recorder.formats.import_format import ImportFormat
+from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.formats.spans.reading.span import OURS, ForeignSpan, ForeignSpanEvent, utc_time
 from trace_recorder.formats.spans.reading.trace import run_of, traces
 from trace_recorder.values.messages import Payload, without_none
@@ -163,4 +163,4 @@ def _add_facts(run: ForeignRun, root: Members) -> None:
     ]
 
 
-FORMAT = ImportFormat(name="langsmith", recognizes=recognizes, read=read, counting=WHOLE)
+FORMAT = Format(name="langsmith", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

@@ -18,7 +18,7 @@ from trace_recorder.formats.foreign_runs.run import Event, ForeignConversation, 
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.foreign_runs.sqlite_file import MAGIC, Database, json_of, open_database
 from trace_recorder.formats.foreign_runs.stated_values import stated_time, text_of
-from trace_recorder.formats.import_format import ImportFormat
+from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.formats.llm.responses import (
     attachment,
     attachment_part,
@@ -244,4 +244,4 @@ def _from_entries(entries: list[Members]) -> Iterator[ForeignRun]:
         yield run_of(identity, conversation)
 
 
-FORMAT = ImportFormat(name="llm", recognizes=recognizes, read=read, counting=WHOLE)
+FORMAT = Format(name="llm", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

@@ -14,7 +14,7 @@ from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.formats.foreign_runs.run import ForeignRun, Members, TimedFact
 from trace_recorder.formats.foreign_runs.source import Source
-from trace_recorder.formats.import_format import ImportFormat
+from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.formats.spans.reading.span import ForeignSpan, parsed, utc_time
 from trace_recorder.formats.spans.reading.span_files import (
     Telemetry,
@@ -93,4 +93,4 @@ def _assessment(members: Members) -> Iterator[TimedFact]:
         yield TimedFact.annotation(key=name, value=members, time=time)
 
 
-FORMAT = ImportFormat(name="mlflow", recognizes=recognizes, read=read, counting=WHOLE)
+FORMAT = Format(name="mlflow", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

@@ -35,7 +35,7 @@ from trace_recorder.formats.foreign_runs.run import (
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.foreign_runs.sqlite_file import MAGIC, open_database
 from trace_recorder.formats.foreign_runs.stated_values import counts_at, stated_time
-from trace_recorder.formats.import_format import ImportFormat
+from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.formats.opencode.stores import (
     StoredMessage,
     StoredSession,
@@ -394,4 +394,4 @@ def _agent(session: Members, parent: SessionReader) -> ForeignAgent:
     )
 
 
-FORMAT = ImportFormat(name="opencode", recognizes=recognizes, read=read, counting=CACHE_APART)
+FORMAT = Format(name="opencode", reader=FormatReader(recognizes=recognizes, read=read, counting=CACHE_APART))

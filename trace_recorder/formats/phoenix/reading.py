@@ -13,7 +13,7 @@ from itertools import chain
 from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text
 from trace_recorder.formats.foreign_runs.run import ForeignRun, Members, TimedFact
 from trace_recorder.formats.foreign_runs.source import Source, line_values
-from trace_recorder.formats.import_format import ImportFormat
+from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.formats.spans.reading.span import ForeignSpan, utc_time
 from trace_recorder.formats.spans.reading.span_files import has_context, read_context_span
 from trace_recorder.formats.spans.reading.trace import run_of, traces
@@ -101,4 +101,4 @@ def _values(source: Source, missing: list[TimedFact]) -> Iterator[Payload]:
     return chain.from_iterable(lists) if lists else line_values(source.lines(), missing.append)
 
 
-FORMAT = ImportFormat(name="phoenix", recognizes=recognizes, read=read, counting=WHOLE)
+FORMAT = Format(name="phoenix", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

@@ -26,12 +26,10 @@ from trace_recorder.formats.foreign_runs.agent_history import AgentHistory, Posi
 from trace_recorder.formats.foreign_runs.run import ForeignAgent, ForeignRun, Members, TimedFact
 from trace_recorder.formats.foreign_runs.source import Source, session_lines
 from trace_recorder.formats.foreign_runs.stated_values import stated_time, usage_at
-from trace_recorder.formats.import_format import ImportFormat
 from trace_recorder.formats.pi.forks import CopiedLines
 from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage, without_none
 from trace_recorder.values.origins import ReplayedFrom
 from trace_recorder.values.structs import replace
-from trace_recorder.values.token_counts import CACHE_APART, WHOLE
 
 _ENTRIES = {
     "message",
@@ -287,9 +285,6 @@ def _usage(members: Members) -> Usage:
     return usage_at(remaining, _COUNTS, {"cost": cost}, cost=total)
 
 
-FORMAT = ImportFormat(name="pi", recognizes=recognizes, read=read, counting=CACHE_APART)
-
-
 _OPENCLAW_DIRECTORY = ".openclaw"
 _OPENCLAW_ENTRIES = ("model-snapshot", "openclaw")
 
@@ -304,9 +299,6 @@ def recognizes_openclaw(source: Source) -> bool:
         or (as_text(line.get("customType")) or "").startswith(_OPENCLAW_ENTRIES)
         for line in lines
     )
-
-
-OPENCLAW = ImportFormat(name="openclaw", recognizes=recognizes_openclaw, read=read, counting=CACHE_APART)
 
 
 _NAMES = {"reasoningContent": "reasoning_content", "toolCalls": "tool_calls", "toolCallId": "tool_call_id"}
@@ -365,8 +357,3 @@ def _read_simple_message(run: ForeignRun, history: AgentHistory, members: Member
         call.interaction_id = as_text(members.get(_INTERACTION))
         call.replayed_from = ReplayedFrom.of_document(members.get(ORIGIN))
         run.model = run.model or model
-
-
-SESSION_TRACES = ImportFormat(
-    name="session-traces", recognizes=recognizes_session_traces, read=read_session_traces, counting=WHOLE
-)

@@ -19,7 +19,7 @@ from trace_recorder.figures.conversations.conversation import (
     lines_with_results,
 )
 from trace_recorder.figures.conversations.steps_of_turns import steps_by_turn
-from trace_recorder.formats.export_format import ExportFormat, LeftOut, view
+from trace_recorder.formats.format_writer import LeftOut, view
 from trace_recorder.formats.left_out import (
     ARGUMENTS,
     ContentSupport,
@@ -89,6 +89,3 @@ def _message(line: ConversationLine) -> dict[str, Payload]:
             replayedFrom=origin_of(source) if line.answer else None,
         ),
     }
-
-
-FORMAT = ExportFormat(name="session-traces", kind="sessions", view=to_session_traces)

@@ -23,7 +23,7 @@ from trace_recorder.figures.conversations.conversation import (
     lines_with_results,
 )
 from trace_recorder.figures.conversations.steps_of_turns import steps_by_turn
-from trace_recorder.formats.export_format import ExportFormat, LeftOut, view
+from trace_recorder.formats.format_writer import LeftOut, view
 from trace_recorder.formats.left_out import (
     ARGUMENTS,
     SIDES,
@@ -245,6 +245,3 @@ def milliseconds(timestamp: str) -> int | None:
     """Return a time in milliseconds since 1970, or None if it is unknown."""
     time = parse_time(timestamp)
     return None if time is None else round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
-
-
-FORMAT = ExportFormat(name="traces", kind="sessions", view=to_traces)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.formats.foreign_runs.run import ForeignRun, Members, TimedFact
 from trace_recorder.formats.foreign_runs.source import Source
-from trace_recorder.formats.import_format import ImportFormat
+from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.formats.spans.reading.span import ForeignSpan, ForeignSpanEvent, utc_time
 from trace_recorder.formats.spans.reading.trace import run_of, traces
 from trace_recorder.values.messages import without_none
@@ -93,4 +93,4 @@ def _add_mark(spans: dict[str, ForeignSpan], mark: Members) -> TimedFact | None:
     return None
 
 
-FORMAT = ImportFormat(name="atof", recognizes=recognizes, read=read, counting=WHOLE)
+FORMAT = Format(name="atof", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

@@ -17,13 +17,11 @@ from pathlib import Path
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.formats.foreign_runs.run import ForeignRun, TimedFact
 from trace_recorder.formats.foreign_runs.source import Source, line_values, open_file
-from trace_recorder.formats.import_format import ImportFormat
 from trace_recorder.formats.spans.reading.span import ForeignSpan
 from trace_recorder.formats.spans.reading.span_files import Telemetry, has_context, is_otlp, read_context_span
 from trace_recorder.formats.spans.reading.trace import run_of, traces
 from trace_recorder.values.json_text import NotJsonError, check_depth
 from trace_recorder.values.messages import Payload
-from trace_recorder.values.token_counts import WHOLE
 
 _PAIRS = (("traces", "logs"), ("logs", "traces"), ("spans", "logs"), ("logs", "spans"))
 
@@ -79,9 +77,6 @@ def _neighbours(source: Source) -> Iterator[Source]:
         if stem.endswith(own_name) and path.is_file() and recognizes(neighbour := source.neighbour(path)):
             yield neighbour
             return
-
-
-FORMAT = ImportFormat(name="otlp", recognizes=recognizes, read=read, counting=WHOLE)
 
 
 _MAX_DEPTH = 200
@@ -165,6 +160,3 @@ def _skip_separators(text: str, position: int) -> int:
     while position < len(text) and text[position] in _SEPARATORS:
         position += 1
     return position
-
-
-CONSOLE = ImportFormat(name="otel-console", recognizes=recognizes_console, read=read_console, counting=WHOLE)

@@ -1,7 +1,7 @@
 """ToolBrain: a run as its `Trace`, a list of `Turn`s (`toolbrain.core_types`, 0.1.4). Rewards are functions of a trace.
 
 A turn is one call with an answer. Unknown members are None. Prompt and completion cannot be None, so calls that failed,
-are in flight or have a damaged request are left out. `docs/views/toolbrain.md` lists what the format cannot carry.
+are in flight or have a damaged request are left out. `docs/views/training.md` lists what the format cannot carry.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from trace_recorder.figures.content.chat_form import text_of_result_message
 from trace_recorder.figures.content.kinds import NAMES, THOUGHTS
 from trace_recorder.figures.conversations.side_calls import side_calls
 from trace_recorder.figures.conversations.steps_of_turns import AnsweredTurn, answered_turns
-from trace_recorder.formats.export_format import ExportFormat, LeftOut, view
+from trace_recorder.formats.format import Format
+from trace_recorder.formats.format_writer import FormatWriter, LeftOut, view
 from trace_recorder.formats.left_out import (
     ARGUMENTS,
     REPLAYED,
@@ -273,9 +274,9 @@ def _warnings(turn: ToolBrainTurn) -> Iterator[str]:
         yield "nothing could be parsed from the completion"
 
 
-FORMAT = ExportFormat(
+FORMAT = Format(
     name="toolbrain",
-    kind="documents",
-    view=turns_one_by_one,
-    forms={name: {"parser": parser} for name, parser in PARSERS.items()},
+    writer=FormatWriter(
+        kind="documents", view=turns_one_by_one, forms={name: {"parser": parser} for name, parser in PARSERS.items()}
+    ),
 )

@@ -10,7 +10,8 @@ from __future__ import annotations
 from trace_recorder.dialects.message_text import text_of
 from trace_recorder.figures.content.chat_form import arguments_text, call_of, chat_part, lines_of
 from trace_recorder.figures.content.kinds import IMAGES, IMAGES_BY_ADDRESS, NAMES
-from trace_recorder.formats.export_format import ExportFormat, LeftOut, view
+from trace_recorder.formats.format import Format
+from trace_recorder.formats.format_writer import FormatWriter, LeftOut, view
 from trace_recorder.formats.left_out import (
     ANNOTATIONS,
     GAPS,
@@ -88,4 +89,7 @@ def _user_content(message: Message) -> str | list[Payload]:
     return [chat_part(part) for part in parts if not isinstance(part, Other)]
 
 
-FORMAT = ExportFormat(name="openai", kind="rows", view=to_openai_finetuning, options=frozenset({"include_incomplete"}))
+FORMAT = Format(
+    name="openai",
+    writer=FormatWriter(kind="rows", view=to_openai_finetuning, options=frozenset({"include_incomplete"})),
+)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import dropwhile
 
 from trace_recorder.figures.rewards import rewards_of
-from trace_recorder.formats.export_format import LeftOut, view
+from trace_recorder.formats.format_writer import LeftOut, view
 from trace_recorder.formats.left_out import REPLAYED, count_unsupported_contents
 from trace_recorder.formats.training.branches import Branch, branches, fault_of_turn, tools_of
 from trace_recorder.formats.training.trl import SUPPORTED, Row, messages_of

@@ -25,7 +25,7 @@ from trace_recorder.dialects.openai_chat import read_message
 from trace_recorder.formats.foreign_runs.run import Call, ForeignRun, Histories, Members, TimedFact
 from trace_recorder.formats.foreign_runs.source import Line, Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
-from trace_recorder.formats.import_format import ImportFormat
+from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.formats.plain_conversations import (
     MEMBERS,
     begins_with,
@@ -93,7 +93,7 @@ def _message(members: Members) -> Members:
     return {"role": _ROLES.get(sender, sender or "user"), "content": value}
 
 
-SHAREGPT = ImportFormat(name="sharegpt", recognizes=recognizes, read=read, counting=WHOLE)
+SHAREGPT = Format(name="sharegpt", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))
 
 
 _ROW = {"conversations", "agent", "episode", "trial_name"}
@@ -183,7 +183,9 @@ def _add_result(run: ForeignRun, result: Payload) -> None:
         run.events.append(TimedFact.reward(name="reward", value=reward))
 
 
-HARBOR = ImportFormat(name="harbor-traces", recognizes=recognizes_trials, read=read_trials, counting=WHOLE)
+HARBOR = Format(
+    name="harbor-traces", reader=FormatReader(recognizes=recognizes_trials, read=read_trials, counting=WHOLE)
+)
 
 
 _THOUGHT, _THOUGHT_END = "<think>", "</think>"

@@ -20,7 +20,8 @@ from trace_recorder.figures.call_figures import Tokens, tokens_of
 from trace_recorder.figures.content.chat_form import arguments_of, call_of, lines_of
 from trace_recorder.figures.content.kinds import IMAGES, IMAGES_BY_ADDRESS, THOUGHTS
 from trace_recorder.figures.rewards import rewards_of
-from trace_recorder.formats.export_format import ExportFormat, LeftOut, view
+from trace_recorder.formats.format import Format
+from trace_recorder.formats.format_writer import FormatWriter, LeftOut, view
 from trace_recorder.formats.left_out import (
     ANNOTATIONS,
     ARGUMENTS,
@@ -234,10 +235,12 @@ def _turn(place: int, line: BranchMessage) -> Row:
     )
 
 
-FORMAT = ExportFormat(
+FORMAT = Format(
     name="trl",
-    kind="rows",
-    view=to_trl,
-    forms={name: {"form": name} for name in ("messages", "prompt_completion", "tokens")},
-    options=frozenset({"include_incomplete"}),
+    writer=FormatWriter(
+        kind="rows",
+        view=to_trl,
+        forms={name: {"form": name} for name in ("messages", "prompt_completion", "tokens")},
+        options=frozenset({"include_incomplete"}),
+    ),
 )

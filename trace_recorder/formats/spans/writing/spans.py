@@ -19,7 +19,7 @@ from typing import Literal
 
 from trace_recorder.dialects.dialect import is_in_progress
 from trace_recorder.figures.content.kinds import INTERLEAVING, NAMES, THOUGHTS
-from trace_recorder.formats.export_format import ExportFormat, LeftOut, sessions, view
+from trace_recorder.formats.format_writer import LeftOut, view
 from trace_recorder.formats.left_out import SIDES, ContentSupport, FormatSupport, count_unsupported_contents
 from trace_recorder.formats.spans.writing.messages import prompt_of
 from trace_recorder.formats.spans.writing.span import Attributes, AttributeValue, Span, SpanKind
@@ -237,13 +237,3 @@ def _value(value: AttributeValue) -> dict[str, Payload]:
     if isinstance(value, list):
         return {"arrayValue": {"values": [*map(_value, value)]}}
     return {"stringValue": value}
-
-
-FORMAT = ExportFormat(
-    name="otlp",
-    kind="sessions",
-    view=to_otlp,
-    pieces=lambda spans, place: sessions([spans], place),
-    forms={name: {"conventions": name} for name in ("genai", "genai-0.1", "openinference", "both")},
-    options=frozenset({"content", "new_messages"}),
-)
