@@ -22,12 +22,12 @@ from trace_recorder.cli.read_files import UnreadableError, is_directory, read_ru
 from trace_recorder.cli.run_header import header_entries
 from trace_recorder.cli.show import Show
 from trace_recorder.cli.text_layout import EntryWriter
-from trace_recorder.figures.conversations.steps_and_calls import StepOrCall, steps_and_calls
 from trace_recorder.formats.left_out import UNANSWERED
 from trace_recorder.formats.shared_document import shared_document
 from trace_recorder.formats.toolbrain.parsing import DEFAULT_PARSER, PARSERS
 from trace_recorder.guard import try_call
 from trace_recorder.reading.call_facts import CallFacts
+from trace_recorder.reading.steps_and_calls import StepOrCall, steps_and_calls
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory

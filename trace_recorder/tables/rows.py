@@ -16,9 +16,10 @@ from itertools import groupby
 from typing import NamedTuple
 
 from trace_recorder.clocks import parse_time
+from trace_recorder.dialects.message_text import text_of
 from trace_recorder.figures.comparison.trajectory_diff import figures_of
-from trace_recorder.figures.content.chat_form import result_text, text_of
-from trace_recorder.figures.conversations.turns_of_run import side_calls_of
+from trace_recorder.figures.content.chat_form import result_text
+from trace_recorder.figures.conversations.side_calls import side_calls_of
 from trace_recorder.figures.cost import cost_of
 from trace_recorder.figures.rewards import rewards_of
 from trace_recorder.formats.foreign_runs.journal_writer import IMPORTED_FROM

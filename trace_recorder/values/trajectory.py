@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from trace_recorder.clocks import parse_time
 from trace_recorder.values import structs
@@ -42,6 +42,8 @@ SCHEMA_VERSION = 1
 
 A reader that needs only the original members may ignore this version.
 """
+
+Made = TypeVar("Made")
 
 Status = Literal["running", "completed", "failed", "interrupted", "unknown"]
 History = Literal["inline", "delta"]
@@ -179,9 +181,11 @@ class _ReadOnDemand:
     with the value of this field, and perhaps with the values of other fields.
     """
 
-    __slots__ = ("_lock", "_unread")
+    __slots__ = ("_lock", "_made", "_unread")
 
-    if not TYPE_CHECKING:  # if it saw `__getattr__`, a type checker would accept every attribute
+    if TYPE_CHECKING:
+        _made: dict[Callable[[Trajectory], Any], Any]
+    else:  # if it saw `__getattr__`, a type checker would accept every attribute
 
         def __getattr__(self, name: str) -> object:
             if name not in self.__dataclass_fields__:
@@ -241,6 +245,26 @@ class Trajectory(_ReadOnDemand):
         for name, value in [*known.items(), ("_unread", {**read}), ("_lock", RLock())]:
             object.__setattr__(trajectory, name, value)
         return trajectory
+
+    def once(self, make: Callable[[Trajectory], Made]) -> Made:
+        """Return what `make` makes of this run. It is made at the first request, and kept as long as the run.
+
+        Copies of the run do not have it.
+        """
+        made = self._values_made_once()
+        if make not in made:
+            made[make] = make(self)
+        value: Made = made[make]
+        return value
+
+    def set_once(self, make: Callable[[Trajectory], Made], value: Made) -> None:
+        """Set the value that `once(make)` returns."""
+        self._values_made_once()[make] = value
+
+    def _values_made_once(self) -> dict[Callable[[Trajectory], Any], Any]:
+        if not hasattr(self, "_made"):
+            object.__setattr__(self, "_made", {})
+        return self._made
 
     def __repr__(self) -> str:
         counts = [(len(self.llm_interactions), "LLM interaction"), (len(self.agent_steps), "step")]

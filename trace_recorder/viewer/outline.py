@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from trace_recorder.catalog.rows import origin_members
 from trace_recorder.clocks import seconds_between
 from trace_recorder.figures.call_figures import incomplete_reason
-from trace_recorder.figures.conversations.turn import agent_key
 from trace_recorder.figures.cost import Price, cost_of
+from trace_recorder.reading.relations.turn import agent_key
 from trace_recorder.values.llm_interaction import Attempt, LLMInteraction
 from trace_recorder.values.messages import ToolCall, ToolResult
 from trace_recorder.values.token_counts import counts_of

@@ -9,8 +9,8 @@ from typing import Literal, get_args
 
 from trace_recorder.figures.call_figures import made_calls, sum_known
 from trace_recorder.figures.comparison.comparable_steps import KINDS, ComparableStep, ComparableSteps, Ignored, PartKind
-from trace_recorder.figures.conversations.steps_and_calls import StepOrCall
 from trace_recorder.figures.cost import Costs, cost_of, lacks_price
+from trace_recorder.reading.steps_and_calls import StepOrCall
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.origins import RunOrigin, run_origin_of

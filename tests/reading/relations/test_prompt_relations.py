@@ -15,10 +15,9 @@ from tests.formats.made import call, run, system
 from trace_recorder import Trajectory, load
 from trace_recorder.cli.show import Show
 from trace_recorder.figures.comparison.comparable_steps import ComparableSteps
-from trace_recorder.figures.conversations.call_chains import CallChains
-from trace_recorder.figures.conversations.normalized_prompts import MAX_PROMPTS, NormalizedPrompt
-from trace_recorder.figures.conversations.steps_and_calls import steps_and_calls
-from trace_recorder.figures.conversations.turns_of_run import turns_of
+from trace_recorder.reading.relations.normalized_prompts import MAX_PROMPTS, NormalizedPrompt
+from trace_recorder.reading.relations.prompt_relations import relations_of, turns_of
+from trace_recorder.reading.steps_and_calls import steps_and_calls
 from trace_recorder.values.messages import Payload
 from trace_recorder.viewer.interface import RunAnswers
 
@@ -90,10 +89,9 @@ def test_the_viewer_compares_prompts_with_the_call_that_they_continue(
 def test_only_the_newest_normalized_prompts_are_kept(tmp_path: Path) -> None:
     """Only the newest normalized prompts are kept, although each prompt of an edited history has its own lists."""
     trajectory, before = recorded(tmp_path, histories.clock, CALLS), alive(NormalizedPrompt)
-    chains = CallChains()
-    for one in trajectory.llm_interactions:
-        chains.add(one)
+    relations = relations_of(trajectory).all()
 
+    assert len(relations) == CALLS
     assert alive(NormalizedPrompt) - before <= MAX_PROMPTS
 
 

@@ -21,7 +21,6 @@ from hashlib import blake2b
 from itertools import repeat
 from operator import add, attrgetter
 
-from trace_recorder.figures.conversations.turn import Turn
 from trace_recorder.values.message_equality import NormalizedContent, normalized_content
 from trace_recorder.values.message_table import MessageTable, NumberedMessages, SharedSequence
 from trace_recorder.values.messages import Message
@@ -191,10 +190,8 @@ class NormalizedPrompt:
     except those in `new`. `before` is None if there is no such prompt. `CallChains` also sets it to None after the turn
     of this prompt was added, so that earlier prompts do not stay in memory.
 
-    `AgentMessages` sets the last three fields. `turn` is the turn of this prompt. `unasked` are the positions of tool
-    results whose calls are in no recorded answer of the prompt. `claim` is the value that the counter
-    `AgentMessages._claims` had when all messages of this prompt were assigned to its chain. `claim` is 0 if not all
-    messages were assigned.
+    `AgentMessages` sets `claim`. It is the value that the counter `AgentMessages._claims` had when all messages of this
+    prompt were assigned to its chain. It is 0 if not all messages were assigned.
     """
 
     source: NumberedMessages
@@ -207,15 +204,7 @@ class NormalizedPrompt:
     has_instructions: bool
     before: NormalizedPrompt | None
     new: Sequence[int]
-    turn: Turn | None = None
-    unasked: Sequence[int] = ()
     claim: int = 0
-
-    @property
-    def inherited_unasked(self) -> list[int]:
-        """The positions in `before.unasked` at which this prompt has the same messages as `before`."""
-        new = {*self.new}
-        return [] if self.before is None else [n for n in self.before.unasked if n not in new and n < len(self.keys)]
 
 
 class PromptNormalizer:
