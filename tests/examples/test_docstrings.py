@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import inspect
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -62,7 +63,8 @@ def _two_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
         monkeypatch.setenv("OPENAI_API_KEY", "k")
         for name, task in (("run", "count the files"), ("other", "count the files again")):
             with trace_recorder.TrajectoryRecorder(f"trajectories/{name}.json", task=task) as recorder:
-                run_my_agent(recorder.wrap(openai.OpenAI()), task if name == "other" else MESSAGES[0]["content"])
+                with openai.OpenAI() as client:
+                    run_my_agent(recorder.wrap(client), task if name == "other" else MESSAGES[0]["content"])
         yield
 
 
@@ -70,14 +72,21 @@ def _two_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
 def test_the_example_of_a_docstring_runs(name: str) -> None:
     """An example does not raise, and prints what the docstring shows."""
     namespace = {one: getattr(trace_recorder, one) for one in trace_recorder.__all__}
-    namespace |= {"OpenAI": openai.OpenAI, "messages": MESSAGES, "run_my_agent": run_my_agent}
+    clients = ExitStack()
+    namespace |= {
+        "OpenAI": lambda **options: clients.enter_context(openai.OpenAI(**options)),
+        "messages": MESSAGES,
+        "run_my_agent": run_my_agent,
+    }
     text = inspect.getdoc(named(name)) or ""
     test = doctest.DocTestParser().get_doctest(text, namespace, name, None, None)
     assert test.examples
 
     if all(find_spec(package.partition(".")[0]) and find_spec(package) for package in NEEDED.get(name, ())):
         reports: list[str] = []
-        results = doctest.DocTestRunner(_Checker()).run(test, out=reports.append)
-        assert (results.failed, "".join(reports)) == (0, "")
+        with clients:
+            results = doctest.DocTestRunner(_Checker()).run(test, out=reports.append)
+        assert "".join(reports) == ""
+        assert results.failed == 0
     else:
         compile("".join(example.source for example in test.examples), name, "exec")
