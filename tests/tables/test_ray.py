@@ -19,7 +19,7 @@ ray = pytest.importorskip("ray", reason="Ray is not installed: nox -s ray")
 from ray.cluster_utils import Cluster  # noqa: E402
 
 from tests.cli.invoking import invoke, recorded  # noqa: E402
-from tests.imports.foreign.files import PRODUCED  # noqa: E402
+from tests.formats.files import PRODUCED  # noqa: E402
 from tests.processes import ROOT  # noqa: E402
 from trace_recorder import load, read_runs, to_arrow  # noqa: E402
 from trace_recorder.tables.ray_data import in_order_by_ray  # noqa: E402

@@ -27,13 +27,13 @@ from trace_recorder.catalog.rows import Json, Row, costs_json, ended_summary, ro
 from trace_recorder.catalog.run_values import counted_of, values_of
 from trace_recorder.catalog.searched_values import RunValues
 from trace_recorder.catalog.value_tables import FactTables, FilesState, KnownRun
+from trace_recorder.figures.cost import costs_of_calls, may_have_price
+from trace_recorder.figures.stats import Stats
+from trace_recorder.formats.any_file import Runs, load_each
 from trace_recorder.guard import ignore_failures
-from trace_recorder.imports.loader import Runs, load_each
 from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.cost import costs_of_calls, may_have_price
-from trace_recorder.views.stats import Stats
 
 
 class IndexTask(NamedTuple):

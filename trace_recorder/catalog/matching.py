@@ -15,7 +15,7 @@ from trace_recorder.catalog.planning import Plan, Planned
 from trace_recorder.catalog.query import Term, condition_of, parse_query
 from trace_recorder.catalog.run_values import COUNTED, counted_of, values_of
 from trace_recorder.catalog.value_tables import FactTables, FilesState
-from trace_recorder.imports.loader import Runs
+from trace_recorder.formats.any_file import Runs
 from trace_recorder.storage.run_files import runs_in_directory
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory

@@ -1,7 +1,7 @@
 """Makes the row of a run in the output of the command `list`, and in the viewer's list. The index stores both rows.
 
 The row in the viewer's list is made from the beginning and the end of the run's file. If the file is a document, only
-the members before the calls and after the steps are read (`imports/document_ends.py`). If it is a journal, the first
+the members before the calls and after the steps are read (`reading/document_ends.py`). If it is a journal, the first
 line has the start of the run, and the last lines have the end. A document of another tool is read completely.
 """
 
@@ -13,9 +13,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trace_recorder.derive.document import from_document
 from trace_recorder.facts import FinalizeFact, StartFact
-from trace_recorder.imports.document_ends import document_ends
+from trace_recorder.figures.cost import RunCosts, may_have_price
+from trace_recorder.figures.rewards import rewards_of
+from trace_recorder.reading.document import from_document
+from trace_recorder.reading.document_ends import document_ends
 from trace_recorder.storage import journal_reader
 from trace_recorder.storage.file_system import writer_is_alive
 from trace_recorder.storage.journal_reader import Record
@@ -24,8 +26,6 @@ from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.origins import ForkedFrom, ReplayOf, name_of, run_origin_of
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.cost import RunCosts, may_have_price
-from trace_recorder.views.rewards import rewards_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +249,7 @@ def _end_by_lock(path: Path, host: str | None) -> Json:
 
 
 def _from_whole_run(path: Path, name: str) -> Json:
-    from trace_recorder.imports.loader import load  # noqa: PLC0415 - a list of runs that have ended does not need `load`
+    from trace_recorder.formats.any_file import load  # noqa: PLC0415 - a list of runs that have ended does not need `load`
 
     run = load(path)
     metrics = run.metrics or metrics_of(run.llm_interactions, run.agent_steps)

@@ -14,15 +14,15 @@ from dataclasses import replace
 from trace_recorder.catalog.searched_values import MAX_INTEGER, Named, RunValues, Single, TextInRun, storable
 from trace_recorder.catalog.texts import texts_of
 from trace_recorder.clocks import parse_time
+from trace_recorder.figures.call_figures import made_calls
+from trace_recorder.figures.cost import costs_of_calls
+from trace_recorder.figures.rewards import rewards_of
 from trace_recorder.values.content_parts import plain_text
 from trace_recorder.values.llm_interaction import ErrorInfo
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.tool_uses import tool_uses_of
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.call_facts import made_calls
-from trace_recorder.views.cost import costs_of_calls
-from trace_recorder.views.rewards import rewards_of
 
 
 def values_of(run: Trajectory, *, with_texts: bool = True) -> RunValues:

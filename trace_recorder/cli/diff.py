@@ -14,11 +14,11 @@ from trace_recorder.cli.list_runs import newest_runs, run_at
 from trace_recorder.cli.output import console, print_json, print_lines
 from trace_recorder.cli.read_files import UnreadableError, is_directory, read_run
 from trace_recorder.cli.text_layout import compact, in_one_line, number, pluralize, seconds
+from trace_recorder.figures.comparison.comparable_steps import Ignored
+from trace_recorder.figures.comparison.trajectory_diff import DiffRun, DiffSide, DiffStep, Figures, TrajectoryDiff
+from trace_recorder.figures.comparison.trajectory_diff import diff as diff_of
 from trace_recorder.values.messages import Payload
-from trace_recorder.views.comparison.comparable_steps import Ignored
-from trace_recorder.views.comparison.trajectory_diff import DiffRun, DiffSide, DiffStep, Figures, TrajectoryDiff
-from trace_recorder.views.comparison.trajectory_diff import diff as diff_of
-from trace_recorder.views.comparison.value_changes import ValueChange, marked_parts, shortened
+from trace_recorder.values.value_changes import ValueChange, marked_parts, shortened
 
 NAMES: tuple[Ignored, ...] = get_args(Ignored)
 MAX_CHANGES = 20

@@ -44,9 +44,9 @@ from trace_recorder.cli.list_runs import (
 from trace_recorder.cli.output import fail, warn
 from trace_recorder.cli.read_files import UnreadableError, process_or_error, read_run
 from trace_recorder.cli.text_layout import pluralize
+from trace_recorder.formats.format_writer import EXPORT_FORMATS
 from trace_recorder.tables.remote_files import remote_output, url_of
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.export_format import EXPORT_FORMATS
 
 if TYPE_CHECKING:
     from trace_recorder.exporters.delivery import Delivery

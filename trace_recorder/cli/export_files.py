@@ -38,9 +38,9 @@ from trace_recorder.cli.export_run import (
 )
 from trace_recorder.cli.output import Progress
 from trace_recorder.cli.text_layout import escape_json_text, pluralize
+from trace_recorder.figures.stats import accuracy_of
+from trace_recorder.formats.format_writer import EXPORT_FORMATS
 from trace_recorder.values.messages import Payload
-from trace_recorder.views.export_format import EXPORT_FORMATS
-from trace_recorder.views.stats import accuracy_of
 
 _EXTRA_FILE = re.compile(r"(?P<run>.+)\.(?:cont|conversation)-\d+", re.DOTALL)
 """Matches the name of an additional file of a run, without its suffix. The name begins with the run's name."""

@@ -18,12 +18,12 @@ from trace_recorder.cli.output import json_parts
 from trace_recorder.cli.read_files import UnreadableError, failure_message, read_run
 from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.errors import EmptyTrajectoryError
+from trace_recorder.formats.format_writer import EXPORT_FORMATS, OutputPlace, Piece, ReportingView
+from trace_recorder.formats.left_out import REPLAYED
 from trace_recorder.guard import try_call
 from trace_recorder.storage.atomic_write import replace_file
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.export_format import EXPORT_FORMATS, OutputPlace, Piece, ReportingView
-from trace_recorder.views.left_out import REPLAYED
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,7 @@ def rows_in_file(path: Path, terms: tuple[Term, ...]) -> list[Row] | UnreadableE
 def _matching_rows(path: Path, terms: tuple[Term, ...]) -> list[Row]:
     """Return the rows of the matching runs in a file that no index knows. Raises the exceptions of `load`."""
     from trace_recorder.catalog.index import row_of_run  # noqa: PLC0415
-    from trace_recorder.imports.loader import load_each  # noqa: PLC0415
+    from trace_recorder.formats.any_file import load_each  # noqa: PLC0415
     from trace_recorder.tables.remote_files import load_remote, url_of  # noqa: PLC0415
 
     matches = _matcher(terms)

@@ -20,11 +20,11 @@ from trace_recorder.cli.engines import DEFAULT_ENGINE, LOCAL, Address, Engine, E
 from trace_recorder.cli.output import Progress, console, print_lines, warn
 from trace_recorder.cli.read_files import UnreadableError, failure_message
 from trace_recorder.cli.text_layout import pluralize
+from trace_recorder.formats.foreign_runs.source import Source
+from trace_recorder.formats.imported_runs import Imported, ReadRun, import_traces, read_file, write_run
+from trace_recorder.formats.recognition import format_of
+from trace_recorder.formats.trace_services import TraceService
 from trace_recorder.guard import ignore_failures, try_call
-from trace_recorder.imports.foreign.formats import format_of
-from trace_recorder.imports.foreign.source import Source
-from trace_recorder.imports.services.traces import TraceService
-from trace_recorder.recording.imported_runs import Imported, ReadRun, import_traces, read_file, write_run
 
 MIN_PAUSE_SECONDS = 1.0
 MIN_PAUSE_SECONDS_OF_SERVICES = 10.0
@@ -127,7 +127,7 @@ def _service(name: str, project: str) -> TraceService:
     if name not in SERVICES:
         raise typer.BadParameter(f"{name!r} is not one of {', '.join(SERVICES)}", param_hint="--project")
     module, _, service = SERVICES[name].partition(":")
-    trace_service: TraceService = getattr(import_module(f"trace_recorder.imports.services.{module}"), service)(project)
+    trace_service: TraceService = getattr(import_module(f"trace_recorder.formats.{module}.service"), service)(project)
     return trace_service
 
 

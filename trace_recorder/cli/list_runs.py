@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trace_recorder.catalog import query
+from trace_recorder.catalog.costs_in_files import run_costs_or_unknown
 from trace_recorder.catalog.query import Term, condition_of
 from trace_recorder.catalog.rows import Row, ended_summary, row_of, row_of_json, row_with_costs
 from trace_recorder.cli.arguments import no_runs_message, paths_or_default
@@ -35,7 +36,6 @@ from trace_recorder.errors import QueryError
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.cost import run_costs_or_unknown
 
 if TYPE_CHECKING:
     from trace_recorder.catalog.matching import Matcher

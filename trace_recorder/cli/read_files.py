@@ -31,13 +31,13 @@ Load = Callable[[Path], Trajectory]
 
 def load_local_or_remote(path: Path) -> Trajectory:
     """Load a trajectory from a file, as `trace_recorder.load` does, or from an address of fsspec."""
-    from trace_recorder.imports import loader  # noqa: PLC0415 - importing it takes longer than listing ended runs
+    from trace_recorder.formats import any_file  # noqa: PLC0415 - importing it takes longer than listing ended runs
     from trace_recorder.tables import remote_files  # noqa: PLC0415 - as above
 
     url = remote_files.url_of(path)
     if url is not None:
         return remote_files.load_remote(path, url)
-    return loader.load(path)
+    return any_file.load(path)
 
 
 def read_run(path: Path, load_run: Load = load_local_or_remote) -> Trajectory:
@@ -91,7 +91,7 @@ _SHOWN_ERRORS = 3
 
 def _damage_of(path: Path) -> str:
     """Return the first errors that validation finds in a run's files, each with its place in the files."""
-    from trace_recorder.derive.validate import validate  # noqa: PLC0415 - only damaged files need it
+    from trace_recorder.reading.validate import validate  # noqa: PLC0415 - only damaged files need it
 
     errors = (finding for finding in validate(path).findings if finding.severity == "error")
     return "; ".join(f"{finding.where}: {finding.what}" for finding in islice(errors, _SHOWN_ERRORS))

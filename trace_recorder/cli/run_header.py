@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 
 from trace_recorder.cli.text_layout import Entry, heading, local_time, number, pluralize, seconds, shown_text
 from trace_recorder.dialects.dialect import USAGE_ADVICE
+from trace_recorder.figures.call_figures import is_usage_left_out, made_calls
 from trace_recorder.values.llm_interaction import ErrorInfo, LLMInteraction
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.origins import RunOrigin, name_of, run_origin_of
 from trace_recorder.values.trajectory import Gap, Reward, Trajectory
-from trace_recorder.views.call_facts import is_usage_left_out, made_calls
 
 
 def header_entries(trajectory: Trajectory, name: str) -> Iterator[Entry]:

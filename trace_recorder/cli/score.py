@@ -25,21 +25,21 @@ from trace_recorder.cli.list_runs import runs_or_exit
 from trace_recorder.cli.output import Progress, console, fail, print_lines, warn
 from trace_recorder.cli.read_files import UnreadableError, failure_message, process_or_error, read_run
 from trace_recorder.cli.text_layout import pluralize
-from trace_recorder.guard import try_call
-from trace_recorder.recording.amend import append_rewards
-from trace_recorder.values.messages import Payload
-from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.rewards import (
+from trace_recorder.figures.rewards import rewards_of
+from trace_recorder.figures.stats import Spread
+from trace_recorder.formats.toolbrain.parsing import DEFAULT_PARSER, PARSERS, Parser
+from trace_recorder.formats.toolbrain.reward_functions import (
     RewardFunction,
     describe_error,
     is_batch,
     reward_function,
-    rewards_of,
     score_batch,
 )
-from trace_recorder.views.rewards import score as score_of
-from trace_recorder.views.stats import Spread
-from trace_recorder.views.toolbrain.parsing import DEFAULT_PARSER, PARSERS, Parser
+from trace_recorder.formats.toolbrain.reward_functions import score as score_of
+from trace_recorder.guard import try_call
+from trace_recorder.recording.amend import append_rewards
+from trace_recorder.values.messages import Payload
+from trace_recorder.values.trajectory import Trajectory
 
 RewardFunctions = Annotated[
     list[str],

@@ -4,7 +4,7 @@ Steps and LLM calls are in the order of time. A derived step is shown together w
 recorded itself, and calls that belong to no step, are shown alone. Nothing is shown twice.
 
 Each prompt repeats the conversation, but people want to read each message once. Therefore only the new messages of a
-prompt are shown. `views/conversations/compared_prompts.py` says which messages an earlier prompt has. The model's own
+prompt are shown. `figures/conversations/compared_prompts.py` says which messages an earlier prompt has. The model's own
 answer and the tool results in a prompt have been shown before too. All other messages of the prompt are new.
 """
 
@@ -17,14 +17,8 @@ from dataclasses import dataclass
 from trace_recorder.cli.run_header import replayed_text, text_of_error, text_of_tokens
 from trace_recorder.cli.text_layout import Entry, compact, heading, local_time, pluralize, seconds, shown_text
 from trace_recorder.dialects.dialect import USAGE_ADVICE, is_turn
-from trace_recorder.values.llm_interaction import Attempt, LLMInteraction, pause_between
-from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, ToolResult
-from trace_recorder.values.origins import run_origin_of
-from trace_recorder.values.prompt_relation import MAX_EARLIER_PROMPTS
-from trace_recorder.values.tool_uses import tool_uses
-from trace_recorder.values.trajectory import AgentStep, Trajectory
-from trace_recorder.views.call_facts import counted_usage, incomplete_reason, is_usage_left_out
-from trace_recorder.views.content.kinds import (
+from trace_recorder.figures.call_figures import counted_usage, incomplete_reason, is_usage_left_out
+from trace_recorder.figures.content.kinds import (
     INTERLEAVING,
     REFUSALS,
     SIGNATURES,
@@ -32,11 +26,17 @@ from trace_recorder.views.content.kinds import (
     contents_of_answer,
     text_beside,
 )
-from trace_recorder.views.conversations.compared_prompts import ComparedPrompt, ComparedPrompts, answer_text
-from trace_recorder.views.conversations.steps_and_calls import StepOrCall
-from trace_recorder.views.conversations.steps_of_turns import is_tools_only
-from trace_recorder.views.conversations.turn import Turn, agent_key
-from trace_recorder.views.conversations.turns_of_run import TurnsOnDemand, side_calls_of
+from trace_recorder.figures.conversations.compared_prompts import ComparedPrompt, ComparedPrompts, answer_text
+from trace_recorder.figures.conversations.steps_and_calls import StepOrCall
+from trace_recorder.figures.conversations.steps_of_turns import is_tools_only
+from trace_recorder.figures.conversations.turn import Turn, agent_key
+from trace_recorder.figures.conversations.turns_of_run import TurnsOnDemand, side_calls_of
+from trace_recorder.values.llm_interaction import Attempt, LLMInteraction, pause_between
+from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, ToolResult
+from trace_recorder.values.origins import run_origin_of
+from trace_recorder.values.prompt_relation import MAX_EARLIER_PROMPTS
+from trace_recorder.values.tool_uses import tool_uses
+from trace_recorder.values.trajectory import AgentStep, Trajectory
 
 _SHOWN_ELSEWHERE = frozenset({THOUGHTS, SIGNATURES, INTERLEAVING})
 """Kinds of content that are not listed under "beside": they are shown elsewhere, or people cannot read them."""

@@ -22,15 +22,15 @@ from trace_recorder.cli.read_files import UnreadableError, is_directory, read_ru
 from trace_recorder.cli.run_header import header_entries
 from trace_recorder.cli.show import Show
 from trace_recorder.cli.text_layout import EntryWriter
-from trace_recorder.derive.call_facts import CallFacts
+from trace_recorder.figures.conversations.steps_and_calls import StepOrCall, steps_and_calls
+from trace_recorder.formats.left_out import UNANSWERED
+from trace_recorder.formats.shared_document import shared_document
+from trace_recorder.formats.toolbrain.parsing import DEFAULT_PARSER, PARSERS
 from trace_recorder.guard import try_call
+from trace_recorder.reading.call_facts import CallFacts
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.conversations.steps_and_calls import StepOrCall, steps_and_calls
-from trace_recorder.views.left_out import UNANSWERED
-from trace_recorder.views.shared_document import shared_document
-from trace_recorder.views.toolbrain.parsing import DEFAULT_PARSER, PARSERS
 
 Files = Annotated[
     list[Path] | None,
@@ -133,7 +133,7 @@ def _check_step_options(step: int | None, *, errors: bool, raw: bool, whole: boo
 
 def _print_turns(trajectory: Trajectory, parser: str | None, *, full: bool, as_json: bool) -> None:
     """Print ToolBrain's turns: as `export` writes them, or for people. If `full` is True, no line is shortened."""
-    from trace_recorder.views.toolbrain.turns import format_turns, turns_one_by_one  # noqa: PLC0415 - only --turns needs it
+    from trace_recorder.formats.toolbrain.turns import format_turns, turns_one_by_one  # noqa: PLC0415 - only --turns needs it
 
     parse = PARSERS[parser or DEFAULT_PARSER]
     turns, left_out = turns_one_by_one.with_report(trajectory, parse, include_replayed=True)

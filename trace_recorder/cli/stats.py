@@ -20,9 +20,9 @@ from trace_recorder.cli.planned_runs import planned_runs, results
 from trace_recorder.cli.read_files import UnreadableError, process_or_error, read_run
 from trace_recorder.cli.text_layout import in_one_line, number, pluralize, seconds
 from trace_recorder.dialects.dialect import USAGE_ADVICE
+from trace_recorder.figures.cost import table_name
+from trace_recorder.figures.stats import Stats
 from trace_recorder.values.messages import Payload
-from trace_recorder.views.cost import table_name
-from trace_recorder.views.stats import Stats
 
 
 def stats(

@@ -28,15 +28,15 @@ from trace_recorder.cli.text_layout import (
 )
 from trace_recorder.clocks import now, seconds_between
 from trace_recorder.dialects.dialect import is_in_progress, is_turn
-from trace_recorder.imports.growing_journal import GrowingJournal, ReplacedError
+from trace_recorder.figures.conversations.call_chains import CallChains
+from trace_recorder.figures.conversations.steps_and_calls import StepOrCall, steps_and_calls
+from trace_recorder.figures.conversations.turn import Turn
+from trace_recorder.reading.growing_journal import GrowingJournal, ReplacedError
 from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.origins import run_origin_of
 from trace_recorder.values.tool_uses import tool_uses
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.conversations.call_chains import CallChains
-from trace_recorder.views.conversations.steps_and_calls import StepOrCall, steps_and_calls
-from trace_recorder.views.conversations.turn import Turn
 
 MAX_TEXT_LINES = 8
 """Only the last lines of a text are shown, at most this many."""

@@ -14,9 +14,9 @@ from trace_recorder.cli.engines import DEFAULT_ENGINE, Address, Engine, EngineNa
 from trace_recorder.cli.list_runs import runs_or_exit
 from trace_recorder.cli.output import Progress, console, print_json, print_lines
 from trace_recorder.cli.text_layout import pluralize
-from trace_recorder.derive.validate import Finding, Report, validate
+from trace_recorder.formats.any_file import foreign_format
 from trace_recorder.guard import try_call
-from trace_recorder.imports.loader import foreign_format
+from trace_recorder.reading.validate import Finding, Report, validate
 from trace_recorder.tables.remote_files import local_files, url_of
 
 

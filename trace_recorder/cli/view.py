@@ -20,10 +20,10 @@ from trace_recorder.cli.arguments import DEFAULT, IndexPath, paths_or_default
 from trace_recorder.cli.list_runs import run_at
 from trace_recorder.cli.output import console, fail, print_lines
 from trace_recorder.cli.read_files import failure_message, process, read_run
+from trace_recorder.figures.cost import table
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.viewer.one_file import one_file, two_runs_file
 from trace_recorder.viewer.runs import RunList
-from trace_recorder.views.cost import table
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp

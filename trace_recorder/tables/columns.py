@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
+from trace_recorder.figures.content.chat_form import utf8_text
 from trace_recorder.values.messages import Payload
-from trace_recorder.views.content.chat_form import utf8_text
 
 CellType = Literal["text", "json", "integer", "number", "boolean", "time", "rewards", "tool_calls", "ranges", "origin"]
 """The types of cells. A `json` cell is a text: a text is unchanged, and any other value becomes JSON text."""

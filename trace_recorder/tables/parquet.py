@@ -22,13 +22,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from trace_recorder.figures.content.chat_form import utf8_text
+from trace_recorder.formats.format import Format
+from trace_recorder.formats.format_writer import FormatWriter, LeftOut, view
 from trace_recorder.storage.file_system import directory_lock
 from trace_recorder.tables.columns import TABLES, TableName
 from trace_recorder.tables.frames import MAX_BATCHES, batch_of, combine_batches, load_pyarrow, schema_of
 from trace_recorder.tables.remote_files import url_of
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.content.chat_form import utf8_text
-from trace_recorder.views.export_format import ExportFormat, LeftOut, view
 
 if TYPE_CHECKING:
     import pyarrow
@@ -60,7 +61,9 @@ def to_tables(_: LeftOut, run: Trajectory, form: str = "tables") -> Batches:
     return batches_of(run, FORMS[form])
 
 
-FORMAT = ExportFormat(name="parquet", kind="tables", view=to_tables, forms={form: {"form": form} for form in FORMS})
+FORMAT = Format(
+    name="parquet", writer=FormatWriter(kind="tables", view=to_tables, forms={form: {"form": form} for form in FORMS})
+)
 
 
 def batches_of(run: Trajectory, tables: Iterable[TableName]) -> Batches:

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from trace_recorder.errors import MissingExtraError
+from trace_recorder.formats.any_file import load
 from trace_recorder.guard import logger, try_call
-from trace_recorder.imports.loader import load
 from trace_recorder.storage.run_files import runs_in_directory
 from trace_recorder.tables.columns import Of
 from trace_recorder.tables.frames import batch_of, check_table, load_pyarrow, schema_of

@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from trace_recorder.errors import MissingExtraError, TraceRecorderError
-from trace_recorder.imports.loader import load
+from trace_recorder.formats.any_file import load
 from trace_recorder.storage.paths import document_path_for, journal_path_for
 from trace_recorder.storage.run_files import run_names
 from trace_recorder.values.trajectory import Trajectory

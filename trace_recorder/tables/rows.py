@@ -16,7 +16,13 @@ from itertools import groupby
 from typing import NamedTuple
 
 from trace_recorder.clocks import parse_time
-from trace_recorder.imports.foreign.journal_writer import IMPORTED_FROM
+from trace_recorder.figures.comparison.trajectory_diff import figures_of
+from trace_recorder.figures.content.chat_form import result_text, text_of
+from trace_recorder.figures.conversations.turns_of_run import side_calls_of
+from trace_recorder.figures.cost import cost_of
+from trace_recorder.figures.rewards import rewards_of
+from trace_recorder.formats.foreign_runs.journal_writer import IMPORTED_FROM
+from trace_recorder.formats.inspect_ai.writing import last_conversation
 from trace_recorder.tables.columns import TABLES, TableName, cell, json_text
 from trace_recorder.values.llm_interaction import ErrorInfo, LLMInteraction
 from trace_recorder.values.message_equality import json_key
@@ -25,12 +31,6 @@ from trace_recorder.values.messages import Message, Payload, ToolResult
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.tool_uses import tool_uses_of
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.comparison.trajectory_diff import figures_of
-from trace_recorder.views.content.chat_form import result_text, text_of
-from trace_recorder.views.conversations.turns_of_run import side_calls_of
-from trace_recorder.views.cost import cost_of
-from trace_recorder.views.inspect.log import last_conversation
-from trace_recorder.views.rewards import rewards_of
 
 
 class _CallPrompt(NamedTuple):

@@ -8,7 +8,7 @@ even if a file became such a link after its run was listed.
 time, so a caller can stop after any run. Only one thread at a time may call these two. Every thread must hold `lock`
 while it uses the attributes.
 
-The costs of a run are the sum of the costs of its calls (`views/cost.py`). For the costs, all calls have to be read,
+The costs of a run are the sum of the costs of its calls (`figures/cost.py`). For the costs, all calls have to be read,
 while a row of the list needs only the ends of the run's files. So costs are read run by run, the newest runs first.
 """
 
@@ -24,18 +24,19 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
+from trace_recorder.catalog.costs_in_files import run_costs_or_unknown
 from trace_recorder.catalog.matching import RunState
 from trace_recorder.catalog.planning import known_runs
 from trace_recorder.catalog.query import Term
 from trace_recorder.catalog.rows import costs_json, summary_of
 from trace_recorder.catalog.value_tables import FilesState, KeptPart
 from trace_recorder.errors import TraceRecorderError
+from trace_recorder.figures.cost import RunCosts
 from trace_recorder.guard import try_call
 from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.storage.run_files import NO_FILE, FileState, run_files
 from trace_recorder.viewer.parts import Json
 from trace_recorder.viewer.run_rows import RunRows
-from trace_recorder.views.cost import RunCosts, run_costs_or_unknown
 
 
 class ServedFiles:

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
+from trace_recorder.figures.cost import Price
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, Tool
 from trace_recorder.values.prompt_relation import ranges_of
@@ -27,7 +28,6 @@ from trace_recorder.viewer.outline import (
 from trace_recorder.viewer.parts import CUT, WHOLE, Json, TextLimits, interaction_detail, message_json, step_detail
 from trace_recorder.viewer.prompts import Prompts
 from trace_recorder.viewer.raw import RawItems, raw_answer
-from trace_recorder.views.cost import Price
 
 Element = TypeVar("Element")
 

@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 
 from trace_recorder.catalog.rows import origin_members
 from trace_recorder.clocks import seconds_between
+from trace_recorder.figures.call_figures import incomplete_reason
+from trace_recorder.figures.conversations.turn import agent_key
+from trace_recorder.figures.cost import Price, cost_of
 from trace_recorder.values.llm_interaction import Attempt, LLMInteraction
 from trace_recorder.values.messages import ToolCall, ToolResult
 from trace_recorder.values.token_counts import counts_of
@@ -18,9 +21,6 @@ from trace_recorder.values.tool_uses import tool_uses
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.viewer.parts import CUT, Json, TextLimits, excerpt, first_argument, value_parts
 from trace_recorder.viewer.prompts import ShownPrompt
-from trace_recorder.views.call_facts import incomplete_reason
-from trace_recorder.views.conversations.turn import agent_key
-from trace_recorder.views.cost import Price, cost_of
 
 
 def run_facts(trajectory: Trajectory, limits: TextLimits = CUT) -> Json:

@@ -12,12 +12,12 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from trace_recorder.figures.content.kinds import kind_of_part
 from trace_recorder.values.content_parts import Image, Other, Part, Text, images_of, parts_of
 from trace_recorder.values.llm_interaction import Attempt, LLMInteraction, pause_between
 from trace_recorder.values.messages import Choice, LLMResponse, Message, Payload, ToolCall, ToolResult, without_none
 from trace_recorder.values.tool_uses import tool_uses
 from trace_recorder.values.trajectory import AgentStep
-from trace_recorder.views.content.kinds import kind_of_part
 
 EXCERPT_CHARACTERS = 200
 """`excerpt` returns at most this many characters."""

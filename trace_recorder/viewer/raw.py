@@ -17,10 +17,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
 
-from trace_recorder.derive.call_facts import CallFacts
 from trace_recorder.dialects.dialect import dialect_of
 from trace_recorder.dialects.endpoints import provider_of_host
 from trace_recorder.dialects.json_access import as_text
+from trace_recorder.reading.call_facts import CallFacts
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.prompt_relation import ranges_of

@@ -15,11 +15,11 @@ from collections.abc import Collection, Mapping, Sequence
 from trace_recorder.catalog.query import Parameter, condition_of
 from trace_recorder.catalog.run_values import number_of_value, seconds_of
 from trace_recorder.catalog.searched_values import SINGLE, Single, storable
+from trace_recorder.figures.cost import may_have_price
 from trace_recorder.values.content_parts import plain_text
 from trace_recorder.values.messages import Payload
 from trace_recorder.viewer.parameters import ListRequest, SortColumn
 from trace_recorder.viewer.parts import Json
-from trace_recorder.views.cost import may_have_price
 
 _OWN = ("listed", "model", "text", "rewards", "forked_from", "replay_of", "needs_costs", "row")
 """Columns that the index does not have. `listed` is the start of a run, or the time of its files."""

@@ -20,11 +20,11 @@ from secrets import token_hex
 
 from trace_recorder.catalog.matching import Search
 from trace_recorder.catalog.query import parse_query
+from trace_recorder.figures.cost import table_name
 from trace_recorder.viewer.followed_runs import SHARE, FollowedRuns, ServedFiles
 from trace_recorder.viewer.parameters import ListRequest
 from trace_recorder.viewer.parts import Json
 from trace_recorder.viewer.run_rows import RowNumbers
-from trace_recorder.views.cost import table_name
 
 WORK_SECONDS = 0.3
 """`RunList` reads runs for at most this long while a client waits for an answer."""
