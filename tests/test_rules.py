@@ -390,7 +390,7 @@ OF_EACH_RECORD = {
         "read_tool",
         "read_usage",
     },
-    "imports/foreign": {"read", "recognizes"},
+    "formats": {"read", "recognizes"},
     "proxy/programs": {"direct"},
 }
 """Names that many modules of a folder define for their records, with one meaning in the folder."""
