@@ -284,7 +284,7 @@ def test_what_importing_costs() -> None:
     assert len(lines) < 301  # the standard library imports more of its own modules in newer versions of Python
 
 
-IN_THE_AGENT = ("storage", "values", "derive", "dialects", "recording", "capture", "attach", "rerun")
+IN_THE_AGENT = ("storage", "values", "reading", "dialects", "recording", "capture", "attach", "rerun")
 """The rooms whose code runs in the agent's threads, where a signal's handler may raise at any moment."""
 PASSES = {"BaseException", "Exception", "GeneratorExit", "ImportError", "StopIteration", "StopAsyncIteration"}
 """`Exception` is caught in one place, which checks for a handler's exception. No other exception here can be a
@@ -436,7 +436,7 @@ def test_public_names_have_one_meaning() -> None:
 
 MEASURES = ("process_time", "thread_time", "tracemalloc", "getrusage", "ru_maxrss", "RLIMIT_CPU", "RLIMIT_AS")
 
-MEASURING = ROOT / "tests" / "imports" / "foreign" / "memory.py"
+MEASURING = ROOT / "tests" / "formats" / "memory.py"
 """The test reads files of a gigabyte in a separate process, whose size then differs by factors of ten."""
 
 

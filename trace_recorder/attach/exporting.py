@@ -17,7 +17,7 @@ from typing import Protocol
 from trace_recorder.guard import Guard
 from trace_recorder.recording import manual_records
 from trace_recorder.recording.run import Run
-from trace_recorder.views.otlp.span import PARENT_CONTEXT
+from trace_recorder.values.origins import PARENT_CONTEXT
 
 UNDELIVERED = "undelivered_spans"
 """The key of the annotation of a run that ended before all of its spans had arrived.

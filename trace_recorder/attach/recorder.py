@@ -22,10 +22,10 @@ from trace_recorder.attach.exporting import Exporter
 from trace_recorder.attach.lifecycle import Lifecycle, RecorderTarget, is_disabled, not_ended
 from trace_recorder.attach.settings import check_bool, check_choice, check_path, check_redactors, exporters_of
 from trace_recorder.capture import sdk_clients as clients
-from trace_recorder.derive.fold import Fold
 from trace_recorder.errors import TrajectoryPathError
 from trace_recorder.guard import Guard, try_call
-from trace_recorder.imports.loader import load
+from trace_recorder.reading.fold import Fold
+from trace_recorder.reading.own_files import load_own
 from trace_recorder.recording import context as steps
 from trace_recorder.recording import manual_records, process, tools
 from trace_recorder.recording.limits import Limits
@@ -374,7 +374,7 @@ class TrajectoryRecorder:
         """The document so far, as Trae Agent's recorder has it. Changes to this dict do not change the file."""
         if self._lifecycle.run is None:
             return Fold().trajectory("unknown").to_document("inline")
-        return load(self.trajectory_path).to_document("inline")
+        return load_own(self.trajectory_path).to_document("inline")
 
     def get_trajectory_path(self) -> str:
         """Return the path of the document as a string."""

@@ -15,10 +15,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from trace_recorder.clocks import now
-from trace_recorder.derive.live_document.whole_document import PoorerDocumentError, WholeDocument, json_of
 from trace_recorder.errors import RecorderStateError
 from trace_recorder.facts import AnnotationFact, Fact, FinalizeFact, RewardFact
-from trace_recorder.imports.loader import fold_journal
+from trace_recorder.reading.live_document.whole_document import PoorerDocumentError, WholeDocument, json_of
+from trace_recorder.reading.own_files import fold_journal
 from trace_recorder.storage.fact_writer import FactWriter
 from trace_recorder.storage.file_system import BINARY, lock
 from trace_recorder.storage.journal import Journal

@@ -25,11 +25,11 @@ from zlib import crc32
 
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS
 from trace_recorder.clocks import monotonic_seconds, now
-from trace_recorder.derive.live_document.writer import DocumentWriter
 from trace_recorder.errors import AlreadyFinalizedError
 from trace_recorder.facts import Fact, FinalizeFact, Itemized, StartFact
 from trace_recorder.guard import Guard, ignore_failures
 from trace_recorder.locks import new_lock
+from trace_recorder.reading.live_document.writer import DocumentWriter
 from trace_recorder.recording.given_names import GivenNames
 from trace_recorder.recording.limits import Limits
 from trace_recorder.recording.process import NOT_PICKLED

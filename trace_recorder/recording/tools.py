@@ -2,7 +2,7 @@
 
 Recording does not change a tool. Results and exceptions pass through. A coroutine function stays a coroutine function,
 and a generator function stays a generator function. The run's guard catches failures of recording. The fold
-(`derive/open_calls.py`) decides which tool call an execution answers: by `call_id` if the agent states one, or else by
+(`reading/open_calls.py`) decides which tool call an execution answers: by `call_id` if the agent states one, or else by
 name and arguments.
 """
 

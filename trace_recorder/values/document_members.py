@@ -10,7 +10,7 @@ changes these rules:
     NotInDocument[…]   the field is not a member
     Given              the object as an agent recorded it by hand: if it is not None, it replaces all members
 
-`render` makes the JSON object, `derive/document.py` reads it, and `derive/schemas/` makes its JSON Schema. If a JSON
+`render` makes the JSON object, `reading/document.py` reads it, and `reading/schemas/` makes its JSON Schema. If a JSON
 object has members that are not fields, such as the messages of a call, the class inserts them in its `to_document`.
 """
 

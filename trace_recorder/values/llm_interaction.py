@@ -1,7 +1,7 @@
 """An LLM interaction: one request to a model with its response, its attempts, and its error if it failed.
 
 The value does not store large parts, such as the messages of the request. An `InteractionSource` reads them on demand.
-`derive/interactions.py` has the source that reads them from a journal.
+`reading/interactions.py` has the source that reads them from a journal.
 """
 
 from __future__ import annotations

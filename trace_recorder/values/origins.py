@@ -21,6 +21,8 @@ from trace_recorder.values.structs import Struct, asdict
 
 REPLAYED_FROM_HEADER = "trace-recorder-replayed-from"
 """The header of a replayed response. Its value is the JSON of `ReplayedFrom.to_document`."""
+PARENT_CONTEXT = "traceparent"
+"""The annotation that has the `traceparent` (W3C) of the application's span. The run began in that span."""
 _ATTRIBUTE = "trace_recorder_replayed_from"
 
 

@@ -40,7 +40,7 @@ class Counts(Struct, frozen=True, gc=False):
     cache_write: int | None = None
     reasoning: int | None = None
     units: tuple[tuple[str, int], ...] = ()
-    """What the call used beside plain tokens, by name. Only `views/billed_units.py` sets this member."""
+    """What the call used beside plain tokens, by name. Only `figures/billed_units.py` sets this member."""
     terms: tuple[tuple[str, str], ...] = ()
     """The terms on which the provider served the call, such as ("processing", "batch"). See `units`."""
 

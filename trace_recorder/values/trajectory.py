@@ -1,7 +1,7 @@
 """A trajectory: what one run of an agent did.
 
-All values are immutable. A `Trajectory` is made from a journal (`derive/fold.py`), or from a document alone
-(`derive/document.py`). Each value renders itself for the document with `to_document`. Timestamps are ISO 8601 strings
+All values are immutable. A `Trajectory` is made from a journal (`reading/fold.py`), or from a document alone
+(`reading/document.py`). Each value renders itself for the document with `to_document`. Timestamps are ISO 8601 strings
 with an offset from UTC, and durations are in seconds. An unknown value is None.
 """
 

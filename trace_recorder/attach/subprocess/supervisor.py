@@ -22,7 +22,7 @@ from types import FrameType
 from trace_recorder.attach.handoff import Handoff
 from trace_recorder.attach.lifecycle import is_disabled
 from trace_recorder.guard import Guard
-from trace_recorder.imports.loader import load
+from trace_recorder.reading.own_files import load_own
 from trace_recorder.recording.amend import append_end
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.paths import DIRECTORY_VARIABLE, absolute_path, journal_path_for
@@ -188,7 +188,7 @@ def record_exit(document: Path, code: int) -> None:
 
     The agent itself has recorded its exception, but cannot know its exit code.
     """
-    status = load(document).status
+    status = load_own(document).status
     ended = status_from_exit_code(code)
     exit_code = code if code >= 0 else 128 - code
     recorded = "completed" if ended == "completed" else "failed"
