@@ -390,7 +390,7 @@ OF_EACH_RECORD = {
         "read_tool",
         "read_usage",
     },
-    "formats": {"read", "recognizes"},
+    "formats": {"pieces", "read", "recognizes"},
     "proxy/programs": {"direct"},
 }
 """Names that many modules of a folder define for their records, with one meaning in the folder."""
@@ -401,7 +401,7 @@ USERS_NAMES = {
 }
 """Names that users know: functions of the package's top, and commands, which are functions with the command's name."""
 
-MAX_REPEATED_NAMES = 42
+MAX_REPEATED_NAMES = 39
 """Public names that several modules define with different meanings. The number may only become lower, to 0."""
 
 
