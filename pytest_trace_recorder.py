@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from trace_recorder.rerun.assertions import TrajectoryAssertions
+    from trace_recorder.figures.assertions import TrajectoryAssertions
     from trace_recorder.rerun.record_or_replay import RecordOrReplay
 
 MODES = ("once", "none", "new_episodes", "all")
@@ -137,7 +137,7 @@ def _trajectory_block(request: pytest.FixtureRequest, tmp_path_factory: pytest.T
 @pytest.fixture
 def trajectory(_trajectory_block: RecordOrReplay) -> TrajectoryAssertions:
     """The acts of this test's agent so far, recorded or replayed: see `TrajectoryAssertions`."""
-    from trace_recorder.rerun.assertions import TrajectoryAssertions  # noqa: PLC0415
+    from trace_recorder.figures.assertions import TrajectoryAssertions  # noqa: PLC0415
 
     return TrajectoryAssertions(_trajectory_block.path)
 
@@ -200,7 +200,7 @@ def _last_steps(path: Path) -> str:
 
         from trace_recorder.cli.show import Show  # noqa: PLC0415
         from trace_recorder.cli.text_layout import EntryWriter  # noqa: PLC0415
-        from trace_recorder.views.conversations.steps_and_calls import steps_and_calls  # noqa: PLC0415
+        from trace_recorder.figures.conversations.steps_and_calls import steps_and_calls  # noqa: PLC0415
     except ImportError:
         return "Its steps are shown here where trace-recorder[cli] is installed."
     from trace_recorder import load  # noqa: PLC0415

@@ -19,7 +19,7 @@ from typing import Any
 
 from benchmarks.real_texts import prose, tool_result
 from trace_recorder import TrajectoryRecorder
-from trace_recorder.derive.live_document.whole_document import WholeDocument
+from trace_recorder.reading.live_document.whole_document import WholeDocument
 
 KINDS = ("calls", "steps")
 HISTORIES = ("auto", "delta")

@@ -21,7 +21,7 @@ from tests.cli.invoking import app
 from tests.processes import ROOT
 from tests.provider import Server
 from trace_recorder import load
-from trace_recorder.derive.validate import validate
+from trace_recorder.reading.validate import validate
 
 CALL = """
     import httpx, os, sys

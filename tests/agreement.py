@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.derive.document import expand_deltas
+from trace_recorder.reading.document import expand_deltas
 from trace_recorder.values.messages import Payload
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
-from trace_recorder.derive.fold import Fold
+from trace_recorder.reading.fold import Fold
 from trace_recorder.storage.journal_reader import BadLine, Record, read
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Status, Trajectory

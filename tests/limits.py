@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trace_recorder import TrajectoryRecorder
-from trace_recorder.derive.live_document.document_thread import DocumentLimits
+from trace_recorder.reading.live_document.document_thread import DocumentLimits
 from trace_recorder.recording.limits import Limits
 
 AT_ONCE = DocumentLimits(cost_multiple=0, min_pause_seconds=0)

@@ -12,15 +12,15 @@ from contextlib import contextmanager
 from trace_recorder.dialects.dialect import Dialect, History
 from trace_recorder.dialects.json_access import Members, as_dict, as_text, json_value
 from trace_recorder.dialects.stream_framing import events, unstreamed
-from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.run import Call, ForeignConversation, ForeignRun
-from trace_recorder.imports.foreign.source import Source
-from trace_recorder.registry import DIALECTS, EXPORT_FORMATS, IMPORT_FORMATS
+from trace_recorder.figures.content.chat_form import text_of
+from trace_recorder.formats.foreign_runs.run import Call, ForeignConversation, ForeignRun
+from trace_recorder.formats.foreign_runs.source import Source
+from trace_recorder.formats.format import Format, FormatReader
+from trace_recorder.formats.format_writer import FormatWriter, LeftOut, view
+from trace_recorder.registry import DIALECTS, register_format, unregister_format
 from trace_recorder.values.messages import Choice, JoinedStream, LLMResponse, Message, Payload, RequestReading, Usage
 from trace_recorder.values.token_counts import CACHE_APART
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.content.chat_form import text_of
-from trace_recorder.views.export_format import ExportFormat, LeftOut, view
 
 
 def read_turn(element: Payload) -> list[Message]:
@@ -93,11 +93,13 @@ def _read_notes(source: Source) -> Iterator[ForeignRun]:
     yield run
 
 
-NOTES = ImportFormat(
+def _are_notes(source: Source) -> bool:
+    return bool(source.first_lines) and all(_is_note(line.value) for line in source.first_lines)
+
+
+NOTES = Format(
     name="echo-notes",
-    recognizes=lambda source: bool(source.first_lines) and all(_is_note(line.value) for line in source.first_lines),
-    read=_read_notes,
-    counting=CACHE_APART,
+    reader=FormatReader(recognizes=_are_notes, read=_read_notes, counting=CACHE_APART),
 )
 
 
@@ -110,14 +112,14 @@ def to_pairs(left_out: LeftOut, trajectory: Trajectory) -> Iterator[dict[str, Pa
             yield {"question": text_of(one.input_messages[-1]), "answer": one.response.content}
 
 
-PAIRS = ExportFormat(name="echo-pairs", kind="rows", view=to_pairs)
+PAIRS = Format(name="echo-pairs", writer=FormatWriter(kind="rows", view=to_pairs))
 
 
 def register() -> None:
     """Register the dialect and both formats until the process ends."""
     DIALECTS.register(ECHO)
-    IMPORT_FORMATS.register(NOTES)
-    EXPORT_FORMATS.register(PAIRS)
+    register_format(NOTES)
+    register_format(PAIRS)
 
 
 @contextmanager
@@ -128,5 +130,5 @@ def registered() -> Iterator[None]:
         yield
     finally:
         DIALECTS.unregister(ECHO.name)
-        IMPORT_FORMATS.unregister(NOTES.name)
-        EXPORT_FORMATS.unregister(PAIRS.name)
+        unregister_format(NOTES)
+        unregister_format(PAIRS)

@@ -80,7 +80,7 @@ def test_a_record_is_masked_and_written_under_a_lock(tmp_path: Path) -> None:
 def test_every_lock_of_recording_is_a_known_lock() -> None:
     """The rooms that record create locks only by `new_lock`."""
     package = Path(trace_recorder.__file__).parent
-    rooms = ("attach", "capture", "derive", "recording", "storage")
+    rooms = ("attach", "capture", "reading", "recording", "storage")
     texts = {path: path.read_text() for room in rooms for path in (package / room).rglob("*.py")}
     others = {path.name for path, text in texts.items() if re.search(r"\bR?Lock\(\)", text)}
 

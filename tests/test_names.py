@@ -16,7 +16,7 @@ SHORT = 5
 """Within this many lines a reader sees what a variable is, whatever its name."""
 PUBLIC = {
     f"trace_recorder/{name}.py"
-    for name in ("cli/replay", "rerun/forking", "rerun/subprocess/fork_supervisor", "views/toolbrain/chat_template")
+    for name in ("cli/replay", "rerun/forking", "rerun/subprocess/fork_supervisor", "formats/toolbrain/chat_template")
 }
 """In these files `at` is an argument of the public interface."""
 REPEATED = frozenset(["Step"])

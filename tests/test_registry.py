@@ -26,8 +26,9 @@ from trace_recorder import load
 from trace_recorder.cli.app import COMMANDS
 from trace_recorder.dialects.dialect import Dialect, dialect_of
 from trace_recorder.dialects.endpoints import recognise
+from trace_recorder.formats.format import FormatReader
 from trace_recorder.registry import DIALECTS, EXPORT_FORMATS, IMPORT_FORMATS
-from trace_recorder.values.token_counts import counting_of
+from trace_recorder.values.token_counts import CACHE_APART, counting_of
 
 AGENT = """
     import os, sys
@@ -183,7 +184,7 @@ def test_cached_answers_are_forgotten_at_a_registration() -> None:
         within = known()
 
     assert (before[:2], known() == before) == ([None, None], True)
-    assert (within[1], within[2]) == (ECHO, NOTES.counting)
+    assert (within[1], within[2]) == (ECHO, CACHE_APART)
     assert within[0] is not None
 
 
@@ -194,10 +195,21 @@ def test_a_record_must_have_every_member() -> None:
         with pytest.raises(TypeError, match=name):
             Dialect(**{key: value for key, value in given.items() if key != name})
     with pytest.raises(TypeError, match="counting"):
-        type(NOTES)(name="x", recognizes=NOTES.recognizes, read=NOTES.read)  # type: ignore[call-arg]
+        FormatReader(recognizes=NOTES.reader.recognizes, read=NOTES.reader.read)  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize("records", [DIALECTS, IMPORT_FORMATS, EXPORT_FORMATS], ids=["dialects", "imports", "exports"])
 def test_each_row_names_the_record_of_its_module(records) -> None:
-    assert [record.name for record in records.values()] == [*records]
+    """A row has the name of its record. A row for `export` may have a name of its own."""
+    known = [(records.record(name), name) for name in records]
+
+    assert [name for record, name in known if name not in {record.name, getattr(record, "export_name", None)}] == []
     assert PAIRS.name not in records
+
+
+def test_a_format_that_is_read_and_written_is_one_record() -> None:
+    """A name in both tables is the name of one record."""
+    both = IMPORT_FORMATS.keys() & EXPORT_FORMATS.keys()
+
+    assert both == {"atif", "hierarchy", "invariant", "otlp", "session-traces"}
+    assert [name for name in both if IMPORT_FORMATS.record(name) is not EXPORT_FORMATS.record(name)] == []

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from trace_recorder.attach.recorder import TrajectoryRecorder
     from trace_recorder.catalog.index import open_index
     from trace_recorder.catalog.matching import load_all
-    from trace_recorder.derive.validate import validate
     from trace_recorder.errors import (
         AlreadyFinalizedError,
         AnswerError,
@@ -55,7 +54,9 @@ if TYPE_CHECKING:
         UnsupportedClientError,
     )
     from trace_recorder.exporters.otlp import otlp
-    from trace_recorder.imports.loader import load
+    from trace_recorder.figures.comparison.trajectory_diff import diff
+    from trace_recorder.formats.any_file import load
+    from trace_recorder.reading.validate import validate
     from trace_recorder.recording.context import Step
     from trace_recorder.rerun.forking import Fork
     from trace_recorder.rerun.matching import results_in_any_order
@@ -70,7 +71,6 @@ if TYPE_CHECKING:
     from trace_recorder.values.messages import LLMResponse, Message, ToolCall, ToolResult, Usage
     from trace_recorder.values.trajectory import AgentStep, Gap, Reward, Trajectory
     from trace_recorder.viewer.one_file import display
-    from trace_recorder.views.comparison.trajectory_diff import diff
 
     fork = Fork
     replay = Replay
@@ -165,7 +165,7 @@ _MODULES = {
     "attach.recorder": ("TrajectoryRecorder",),
     "catalog.index": ("open_index",),
     "catalog.matching": ("load_all",),
-    "derive.validate": ("validate",),
+    "reading.validate": ("validate",),
     "errors": (
         "AlreadyFinalizedError",
         "AnswerError",
@@ -189,7 +189,7 @@ _MODULES = {
         "UnsupportedClientError",
     ),
     "exporters.otlp": ("otlp",),
-    "imports.loader": ("load",),
+    "formats.any_file": ("load",),
     "recording.context": ("Step",),
     "rerun.forking": ("Fork",),
     "rerun.replayer": ("Replay",),
@@ -221,7 +221,7 @@ _MODULES = {
         "Trajectory",
     ),
     "viewer.one_file": ("display",),
-    "views.comparison.trajectory_diff": ("diff",),
+    "figures.comparison.trajectory_diff": ("diff",),
 }
 """The public names of each module. A module is imported when one of its names is first used."""
 _ALIASES = {"fork": "Fork", "replay": "Replay"}

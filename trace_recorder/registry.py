@@ -2,7 +2,7 @@
 
 Each dialect or format is one record in a module. The module is imported when the record is first used. To add a record
 to the package, add its module and a row here. If a module has several records, the row names the record after a colon.
-A program adds its own record by one call: `DIALECTS.register(record)`.
+A program adds its own record by one call: `DIALECTS.register(record)`, or `register_format(record)`.
 """
 
 from __future__ import annotations
@@ -16,24 +16,32 @@ R = TypeVar("R")
 
 
 class Records(Mapping[str, R]):
-    """Records by name, in the order in which they are tried: registered records first, then the package's own."""
+    """Records by name, in the order in which they are tried: registered records first, then the package's own.
 
-    def __init__(self, room: str, attribute: str, modules: Mapping[str, str]) -> None:
+    If `part` is given, the values of the mapping are that member of each record.
+    """
+
+    def __init__(self, room: str, attribute: str, modules: Mapping[str, str], part: str | None = None) -> None:
         self._room = room
         self._attribute = attribute
         self._modules = modules
-        self._imported: dict[str, R] = {}
-        self._registered: dict[str, R] = {}
+        self._part = part
+        self._imported: dict[str, Any] = {}
+        self._registered: dict[str, Any] = {}
         self.on_change: list[Callable[[], object]] = []
         """Functions that clear caches. They are called when a record is registered or unregistered."""
 
-    def register(self, record: R) -> None:
-        """Add a record under its name. Raises ValueError if the name is taken."""
-        name: str = record.name  # type: ignore[attr-defined]  # every record has a name
-        if name in self:
-            raise ValueError(f"{name!r} is registered already: give the record another name")
+    def register(self, record: Any, name: str | None = None) -> None:
+        """Add a record under a name, by default its own. Raises ValueError if the name is taken."""
+        name = name or record.name
+        self.refuse_taken(name)
         self._registered = {**self._registered, name: record}
         self._forget()
+
+    def refuse_taken(self, name: str) -> None:
+        """Raise ValueError if a name is taken."""
+        if name in self:
+            raise ValueError(f"{name!r} is registered already: give the record another name")
 
     def unregister(self, name: str) -> None:
         """Remove a registered record. A name that is not registered is ignored."""
@@ -47,15 +55,21 @@ class Records(Mapping[str, R]):
     def import_all(self) -> None:
         """Import all records now, so that no later use imports a module."""
         for name in self:
-            self[name]
+            self.record(name)
 
-    def __getitem__(self, name: str) -> R:
+    def record(self, name: str) -> Any:
+        """Return the whole record with this name. Its module is imported when the record is first used."""
         record = self._registered.get(name) or self._imported.get(name)
         if record is None:
             module_name, _, attribute = self._modules[name].partition(":")
             module = import_module(".".join(filter(None, ("trace_recorder", self._room, module_name))))
             record = self._imported[name] = getattr(module, attribute or self._attribute)
         return record
+
+    def __getitem__(self, name: str) -> R:
+        record = self.record(name)
+        value: R = record if self._part is None else getattr(record, self._part)
+        return value
 
     def __contains__(self, name: object) -> bool:
         return name in self._registered or name in self._modules
@@ -95,7 +109,7 @@ DIALECTS: Records[Any] = Records(
 """The wire dialects (`dialects/dialect.py`). If an address matches two dialects, the first dialect is used."""
 
 IMPORT_FORMATS: Records[Any] = Records(
-    "imports.foreign",
+    "formats",
     "FORMAT",
     {
         "aider": "aider",
@@ -103,11 +117,11 @@ IMPORT_FORMATS: Records[Any] = Records(
         "har": "har",
         "vcr": "cassette",
         "claude-tap": "claude_tap",
-        "codex-exec": "codex_exec",
+        "codex-exec": "codex.exec_stream",
         "gemini-stream": "gemini_stream",
         "openai-batch": "openai_batch",
         "litellm": "litellm",
-        "atof": "atof",
+        "atof": "spans.atof",
         "managed-agents": "managed_agents",
         "qwen": "qwen",
         "iflow": "iflow",
@@ -125,16 +139,16 @@ IMPORT_FORMATS: Records[Any] = Records(
         "grok-updates": "grok:UPDATES",
         "amp": "amp",
         "goose": "goose",
-        "session-traces": "pi_session:SESSION_TRACES",
-        "openclaw": "pi_session:OPENCLAW",
-        "pi": "pi_session",
-        "inspect-ai": "inspect_ai.log",
-        "otlp": "otlp",
-        "otel-console": "otlp:CONSOLE",
-        "phoenix": "phoenix",
-        "mlflow": "mlflow",
-        "langfuse": "langfuse",
-        "langsmith": "langsmith",
+        "session-traces": "pi.format:SESSION_TRACES",
+        "openclaw": "pi.format:OPENCLAW",
+        "pi": "pi.format:PI",
+        "inspect-ai": "inspect_ai.format",
+        "otlp": "spans.format:OTLP",
+        "otel-console": "spans.format:CONSOLE",
+        "phoenix": "phoenix.reading",
+        "mlflow": "mlflow.reading",
+        "langfuse": "langfuse.reading",
+        "langsmith": "langsmith.reading",
         "llm": "llm.logs",
         "chatgpt": "chatgpt",
         "continue": "continue_session",
@@ -149,35 +163,54 @@ IMPORT_FORMATS: Records[Any] = Records(
         "opencode": "opencode.sessions",
         "openhands-completions": "openhands_v1:COMPLETIONS",
         "cline": "cline",
-        "sharegpt": "training_rows:SHAREGPT",
-        "invariant": "invariant",
-        "hierarchy": "hierarchy",
-        "harbor-traces": "training_rows:HARBOR",
+        "sharegpt": "training.reading:SHAREGPT",
+        "invariant": "invariant.format",
+        "hierarchy": "hierarchy.format",
+        "harbor-traces": "training.reading:HARBOR",
         "anthropic-history": "plain_conversations:ANTHROPIC_HISTORY",
         "chat-messages": "plain_conversations:CHAT_MESSAGES",  # tried after the formats whose files contain such lists
-        "atif": "documents:ATIF",
-        "trae-agent": "documents:TRAE_AGENT",
-        "document": "documents:DOCUMENT",
+        "atif": "atif.format",
+        "trae-agent": "trae",
+        "document": "own_documents",
     },
+    part="reader",
 )
-"""The formats of other tools (`ImportFormat` of `imports/foreign/formats.py`), in the order in which they are tried."""
+"""How other tools' formats are read (`FormatReader` of `formats/format.py`), in the order in which they are tried."""
 
 EXPORT_FORMATS: Records[Any] = Records(
     "",
     "FORMAT",
     {
-        "atif": "views.atif.document",
-        "hierarchy": "views.hierarchy.document",
-        "inspect": "views.inspect.log",
-        "invariant": "views.invariant",
-        "openai": "views.training.openai_finetuning",
-        "otlp": "views.otlp.spans",
+        "atif": "formats.atif.format",
+        "hierarchy": "formats.hierarchy.format",
+        "inspect": "formats.inspect_ai.format",
+        "invariant": "formats.invariant.format",
+        "openai": "formats.training.openai_finetuning",
+        "otlp": "formats.spans.format:OTLP",
         "parquet": "tables.parquet",
-        "session-traces": "views.session_traces",
-        "toolbrain": "views.toolbrain.turns",
-        "traces": "views.pi_sessions",
-        "trae": "views.trae",
-        "trl": "views.training.trl",
+        "session-traces": "formats.pi.format:SESSION_TRACES",
+        "toolbrain": "formats.toolbrain.turns",
+        "traces": "formats.pi.format:PI",
+        "trae": "formats.trae",
+        "trl": "formats.training.trl",
     },
+    part="writer",
 )
-"""The formats that `export` writes (`views/export_format.py`)."""
+"""How `export` writes runs in the formats of other tools (`FormatWriter` of `formats/format_writer.py`)."""
+
+
+def register_format(record: Any) -> None:
+    """Add a `Format` of a program. Raises ValueError if its name, or its name for `export`, is taken."""
+    export_name = record.export_name or record.name
+    if record.reader is not None:
+        IMPORT_FORMATS.refuse_taken(record.name)
+    if record.writer is not None:
+        EXPORT_FORMATS.register(record, export_name)
+    if record.reader is not None:
+        IMPORT_FORMATS.register(record)
+
+
+def unregister_format(record: Any) -> None:
+    """Remove a `Format` that was registered. A format that is not registered is ignored."""
+    IMPORT_FORMATS.unregister(record.name)
+    EXPORT_FORMATS.unregister(record.export_name or record.name)

@@ -162,8 +162,8 @@ def exports(run: Output) -> Iterator[tuple[str, Output]]:
 
 def exported(name: str, run: Payload, form: str | None, **options: bool) -> Payload:
     """Return the pieces of an export, what it left out, and the files that it wrote beside them."""
+    from trace_recorder.formats.format_writer import OutputPlace
     from trace_recorder.registry import EXPORT_FORMATS
-    from trace_recorder.views.export_format import OutputPlace
 
     with tempfile.TemporaryDirectory() as directory:
         view = EXPORT_FORMATS[name].with_options(form, **options)
@@ -213,7 +213,7 @@ def insides(path: Path, run: Output) -> Iterator[tuple[str, Output]]:
         ]
 
     def growing() -> Payload:
-        from trace_recorder.imports.growing_journal import GrowingJournal
+        from trace_recorder.reading.growing_journal import GrowingJournal
 
         return read_in_parts(path, GrowingJournal)
 

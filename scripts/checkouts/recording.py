@@ -46,9 +46,9 @@ def runs_of_tests(every: int) -> Iterator[tuple[str, Run]]:
     from tests.chat_calls import rich_run
     from tests.contents.recording import names, record
     from tests.data import recorded, shown
+    from tests.formats.runs import RUNS
     from tests.histories import PATTERNS
     from tests.histories import record as record_history
-    from tests.views.runs import RUNS
 
     for name, run in RUNS.items():
         yield f"sockets/{name}", run
@@ -68,7 +68,7 @@ def runs_of_tests(every: int) -> Iterator[tuple[str, Run]]:
 
 def _exchanges_of_providers(every: int) -> Iterator[tuple[str, Run]]:
     """Yield runs of real exchanges: through a transport, and through the SDKs over HTTP, sync and async."""
-    from tests.views.corpus_runs import corpus_runs
+    from tests.formats.corpus_runs import corpus_runs
     from tests.wire.corpus import load
     from tests.wire.replays import recorded
     from tests.wire.runs import Mode

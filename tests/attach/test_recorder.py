@@ -20,7 +20,7 @@ import trace_recorder
 from tests.agreement import agrees, document
 from tests.counting import watch
 from trace_recorder import AlreadyFinalizedError, TrajectoryPathError, TrajectoryRecorder, load
-from trace_recorder.derive.live_document.whole_document import WholeDocument
+from trace_recorder.reading.live_document.whole_document import WholeDocument
 
 ASK = [{"role": "user", "content": "hello"}]
 ROOT = Path(__file__).parents[2]

@@ -22,8 +22,8 @@ from trace_recorder import (
     to_dataframe,
     unwrap,
 )
+from trace_recorder.formats.inspect_ai.writing import to_inspect
 from trace_recorder.views import to_atif, to_trl
-from trace_recorder.views.inspect.log import to_inspect
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "path": ({"trajectory_path": 5}, "trajectory_path is 5, and must be a path"),

@@ -22,7 +22,7 @@ import trace_recorder
 from tests.processes import ROOT
 from tests.trae import Agent, Call, Message, Recorder, Response, Theirs
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.derive.validate import validate
+from trace_recorder.reading.validate import validate
 
 ABSENT = "(absent)"
 

@@ -35,11 +35,11 @@ def test_the_package_imports_no_schemas() -> None:
 import sys
 import trace_recorder
 
-print("trace_recorder.derive.schemas" in sys.modules)
+print("trace_recorder.reading.schemas" in sys.modules)
 try:
     trace_recorder.validate("missing.json")
 except FileNotFoundError:
-    print("trace_recorder.derive.schemas" in sys.modules, "pydantic" in sys.modules)
+    print("trace_recorder.reading.schemas" in sys.modules, "pydantic" in sys.modules)
 """
 
     assert python(code).stdout.split() == ["False", "True", "False"]

@@ -15,7 +15,7 @@ import pytest
 from tests.chat_calls import CHAT, asked, streamed
 from tests.journals import records_of
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.derive.validate import validate
+from trace_recorder.reading.validate import validate
 
 WORDS = [f"word{number} " for number in range(2000)]
 

@@ -18,7 +18,7 @@ from tests.provider import CHAT, Answer, plain, serving
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.capture.decoding import EncodedBody, plain_request
 from trace_recorder.decompression import FREE_BYTES, max_size
-from trace_recorder.derive.validate import validate
+from trace_recorder.reading.validate import validate
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.trajectory import Trajectory
 

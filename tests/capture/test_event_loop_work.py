@@ -18,7 +18,7 @@ from tests.journals import records_of
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.capture.exchange import LONG_STREAM_BYTES
 from trace_recorder.capture.received_response import SHORT_BYTES
-from trace_recorder.derive.validate import validate
+from trace_recorder.reading.validate import validate
 
 
 def plain(*words: str) -> bytes:

@@ -20,7 +20,7 @@ from tests.journals import records_of
 from tests.limits import limited
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.background_work import current_yield
-from trace_recorder.derive.validate import validate
+from trace_recorder.reading.validate import validate
 
 KEY = "sk-ant-api03-" + "aB3xY9kQ7m" * 4
 

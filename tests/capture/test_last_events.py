@@ -13,9 +13,9 @@ from tests.journals import journal_of, records_of
 from tests.wire.corpus import load as corpus
 from trace_recorder import LLMInteraction, TrajectoryRecorder, load
 from trace_recorder.dialects.dialect import join_stream
+from trace_recorder.figures.conversations.turns_of_run import turns_of
+from trace_recorder.formats.training import openai_finetuning
 from trace_recorder.values.messages import Payload
-from trace_recorder.views.conversations.turns_of_run import turns_of
-from trace_recorder.views.training import openai_finetuning
 
 MISSING = "the stream ended without its last event"
 GOOGLE = "https://generativelanguage.googleapis.com/v1beta"

@@ -16,7 +16,7 @@ from tests.provider import GENERATED, MESSAGE, Answer, plain, serving, stream
 from tests.versions.answers import GENERATED_CALL, GENERATED_STREAM, MESSAGE_TOOL
 from tests.versions.google_shapes import gemini
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.derive.validate import validate
+from trace_recorder.reading.validate import validate
 
 Payload = Any
 QUESTION: Payload = [{"role": "user", "content": "hello"}]

@@ -14,7 +14,7 @@ from typing import Any
 from trace_recorder import Trajectory, TrajectoryRecorder
 from trace_recorder.catalog.query import CHOICES, FIELDS, STATUSES, Term, parse_query
 from trace_recorder.catalog.searched_values import NUMBERS
-from trace_recorder.views.cost import cost_of
+from trace_recorder.figures.cost import cost_of
 
 WORDS = ("alpha", "beta", "Gamma", "exit code 1", "naïve café", "foo-bar_baz", "δέλτα", "x" * 300, "tail end")
 TOOLS = ("bash", "read file", "a>b")

@@ -11,9 +11,9 @@ import pytest
 from tests.catalog.many_runs import make_runs, record_run
 from tests.cli.invoking import invoke, recorded
 from trace_recorder import load, open_index
+from trace_recorder.figures.stats import Stats
 from trace_recorder.viewer.parameters import ListRequest
 from trace_recorder.viewer.runs import RunList
-from trace_recorder.views.stats import Stats
 
 COMMANDS = (
     ["stats", "--json"],

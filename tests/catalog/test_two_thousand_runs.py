@@ -14,8 +14,8 @@ from benchmarks.varied_runs import RARE_WORD, make_variants
 from tests.catalog.many_runs import settle
 from tests.cli.invoking import invoke
 from trace_recorder import Trajectory, load_all, open_index
+from trace_recorder.figures.stats import Stats
 from trace_recorder.values.messages import Payload
-from trace_recorder.views.stats import Stats
 
 RUNS = 2000
 ORIGINALS = 20

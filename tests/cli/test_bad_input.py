@@ -18,10 +18,10 @@ from tests.cli.program import program
 from tests.data.recorded import captured
 from trace_recorder import TraceRecorderError, Trajectory, TrajectoryFormatError, load
 from trace_recorder.cli.read_files import UnreadableError, process
-from trace_recorder.derive.document import from_document
-from trace_recorder.derive.validate import validate
+from trace_recorder.figures.stats import Stats
+from trace_recorder.reading.document import from_document
+from trace_recorder.reading.validate import validate
 from trace_recorder.values.messages import Payload
-from trace_recorder.views.stats import Stats
 
 COMMANDS: Mapping[str, tuple[str, ...]] = {
     "list": ("list",),

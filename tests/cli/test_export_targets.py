@@ -18,7 +18,7 @@ from tests.chat_calls import asked, call, said
 from tests.cli.invoking import invoke, recorded
 from trace_recorder import TrajectoryRecorder
 from trace_recorder.cli.export_files import unique_names
-from trace_recorder.views.export_format import EXPORT_FORMATS
+from trace_recorder.formats.format_writer import EXPORT_FORMATS
 
 FILES = [name for name, row in EXPORT_FORMATS.items() if row.kind in {"documents", "sessions"}]
 ROWS = [name for name, row in EXPORT_FORMATS.items() if row.kind == "rows"]

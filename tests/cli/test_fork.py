@@ -15,7 +15,7 @@ from tests.journals import records_of
 from tests.provider import CHAT_STREAM, Server, chat_chunk, serving, stream
 from tests.rerun.runs import said
 from trace_recorder import load
-from trace_recorder.derive.validate import validate
+from trace_recorder.reading.validate import validate
 from trace_recorder.values.origins import ReplayedFrom
 
 ASKING = """

@@ -14,7 +14,7 @@ import pytest
 
 from tests.cli.invoking import invoke
 from tests.cli.terminal import Stderr
-from tests.imports.services.stand_ins import LangfuseServer, serving
+from tests.formats.services.stand_ins import LangfuseServer, serving
 from trace_recorder import load_all
 from trace_recorder.cli.import_command import Importing
 from trace_recorder.cli.output import Progress
@@ -139,7 +139,7 @@ def test_finished_traces_are_counted_on_a_terminal(tmp_path: Path) -> None:
     """The bar shows no total, because services do not say how many traces there are."""
     from langfuse.api import LangfuseAPI
 
-    from trace_recorder.imports.services.langfuse import Langfuse
+    from trace_recorder.formats.langfuse.service import Langfuse
 
     stderr, seconds = Stderr(is_terminal=True), iter(range(100))
     importing = Importing(

@@ -12,7 +12,7 @@ from tests.chat_calls import asked, call, said
 from tests.cli.invoking import invoke
 from tests.viewer.serving import serving
 from trace_recorder import TrajectoryRecorder, load, to_dataframe, validate
-from trace_recorder.derive.document import from_document
+from trace_recorder.reading.document import from_document
 from trace_recorder.values.origins import ForkedFrom
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.invoking import invoke
 from tests.cli.showing import label, shown
 from tests.data.written import Writing, asked, called, said
-from tests.views.conversations.instructed_responses import SAME, responses
+from tests.figures.conversations.instructed_responses import SAME, responses
 from trace_recorder import TrajectoryRecorder
 from trace_recorder.values.messages import Payload
 

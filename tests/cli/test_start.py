@@ -43,8 +43,8 @@ def test_a_command_imports_no_other_command() -> None:
     ("arguments", "left_out"),
     [
         (["--version"], ["typer", "rich"]),
-        (["list"], ["trace_recorder.derive.fold", "trace_recorder.storage.items", "runpy"]),
-        (["show"], ["trace_recorder.cli.list_runs", "trace_recorder.views.toolbrain.turns"]),
+        (["list"], ["trace_recorder.reading.fold", "trace_recorder.storage.items", "runpy"]),
+        (["show"], ["trace_recorder.cli.list_runs", "trace_recorder.formats.toolbrain.turns"]),
     ],
     ids=["version", "list", "show"],
 )

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cli.invoking import invoke
-from tests.views.sdk_conversations import gemini
+from tests.formats.sdk_conversations import gemini
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.catalog.rows import summary_of
 

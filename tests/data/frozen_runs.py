@@ -27,12 +27,12 @@ from typing import Any
 
 from scripts.checkouts import recording as agents
 from scripts.checkouts.journals import Canonical, line_of
-from tests.imports.imported import import_file
+from tests.formats.imported import import_file
 from tests.journals import TIME, journal_of
 from tests.limits import limited
 from tests.processes import ROOT
 from trace_recorder import TrajectoryRecorder, facts, load
-from trace_recorder.imports.foreign.source import Source
+from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.storage.journal_reader import SCHEMA, VERSION
 
 Payload = Any

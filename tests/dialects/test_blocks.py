@@ -10,12 +10,12 @@ import pytest
 
 from tests.chat_calls import Answer, Wire
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.derive.document import from_document
 from trace_recorder.dialects import anthropic_messages, google_generate, google_interactions, openai_chat
+from trace_recorder.figures.content.chat_form import text_of
+from trace_recorder.figures.conversations.turns_of_run import turns_of
+from trace_recorder.reading.document import from_document
 from trace_recorder.values.messages import Block, LLMResponse, Message, Payload
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.content.chat_form import text_of
-from trace_recorder.views.conversations.turns_of_run import turns_of
 
 GOOGLE = "https://generativelanguage.googleapis.com/v1beta"
 

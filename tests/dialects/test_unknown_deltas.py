@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from trace_recorder.dialects.dialect import DIALECTS
+from trace_recorder.figures.content.kinds import contents_of_answer, text_beside
 from trace_recorder.values.messages import Payload
-from trace_recorder.views.content.kinds import contents_of_answer, text_beside
 
 Deltas = Sequence[dict[str, Payload]]
 DELTAS: Deltas = (

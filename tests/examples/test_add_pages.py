@@ -71,7 +71,7 @@ def test_a_page_s_instructions_work(page: Path, tmp_path: Path) -> None:
     assert tests
 
 
-def test_there_are_four_pages() -> None:
-    """There are pages for adding a dialect, a secret's pattern, a view, and an import format."""
-    names = ["add-a-dialect", "add-a-secret-pattern", "add-a-view", "add-an-import-format"]
+def test_there_are_three_pages() -> None:
+    """There are pages for adding a dialect, a format, and a secret's pattern."""
+    names = ["add-a-dialect", "add-a-format", "add-a-secret-pattern"]
     assert [page.stem for page in PAGES] == names

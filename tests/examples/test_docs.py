@@ -17,13 +17,12 @@ import pytest
 
 from tests.processes import ROOT
 from trace_recorder import TrajectoryRecorder
-from trace_recorder.views.export_format import EXPORT_FORMATS
+from trace_recorder.formats.format_writer import EXPORT_FORMATS
 
-ALL = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+ALL = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "results").glob("*.md")])
 PAGES = [page for page in ALL if page.parent.name != "decisions" and page.name != "CHANGELOG.md"]
 ON_THE_CODE = [
-    ROOT / "docs" / name
-    for name in ("architecture.md", "glossary.md", "add-a-dialect.md", "add-a-view.md", "add-an-import-format.md")
+    ROOT / "docs" / name for name in ("architecture.md", "glossary.md", "add-a-dialect.md", "add-a-format.md")
 ]
 OTHERS = {
     *("agent.py", "rewards.py", "file.py", "run.json", "x.journal.json", "aiohttp_openai/"),
@@ -56,7 +55,7 @@ def quoted(page: Path) -> frozenset[str]:
 def files() -> frozenset[str]:
     """Return the paths of all files and folders of the project, and each trailing part of these paths."""
     endings = set()
-    for top in ("trace_recorder", "tests", "docs", "examples", "benchmarks", "scripts"):
+    for top in ("trace_recorder", "tests", "docs", "results", "examples", "benchmarks", "scripts"):
         for path in (ROOT / top).rglob("*"):
             parts = path.relative_to(ROOT).parts
             end = "/" if path.is_dir() else ""
@@ -81,6 +80,17 @@ def test_links_lead_to_existing_files(page: Path) -> None:
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
+def test_the_index_lists_every_decision() -> None:
+    """The index links each page of docs/decisions/ under its number and title. A replaced decision has no page."""
+    directory = ROOT / "docs" / "decisions"
+    lines = re.findall(r"^- (\d+) (.*?); (.*?)\.(?: |$)", (directory / "README.md").read_text("utf-8"), re.MULTILINE)
+    titles = {path.name: path.read_text("utf-8").partition("\n")[0] for path in directory.glob("0*.md")}
+    pages = [(str(int(name[:4])), f"[{title.partition('. ')[2]}]({name})") for name, title in sorted(titles.items())]
+
+    assert [(number, title) for number, title, _ in lines if title.startswith("[")] == pages
+    assert [number for number, title, state in lines if title.startswith("[") == state.startswith("replaced")] == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_the_commands_that_a_page_names_exist(page: Path) -> None:
     """Each script, make target, nox session, module and subcommand that a page names exists."""
@@ -100,7 +110,7 @@ def test_the_commands_that_a_page_names_exist(page: Path) -> None:
 @pytest.mark.parametrize("page", ON_THE_CODE, ids=name_of)
 def test_the_names_that_a_page_on_the_code_uses_exist(page: Path) -> None:
     """Each identifier in backticks occurs in the package, its tests, or a block of the page."""
-    sources = [*(ROOT / "trace_recorder").rglob("*.py"), *(ROOT / "tests" / "views").glob("*.py")]
+    sources = [*(ROOT / "trace_recorder").rglob("*.py"), *(ROOT / "tests" / "formats").glob("*.py")]
     words = set(re.findall(r"\w+", "".join(path.read_text(encoding="utf-8") for path in sources)))
     words |= set(re.findall(r"\w+", "".join(BLOCK.findall(page.read_text(encoding="utf-8")))))
     named = {word for one in quoted(page) if re.fullmatch(r"[A-Za-z_]\w*(\.\w+)*", one) for word in one.split(".")}

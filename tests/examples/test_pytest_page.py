@@ -90,7 +90,7 @@ def test_the_commands_record_once(tmp_path: Path) -> None:
 
 def test_the_page_lists_the_fixture_s_names() -> None:
     """The table has every public name of the class, and no other name."""
-    from trace_recorder.rerun.assertions import TrajectoryAssertions
+    from trace_recorder.figures.assertions import TrajectoryAssertions
 
     section = PAGE.partition("## Ask what the agent did")[2].partition("\n## ")[0]
     cells = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)

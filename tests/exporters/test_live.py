@@ -14,9 +14,9 @@ from opentelemetry.sdk.trace import TracerProvider
 
 from tests.cli.invoking import invoke
 from tests.exporters.sink import Sink, attributes, sink
+from tests.formats.sdk_conversations import spoken
 from tests.provider import plain, serving
 from tests.rerun.runs import ask, client
-from tests.views.sdk_conversations import spoken
 from trace_recorder import TrajectoryRecorder, fork, load, otlp
 from trace_recorder.attach.exporting import UNDELIVERED
 from trace_recorder.exporters.http_session import MAX_ANSWER_BYTES, session

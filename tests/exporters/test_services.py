@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from tests.cli.invoking import invoke
-from tests.imports.services.stand_ins import StandIn, serving
+from tests.formats.sdk_conversations import spoken
+from tests.formats.services.stand_ins import StandIn, serving
 from tests.provider import plain
 from tests.provider import serving as provider
 from tests.rerun.runs import ask, client
-from tests.views.sdk_conversations import spoken
 from trace_recorder import TrajectoryRecorder, load, replay
 
 PROJECT = "00000000-0000-0000-0000-000000000007"

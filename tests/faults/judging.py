@@ -17,7 +17,7 @@ from tests.faults.answering import PIECES, answer_to
 from tests.faults.killing import SIGNAL, Death, Kill
 from tests.faults.zygote import EXIT_CODE
 from trace_recorder import LLMInteraction, Trajectory, load
-from trace_recorder.derive.validate import validate
+from trace_recorder.reading.validate import validate
 from trace_recorder.storage.redaction.partial_secrets import unfinished
 
 EXIT = {"SIGKILL": -9, "SIGTERM": -15, "exception": 1, "exception in a block": 1}

@@ -17,7 +17,7 @@ from tests.faults.unlucky import LENGTH
 from tests.processes import python
 from tests.provider import SILENCE, chat_chunk, serving, stream
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.derive.validate import validate
+from trace_recorder.reading.validate import validate
 
 PIECES = [chat_chunk("one "), 0.1, chat_chunk("two "), 0.1, chat_chunk("three"), chat_chunk(None, "stop")]
 

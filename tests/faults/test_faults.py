@@ -20,7 +20,7 @@ from tests.faults.refusing import environment
 from tests.faults.unlucky import FAULTS, LENGTH, LIBRARIES, ON_A_MOUNT, REFUSING, questions
 from tests.processes import ROOT
 from trace_recorder import LLMInteraction, Trajectory, load
-from trace_recorder.derive.validate import validate
+from trace_recorder.reading.validate import validate
 
 NO_RECORD_LOST = {"write the document", "keep the journal where it was"}
 """The gaps that are allowed although every record is in the journal."""

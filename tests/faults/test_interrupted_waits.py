@@ -26,15 +26,15 @@ from trace_recorder import AlreadyFinalizedError, TrajectoryRecorder
 from trace_recorder.background_work import Event, start_thread
 from trace_recorder.exporters.delivery import Delivered
 from trace_recorder.exporters.live import LiveExport
-from trace_recorder.views.otlp.span import Span
-from trace_recorder.views.otlp.span_maker import Conventions
+from trace_recorder.formats.spans.writing.span import Span
+from trace_recorder.formats.spans.writing.span_maker import Conventions
 
 WAITING = tuple(
     str(ROOT / "trace_recorder" / name)
     for name in (
         "background_work.py",
-        "derive/live_document/writer.py",
-        "derive/live_document/document_thread.py",
+        "reading/live_document/writer.py",
+        "reading/live_document/document_thread.py",
         "exporters/live.py",
         "recording/run.py",
     )

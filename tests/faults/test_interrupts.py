@@ -22,7 +22,7 @@ from tests.limits import limited
 from tests.processes import ROOT
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.capture.seam import hosts_in_use, request_in_progress
-from trace_recorder.derive.validate import validate
+from trace_recorder.reading.validate import validate
 from trace_recorder.storage.journal import Journal
 
 PACKAGE = ROOT / "trace_recorder"
@@ -32,8 +32,8 @@ LASTING = (
     "recording/unfinished.py",
     "storage/items/encoder.py",
     "storage/redaction/redactor.py",
-    "derive/live_document/writer.py",
-    "derive/live_document/document_thread.py",
+    "reading/live_document/writer.py",
+    "reading/live_document/document_thread.py",
     "storage/atomic_write.py",
     "attach/lifecycle.py",
     "attach/recorder.py",

@@ -20,7 +20,7 @@ import pytest
 from tests.chat_calls import Answer, asked, call, said, streamed
 from tests.faults.late_errors import LateError, Place, handling, places_of, profiled, raise_late
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.derive.validate import validate
+from trace_recorder.reading.validate import validate
 from trace_recorder.signal_handlers import ours, suppress
 
 

@@ -19,7 +19,7 @@ from tests.faults.parents import WORKERS
 from tests.journals import records_of
 from tests.processes import FORKS_WITH_THREADS, ROOT
 from trace_recorder import load
-from trace_recorder.derive.validate import validate
+from trace_recorder.reading.validate import validate
 
 
 @dataclass(frozen=True)

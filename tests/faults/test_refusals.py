@@ -17,7 +17,7 @@ import pytest
 from tests.faults.refusing import environment
 from tests.processes import ROOT
 from trace_recorder import load
-from trace_recorder.derive.validate import validate
+from trace_recorder.reading.validate import validate
 
 Payload = Any
 

@@ -13,7 +13,7 @@ from tests.chat_calls import asked, call, said
 from tests.journals import records_of
 from tests.processes import python
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.derive.validate import validate
+from trace_recorder.reading.validate import validate
 
 KEPT = "keep the journal where it was"
 

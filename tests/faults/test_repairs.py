@@ -13,7 +13,7 @@ from tests.faults.unlucky import UnavailableError, attribute, limit
 from tests.journals import TIME, RawRecord, read_raw, records_of
 from tests.provider import CHAT, chat_chunk, plain, serving, stream
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.derive.validate import validate
+from trace_recorder.reading.validate import validate
 from trace_recorder.storage.journal import Journal
 
 PIECES = [chat_chunk("one " * 50), 1.3, chat_chunk("two " * 50), 0.1, chat_chunk("three"), chat_chunk(None, "stop")]

@@ -22,8 +22,8 @@ from tests.faults.late_errors import handling
 from tests.faults.unlucky import limit as system_limit
 from tests.journals import TIME, RawRecord, read_raw
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.derive.validate import validate
 from trace_recorder.guard import Guard, try_call
+from trace_recorder.reading.validate import validate
 from trace_recorder.storage.journal import Journal
 
 

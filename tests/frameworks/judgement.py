@@ -25,7 +25,7 @@ from tests.processes import ROOT
 from tests.provider import serving
 from tests.scripted_model import SCRIPT, Model, addresses, script_of
 from trace_recorder import load
-from trace_recorder.derive.validate import validate
+from trace_recorder.reading.validate import validate
 from trace_recorder.values.trajectory import Trajectory
 
 Payload = Any

@@ -23,10 +23,10 @@ from trace_recorder import TrajectoryRecorder, guard
 from trace_recorder.attach.lifecycle import Lifecycle
 from trace_recorder.capture import attempt_records, exchange, stream_flusher, transport
 from trace_recorder.capture.received_response import ReceivedResponse
-from trace_recorder.derive.call_facts import CallFacts
-from trace_recorder.derive.live_document.document_thread import process_thread
-from trace_recorder.derive.live_document.whole_document import WholeDocument
 from trace_recorder.guard import Guard
+from trace_recorder.reading.call_facts import CallFacts
+from trace_recorder.reading.live_document.document_thread import process_thread
+from trace_recorder.reading.live_document.whole_document import WholeDocument
 from trace_recorder.recording.limits import Limits
 from trace_recorder.recording.run import Run
 from trace_recorder.storage import stream_chunks

@@ -23,8 +23,8 @@ from tests.agreement import agrees_when_saved
 from tests.provider import CHAT, DROP, GENERATED, MESSAGE, Answer, Server, plain, serving
 from tests.versions.shapes import of_the_sdks
 from trace_recorder import LLMInteraction, TrajectoryRecorder, load
+from trace_recorder.figures.stats import time_of
 from trace_recorder.values.llm_interaction import pause_between
-from trace_recorder.views.stats import time_of
 
 pytestmark = of_the_sdks
 Payload = Any

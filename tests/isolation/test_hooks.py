@@ -13,8 +13,8 @@ from tests.provider import serving
 from tests.versions.shapes import of_the_sdks
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.capture import stream_flusher
-from trace_recorder.derive.validate import validate
 from trace_recorder.dialects.dialect import USAGE_ADVICE
+from trace_recorder.reading.validate import validate
 
 pytestmark = of_the_sdks
 

@@ -22,7 +22,7 @@ from google import genai
 from tests.provider import GENERATED, MESSAGE, OLLAMA, SILENCE, Answer, chat_chunk, serving, stream
 from tests.versions.answers import RESPONSE_STREAM
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.derive.validate import validate
+from trace_recorder.reading.validate import validate
 
 Payload = Any
 ASK = [{"role": "user", "content": "hello"}]

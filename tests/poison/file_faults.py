@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from tests.journals import records_of
 from trace_recorder import load
-from trace_recorder.derive.validate import validate
+from trace_recorder.reading.validate import validate
 from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH, parse
 
 

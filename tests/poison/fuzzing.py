@@ -22,10 +22,10 @@ from tests.chat_calls import rich_run
 from tests.poison.mutations import APIS, BODIES, mutated, real_bodies, streams
 from tests.secrets.corpus import innocent, keys
 from tests.storage.items.store import item_of, request_of, text_of_data
-from trace_recorder.derive.fold import Fold
 from trace_recorder.dialects import manual as by_hand
 from trace_recorder.dialects.dialect import dialect_of, join_stream
 from trace_recorder.dialects.stream_framing import events, json_lines
+from trace_recorder.reading.fold import Fold
 from trace_recorder.storage.fact_writer import record_of, text_of
 from trace_recorder.storage.items.encoder import ItemEncoder
 from trace_recorder.storage.items.table import ItemTable

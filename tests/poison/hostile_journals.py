@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from tests.journals import TIME, journal_of
 from tests.poison.retyped_runs import OTHERS
-from trace_recorder.derive.schemas.json_schema import journal_schema
 from trace_recorder.facts import KINDS
+from trace_recorder.reading.schemas.json_schema import journal_schema
 from trace_recorder.storage.journal_reader import SCHEMA, VERSION
 
 Payload = Any

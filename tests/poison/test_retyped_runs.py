@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given
 
 from tests.cli.invoking import invoke, recorded
+from tests.formats.made import call, run
 from tests.journals import folded, journal_of
 from tests.poison import retyped_runs
 from tests.poison.hostile_journals import journals
-from tests.views.made import call, run
 from trace_recorder import Trajectory, TrajectoryRecorder, load, validate
-from trace_recorder.derive.document import from_document
+from trace_recorder.figures.stats import Stats
+from trace_recorder.reading.document import from_document
 from trace_recorder.rerun.recorded import Recording
-from trace_recorder.views.stats import Stats
 
 Payload = Any
 CHANGES = 120

@@ -17,8 +17,10 @@ from tests.provider import MESSAGE, Server, plain
 from tests.proxy.running import proxying
 from trace_recorder import load, validate
 from trace_recorder.clocks import now
-from trace_recorder.imports.foreign.formats import IMPORT_FORMATS
-from trace_recorder.imports.foreign.source import Source
+from trace_recorder.formats.foreign_runs.source import Source
+from trace_recorder.formats.format import Format
+from trace_recorder.formats.recognition import IMPORT_FORMATS
+from trace_recorder.registry import register_format, unregister_format
 from trace_recorder.values.messages import ToolResult
 from trace_recorder.values.trajectory import Trajectory
 
@@ -266,14 +268,15 @@ def test_session_files_are_not_read_in_the_event_loop(server: Server, tmp_path: 
     claude_code(home, QUESTION, said(DONE))
     server.answers[:] = [plain(DONE), plain(DONE)]
     body = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Make it."}]}
-    IMPORT_FORMATS.register(replace(IMPORT_FORMATS["pi"], name="noting", recognizes=note_thread))
+    noting = Format(name="noting", reader=replace(IMPORT_FORMATS["pi"], recognizes=note_thread))
+    register_format(noting)
     try:
         with proxying(tmp_path / "runs", {"anthropic": server.url}, join=True, max_open=1) as proxy:
             for session in (SESSION, "another"):
                 headers = {"x-claude-code-session-id": session}
                 httpx.post(f"{proxy.url}/anthropic/v1/messages", json=body, headers=headers)
     finally:
-        IMPORT_FORMATS.unregister("noting")
+        unregister_format(noting)
     assert in_event_loop
     assert not any(in_event_loop)
     assert [(run.status, "joined_from" in run.annotations) for run in proxy.runs()] == [

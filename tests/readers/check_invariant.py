@@ -16,7 +16,7 @@ from invariant.analyzer.runtime.nodes import ToolOutput
 from tests.readers.contents import Contents
 from tests.readers.reading import Reader, finish, rows, runs
 from trace_recorder import Trajectory
-from trace_recorder.views.invariant import to_invariant
+from trace_recorder.formats.invariant.writing import to_invariant
 
 RULES = {
     "tools": ('raise "asked" if:\n    (call: ToolCall)\n    call is tool:weather({city: "Rome"})\n', 1),

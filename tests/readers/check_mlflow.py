@@ -11,6 +11,6 @@ finish(
         "MLflow: server and client",
         "tests of `import` against its real server",
         ("mlflow",),
-        *("tests/imports/services/test_real_servers.py",),
+        *("tests/formats/services/test_real_servers.py",),
     )
 )

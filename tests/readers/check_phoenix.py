@@ -11,6 +11,6 @@ finish(
         "Phoenix: server and client",
         "tests of `import` against its real server",
         ("arize-phoenix", "arize-phoenix-client"),
-        *("tests/imports/services/test_real_servers.py",),
+        *("tests/formats/services/test_real_servers.py",),
     )
 )

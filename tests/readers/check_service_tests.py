@@ -11,6 +11,6 @@ finish(
         "services: clients",
         "tests of `import` and `export` against servers of ours",
         ("langfuse", "langsmith", "arize-phoenix-client"),
-        *("tests/imports/services", "tests/exporters/test_services.py", "tests/cli/test_import_services.py"),
+        *("tests/formats/services", "tests/exporters/test_services.py", "tests/cli/test_import_services.py"),
     )
 )

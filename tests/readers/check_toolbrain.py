@@ -15,9 +15,9 @@ from typing import Any
 from tests.readers.contents import Contents
 from tests.readers.reading import Reader, documents, finish, runs
 from trace_recorder import Trajectory
-from trace_recorder.views.rewards import is_batch, reward_function, score_batch
-from trace_recorder.views.toolbrain.parsing import parse_code, parse_react, parse_tool_calls
-from trace_recorder.views.toolbrain.turns import ToolBrainTurn, to_turns
+from trace_recorder.formats.toolbrain.parsing import parse_code, parse_react, parse_tool_calls
+from trace_recorder.formats.toolbrain.reward_functions import is_batch, reward_function, score_batch
+from trace_recorder.formats.toolbrain.turns import ToolBrainTurn, to_turns
 
 
 def rewards() -> Any:

@@ -12,8 +12,8 @@ import pytest
 from tests.data.frozen_runs import DIRECTORY
 from tests.journals import line, records_of
 from trace_recorder import load
-from trace_recorder.derive.validate import validate
 from trace_recorder.facts import KINDS
+from trace_recorder.reading.validate import validate
 
 JOURNALS = sorted(DIRECTORY.glob("journals/*.jsonl"))
 DOCUMENTS = sorted(DIRECTORY.glob("documents/*.json"))

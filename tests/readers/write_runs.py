@@ -9,8 +9,8 @@ import base64
 import sys
 from pathlib import Path
 
-from tests.views.corpus_runs import corpus_runs
-from tests.views.runs import every
+from tests.formats.corpus_runs import corpus_runs
+from tests.formats.runs import every
 from trace_recorder import TrajectoryRecorder
 
 

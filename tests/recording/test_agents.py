@@ -20,9 +20,9 @@ from tests.chat_calls import CHAT, Wire, asked, call, said
 from tests.journals import records_of
 from tests.provider import SILENCE, chat_chunk, serving, stream
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.derive.validate import validate
+from trace_recorder.formats.atif.writing import to_atif
+from trace_recorder.reading.validate import validate
 from trace_recorder.values.messages import Payload
-from trace_recorder.views.atif.document import to_atif
 
 
 def ask(recorder: TrajectoryRecorder, text: str = "go") -> None:

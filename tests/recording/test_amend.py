@@ -16,8 +16,8 @@ from tests.data.written import Writing, change
 from tests.journals import RawRecord, read_raw
 from tests.processes import ROOT
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.derive.validate import validate
 from trace_recorder.errors import RecorderStateError, TrajectoryFormatError
+from trace_recorder.reading.validate import validate
 from trace_recorder.recording.amend import append_annotation, append_end, append_rewards
 
 GOOD = {"name": "judge", "value": 0.5, "weight": 2.0, "explanation": "half of it"}

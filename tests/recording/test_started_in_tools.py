@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trace_recorder import Trajectory, TrajectoryRecorder, load
-from trace_recorder.derive.document import from_document
+from trace_recorder.reading.document import from_document
 
 Payload = Any
 

@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from tests.chat_calls import CHAT, TOOL, Answer, Wire, asked
 from tests.recording.tool_runs import ask, facts, plain, steps
 from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.formats.atif.writing import to_atif
+from trace_recorder.formats.toolbrain.turns import to_turns
 from trace_recorder.values.messages import Payload, ToolResult
 from trace_recorder.values.trajectory import AgentStep
-from trace_recorder.views.atif.document import to_atif
-from trace_recorder.views.toolbrain.turns import to_turns
 
 
 def test_views_have_the_object_and_the_text(recorder: TrajectoryRecorder) -> None:

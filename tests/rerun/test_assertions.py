@@ -8,7 +8,7 @@ import pytest
 
 from tests.rerun.plugin_runs import Project
 from trace_recorder import TrajectoryRecorder
-from trace_recorder.rerun.assertions import TrajectoryAssertions
+from trace_recorder.figures.assertions import TrajectoryAssertions
 
 MESSAGES = [{"role": "user", "content": "?"}]
 

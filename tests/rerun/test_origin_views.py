@@ -15,10 +15,10 @@ from tests.provider import Answer, plain, serving
 from tests.rerun.runs import ask, client
 from tests.viewer.serving import serving as serving_viewer
 from trace_recorder import TrajectoryRecorder, diff, fork, load, replay, to_dataframe
-from trace_recorder.rerun.assertions import TrajectoryAssertions
+from trace_recorder.figures.assertions import TrajectoryAssertions
+from trace_recorder.figures.stats import Stats
 from trace_recorder.viewer.followed_runs import costs_of
 from trace_recorder.viewer.one_file import run_data
-from trace_recorder.views.stats import Stats
 
 USAGE = {"prompt_tokens": 10, "completion_tokens": 3, "total_tokens": 13, "cost": 0.5}
 

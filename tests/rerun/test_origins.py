@@ -21,13 +21,13 @@ from tests.journals import records_of
 from tests.provider import CHAT_STREAM, Answer, plain, serving, stream
 from tests.rerun.runs import KEY, NOWHERE, ask, client
 from trace_recorder import TrajectoryRecorder, fork, load, replay
-from trace_recorder.derive.document import from_document
-from trace_recorder.derive.validate import validate
+from trace_recorder.figures.stats import Stats
+from trace_recorder.reading.document import from_document
+from trace_recorder.reading.validate import validate
 from trace_recorder.rerun.record_or_replay import RecordOrReplay
 from trace_recorder.rerun.serving import ReplayServer
 from trace_recorder.values.origins import ForkedFrom, ReplayedFrom, ReplayOf, run_origin_of
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.stats import Stats
 
 Payload = Any
 USAGE = {"prompt_tokens": 10, "completion_tokens": 3, "total_tokens": 13}

@@ -11,10 +11,10 @@ import trace_recorder
 from tests.provider import chat_chunk, serving, stream
 from tests.rerun.runs import client
 from trace_recorder import TrajectoryRecorder, diff, load, replay, to_dataframe
-from trace_recorder.views.hierarchy.document import to_hierarchy
-from trace_recorder.views.inspect.log import to_inspect
-from trace_recorder.views.otlp.spans import to_spans
-from trace_recorder.views.stats import Stats
+from trace_recorder.figures.stats import Stats
+from trace_recorder.formats.hierarchy.writing import to_hierarchy
+from trace_recorder.formats.inspect_ai.writing import to_inspect
+from trace_recorder.formats.spans.writing.spans import to_spans
 
 LONG = "word " * 30_000
 """A text of more bytes than recording keeps in memory, so that the stream is recorded in parts."""

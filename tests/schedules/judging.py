@@ -25,10 +25,10 @@ from tests.limits import limited
 from tests.processes import ROOT
 from tests.schedules.acting import Act, Agents, Schedule, parts_of, schedule_of
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.derive.document import expand_deltas
-from trace_recorder.derive.document_agreement import first_difference
-from trace_recorder.derive.live_document.document_thread import DEFAULT_LIMITS, DocumentLimits
-from trace_recorder.derive.validate import validate
+from trace_recorder.reading.document import expand_deltas
+from trace_recorder.reading.document_agreement import first_difference
+from trace_recorder.reading.live_document.document_thread import DEFAULT_LIMITS, DocumentLimits
+from trace_recorder.reading.validate import validate
 from trace_recorder.storage.journal import Journal
 
 PAUSE = 4000

@@ -13,8 +13,8 @@ from tests.journals import folded, journal_of
 from tests.schedules.acting import schedule_of
 from tests.schedules.judging import WAYS, disagreement, disagreement_so_far, problems, problems_at_every_record
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.derive.live_document.document_thread import DocumentLimits
-from trace_recorder.derive.live_document.whole_document import WholeDocument
+from trace_recorder.reading.live_document.document_thread import DocumentLimits
+from trace_recorder.reading.live_document.whole_document import WholeDocument
 from trace_recorder.values.messages import Payload
 
 USER = [{"role": "user", "content": "go"}]

@@ -23,7 +23,7 @@ from tests.seams.test_seams import ANSWERS, PATH
 from trace_recorder import TrajectoryRecorder, load, wrap
 from trace_recorder.capture.method_seams import current_interception
 from trace_recorder.capture.seam import request_in_progress
-from trace_recorder.derive.validate import validate
+from trace_recorder.reading.validate import validate
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),

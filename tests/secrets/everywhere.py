@@ -24,7 +24,7 @@ from tests.chat_calls import Answer, asked, call, said, streamed
 from tests.limits import limited
 from tests.secrets.corpus import Key, keys
 from trace_recorder import TrajectoryRecorder
-from trace_recorder.derive.live_document.document_thread import DocumentLimits
+from trace_recorder.reading.live_document.document_thread import DocumentLimits
 from trace_recorder.values.messages import Payload
 
 _PACKED = re.compile(rb'"(?:zlib|base64)":"([^"]*)"')

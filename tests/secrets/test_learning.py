@@ -21,7 +21,7 @@ from tests.chat_calls import CHAT, Wire, asked, call, said
 from tests.journals import records_of
 from tests.secrets.everywhere import bytes_of
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.derive.validate import validate
+from trace_recorder.reading.validate import validate
 from trace_recorder.storage.redaction import headers
 from trace_recorder.storage.redaction.known_values import COOKIES, KEPT, KnownSecrets
 from trace_recorder.storage.redaction.redactor import Redaction

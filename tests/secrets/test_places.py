@@ -21,7 +21,7 @@ from tests.journals import records_of
 from tests.provider import CHAT, chat_chunk, plain, serving, stream
 from tests.secrets.corpus import keys
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.derive.validate import validate
+from trace_recorder.reading.validate import validate
 from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.messages import Payload
 

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.data.recorded import by_hand, captured, in_deltas, in_flight, marked, poisoned
-from tests.imports.foreign.files import produced_files, runs_of
+from tests.formats.files import produced_files, runs_of
 from tests.journals import RawRecord, line, read_raw
 from tests.json_strategies import json_values
 from trace_recorder.facts import AnnotationFact, FinalizeFact, LLMRequestFact, LLMResponseFact, StartFact, UnreadFact
-from trace_recorder.imports.foreign.formats import journal_lines
+from trace_recorder.formats.recognition import journal_lines
 from trace_recorder.storage.fact_reader import ReadFact, fact_decoder, read_fact
 from trace_recorder.storage.journal_reader import Record, read
 from trace_recorder.values.messages import Payload

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.journals import TIME, RawRecord, read_raw
 from trace_recorder.facts import GapFact, LLMInteractionFact
-from trace_recorder.imports.foreign.run import ForeignConversation
+from trace_recorder.formats.foreign_runs.run import ForeignConversation
 from trace_recorder.storage.items.shared_lists import ListPrefix
 from trace_recorder.storage.journal_text import JournalText
 from trace_recorder.storage.redaction.redactor import Redaction

@@ -1,5 +1,5 @@
 """A fixture for the runs of every structure that views are tested with."""
 
-from tests.views.conftest import paths, trajectories
+from tests.formats.conftest import paths, trajectories
 
 __all__ = ["paths", "trajectories"]

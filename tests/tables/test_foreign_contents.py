@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.imports.foreign.files import DIRECTORY, PRODUCED
+from tests.formats.files import DIRECTORY, PRODUCED
 from trace_recorder import Trajectory, load_all, to_arrow
 from trace_recorder.tables.columns import Of
 from trace_recorder.values.tool_uses import tool_uses_of

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import pytest
 
-from trace_recorder.derive.document import read_value
-from trace_recorder.derive.schemas.json_schema import SchemaMaker
-from trace_recorder.derive.schemas.shapes import Unrepresentable
+from trace_recorder.reading.document import read_value
+from trace_recorder.reading.schemas.json_schema import SchemaMaker
+from trace_recorder.reading.schemas.shapes import Unrepresentable
 from trace_recorder.values.document_members import (
     Always,
     Count,

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from tests.imports.foreign.files import DIRECTORY
+from tests.formats.files import DIRECTORY
 from tests.processes import ROOT
 from trace_recorder import ToolCall, ToolResult, Trajectory, TrajectoryRecorder, load, load_all, to_arrow
 from trace_recorder.catalog.run_values import values_of
+from trace_recorder.figures.stats import Stats
 from trace_recorder.values.tool_uses import tool_uses
-from trace_recorder.views.stats import Stats
 
 pytest.importorskip("pyarrow")
 

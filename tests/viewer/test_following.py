@@ -15,7 +15,7 @@ from tests.journals import line
 from tests.viewer.recorded import growing, record
 from trace_recorder import TrajectoryFormatError, TrajectoryRecorder, load
 from trace_recorder.cli.list_runs import listing
-from trace_recorder.imports.growing_journal import GrowingJournal, ReplacedError
+from trace_recorder.reading.growing_journal import GrowingJournal, ReplacedError
 from trace_recorder.viewer.interface import RunAnswers
 from trace_recorder.viewer.open_runs import OpenRun, OpenRuns
 from trace_recorder.viewer.parameters import ListRequest

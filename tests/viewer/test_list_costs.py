@@ -11,8 +11,8 @@ from tests.chat_calls import Answer, asked, call, said
 from tests.cli.invoking import invoke
 from tests.viewer.serving import serving
 from trace_recorder import TrajectoryRecorder
+from trace_recorder.figures.cost import table_name
 from trace_recorder.values.messages import Payload
-from trace_recorder.views.cost import table_name
 
 
 def priced(model: str, tokens: int, cost: float | None = None) -> Answer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 
-from tests.views.made import call, run, system
+from tests.formats.made import call, run, system
 from trace_recorder.viewer.prompts import Prompts
 
 

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trace_recorder.background_work import yield_to_others
+from trace_recorder.formats.spans.writing.span import Span
+from trace_recorder.formats.spans.writing.span_maker import Conventions, SpanMaker
+from trace_recorder.formats.spans.writing.spans import PlannedSpan, plan_additions
+from trace_recorder.formats.spans.writing.tree import SpanTree
 from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.otlp.span import Span
-from trace_recorder.views.otlp.span_maker import Conventions, SpanMaker
-from trace_recorder.views.otlp.spans import PlannedSpan, plan_additions
-from trace_recorder.views.otlp.tree import SpanTree
 
 MAX_SPANS = 256
 MAX_CHARACTERS = 2 * 1024 * 1024

@@ -17,11 +17,11 @@ from trace_recorder.errors import MissingExtraError, PushError
 from trace_recorder.exporters.delivery import Delivery
 from trace_recorder.exporters.http_session import endpoint_of
 from trace_recorder.exporters.otlp import OtlpSender, OtlpTarget
+from trace_recorder.formats.spans.writing.span import SpanIds
+from trace_recorder.formats.spans.writing.tree import SpanTree
 from trace_recorder.guard import try_call
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.otlp.span import SpanIds
-from trace_recorder.views.otlp.tree import SpanTree
 
 _PATH = "/api/public/otel/v1/traces"
 _PUBLIC = "https://cloud.langfuse.com"

@@ -22,13 +22,13 @@ from uuid import UUID
 from trace_recorder.errors import MissingExtraError, PushError
 from trace_recorder.exporters.delivery import Delivered, Delivery, deliver
 from trace_recorder.exporters.http_session import endpoint_of, session, shown_address
+from trace_recorder.formats.spans.writing import langfuse
+from trace_recorder.formats.spans.writing.span import Span, iso
+from trace_recorder.formats.spans.writing.span_maker import SpanMaker
+from trace_recorder.formats.spans.writing.spans import plan_spans
 from trace_recorder.guard import try_call
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.trajectory import Reward, Trajectory
-from trace_recorder.views.otlp import langfuse
-from trace_recorder.views.otlp.span import Span, iso
-from trace_recorder.views.otlp.span_maker import SpanMaker
-from trace_recorder.views.otlp.spans import plan_spans
 
 _PUBLIC = "https://api.smith.langchain.com"
 _RUN_TYPES = {"generation": "llm", "tool": "tool", "embedding": "embedding"}

@@ -5,8 +5,8 @@ them. The agent's calls do no work for the export. The thread works for a small 
 threads. If an endpoint does not answer, the thread tries again after a growing pause. Nothing waits in memory
 meanwhile, because the journal has everything. At the end of a run, the recorder waits a limited time for the remaining
 spans. Then the log says how many spans did not arrive. `trace-recorder export --resume` sends these spans.
-`views/otlp/spans.py` makes the spans and decides which are final. `delivery.py` sends each span once, and `otlp.py` is
-the target.
+`formats/spans/writing/spans.py` makes the spans and decides which are final. `delivery.py` sends each span once, and
+`otlp.py` is the target.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Protocol
 from trace_recorder.background_work import Event, run_yielding, start_thread
 from trace_recorder.clocks import monotonic_seconds
 from trace_recorder.exporters.delivery import Delivered, Delivery, additions, deliver
+from trace_recorder.formats.spans.writing.span import Span
+from trace_recorder.formats.spans.writing.span_maker import Conventions, SpanMaker
+from trace_recorder.formats.spans.writing.spans import plan_spans
 from trace_recorder.guard import logger, try_call
-from trace_recorder.imports.growing_journal import GrowingJournal, ReplacedError
-from trace_recorder.views.otlp.span import Span
-from trace_recorder.views.otlp.span_maker import Conventions, SpanMaker
-from trace_recorder.views.otlp.spans import plan_spans
+from trace_recorder.reading.growing_journal import GrowingJournal, ReplacedError
 
 POLL_SECONDS = 0.5
 """The thread pauses at least this long between two readings of the journal."""

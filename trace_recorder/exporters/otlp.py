@@ -22,11 +22,11 @@ from trace_recorder.errors import MissingExtraError
 from trace_recorder.exporters.delivery import Delivered, Delivery, additions, deliver
 from trace_recorder.exporters.http_session import endpoint_of, session, shown_address
 from trace_recorder.exporters.live import LiveExport
+from trace_recorder.formats.spans.writing.span import Span
+from trace_recorder.formats.spans.writing.span_maker import Conventions, SpanMaker
+from trace_recorder.formats.spans.writing.spans import SCHEMA_URL, SCOPE, plan_spans
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.version import __version__
-from trace_recorder.views.otlp.span import Span
-from trace_recorder.views.otlp.span_maker import Conventions, SpanMaker
-from trace_recorder.views.otlp.spans import SCHEMA_URL, SCOPE, plan_spans
 
 
 @dataclass(frozen=True, slots=True)

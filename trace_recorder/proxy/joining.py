@@ -23,11 +23,11 @@ from trace_recorder.attach.recorder import TrajectoryRecorder
 from trace_recorder.clocks import now, parse_time
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.facts import GapFact, ToolCallFact, ToolResultFact
-from trace_recorder.imports.foreign.formats import format_of, read_runs
-from trace_recorder.imports.foreign.run import Call, ForeignRun, Members, ToolRun
-from trace_recorder.imports.foreign.source import Source
-from trace_recorder.imports.foreign.stated_values import seconds_between
-from trace_recorder.imports.loader import load
+from trace_recorder.formats.foreign_runs.run import Call, ForeignRun, Members, ToolRun
+from trace_recorder.formats.foreign_runs.source import Source
+from trace_recorder.formats.foreign_runs.stated_values import seconds_between
+from trace_recorder.formats.recognition import format_of, read_runs
+from trace_recorder.reading.own_files import load_own
 from trace_recorder.recording.run import Run
 from trace_recorder.signal_handlers import ours
 from trace_recorder.values.jsonable import to_jsonable
@@ -54,7 +54,7 @@ def join(recorder: TrajectoryRecorder, session: str | None) -> None:
     run = recorder._lifecycle.run_in_progress()
     if run is None:
         return
-    recorded = load(recorder.trajectory_path)
+    recorded = load_own(recorder.trajectory_path)
     started = parse_time(recorded.start_time or "")
     since = 0.0 if started is None else started.timestamp() - _SLACK_SECONDS
     fitting = [

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trace_recorder.derive.live_document.document_thread import DEFAULT_LIMITS, DocumentLimits
+from trace_recorder.reading.live_document.document_thread import DEFAULT_LIMITS, DocumentLimits
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from trace_recorder.rerun.matching import LiveRequest, fits
 from trace_recorder.rerun.recorded import RecordedExchange, Recording
 from trace_recorder.signal_handlers import ours
 from trace_recorder.values.messages import Payload
-from trace_recorder.views.comparison.value_changes import ValueChange, changes, marked_words, shortened
+from trace_recorder.values.value_changes import ValueChange, changes, marked_words, shortened
 
 MAX_LINES = 40
 """A message lists at most this many differences, and counts the others."""

@@ -25,7 +25,7 @@ from trace_recorder.capture.seam import Binding
 from trace_recorder.dialects.dialect import dialect_of
 from trace_recorder.dialects.endpoints import Endpoint
 from trace_recorder.errors import ReplayMismatchError
-from trace_recorder.imports.loader import load
+from trace_recorder.reading.own_files import load_own
 from trace_recorder.recording.stand_ins import Outcome
 from trace_recorder.rerun.answers import Answer, Outgoing
 from trace_recorder.rerun.differences import explain_mismatch
@@ -55,7 +55,7 @@ class ForkPoint:
     def __init__(self, recording: Recording, at: str | None, at_step: int | None) -> None:
         if (at is None) == (at_step is None):
             raise ValueError('fork() takes one of at="llm_7" (a call) and at_step=3 (the first call of a step)')
-        run = load(recording.path)
+        run = load_own(recording.path)
         self.task = run.task
         first_attempts = {exchange.interaction_id: exchange for exchange in reversed(recording.exchanges)}
         steps = _steps_of(run)

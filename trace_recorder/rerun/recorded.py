@@ -11,8 +11,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from trace_recorder.derive.call_facts import CallFacts
-from trace_recorder.derive.exchange_facts import ExchangeFacts
 from trace_recorder.dialects.dialect import ENDED_BY_SERVER
 from trace_recorder.dialects.endpoints import Endpoint
 from trace_recorder.dialects.json_access import as_dict, as_text
@@ -31,6 +29,8 @@ from trace_recorder.facts import (
     UnreadFact,
 )
 from trace_recorder.guard import try_call
+from trace_recorder.reading.call_facts import CallFacts
+from trace_recorder.reading.exchange_facts import ExchangeFacts
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal_reader import VERSION, Record, read

@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from trace_recorder.errors import MissingExtraError, TraceRecorderError
-from trace_recorder.imports.loader import load
+from trace_recorder.formats.any_file import load
 from trace_recorder.storage.paths import document_path_for, journal_path_for
 from trace_recorder.storage.run_files import run_names
 from trace_recorder.values.trajectory import Trajectory
@@ -38,8 +38,9 @@ def url_of(path: str | Path) -> str | None:
     match = _ADDRESS.fullmatch(path.as_posix() if isinstance(path, Path) else path)
     if match is None or os.path.lexists(path):
         return None
-    slashes = ":///" if match[1] in {"file", "local"} else "://"
-    return f"{match[1]}{slashes}{match[2]}"
+    if match[1] in {"file", "local"}:
+        return f"{match[1]}:///{match[2]}"
+    return f"{match[1]}://{match[2]}"
 
 
 def remote_runs(url: str) -> list[Path]:

@@ -1,7 +1,7 @@
 """Compares two runs step by step, and compares two to ten runs in a table.
 
-`views/comparison/` aligns the steps. The answers of this module have the numbers of the aligned steps, and the kinds of
-their differences. `difference_of` returns the changes of one pair, value by value. In the table each run is compared
+`figures/comparison/` aligns the steps. The answers of this module have the numbers of the aligned steps, and the kinds
+of their differences. `difference_of` returns the changes of one pair, value by value. In the table each run is compared
 with the first run. A step that the first run does not have is a row of its own, between the rows of the first run's
 steps.
 """
@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import zip_longest
 
+from trace_recorder.figures.comparison.trajectory_diff import DiffSide, TrajectoryDiff, diff
 from trace_recorder.values.tool_uses import tool_uses
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.viewer.parts import Json
-from trace_recorder.views.comparison.trajectory_diff import DiffSide, TrajectoryDiff, diff
 
 
 class RunComparison:
@@ -116,13 +116,17 @@ class _StepsOfRun:
 def _cell(numbers: StepNumbers, side: DiffSide, differs: Sequence[str]) -> Json:
     """Return the cell of a step. `differs` has the kinds of differences between the step and the first run's step."""
     source = side.source
-    content = source.response.content if source.response else None
+    text = error = None
+    if source.response and isinstance(source.response.content, str):
+        text = source.response.content[:MAX_CHARACTERS]
+    if source.call is not None and source.call.error is not None:
+        error = source.call.error.message
     return {
         **(numbers.of(side) or {}),
-        "text": content[:MAX_CHARACTERS] if isinstance(content, str) else None,
+        "text": text,
         "tools": [
             {"name": use.name, "failed": use.failed} for use in tool_uses(source.tool_calls, source.tool_results)
         ],
-        "error": None if source.call is None or source.call.error is None else source.call.error.message,
+        "error": error,
         "differs": [*differs],
     }

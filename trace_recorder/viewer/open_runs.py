@@ -10,8 +10,8 @@ import threading
 from pathlib import Path
 from secrets import token_hex
 
-from trace_recorder.imports.growing_journal import GrowingJournal, ReplacedError
-from trace_recorder.imports.loader import load
+from trace_recorder.formats.any_file import load
+from trace_recorder.reading.growing_journal import GrowingJournal, ReplacedError
 from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.viewer.interface import RunAnswers

@@ -1,6 +1,6 @@
 """The prompt of each interaction as its difference from an earlier prompt, so that no history is sent twice.
 
-`views/conversations/compared_prompts.py` finds the earlier prompt and the relation: the new prompt extends, edits,
+`figures/conversations/compared_prompts.py` finds the earlier prompt and the relation: the new prompt extends, edits,
 rewrites or refers to the earlier prompt (`call_chains.py`).
 """
 
@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from trace_recorder.dialects.dialect import is_turn
+from trace_recorder.figures.conversations.call_chains import CallChains
+from trace_recorder.figures.conversations.compared_prompts import ComparedPrompt, ComparedPrompts, answer_text
+from trace_recorder.figures.conversations.turn import Turn
+from trace_recorder.figures.conversations.turns_of_run import side_calls
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, Payload
 from trace_recorder.values.prompt_relation import Change, Numbers, Relation, apply_changes, ranges_of
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.viewer.parts import characters_of
-from trace_recorder.views.conversations.call_chains import CallChains
-from trace_recorder.views.conversations.compared_prompts import ComparedPrompt, ComparedPrompts, answer_text
-from trace_recorder.views.conversations.turn import Turn
-from trace_recorder.views.conversations.turns_of_run import side_calls
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from types import FrameType
 from trace_recorder.attach.handoff import Handoff
 from trace_recorder.attach.lifecycle import is_disabled
 from trace_recorder.guard import Guard
-from trace_recorder.imports.loader import load
+from trace_recorder.reading.own_files import load_own
 from trace_recorder.recording.amend import append_end
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.paths import DIRECTORY_VARIABLE, absolute_path, journal_path_for
@@ -67,9 +67,8 @@ def run(command: Sequence[str], directory: Path, file: Path | None, task: str | 
     If `task` is None, the command line is the task. Raises CommandError if the command cannot be started.
     """
     reports = tempfile.mkdtemp(prefix="trace-recorder-")
-    handoff = Handoff(
-        str(absolute_path(directory)), reports, str(absolute_path(file)) if file else None, task or shlex.join(command)
-    )
+    document = str(absolute_path(file)) if file else None
+    handoff = Handoff(str(absolute_path(directory)), reports, document, task or shlex.join(command))
     try:
         return run_recorded(command, handoff, handoff.to_environment())
     finally:
@@ -189,9 +188,13 @@ def record_exit(document: Path, code: int) -> None:
 
     The agent itself has recorded its exception, but cannot know its exit code.
     """
-    status = load(document).status
+    status = load_own(document).status
     ended = status_from_exit_code(code)
-    is_kept = status == ("completed" if ended == "completed" else "failed")
     exit_code = code if code >= 0 else 128 - code
-    error = {"type": "SystemExit", "message": str(code)} if ended == "failed" else None
-    append_end(document, exit_code, None if is_kept else ended, None if is_kept else error)
+    recorded = "completed" if ended == "completed" else "failed"
+    if status == recorded:
+        append_end(document, exit_code)
+    elif ended == "failed":
+        append_end(document, exit_code, ended, {"type": "SystemExit", "message": str(code)})
+    else:
+        append_end(document, exit_code, ended)

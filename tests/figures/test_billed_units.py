@@ -1,0 +1,189 @@
+"""Estimates use every rate of the table. What has no rate is named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.chat_calls import Answer, Wire
+from tests.cli.invoking import invoke
+from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.figures.cost import RunCosts, cost_of, costs_of_calls
+from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.messages import Choice, LLMResponse, Payload, Usage
+from trace_recorder.values.structs import replace
+
+pytest.importorskip("genai_prices", reason="the extra `prices` is not installed")
+MILLION = 1_000_000
+
+
+@pytest.fixture
+def call(tmp_path: Path) -> LLMInteraction:
+    """Return a call in November 2026. Later prices do not matter."""
+    with TrajectoryRecorder(tmp_path / "made.json") as recorder:
+        recorder.record_llm_interaction([{"role": "user", "content": "hi"}], "ok", provider="anthropic", model="m")
+    [call] = load(tmp_path / "made.json").llm_interactions
+    return replace(call, timestamp="2026-11-01T12:00:00+00:00")
+
+
+def used(call: LLMInteraction, api: str, provider: str, model: str, usage: Usage, **extra: Payload) -> LLMInteraction:
+    """Return the call with another model and usage."""
+    response = LLMResponse("ok", model=model, usage=usage, choices=(Choice(0, "ok"),), extra=extra)
+    return replace(call, api=api, provider=provider, model=model, response=response)
+
+
+def sonnet(call: LLMInteraction, usage: Usage) -> LLMInteraction:
+    """Return a call of Claude Sonnet 4.6: $3 in, $15 out, $3.75 and $6 written to a cache."""
+    return used(call, "anthropic-messages", "anthropic", "claude-sonnet-4-6", usage)
+
+
+def written(hour: int, minutes: int) -> Usage:
+    """Return a usage that only wrote to the caches."""
+    lifetimes = {"ephemeral_1h_input_tokens": hour, "ephemeral_5m_input_tokens": minutes}
+    return Usage(0, 0, hour + minutes, 0, extra={"cache_creation": lifetimes})
+
+
+@pytest.mark.parametrize(
+    ("hour", "minutes", "dollars"), [(MILLION, 0, 6.0), (0, MILLION, 3.75), (MILLION // 2, MILLION // 2, 4.875)]
+)
+def test_writes_to_the_one_hour_cache_have_their_rate(
+    call: LLMInteraction, hour: int, minutes: int, dollars: float
+) -> None:
+    """Tokens that are cached for an hour cost more than tokens that are cached for five minutes."""
+    cost = cost_of(sonnet(call, written(hour, minutes)))
+    assert cost is not None
+    assert (cost.amount, cost.without_rate) == (pytest.approx(dollars), ())
+
+
+def test_hour_writes_of_iterations_are_counted_once(call: LLMInteraction) -> None:
+    """The usage of the message repeats what its iterations state."""
+    whole = written(MILLION, 0)
+    iterations = [{"type": "message", "input_tokens": 0, "cache_creation": whole.extra["cache_creation"]}]
+    cost = cost_of(sonnet(call, replace(whole, extra={**whole.extra, "iterations": iterations})))
+    assert cost is not None
+    assert cost.amount == pytest.approx(6.0)
+
+
+def test_bedrock_states_lifetimes_in_a_list(call: LLMInteraction) -> None:
+    """A model whose table has no rate for an hour is priced without these tokens, and that is named."""
+    usage = Usage(MILLION, 0, MILLION, 0, extra={"cacheDetails": [{"ttl": "1h", "inputTokens": MILLION}]})
+    cost = cost_of(used(call, "bedrock-converse", "bedrock", "amazon.nova-pro-v1:0", usage))
+    assert cost is not None
+    assert (cost.amount, cost.without_rate) == (pytest.approx(0.8), ("cache_write_1h_tokens",))
+
+
+def test_searches_have_their_rate(call: LLMInteraction) -> None:
+    """A search costs a cent at Anthropic, and at OpenAI. Opening a page is not a search."""
+    usage = Usage(0, 0, extra={"server_tool_use": {"web_search_requests": 3}})
+    items: list[Payload] = [{"type": "web_search_call", "action": {"type": kind}} for kind in ("search", "open_page")]
+    openai = used(call, "openai-responses", "openai", "gpt-4o", Usage(0, 0), output=[*items, {"type": "message"}])
+    costs = cost_of(sonnet(call, usage)), cost_of(openai)
+    assert [cost and round(cost.amount, 9) for cost in costs] == [0.03, 0.01]
+
+
+def test_work_without_a_rate_is_named(call: LLMInteraction) -> None:
+    """The amount has the tokens. The run has a call whose cost is not known in full."""
+    made = used(
+        call, "openai-responses", "openai", "gpt-4o", Usage(MILLION, 0), output=[{"type": "code_interpreter_call"}]
+    )
+    cost = cost_of(made)
+    assert cost is not None
+    assert (cost.amount, cost.without_rate) == (2.5, ("code_executions",))
+    assert costs_of_calls([made]) == RunCosts(2.5, estimated=True, calls_without_price=1)
+
+
+@pytest.mark.parametrize(
+    ("tier", "dollars"),
+    [("default", 1.25), ("auto", 1.25), (None, 1.25), ("flex", 0.625), ("priority", 2.5), ("batch", 0.625)],
+)
+def test_service_tiers_have_their_rates(call: LLMInteraction, tier: str | None, dollars: float) -> None:
+    """The tier that the answer states decides, and not the tier that was asked for."""
+    made = used(call, "openai-responses", "openai", "gpt-5", Usage(MILLION, 0), service_tier=tier)
+    cost = cost_of(made)
+    assert cost is not None
+    assert (cost.amount, cost.without_rate) == (pytest.approx(dollars), ())
+
+
+def test_a_tier_without_a_rate_has_no_price(call: LLMInteraction) -> None:
+    """Tokens on special terms are not priced as usual tokens."""
+    made = used(call, "openai-chat", "openai", "gpt-4o", Usage(9, 1), service_tier="scale")
+    assert (cost_of(made), costs_of_calls([made])) == (None, RunCosts(calls_without_price=1))
+
+
+def test_audio_has_its_rate(call: LLMInteraction) -> None:
+    """OpenAI states sounds in details, and Google in a list of modalities."""
+    spoken = {"prompt_tokens_details": {"audio_tokens": MILLION}}
+    openai = used(call, "openai-chat", "openai", "gpt-audio", Usage(MILLION, 0, extra=spoken))
+    heard = {"promptTokensDetails": [{"modality": "AUDIO", "tokenCount": MILLION}]}
+    google = used(call, "google-generate", "google", "gemini-2.5-flash", Usage(MILLION, 0, extra=heard))
+    costs = cost_of(openai), cost_of(google)
+    assert [cost and cost.amount for cost in costs] == [32.0, 1.0]
+
+
+def test_an_advisor_is_priced_as_its_model(call: LLMInteraction) -> None:
+    """The iterations of another model have the rates of that model."""
+    iterations = [
+        {"type": "message", "input_tokens": MILLION, "output_tokens": 100_000},
+        {"type": "advisor_message", "model": "claude-opus-4-6", "input_tokens": 500_000, "output_tokens": 200_000},
+    ]
+    cost = cost_of(sonnet(call, Usage(1_500_000, 300_000, extra={"iterations": iterations})))
+    of_sonnet, of_opus = 1 * 3 + 0.1 * 15, 0.5 * 5 + 0.2 * 25
+    assert cost is not None
+    assert (cost.amount, cost.without_rate) == (pytest.approx(of_sonnet + of_opus), ())
+
+
+def test_a_stated_0_is_estimated(call: LLMInteraction) -> None:
+    """A client without a price list states 0 for a paid model."""
+    cost = cost_of(sonnet(call, Usage(MILLION, 0, cost=0)))
+    assert cost is not None
+    assert (cost.amount, cost.estimated) == (3.0, True)
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "usage", "extra", "dollars"),
+    [
+        ("openai", "whisper-1", {"type": "duration", "seconds": 3599.2}, {}, 0.36),
+        ("openai", "whisper-1", {}, {"duration": 1800.0}, 0.18),
+        ("groq", "whisper-large-v3", {}, {"duration": 3600}, 0.111),
+        ("openai", "whisper-1", {}, {}, None),
+        ("openai", "whisper-1", {"seconds": float("nan")}, {"duration": 3600}, None),
+        ("openai", "gpt-4o-transcribe", {"type": "duration", "seconds": 60}, {}, None),
+    ],
+)
+def test_transcriptions_are_priced_by_the_length_of_the_sound(  # noqa: PLR0913
+    call: LLMInteraction, provider: str, model: str, usage: Payload, extra: dict[str, Payload], dollars: float | None
+) -> None:
+    """The length is in the usage, or in the answer. A model whose table has no rate for it has an unknown price."""
+    cost = cost_of(used(call, "transcriptions", provider, model, Usage(extra=usage), **extra))
+    assert (cost and cost.amount) == (None if dollars is None else pytest.approx(dollars))
+
+
+def test_lists_price_a_run_that_has_only_a_transcription(tmp_path: Path) -> None:
+    """The run states no tokens. A list reads only the members of the document that affect the price."""
+    answer = {"text": "ok", "usage": {"type": "duration", "seconds": 100}}
+    path = tmp_path / "run.json"
+    wire = Wire(Answer(json.dumps(answer).encode()))
+    with TrajectoryRecorder(path) as recorder, httpx.Client(transport=wire, trust_env=False) as client:
+        recorder.wrap(client).post("https://api.openai.com/v1/audio/transcriptions", json={"model": "whisper-1"})
+    [row] = json.loads(invoke("list", str(path), "--json").stdout)["trajectories"]
+    assert (row["cost"], row["cost_estimated"], row["calls_without_price"]) == (0.01, True, 0)
+    assert costs_of_calls(load(path).llm_interactions) == RunCosts(0.01, estimated=True)
+
+
+def test_a_model_that_is_billed_by_the_hour_states_tokens_too(call: LLMInteraction) -> None:
+    """Mistral states seconds beside tokens. Its table has a rate for hours alone."""
+    usage = Usage(400, 30, extra={"prompt_audio_seconds": 3600})
+    cost = cost_of(used(call, "transcriptions", "mistral", "voxtral-mini-2602", usage))
+    assert cost is not None
+    assert (cost.amount, cost.without_rate) == (pytest.approx(0.18), ())
+
+
+@pytest.mark.parametrize(("sounds", "dollars"), [(400_000, 1.5), (MILLION, None)])
+def test_sounds_of_openai_without_a_rate_are_left_out(call: LLMInteraction, sounds: int, dollars: float | None) -> None:
+    """The table has $2.50 for texts of this model. Its sounds cost more, and are not priced as texts."""
+    usage = Usage(MILLION, 0, extra={"prompt_tokens_details": {"audio_tokens": sounds}})
+    cost = cost_of(used(call, "openai-chat", "openai", "gpt-4o-audio-preview", usage))
+    assert (cost and (cost.amount, cost.without_rate)) == (dollars and (dollars, ("input_audio_tokens",)))

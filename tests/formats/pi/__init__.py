@@ -1,0 +1,1 @@
+"""Pi's sessions and the session traces of the Hub."""

@@ -1,0 +1,395 @@
+"""Sessions of Copilot CLI, Cursor, Droid, Grok CLI, Hermes, iFlow, Kimi Code and Qwen Code, in files that we wrote."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.formats.damage import check_damaged
+from tests.formats.files import check_run, facts_in, loaded, runs_of
+from trace_recorder import load
+from trace_recorder.facts import GapFact, SourceRecordFact
+from trace_recorder.formats.recognition import Source, format_of
+from trace_recorder.values.trajectory import Trajectory
+
+_Line = dict[str, Any]
+
+
+def _text(text: str) -> _Line:
+    return {"type": "text", "text": text}
+
+
+def _use(identity: str, command: str = "ls") -> _Line:
+    return {"type": "tool_use", "id": identity, "name": "shell", "input": {"command": command}}
+
+
+def _result(identity: str, content: Any, **more: Any) -> _Line:
+    return {"type": "tool_result", "tool_use_id": identity, "content": content, **more}
+
+
+def _droid_line(identity: str, parent: str | None, role: str, *blocks: _Line, **more: Any) -> _Line:
+    message = {"role": role, "content": list(blocks), **more}
+    about = {"type": "message", "id": identity, "parentId": parent, "timestamp": "2026-06-18T14:13:21.754Z"}
+    return {**about, "message": message}
+
+
+_THINKING = {"type": "thinking", "thinking": "Look first.", "signature": "sig"}
+_DROID = [
+    {"type": "session_start", "id": "d-1", "title": "t", "version": 2, "cwd": "/work"},
+    _droid_line("x", None, "user", _text("<system-reminder>"), visibility="llm_only"),
+    _droid_line("u", "x", "user", _text("Fix it.")),
+    _droid_line("a", "u", "assistant", _THINKING, _text("I look."), _use("c1"), openaiMessageId="m-1"),
+    _droid_line("r", "a", "user", _result("c1", "no such file", is_error=True)),
+    {"type": "todo_state", "id": "t", "timestamp": "2026-06-18T14:13:22.754Z", "todos": {}},
+    _droid_line("b", "r", "assistant", _text("Done.")),
+]
+
+_CURSOR = [
+    {"type": "cursor_session_meta", "session_id": "c-1", "model": "claude-x"},
+    {"type": "cursor_available_tools", "tools": [{"type": "function", "function": {"name": "shell"}}]},
+    {"role": "user", "message": {"content": [_text("Fix it.")]}},
+    {
+        "role": "assistant",
+        "message": {"content": [{"type": "thinking", "text": "Look first."}, _text("I look."), _use("c1")]},
+    },
+    {"role": "user", "message": {"content": [_result("c1", "no such file", is_error=True)]}},
+    {"role": "assistant", "message": {"content": [_text("Done.")]}},
+    {"type": "turn_ended", "status": "success"},
+]
+
+
+def _iflow_line(kind: str, content: Any, identity: str | None = None) -> _Line:
+    message = {"role": kind, "content": content, "usage": {"input_tokens": 0, "output_tokens": 0}}
+    return {
+        "uuid": f"{kind}-{identity}",
+        "parentUuid": None,
+        "sessionId": "session-1",
+        "timestamp": "2026-01-21T05:56:34.812Z",
+        "type": kind,
+        "message": message | ({"id": identity, "model": "glm"} if identity else {}),
+    }
+
+
+def _iflow_result(identity: str, response: _Line) -> _Line:
+    return _result(identity, {"callId": identity, "responseParts": {"functionResponse": {"response": response}}})
+
+
+_IFLOW = [
+    _iflow_line("user", "Fix it."),
+    _iflow_line("assistant", [_text("I look."), _use("c1")], "response-1-tool-call_c1"),
+    _iflow_line("assistant", [_use("c1"), _use("c2")], "response-2-tool-call_c2"),
+    _iflow_line("assistant", [_use("c2")], "response-3"),
+    _iflow_line("user", [_iflow_result("c1", {"output": "a.py"})]),
+    _iflow_line("user", [_iflow_result("c2", {"error": "no such file"})]),
+    _iflow_line("assistant", [_text("Done.")], "response-4"),
+]
+
+
+def _qwen_line(uuid: str, parent: str | None, kind: str, *parts: _Line, **more: Any) -> _Line:
+    role = "model" if kind == "assistant" else "user"
+    message = {"message": {"role": role, "parts": list(parts)}} if parts else {}
+    about = {"uuid": uuid, "parentUuid": parent, "sessionId": "q-1", "timestamp": "2026-08-17T13:00:00.000Z"}
+    return {**about, "type": kind, "version": "0.21", **message, **more}
+
+
+_ANSWERED = {"functionResponse": {"id": "c1", "name": "shell", "response": {"output": "no such file"}}}
+_QWEN = [
+    _qwen_line("u", None, "user", {"text": "Fix it."}),
+    _qwen_line("a", "u", "assistant", {"text": "Look first.", "thought": True}),
+    _qwen_line(
+        "a",
+        "u",
+        "assistant",
+        {"text": "I look."},
+        {"functionCall": {"id": "c1", "name": "shell", "args": {"command": "ls"}}},
+        model="qwen-x",
+        usageMetadata={"promptTokenCount": 12, "candidatesTokenCount": 4},
+    ),
+    _qwen_line("r", "a", "tool_result", _ANSWERED),
+    _qwen_line("t", "r", "system", subtype="custom_title"),
+    _qwen_line("b", "t", "assistant", {"text": "Done."}, model="qwen-x"),
+]
+
+_GROK = [
+    {"type": "system", "content": "You are Grok."},
+    {"type": "user", "content": [_text("<user_info>")], "synthetic_reason": "environment_context"},
+    {"type": "user", "content": [_text("Fix it.")], "prompt_index": 0},
+    {
+        "type": "reasoning",
+        "summary": [{"type": "summary_text", "text": "Look first."}],
+        "encrypted_content": "<opaque>",
+    },
+    {
+        "type": "assistant",
+        "content": "I look.",
+        "tool_calls": [{"id": "c1", "name": "shell", "arguments": '{"command": "ls"}'}],
+        "model_id": "grok-x",
+        "model_fingerprint": "fp",
+    },
+    {"type": "tool_result", "tool_call_id": "c1", "content": "no such file"},
+    {"type": "assistant", "content": "Done.", "tool_calls": [], "model_id": "grok-x"},
+]
+
+
+def _hermes_message(role: str, content: str | None, **more: Any) -> _Line:
+    return {"role": role, "content": content, "timestamp": 1781792578.5, "active": 1, **more}
+
+
+_CALL = {"id": "c1", "type": "function", "function": {"name": "shell", "arguments": '{"command": "ls"}'}}
+_HERMES = [
+    {
+        "id": "h-1",
+        "source": "cli",
+        "model": "kimi-x",
+        "system_prompt": "You are Hermes.",
+        "started_at": 1781792578.25,
+        "api_call_count": 3,
+        "input_tokens": 70,
+        "messages": [
+            _hermes_message("user", "Fix it."),
+            _hermes_message("assistant", "I look.", tool_calls=[_CALL], reasoning="Look first."),
+            _hermes_message("tool", "no such file", tool_call_id="c1", tool_name="shell"),
+            _hermes_message("assistant", "Retracted.", active=0),
+            _hermes_message("assistant", "Done.", finish_reason="stop"),
+        ],
+    }
+]
+
+
+def _kimi_event(time: int, kind: str, **more: Any) -> _Line:
+    event = {"type": kind, "stepUuid": "s", **more}
+    return {"type": "context.append_loop_event", "event": event, "time": 1785612800000 + time}
+
+
+def _kimi_prompt(text: str) -> _Line:
+    message = {"role": "user", "content": [_text(text)], "toolCalls": [], "origin": {"kind": "user"}}
+    return {"type": "context.append_message", "message": message, "time": 1785612800000}
+
+
+def _kimi_request(time: int, kind: str = "loop") -> _Line:
+    about = {"provider": "kimi", "model": "kimi-x", "maxTokens": 9}
+    return {"type": "llm.request", "kind": kind, **about, "time": 1785612800000 + time}
+
+
+_KIMI_USAGE = {"inputOther": 10, "output": 5, "inputCacheRead": 30, "inputCacheCreation": 0}
+_KIMI_END = {
+    "usage": _KIMI_USAGE,
+    "finishReason": "tool_use",
+    "llmFirstTokenLatencyMs": 500,
+    "llmStreamDurationMs": 250,
+}
+_KIMI = [
+    {"type": "metadata", "protocol_version": "1.4", "created_at": 1785612800000},
+    {"type": "config.update", "systemPrompt": "You are Kimi.", "time": 1785612800000},
+    {"type": "tools.set_active_tools", "names": ["shell"], "time": 1785612800000},
+    _kimi_prompt("Fix it."),
+    _kimi_event(1, "step.begin"),
+    _kimi_request(1),
+    _kimi_event(2, "content.part", part={"type": "think", "think": "Look first."}),
+    _kimi_event(2, "content.part", part=_text("I look.")),
+    _kimi_event(3, "tool.call", toolCallId="c1", name="shell", args={"command": "ls"}),
+    _kimi_event(4, "tool.result", toolCallId="c1", result={"output": "no such file", "isError": True}),
+    _kimi_event(5, "step.end", **_KIMI_END),
+    _kimi_event(6, "step.begin"),
+    _kimi_request(6),
+    _kimi_event(7, "content.part", part=_text("Done.")),
+    _kimi_event(8, "step.end", **{**_KIMI_END, "finishReason": "end_turn"}),
+]
+
+
+def _copilot_line(kind: str, second: int, **data: Any) -> _Line:
+    return {"type": kind, "data": data, "id": f"e{second}", "timestamp": f"2025-12-18T21:32:{second:02}.000Z"}
+
+
+_REQUEST = {"toolCallId": "c1", "name": "shell", "arguments": '{"command": "ls"}'}
+_COPILOT = [
+    _copilot_line("session.start", 1, sessionId="g-1", copilotVersion="1.0", selectedModel="gpt-x"),
+    _copilot_line("user.message", 2, content="Fix it.", transformedContent="Fix it."),
+    _copilot_line(
+        "assistant.message", 3, content="I look.", toolRequests=[_REQUEST], outputTokens=12, reasoningText="Look first."
+    ),
+    _copilot_line("tool.execution_start", 4, toolCallId="c1", toolName="shell", arguments={"command": "ls"}),
+    _copilot_line("tool.execution_complete", 6, toolCallId="c1", success=False, error={"message": "no such file"}),
+    _copilot_line("assistant.message", 7, content="Done.", toolRequests=[], outputTokens=3),
+    _copilot_line("session.shutdown", 8, tokenDetails={"input": {"tokenCount": 100}}),
+]
+
+_SESSIONS = {
+    "copilot": _COPILOT,
+    "cursor": _CURSOR,
+    "droid": _DROID,
+    "grok": _GROK,
+    "hermes": _HERMES,
+    "iflow": _IFLOW,
+    "kimi": _KIMI,
+    "qwen": _QWEN,
+}
+_FAILURE_IS_STATED = {"copilot", "cursor", "droid", "iflow", "kimi"}
+
+
+def _written(directory: Path, lines: list[Any]) -> Path:
+    path = directory / "session.jsonl"
+    path.write_text("\n".join(json.dumps(line) for line in lines))
+    return path
+
+
+def _seen(run: Trajectory, at: int) -> list[Any]:
+    return [message.content for message in run.llm_interactions[at].input_messages]
+
+
+@pytest.mark.parametrize("name", _SESSIONS)
+def test_a_session_has_the_contents_of_its_file(tmp_path: Path, name: str) -> None:
+    path = _written(tmp_path, _SESSIONS[name])
+    assert format_of(Source(path)) == name
+    (run,) = runs_of(path)
+    (tmp_path / "journals").mkdir()
+    read = check_run(run, tmp_path / "journals")
+    assert read.task == "Fix it."
+    first, second = read.llm_interactions
+    assert (first.response.content, second.response.content) == ("I look.", "Done.")
+    calls = [(call.name, call.arguments) for call in first.response.tool_calls]
+    assert calls == [("shell", {"command": "ls"})] * (2 if name == "iflow" else 1)
+    seen = _seen(read, 1)
+    assert seen[-1] == "no such file"
+    assert "Fix it." in seen
+    assert "I look." in seen
+    result = read.agent_steps[0].tool_results[-1]
+    assert result.success is (False if name in _FAILURE_IS_STATED else None)
+    if name != "iflow":
+        assert first.response.reasoning == "Look first."
+
+
+@pytest.mark.parametrize("name", _SESSIONS)
+def test_damaged_files_are_read_or_refused(tmp_path: Path, name: str) -> None:
+    path = _written(tmp_path, _SESSIONS[name])
+    check_damaged(path, path.read_bytes())
+
+
+@pytest.mark.parametrize("name", ["copilot", "cursor", "droid", "grok", "iflow", "kimi", "qwen"])
+def test_a_damaged_line_hides_no_other(tmp_path: Path, name: str) -> None:
+    path = _written(tmp_path, _SESSIONS[name])
+    path.write_bytes(path.read_bytes() + b'\n{"type": "use')
+    (run,) = loaded(path)
+    assert len(run.llm_interactions) == 2
+    assert [gap.what for gap in run.gaps] == [f"line {len(_SESSIONS[name]) + 1}"]
+
+
+def test_droid_marks_messages_that_the_program_wrote(tmp_path: Path) -> None:
+    run = load(_written(tmp_path, _DROID))
+    assert run.llm_interactions[0].input_messages[0].extra == {"visibility": "llm_only"}
+    assert run.llm_interactions[0].response.id == "m-1"
+
+
+def test_cursor_states_its_tools_and_how_the_turn_ended(tmp_path: Path) -> None:
+    run = load(_written(tmp_path, _CURSOR))
+    assert (run.status, run.model) == ("completed", "claude-x")
+    assert [tool.name for tool in run.llm_interactions[0].tools] == ["shell"]
+
+
+def test_overlapping_lines_of_iflow_are_one_answer_without_counts(tmp_path: Path) -> None:
+    run = load(_written(tmp_path, _IFLOW))
+    assert [call.call_id for call in run.llm_interactions[0].response.tool_calls] == ["c1", "c2"]
+    assert not run.llm_interactions[0].response.usage.is_known
+    assert _seen(run, 1) == ["Fix it.", "I look.", "a.py", "no such file"]
+
+
+def test_qwen_goes_back_and_compresses_its_history(tmp_path: Path) -> None:
+    compressed = {"compressedHistory": [{"role": "user", "parts": [{"text": "The summary."}]}]}
+    lines = [
+        _qwen_line("u", None, "user", {"text": "One."}),
+        _qwen_line("a", "u", "assistant", {"text": "1"}),
+        _qwen_line("s", "u", "system", subtype="rewind"),
+        _qwen_line("v", "s", "user", {"text": "Two."}),
+        _qwen_line("b", "v", "assistant", {"text": "2"}),
+        _qwen_line("k", "b", "system", subtype="chat_compression", systemPayload=compressed),
+        _qwen_line("w", "k", "user", {"text": "Three."}),
+        _qwen_line("c", "w", "assistant", {"text": "3"}),
+    ]
+    run = load(_written(tmp_path, lines))
+    assert [_seen(run, at) for at in range(3)] == [["One."], ["One.", "Two."], ["The summary.", "Three."]]
+
+
+def test_reasoning_without_an_answer_is_a_call_that_ended_early(tmp_path: Path) -> None:
+    run = load(_written(tmp_path, [*_GROK, {**_GROK[3]}]))
+    last = run.llm_interactions[-1]
+    assert (last.complete, last.response.reasoning) == (False, "Look first.")
+
+
+def test_hermes_states_tokens_of_the_session_and_withdrawn_messages(tmp_path: Path) -> None:
+    path = _written(tmp_path, [*_HERMES, {**_HERMES[0], "id": "h-2"}])
+    first, second = runs_of(path)
+    assert (first.identity, second.identity) == ("h-1", "h-2")
+    assert [event.value["content"] for event in facts_in(first, SourceRecordFact)] == ["Retracted."]
+    (read,) = loaded(_written(tmp_path, _HERMES))
+    assert read.annotations["session_usage"] == {"input_tokens": 70, "api_call_count": 3}
+    assert _seen(read, 0) == ["You are Hermes.", "Fix it."]
+
+
+def test_kimi_states_durations_and_tokens(tmp_path: Path) -> None:
+    first = load(_written(tmp_path, _KIMI)).llm_interactions[0]
+    assert (first.duration_seconds, first.time_to_first_token_seconds) == (0.75, 0.5)
+    usage = first.response.usage
+    assert (usage.input_tokens, usage.cache_read_input_tokens, usage.output_tokens) == (10, 30, 5)
+    assert (first.provider, first.parameters, [tool.name for tool in first.tools]) == (
+        "kimi",
+        {"maxTokens": 9},
+        ["shell"],
+    )
+
+
+def test_a_request_of_kimi_without_an_answer_is_incomplete(tmp_path: Path) -> None:
+    run = load(_written(tmp_path, [*_KIMI[:6], _kimi_prompt("Again."), *_KIMI[11:]]))
+    assert [(call.complete, call.response.content) for call in run.llm_interactions] == [(False, None), (True, "Done.")]
+    assert _seen(run, 1) == ["You are Kimi.", "Fix it.", "Again."]
+
+
+def test_a_compaction_of_kimi_keeps_the_newest_prompts(tmp_path: Path) -> None:
+    compaction = {"summary": "S.", "contextSummary": "So far: S.", "keptUserMessageCount": 1, "time": 1785612800009}
+    lines = [
+        *_KIMI,
+        _kimi_request(9, "compaction"),
+        {"type": "usage.record", "usage": _KIMI_USAGE, "time": 1785612800009},
+        {"type": "context.apply_compaction", **compaction},
+        *_KIMI[11:],
+    ]
+    run = load(_written(tmp_path, lines))
+    summary, after = run.llm_interactions[2:]
+    assert (summary.agent, summary.response.content, summary.response.usage.output_tokens) == ("compaction", "S.", 5)
+    assert [message.content for message in after.input_messages] == ["You are Kimi.", "Fix it.", "So far: S."]
+    (missing,) = runs_of(_written(tmp_path, [*_KIMI, {"type": "context.apply_compaction", "keptUserMessageCount": 7}]))
+    assert [event.what for event in facts_in(missing, GapFact)] == ["prompts that a compaction kept"]
+
+
+def test_copilot_states_executions_with_their_times(tmp_path: Path) -> None:
+    run = load(_written(tmp_path, _COPILOT))
+    result = run.agent_steps[0].tool_results[0]
+    assert (result.success, result.error) == (False, "no such file")
+    assert run.annotations["tokenDetails"] == {"input": {"tokenCount": 100}}
+    assert [call.response.usage.output_tokens for call in run.llm_interactions] == [12, 3]
+
+
+def test_a_sub_agent_of_copilot_is_linked_to_the_call_that_started_it(tmp_path: Path) -> None:
+    task = {"toolCallId": "t1", "name": "task", "arguments": {"prompt": "Search."}}
+    lines = [
+        *_COPILOT[:2],
+        _copilot_line("assistant.message", 3, content="", toolRequests=[task]),
+        _copilot_line("tool.execution_start", 4, toolCallId="t1", toolName="task", arguments={"prompt": "Search."}),
+        _copilot_line("subagent.started", 4, toolCallId="t1", agentName="explore"),
+        _copilot_line("assistant.message", 5, parentToolCallId="t1", content="Found.", toolRequests=[]),
+        _copilot_line("tool.execution_complete", 6, toolCallId="t1", success=True, result={"content": "Found."}),
+        *_COPILOT[5:],
+        _copilot_line("session.error", 9, errorType="query", message="bad", statusCode=400),
+        _copilot_line("abort", 9, reason="user"),
+    ]
+    run = load(_written(tmp_path, lines))
+    asked, inner, last, failed = run.llm_interactions
+    assert (inner.agent, inner.agent_id) == ("explore", "t1")
+    assert [message.content for message in inner.input_messages] == ["Search."]
+    assert run.agent_steps[0].tool_results[0].execution_id == inner.parent_execution_id
+    assert asked.agent_id is None
+    assert _seen(run, 2) == ["Fix it.", "", "Found."]
+    assert failed.error is not None
+    assert (failed.error.status, run.status, last.response.content) == (400, "interrupted", "Done.")

@@ -1,0 +1,148 @@
+"""Lists of spans, as the console exporter and Phoenix write them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.formats.files import facts_in, runs_of
+from tests.formats.span_files import TRACE, written
+from tests.formats.weather_traces import TIMES, check_only_run
+from trace_recorder.facts import AnnotationFact, GapFact, RewardFact
+from trace_recorder.formats.foreign_runs.run import Call, ToolRun
+from trace_recorder.formats.recognition import Source, format_of
+from trace_recorder.values.token_counts import Counts, counts_of
+from trace_recorder.values.trajectory import Trajectory
+
+# ── lists of spans ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _openinference() -> dict[str, Any]:
+    return {
+        "llm.model_name": "gpt-4o",
+        "llm.provider": "openai",
+        "llm.invocation_parameters": '{"model": "gpt-4o", "temperature": 0.2}',
+        "llm.tools.0.tool.json_schema": '{"name": "weather", "input_schema": {"type": "object"}}',
+        "llm.input_messages.0.message.role": "user",
+        "llm.input_messages.0.message.contents.0.message_content.type": "text",
+        "llm.input_messages.0.message.contents.0.message_content.text": "Weather?",
+        "llm.input_messages.0.message.contents.1.message_content.type": "image",
+        "llm.input_messages.0.message.contents.1.message_content.image.image.url": "https://a/b.png",
+        "llm.output_messages.0.message.role": "assistant",
+        "llm.output_messages.0.message.tool_calls.0.tool_call.id": "c1",
+        "llm.output_messages.0.message.tool_calls.0.tool_call.function.name": "weather",
+        "llm.output_messages.0.message.tool_calls.0.tool_call.function.arguments": '{"city": "Paris"}',
+        "llm.token_count.prompt": 10,
+        "llm.token_count.completion": 5,
+        "llm.token_count.prompt_details.cache_read": 4,
+    }
+
+
+def phoenix_spans() -> list[dict[str, Any]]:
+    """Return the spans of an agent with a call and a tool, as Phoenix lists them."""
+    named = [
+        ("s1", None, "AGENT", "guide", {"input.value": "Weather in Paris?", "output.value": "18"}),
+        ("s2", "s1", "LLM", "gpt-4o", _openinference()),
+        (
+            "s3",
+            "s1",
+            "TOOL",
+            "weather",
+            {"tool_call.id": "c1", "input.value": '{"city": "Paris"}', "output.value": "18"},
+        ),
+    ]
+    return [
+        {
+            "id": f"node-{number}",
+            "name": name,
+            "context": {"trace_id": "t1", "span_id": identity},
+            "span_kind": kind,
+            "parent_id": parent,
+            "start_time": TIMES[number],
+            "end_time": TIMES[number + 3],
+            "status_code": "OK",
+            "attributes": attributes,
+        }
+        for number, (identity, parent, kind, name, attributes) in enumerate(named)
+    ]
+
+
+def _check_guide(run: Trajectory) -> None:
+    assert (run.status, run.task, run.final_result) == ("completed", "Weather in Paris?", "18")
+    (interaction,) = run.llm_interactions
+    assert (interaction.agent, interaction.model, interaction.provider, interaction.parameters) == (
+        "guide",
+        "gpt-4o",
+        "openai",
+        {"temperature": 0.2},
+    )
+    assert interaction.input_messages[0].content == [
+        {"type": "text", "text": "Weather?"},
+        {"type": "image_url", "image_url": {"url": "https://a/b.png"}},
+    ]
+    assert (interaction.tools[0].name, interaction.tools[0].parameters) == ("weather", {"type": "object"})
+    assert counts_of(interaction) == Counts(prompt=10, completion=5, cache_read=4)
+    assert [(result.call_id, result.result) for result in run.agent_steps[0].tool_results] == [("c1", "18")]
+
+
+def test_spans_of_phoenix_are_a_run(tmp_path: Path) -> None:
+    _check_guide(check_only_run(tmp_path, written(tmp_path, phoenix_spans())))
+
+
+def test_spans_of_phoenix_s_interface_and_nested_attributes_are_read(tmp_path: Path) -> None:
+    spans = phoenix_spans()
+    flat = spans[1]["attributes"]
+    counted = {"token_count": {"prompt": 10, "completion": 5, "prompt_details": {"cache_read": 4}}}
+    left = {name: value for name, value in flat.items() if not name.startswith("llm.token_count")}
+    spans[1]["attributes"] = {**left, "llm": counted}
+    _check_guide(check_only_run(tmp_path, written(tmp_path, {"data": spans, "next_cursor": None})))
+
+
+def test_lines_of_phoenix_spans_are_read_except_a_damaged_line(tmp_path: Path) -> None:
+    path = tmp_path / "spans.jsonl"
+    first, *others = map(json.dumps, phoenix_spans())
+    path.write_text("\n".join([first, "{", *others]))
+    (run,) = runs_of(path)
+    kinds = (Call, ToolRun)
+    assert [type(event) for event in run.events if isinstance(event, kinds)] == [*kinds]
+    assert len(facts_in(run, GapFact)) == 1
+
+
+def test_annotations_of_phoenix_are_scores(tmp_path: Path) -> None:
+    spans = phoenix_spans()
+    spans[1]["annotations"] = [
+        {"name": "right", "result": {"score": 0.5, "explanation": "half"}},
+        {"name": "tone", "result": {"label": "kind"}},
+    ]
+    (run,) = runs_of(written(tmp_path, spans))
+    (score,) = facts_in(run, RewardFact)
+    (note,) = facts_in(run, AnnotationFact)
+    assert (score.name, score.value, score.explanation, note.key) == ("right", 0.5, "half", "tone")
+
+
+@pytest.mark.parametrize("indent", [None, 4])
+def test_the_output_of_the_sdk_s_console_exporter_is_a_run(tmp_path: Path, indent: int | None) -> None:
+    printed = [
+        {
+            "name": span["name"],
+            "context": {"trace_id": f"0x{TRACE}", "span_id": f"0x{number + 1:016x}", "trace_state": "[]"},
+            "kind": "SpanKind.INTERNAL",
+            "parent_id": f"0x{1:016x}" if number else None,
+            "start_time": span["start_time"],
+            "end_time": span["end_time"],
+            "status": {"status_code": "OK"},
+            "attributes": {"openinference.span.kind": span["span_kind"], **span["attributes"]},
+            "events": [],
+            "resource": {"attributes": {"service.name": "app"}},
+        }
+        for number, span in enumerate(phoenix_spans())
+    ]
+    path = tmp_path / "spans.log"
+    path.write_text("\n".join(json.dumps(one, indent=indent) for one in printed))
+    assert format_of(Source(path)) == "otel-console"
+    run = check_only_run(tmp_path, path)
+    _check_guide(run)
+    assert run.metadata["imported_from"]["resource"] == {"service.name": "app"}

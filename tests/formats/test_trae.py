@@ -1,0 +1,137 @@
+"""Trae Agent's own document: written and read. Harbor's reader of it is in `tests/readers/check_atif.py`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.formats.made import call, gave, run, use
+from trace_recorder import Trajectory, load
+from trace_recorder.figures.conversations.turns_of_run import turns_of
+from trace_recorder.formats.trae import to_trae
+
+USED = {"call_id": "c1", "name": "bash", "arguments": {"command": "ls"}}
+TRAE = {
+    "task": "list",
+    "start_time": "2025-06-12T22:05:46.433797",
+    "end_time": "2025-06-12T22:06:15.123456",
+    "provider": "anthropic",
+    "model": "claude",
+    "max_steps": 20,
+    "llm_interactions": [
+        {
+            "timestamp": "2025-06-12T22:05:47.000000",
+            "provider": "anthropic",
+            "model": "claude",
+            "input_messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "q"}],
+            "response": {
+                "content": "I look.",
+                "model": "claude",
+                "finish_reason": "tool_use",
+                "usage": {
+                    "input_tokens": 150,
+                    "output_tokens": 75,
+                    "cache_creation_input_tokens": 0,
+                    "cache_read_input_tokens": 0,
+                    "reasoning_tokens": None,
+                },
+                "tool_calls": [{**USED, "id": None}],
+            },
+            "tools_available": ["bash", "task_done"],
+        },
+        {
+            "timestamp": "2025-06-12T22:05:49.000000",
+            "provider": "anthropic",
+            "model": "claude",
+            "input_messages": [
+                {
+                    "role": "user",
+                    "content": None,
+                    "tool_result": {"call_id": "c1", "success": True, "result": "a.py", "error": None, "id": None},
+                }
+            ],
+            "response": {
+                "content": "One.",
+                "model": "claude",
+                "finish_reason": "end_turn",
+                "usage": None,
+                "tool_calls": None,
+            },
+            "tools_available": None,
+        },
+    ],
+    "agent_steps": [
+        {
+            "step_number": 1,
+            "timestamp": "2025-06-12T22:05:48.000000",
+            "state": "completed",
+            "llm_messages": [{"role": "user", "content": "q"}],
+            "llm_response": None,
+            "tool_calls": [{**USED, "id": None}],
+            "tool_results": [{"call_id": "c1", "success": True, "result": "a.py", "error": None, "id": None}],
+            "reflection": None,
+            "error": None,
+            "lakeview_summary": "It looked.",
+        }
+    ],
+    "success": True,
+    "final_result": "One file.",
+    "execution_time": 28.69,
+}
+
+
+def test_a_document_written_by_trae_is_a_trajectory(tmp_path: Path) -> None:
+    """Trae's document has only the newest messages. The second call still continues the first call."""
+    path = tmp_path / "trae.json"
+    path.write_text(json.dumps(TRAE))
+    trajectory = load(path)
+
+    turns = turns_of(trajectory)
+    assert (trajectory.status, trajectory.success, trajectory.execution_time) == ("completed", True, 28.69)
+    assert [turn.relation for turn in turns] == ["begins", "refers"]
+    assert [(message.role, message.content) for message in turns[1].messages()] == [
+        ("system", "s"),
+        ("user", "q"),
+        ("assistant", "I look."),
+        ("tool", "a.py"),
+    ]
+
+
+def test_a_written_document_has_only_trae_s_members() -> None:
+    """The members are in Trae's order. A message has one tool call or one result."""
+    a, b = use("a", command="ls"), use("b", command="pwd")
+    asked = ["q", {"role": "assistant", "content": "I look.", "tool_calls": [a, b]}, gave("a", "x"), gave("b", "y")]
+    document = to_trae(run(call(asked, "done", response={"usage": {"input_tokens": 3, "cost": 0.5}})))
+
+    assert list(document) == list(TRAE)
+    [one] = document["llm_interactions"]
+    assert list(one) == list(TRAE["llm_interactions"][0])
+    assert one["response"]["usage"] == {"input_tokens": 3}
+    assert one["input_messages"] == [
+        {"role": "user", "content": "q"},
+        {"role": "assistant", "content": "I look.", "tool_call": a},
+        {"role": "assistant", "content": None, "tool_call": b},
+        {"role": "user", "content": None, "tool_result": _result("a", "x")},
+        {"role": "user", "content": None, "tool_result": _result("b", "y")},
+    ]
+
+
+def _result(call_id: str, result: str) -> dict[str, object]:
+    return {"call_id": call_id, "success": True, "result": result, "error": None, "name": None}
+
+
+def test_every_run_survives_a_round_trip(trajectories: Mapping[str, Trajectory], tmp_path: Path) -> None:
+    """A run that is written in Trae's format, read and written again gives the same document."""
+    for name, trajectory in trajectories.items():
+        document = to_trae(trajectory)
+        path = tmp_path / f"{name}.json"
+        path.write_text(json.dumps(document))
+        assert (name, to_trae(load(path))) == (name, json.loads(path.read_text()))
+
+
+def test_content_that_the_format_cannot_express_is_counted(trajectories: Mapping[str, Trajectory]) -> None:
+    """Thoughts, failed attempts, rewards and annotations are counted."""
+    _, left_out = to_trae.with_report(trajectories["tools"])
+
+    assert left_out == {"thoughts in answers": 2, "failed attempts": 1, "rewards": 2, "annotations": 1}

@@ -1,0 +1,146 @@
+"""Facts of single calls that several formats and commands show.
+
+The facts are token ids and log-probabilities (`tokens_of`), the origin of a replayed answer, and the reason why a call
+is incomplete. `is_usage_left_out` says whether a request did not ask for its usage, `counted_usage` counts usage in the
+same way for all dialects, and `sum_known` adds known numbers. A replayed answer came from a recording: a replay,
+`serve`, or a fork before its fork point. No model was asked. If a model gave the answer, the original run paid for its
+tokens. So an export writes the answer's token counts and cost into a member that marks the call as replayed. Readers
+that sum tokens and costs do not read that member. `docs/views/exports.md` names that member for each format.
+`values/token_counts.py` counts tokens.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from trace_recorder.dialects.dialect import may_omit_usage
+from trace_recorder.dialects.json_access import as_dict, as_list
+from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.messages import Choice, LLMResponse, Payload, Usage, without_none
+from trace_recorder.values.structs import replace
+from trace_recorder.values.token_counts import counts_of, stated_cost
+
+
+def is_usage_left_out(call: LLMInteraction) -> bool:
+    """Whether a call's usage is missing because its request did not ask for it (`stream_options.include_usage`)."""
+    if not (call.stream and call.complete and call.error is None) or call.response.usage.is_known:
+        return False
+    return may_omit_usage(call.api, as_dict(call.parameters.get("stream_options")).get("include_usage"))
+
+
+def sum_known(numbers: Iterable[float | None]) -> Payload:
+    """Return the sum of the known numbers, or None if no number is known."""
+    known = [number for number in numbers if number is not None]
+    return sum(known) if known else None
+
+
+# ── sampled tokens ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+_ID_IN_TOKEN = re.compile(r"token_id:(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """The ids and log-probabilities of a call's tokens, as the server sent them. None means unknown.
+
+    vLLM, OpenAI and Google put the tokens into different members of an answer.
+    """
+
+    prompt_ids: list[int] | None = None
+    completion_ids: list[int] | None = None
+    logprobs: list[float] | None = None
+
+
+def tokens_of(call: LLMInteraction) -> Tokens:
+    """Return the token ids of the prompt, and the ids and log-probabilities of the first answer."""
+    choice = call.response.choices[0] if call.response.choices else Choice(0)
+    members = {**call.response.extra, **choice.extra}
+    scored = list(_scored_tokens(members))
+    ids = _numbers(members.get("token_ids")) or _numbers([identity for identity, _ in scored])
+    logprobs = [logprob for _, logprob in scored if isinstance(logprob, int | float)]
+    return Tokens(
+        _numbers(members.get("prompt_token_ids")),
+        ids,
+        logprobs if logprobs and len(logprobs) == len(scored) else None,
+    )
+
+
+def _scored_tokens(members: dict[str, Payload]) -> Iterator[tuple[Payload, Payload]]:
+    """Yield the id and the log-probability of each sampled token. The id is None if the server sent no ids."""
+    scores = members.get("logprobs")
+    for token in _dicts(scores.get("content") if isinstance(scores, dict) else scores):
+        match = _ID_IN_TOKEN.fullmatch(str(token.get("token")))
+        yield int(match[1]) if match else None, token.get("logprob")
+    for token in _dicts(as_dict(members.get("logprobsResult")).get("chosenCandidates")):
+        yield token.get("tokenId"), token.get("logProbability")
+
+
+def _dicts(elements: Payload) -> list[dict[str, Payload]]:
+    return [element for element in as_list(elements) if isinstance(element, dict)]
+
+
+def _numbers(value: Payload) -> list[int] | None:
+    return value if isinstance(value, list) and value and all(isinstance(number, int) for number in value) else None
+
+
+# ── calls that were not made, because a recording gave their answers ─────────────────────────────────────────────────
+
+REPLAYED_FROM = "replayed_from"
+"""The name of the member that exports add to a replayed answer.
+
+The member names the run and the call from which the answer comes.
+"""
+
+
+def made_calls(calls: Iterable[LLMInteraction]) -> list[LLMInteraction]:
+    """Return the calls for which a model was asked. Calls with a replayed answer are left out."""
+    return [call for call in calls if not call.is_replayed]
+
+
+def without_replayed_usage(call: LLMInteraction) -> LLMInteraction:
+    """Return a call unchanged, or without usage if its answer was replayed."""
+    if not call.is_replayed:
+        return call
+    response: LLMResponse = replace(call.response, usage=Usage())
+    return replace(call, response=response)
+
+
+def origin_of(call: LLMInteraction, usage: Payload = None) -> dict[str, Payload] | None:
+    """Return the origin of a replayed answer together with `usage`, or None if the answer was not replayed."""
+    if call.replayed_from is None:
+        return None
+    return call.replayed_from.to_document() | without_none(usage=usage)
+
+
+def counted_usage(call: LLMInteraction) -> dict[str, Payload]:
+    """Return an answer's usage with the member names of a document, counted in the same way for all dialects."""
+    counts = counts_of(call)
+    if counts is None:
+        return {}
+    return without_none(
+        input_tokens=counts.prompt,
+        output_tokens=counts.completion,
+        cache_creation_input_tokens=counts.cache_write,
+        cache_read_input_tokens=counts.cache_read,
+        reasoning_tokens=counts.reasoning,
+        cost=stated_cost(call),
+    )
+
+
+# ── incomplete calls ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def incomplete_reason(call: LLMInteraction, *, is_running: bool) -> str | None:
+    """Return why a call is not complete. Return None if the call is complete, or if its error already says why.
+
+    `is_running` tells whether the run is still being recorded.
+    """
+    if call.complete or (call.error and not call.ended_by):
+        return None
+    if call.ended_by:
+        return f"it ended early: {call.ended_by}"
+    if not call.answered:
+        return "in flight, no answer yet" if is_running else "no answer is on file"
+    return "in flight, the answer is still coming" if is_running else "the rest of the answer is not on file"

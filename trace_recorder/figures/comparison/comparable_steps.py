@@ -1,0 +1,202 @@
+"""The steps of a run, in a form that can be compared with the steps of a second run.
+
+Only the new messages of a prompt are compared (`conversations/compared_prompts.py`). A prompt repeats the answer and
+the tool results of the step before it; these do not count as new. Ids and times are removed from values, unless the
+caller compares ids and times too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, partial
+from typing import Literal
+
+from trace_recorder.dialects.json_access import map_inside
+from trace_recorder.figures.conversations.compared_prompts import ComparedPrompts, answer_text
+from trace_recorder.figures.conversations.steps_and_calls import StepOrCall, steps_and_calls
+from trace_recorder.figures.conversations.turn import Turn, agent_key
+from trace_recorder.figures.conversations.turns_of_run import turns_of
+from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.message_equality import json_digest, without_cache_marks
+from trace_recorder.values.message_table import EqualMessages, Key
+from trace_recorder.values.messages import LLMResponse, Message, Payload, Tool, ToolCall, ToolResult, without_none
+from trace_recorder.values.tool_uses import tool_uses
+from trace_recorder.values.trajectory import AgentStep, Trajectory
+
+Ignored = Literal[
+    "ids", "times", "prompt", "model", "tools", "parameters", "answer", "reasoning", "tool_call", "tool_result"
+]
+"""The differences that `diff` can ignore: in ids, in times, or in one part of a step."""
+
+_ID_NAMES = frozenset({"id", "call_id", "tool_call_id", "tool_use_id", "item_id", "response_id", "execution_id"})
+_TIME_NAMES = frozenset({"timestamp", "time", "created", "created_at", "duration_seconds"})
+_VALUES = frozenset({"arguments", "input", "args", "result", "response"})
+"""Members that have the arguments or the result of a tool. An `id` in such a value is not the id of a call."""
+_ID = re.compile(
+    r"\b(?:[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+    r"|(?:call|toolu|resp|msg|chatcmpl|req)[_-][A-Za-z0-9]{6,})\b"
+)
+_TIME = re.compile(
+    r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?|\b\d\d:\d\d:\d\d(?:[.,]\d+)?\b"
+    r"|(?<=\bin )\d+\.\d+ ?s(?:econds)?\b"  # durations, as test runners print them
+)
+
+
+class IdAndTimeStripper:
+    """Removes ids from values if `ignore` has "ids", and times if it has "times"."""
+
+    def __init__(self, ignore: Collection[Ignored]) -> None:
+        self._names = (_ID_NAMES if "ids" in ignore else frozenset()) | (_TIME_NAMES if "times" in ignore else set())
+        self._patterns = [
+            (pattern, f"<{name}>") for name, pattern in (("ids", _ID), ("times", _TIME)) if name in ignore
+        ]
+
+    def without(self, value: Payload, *, of_tool: bool = False) -> Payload:
+        """Return a value without ids and times.
+
+        If `of_tool` is True, the value is a tool's arguments or result. Then ids and times are removed from texts, but
+        no member is removed.
+        """
+        if not self._patterns:
+            return value
+        if isinstance(value, str):
+            for pattern, name in self._patterns:
+                value = pattern.sub(name, value)
+            return value
+        if of_tool or not isinstance(value, dict):
+            return map_inside(partial(self.without, of_tool=of_tool), value)
+        kept = ((name, member) for name, member in value.items() if name not in self._names)
+        return {name: self.without(member, of_tool=name in _VALUES) for name, member in kept}
+
+
+PartKind = Literal["prompt", "tools", "parameters", "answer", "tool_call", "tool_result"]
+KINDS: tuple[PartKind, ...] = ("prompt", "tools", "parameters", "answer", "tool_call", "tool_result")
+"""The kinds of values that are compared in each step, in the order in which they occur.
+
+`trajectory_diff.py` compares models.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparableStep:
+    """A step or a call of a run, with the values that are compared.
+
+    `parts` has these values by their kinds, and `digests` has a digest of each value.
+    """
+
+    source: StepOrCall
+    parts: Mapping[PartKind, Payload]
+    digests: Mapping[PartKind, bytes]
+
+    @property
+    def key(self) -> bytes:
+        """A digest of the answer and the tool calls. Steps of two runs with equal keys are aligned."""
+        return self.digests["answer"] + self.digests["tool_call"]
+
+
+@dataclass(slots=True)
+class ComparableSteps:
+    """Makes the `ComparableStep`s of one run, one after another."""
+
+    ignore: Collection[Ignored]
+    _stripper: IdAndTimeStripper = field(init=False)
+    _prompts: ComparedPrompts = field(init=False)
+    _turns: dict[str, Turn] = field(default_factory=dict)
+    _answers: dict[str, str] = field(default_factory=dict)
+    _tools: dict[str | None, Sequence[Tool]] = field(default_factory=dict)
+    _answered: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._stripper = IdAndTimeStripper(self.ignore)
+        self._prompts = ComparedPrompts(EqualMessages(_key_without(frozenset(self.ignore))))
+
+    def of(self, trajectory: Trajectory) -> list[ComparableStep]:
+        """Return the steps and calls of a run in the order of time."""
+        self._turns = {turn.interaction.interaction_id: turn for turn in turns_of(trajectory)}
+        return [*map(self._step, steps_and_calls(trajectory))]
+
+    def _step(self, source: StepOrCall) -> ComparableStep:
+        calls, results = source.tool_calls, source.tool_results
+        members: dict[str, Payload] = {
+            **(self._prompt_of_step(source.step) if source.call is None else self._request(source.call)),
+            "answer": None if source.response is None else self._answer(source.response, source.call),
+            "tool_call": [*map(self._tool_call, calls)],
+            # in the order of their calls, because tools that run at once end in any order
+            "tool_result": [
+                self._tool_result(use.result) for use in tool_uses(calls, results) if use.result is not None
+            ],
+        }
+        self._answered |= {result.call_id for result in results}
+        parts = {kind: None if kind in self.ignore else members.get(kind) for kind in KINDS}
+        return ComparableStep(source, parts, {kind: json_digest(value) for kind, value in parts.items()})
+
+    # ── the request ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _prompt_of_step(self, step: AgentStep | None) -> dict[str, Payload]:
+        """Return the prompt that the agent recorded with a step without a call."""
+        messages = step.messages if step else None
+        return {"prompt": {"messages": [*map(self._message, messages)]}} if messages else {}
+
+    def _request(self, call: LLMInteraction) -> dict[str, Payload]:
+        reading = call.source.request()
+        prompt = self._prompts.add_call(call, self._turns.get(call.interaction_id))
+        answer = self._answers.get(prompt.base or "")
+        beyond = [reading.messages[place] for place in prompt.comparison.new]
+        new = [self._message(message) for message in beyond if not self._is_known(message, answer)]
+        parameters = {**reading.parameters}
+        parameters.pop("model", None)
+        self._answers[call.interaction_id] = answer_text(call.response)
+        return {
+            "prompt": {"messages": new} | without_none(removed_messages=prompt.gone or None),
+            "tools": self._changed_tools(call, reading.tools),
+            "parameters": self._stripper.without(parameters),
+        }
+
+    def _changed_tools(self, call: LLMInteraction, tools: Sequence[Tool]) -> list[Payload] | None:
+        """Return the tools that a call offers, or None if the agent's previous call offered the same tools."""
+        before, agent = self._tools, agent_key(call)
+        is_same = agent in before and (before[agent] is tools or [*before[agent]] == [*tools])
+        before[agent] = tools
+        return None if is_same else [tool.raw or tool.name for tool in tools]
+
+    def _is_known(self, message: Message, answer: str | None) -> bool:
+        """Whether a new message is the answer of the earlier call, or a tool result that was compared already."""
+        if message.role == "tool" and message.call_id in self._answered:
+            self._answered.discard(message.call_id)  # the agent changed the result before it sent the result again
+            return True
+        return answer is not None and message.role == "assistant" and answer_text(message) == answer
+
+    def _message(self, message: Message) -> Payload:
+        return self._stripper.without(message.to_document())
+
+    # ── what came back ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _answer(self, response: LLMResponse, call: LLMInteraction | None) -> Payload:
+        others = [
+            without_none(content=choice.content, tool_calls=[*map(self._tool_call, choice.tool_calls)] or None)
+            for choice in response.choices[1:]
+        ]
+        members = without_none(
+            content=response.content or None,
+            reasoning=None if "reasoning" in self.ignore else response.reasoning or None,
+            finish_reason=response.finish_reason,
+            other_choices=others or None,
+            error=call.error.to_document() if call and call.error else None,
+        )
+        return self._stripper.without(members)
+
+    def _tool_call(self, call: ToolCall) -> Payload:
+        return self._stripper.without({"call_id": call.call_id, "name": call.name, "arguments": call.arguments})
+
+    def _tool_result(self, result: ToolResult) -> Payload:
+        members = {"success": result.success, "result": result.result, "error": result.error}
+        return self._stripper.without({"call_id": result.call_id} | without_none(name=result.name, **members))
+
+
+@cache
+def _key_without(ignore: frozenset[Ignored]) -> Key:
+    """Return a function that gives two messages equal keys if they differ only in ignored ids and times."""
+    stripper = IdAndTimeStripper(ignore)
+    return lambda message: json_digest(stripper.without(without_cache_marks(message.to_document())))

@@ -1,0 +1,7 @@
+"""Other tools' formats: what the package knows of a format, reading and writing side by side.
+
+A format is a file or a folder with its record, `FORMAT`. In a folder, `reading.py` reads files of the tool, and
+`writing.py` writes its form of a run. `foreign_runs/` has what all readers share: files, and the values of a run that
+another tool recorded. `export_format.py` and `left_out.py` have what all writers share. The page of each format in
+`docs/views/` lists what the format cannot carry.
+"""

@@ -1,0 +1,346 @@
+"""Reads the lines of a session in each of their forms, joins the lines of an answer, and rebuilds the exact requests.
+
+There are four forms: a session's own file, the export of the web page (`{"loglines": [...]}`), the messages that the
+SDK exchanges with the program (`{"messages": [{"direction", "message"}]}`), and the same messages as lines
+(`--output-format stream-json`).
+
+An answer is several lines with the same `message.id`. Results of the answer's tools may be between these lines. A
+block that is written again under another `uuid` is one block. Each line repeats the usage, but only the last line has
+all counts. Lines of `stream-json` are written before an answer has
+ended, so their `output_tokens` are only the count in the first event of the answer's stream.
+`--include-partial-messages` adds the events of the stream, and the last event states the whole usage.
+
+A line `api-request-shape` has the system blocks and the tools of requests, under a hash. A line `api-request-blob` has
+one message as it was sent. A line `api-request` has the rest of a request: its time, its parameters, and its messages.
+The messages are the first `keep` messages of an earlier request (`base`) and the blobs that `tail` names. An answer
+names its request (`requestRef`). The files of sub-agents share blobs with the file of the session. The positions of
+cache marks (`cacheControl`) are kept in the journal only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from trace_recorder.dialects import anthropic_messages
+from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text
+from trace_recorder.formats.foreign_runs.run import Call, ForeignConversation, Members
+from trace_recorder.formats.foreign_runs.source import Line, Source
+from trace_recorder.formats.foreign_runs.stated_values import stated_time
+from trace_recorder.values.message_equality import json_digest
+from trace_recorder.values.messages import Payload
+
+FORKED_FROM = "forkedFrom"
+"""The member of a copied line with the id of the other session and the `uuid` of the line there."""
+_SPEAKERS = {"user", "assistant"}
+_OF_THE_SDK = "parent_tool_use_id"
+"""A member that only the SDK's messages have."""
+_PARTIAL = "output_tokens_at_start"
+"""The member of a usage's `extra` with the output tokens of the answer's first event."""
+_KINDS = {"system", "summary", "progress", "attachment", "queue-operation", "file-history-snapshot"}
+
+
+@dataclass(slots=True)
+class SessionEntry:
+    """One line, or all lines of an answer, with the `uuids` of these lines. `why` says why a line cannot be read."""
+
+    number: int
+    line: Members
+    why: str | None = None
+    uuids: list[str] = field(default_factory=list)
+    last: Members = field(default_factory=dict)
+    """The last line of an answer."""
+    is_copy: bool = False
+    """Whether the session was forked from another session, and the line is a copy of that session's line."""
+
+    @property
+    def kind(self) -> str:
+        """The type of the line."""
+        return as_text(self.line.get("type")) or ""
+
+    @property
+    def message(self) -> Members:
+        """The message of the line."""
+        return as_dict(self.line.get("message"))
+
+
+def is_session(source: Source) -> bool:
+    """Return whether a file has lines of a session, in any of the forms."""
+    lines = [line.value for line in source.first_lines]
+    if any(map(_is_message, lines)):
+        return True
+    if any(as_text(as_dict(line).get("type")) in _KINDS and _is_session_line(as_dict(line)) for line in lines):
+        return True
+    document = source.document if source.head.lstrip()[:1] == b"{" and len(lines) < 2 else None
+    listed = as_list(as_dict(document).get("loglines")) or [
+        as_dict(message).get("message")
+        for message in as_list(as_dict(document).get("messages"))
+        if as_text(as_dict(message).get("direction")) in {"send", "recv"}
+    ]
+    return any(map(_is_message, listed))
+
+
+def _is_message(line: Payload) -> bool:
+    members = as_dict(line)
+    message = as_dict(members.get("message"))
+    return as_text(members.get("type")) in _SPEAKERS and "content" in message and "parts" not in message
+
+
+def _is_session_line(line: Members) -> bool:
+    """Return whether a line without a message has members that only lines of a session have."""
+    return ("parentUuid" in line and "sessionId" in line) or "leafUuid" in line or {"messageId", "snapshot"} <= {*line}
+
+
+def entries(source: Source) -> list[SessionEntry]:
+    """Return the lines of a file in their order.
+
+    The lines of an answer are one entry, at the position of the first line.
+    """
+    return _joined(_lines(source))
+
+
+def _lines(source: Source) -> Iterable[Line]:
+    if len(source.first_lines) < 2 and isinstance(source.document, dict):
+        listed = as_list(source.document.get("loglines"))
+        listed = listed or [as_dict(message).get("message") for message in as_list(source.document.get("messages"))]
+        if listed:
+            return [Line(number, value) for number, value in enumerate(listed, start=1)]
+    return source.lines()
+
+
+def _joined(lines: Iterable[Line]) -> list[SessionEntry]:
+    entries: list[SessionEntry] = []
+    answers: dict[tuple[str, str], _AnswerLines] = {}
+    streamed: dict[str, str | None] = {}
+    seen: set[str] = set()
+    copied: set[str | None] = set()
+    for entry in _entries(lines):
+        uuid = as_text(entry.line.get("uuid"))
+        if isinstance(entry.line.get(FORKED_FROM), dict):
+            entry.is_copy = True
+            copied.add(uuid)
+        if uuid is not None and uuid in seen:
+            entry.line = {"type": "repeated line", "line": entry.line}
+        elif uuid is not None:
+            seen.add(uuid)
+            entry.uuids.append(uuid)
+        identity = as_text(entry.message.get("id"))
+        agent = as_text(entry.line.get("agentId")) or str(entry.line.get("parent_tool_use_id"))
+        if entry.kind == "stream_event":
+            _read_event(as_dict(entry.line.get("event")), agent, streamed, answers)
+        if entry.kind != "assistant" or identity is None:
+            entries.append(entry)
+            continue
+        key = agent, identity
+        if key in answers:
+            answers[key].add(entry)
+        else:
+            answers[key] = _AnswerLines(entry)
+            entries.append(entry)
+    for answer in answers.values():
+        answer.close()
+    for entry in entries:  # some versions write a copy twice, but mark only one of the two lines
+        entry.is_copy = entry.is_copy or not copied.isdisjoint(entry.uuids)
+    return entries
+
+
+def _read_event(
+    event: Members, agent: str, streamed: dict[str, str | None], answers: dict[tuple[str, str], _AnswerLines]
+) -> None:
+    """Set the usage of an answer from the last event of the answer's stream.
+
+    `streamed` has the id of each agent's open answer.
+    """
+    if event.get("type") == "message_start":
+        streamed[agent] = as_text(as_dict(event.get("message")).get("id"))
+    elif event.get("type") == "message_delta" and (answer := answers.get((agent, streamed.get(agent) or ""))):
+        answer.end(event)
+
+
+def _entries(lines: Iterable[Line]) -> Iterator[SessionEntry]:
+    for line in lines:
+        if line.why is None and isinstance(line.value, dict):
+            yield SessionEntry(line.number, line.value)
+        else:
+            yield SessionEntry(line.number, {"value": line.value}, line.why or "it is not an object")
+
+
+class _AnswerLines:
+    """The lines of one answer of the model."""
+
+    def __init__(self, first: SessionEntry) -> None:
+        self._first = first
+        first.last = first.line
+        self._members = dict(first.message)
+        self._blocks = [*_blocks(first)]
+        self._digests = {*map(json_digest, self._blocks)}
+        self._newest = as_text(first.line.get("uuid"))
+        self._is_streamed = _OF_THE_SDK in first.line
+
+    def add(self, part: SessionEntry) -> None:
+        """Add a line of the answer.
+
+        The line's blocks continue the answer, and its other members replace the same members of earlier lines. If the
+        line does not follow the answer's newest line, it may have blocks of the answer again. They are left out.
+        """
+        self._members.update({name: value for name, value in part.message.items() if value is not None})
+        blocks = _blocks(part)
+        if as_text(part.line.get("parentUuid")) != self._newest:
+            blocks = [block for block in blocks if json_digest(block) not in self._digests]
+        if blocks:
+            self._newest = as_text(part.line.get("uuid"))
+        self._digests.update(map(json_digest, blocks))
+        self._blocks += blocks
+        self._first.uuids += part.uuids
+        self._first.last = part.line
+
+    def end(self, event: Members) -> None:
+        """Set the finish reason and the whole usage from the last event of the answer's stream."""
+        usage = as_dict(self._members.get("usage")) | as_dict(event.get("usage"))
+        self._members |= as_dict(event.get("delta")) | {"usage": usage}
+
+    def close(self) -> None:
+        """Make the first line the whole answer.
+
+        If the output tokens were counted before the answer ended, their count gets the name `_PARTIAL`.
+        """
+        usage = self._members.get("usage")
+        if self._is_streamed and self._members.get("stop_reason") is None and isinstance(usage, dict):
+            named = ((_PARTIAL if name == "output_tokens" else name, value) for name, value in usage.items())
+            self._members["usage"] = dict(named)
+        self._first.line = {**self._first.line, "message": {**self._members, "content": self._blocks}}
+
+
+def _blocks(entry: SessionEntry) -> list[Payload]:
+    content = entry.message.get("content")
+    return content if isinstance(content, list) else [] if content is None else [{"type": "text", "text": content}]
+
+
+SHAPE, BLOB, REQUEST = "api-request-shape", "api-request-blob", "api-request"
+MAX_COPIED = 5_000_000
+"""A request that keeps only a part of an earlier request copies this part.
+
+At most this many messages are copied. After that, the messages of a request that needs a copy are unknown.
+"""
+
+
+@dataclass(slots=True)
+class _RequestMessages:
+    """A conversation with the system blocks and then the messages of a request.
+
+    `begin` is the length of the conversation after the system blocks. `ends` has the length after each message of the
+    request.
+    """
+
+    shape: str | None
+    conversation: ForeignConversation = field(default_factory=ForeignConversation)
+    ends: list[int] = field(default_factory=list)
+    begin: int = 0
+
+    def add(self, messages: Iterable[Members]) -> None:
+        """Add one message of the request. The dialect may have read it as several messages."""
+        for message in messages:
+            self.conversation.add(message)
+        self.ends.append(len(self.conversation))
+
+
+@dataclass(slots=True)
+class SessionRequests:
+    """The requests of one session, by their ids."""
+
+    max_copied: int = MAX_COPIED
+    _shapes: dict[str, Members] = field(default_factory=dict)
+    _blobs: dict[str, list[Members]] = field(default_factory=dict)
+    _lines: dict[str, Members] = field(default_factory=dict)
+    _requests: dict[str, tuple[_RequestMessages, int] | None] = field(default_factory=dict)
+    _copied: int = 0
+
+    def note(self, line: Members) -> None:
+        """Remember a line that describes requests. If several lines have the same id or hash, the first line counts."""
+        kind, hashed = line.get("type"), as_text(line.get("hash")) or ""
+        if kind == SHAPE:
+            self._shapes.setdefault(as_text(line.get("shapeHash")) or "", as_dict(line.get("shape")))
+        elif kind == BLOB and hashed not in self._blobs:
+            messages = anthropic_messages.read_message(as_dict(line.get("message")))
+            self._blobs[hashed] = [message.to_document() for message in messages]
+        elif kind == REQUEST and (identity := as_text(line.get("id"))):
+            self._lines.setdefault(identity, line)
+
+    def add_details(self, call: Call, identity: str) -> str | None:
+        """Give a call the details of the request with this id.
+
+        Return the reason if the request's messages are unknown.
+        """
+        line = self._lines.get(identity)
+        if line is None:
+            return "the request is not in the session"
+        shape = as_dict(self._shapes.get(as_text(line.get("shapeHash")) or ""))
+        parameters = as_dict(line.get("params"))
+        call.time = stated_time(line.get("timestamp")) or call.time
+        call.model = as_text(parameters.get("model")) or call.model
+        call.tools = as_list(shape.get("tools"))
+        rest = {name: value for name, value in shape.items() if name not in {"system", "tools"}}
+        call.parameters = rest | {name: value for name, value in parameters.items() if name != "model"}
+        messages = self._messages_of(identity)
+        if messages is None:
+            return "its messages are not all in the session, or are too many to copy"
+        request, count = messages
+        call.conversation, call.length = request.conversation, request.ends[count - 1] if count else request.begin
+        return None
+
+    def _messages_of(self, identity: str) -> tuple[_RequestMessages, int] | None:
+        """Return an object with the messages of a request, and their number.
+
+        Later requests may add messages to the object. Return None if some messages are unknown.
+        """
+        chain: list[str] = []
+        request_id: str | None = identity
+        while request_id in self._lines and request_id not in self._requests:
+            self._requests[request_id] = None  # stays None if the request refers to itself
+            chain.append(request_id)
+            request_id = as_text(self._lines[request_id].get("base"))
+        for name in reversed(chain):
+            line = self._lines[name]
+            self._requests[name] = self._request_of(line, self._requests.get(as_text(line.get("base")) or ""))
+        return self._requests.get(identity)
+
+    def _request_of(
+        self, line: Members, base: tuple[_RequestMessages, int] | None
+    ) -> tuple[_RequestMessages, int] | None:
+        keep, tail = as_int(line.get("keep")) or 0, [as_text(blob) or "" for blob in as_list(line.get("tail"))]
+        shape = as_text(line.get("shapeHash"))
+        if shape not in self._shapes or not all(blob in self._blobs for blob in tail):
+            return None
+        if keep <= 0:
+            request = self._without_messages(shape)
+        elif base is None or keep > base[1]:
+            return None
+        elif base[0].shape == shape and keep == len(base[0].ends):
+            request = base[0]
+        else:
+            self._copied += keep
+            if self._copied > self.max_copied:
+                return None
+            request = self._copy(base[0], keep, shape)
+        for blob in tail:
+            request.add(self._blobs[blob])
+        return request, len(request.ends)
+
+    def _without_messages(self, shape: str | None) -> _RequestMessages:
+        """Return a request that has only the system blocks of a shape, as messages."""
+        request = _RequestMessages(shape)
+        system: Payload = self._shapes[shape or ""].get("system")
+        for message in anthropic_messages.read_request({"system": system}).messages:
+            request.conversation.add(message.to_document())
+        request.begin = len(request.conversation)
+        return request
+
+    def _copy(self, base: _RequestMessages, keep: int, shape: str | None) -> _RequestMessages:
+        """Return a copy of the first `keep` messages of a request, after the system blocks of a shape."""
+        if base.shape == shape:
+            return _RequestMessages(shape, base.conversation.branch(base.ends[keep - 1]), base.ends[:keep], base.begin)
+        request, messages, first = self._without_messages(shape), base.conversation.messages(), base.begin
+        for end in base.ends[:keep]:
+            request.add(messages[first:end])
+            first = end
+        return request

@@ -1,0 +1,112 @@
+"""Codex's sessions. The file of a session is called a rollout, and has lines of `{"timestamp", "type", "payload"}`.
+
+`response_item` lines have the model's input and output as items of the Responses dialect. `event_msg` lines have the
+texts that the terminal showed. `rollout.py` reads the lines of one file.
+
+A sub-agent has a rollout of its own, which is read together with the rollout of its parent. The event that started the
+sub-agent must name the sub-agent's thread. The sub-agent's rollout must be in the same directory, or in the directory
+of another day. `inherited.py` finds the lines that a rollout has from another rollout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trace_recorder.dialects.json_access import as_dict, as_text
+from trace_recorder.formats.codex.inherited import (
+    inherited_and_own,
+    rollout_of,
+    session_facts,
+)
+from trace_recorder.formats.codex.rollout import BARE_ITEMS, RolloutReader
+from trace_recorder.formats.codex.sub_agents import name_in
+from trace_recorder.formats.foreign_runs.agent_history import AgentHistory, in_time_order
+from trace_recorder.formats.foreign_runs.run import MAIN, Event, ForeignAgent, ForeignRun, TimedFact, ToolRun, joined_id
+from trace_recorder.formats.foreign_runs.source import Source
+from trace_recorder.formats.format import Format, FormatReader
+from trace_recorder.values.token_counts import WHOLE
+
+_ENVELOPES = {
+    "session_meta",
+    "response_item",
+    "event_msg",
+    "turn_context",
+    "compacted",
+    "world_state",
+    "token_usage_record",
+}
+_MAX_DEPTH = 8
+"""At most this many levels of sub-agents are read. Deeper sub-agents are left out."""
+
+
+def recognizes(source: Source) -> bool:
+    """Return whether the first lines have Codex's envelopes, or are items of the oldest rollouts without envelopes."""
+    lines = [as_dict(line.value) for line in source.first_lines]
+    if any(as_text(line.get("type")) in _ENVELOPES and isinstance(line.get("payload"), dict) for line in lines):
+        return True
+    oldest = bool(lines) and {"id", "timestamp", "instructions"} <= {*lines[0]} and "type" not in lines[0]
+    return oldest and all(as_text(line.get("type")) in BARE_ITEMS or "record_type" in line for line in lines[1:])
+
+
+def read(source: Source) -> Iterator[ForeignRun]:
+    """Yield the session of a file, with the sub-agents whose rollouts are beside it."""
+    run = ForeignRun(identity=source.path.name.partition(".")[0], provider="openai")
+    events = _read_file(source, source, run, MAIN, 0)
+    run.events = in_time_order(*events)
+    yield run
+
+
+def _read_file(
+    source: Source, main_source: Source, run: ForeignRun, agent: ForeignAgent, depth: int
+) -> Iterator[list[Event]]:
+    """Yield the events of a file.
+
+    For each sub-agent, yield the execution that started the sub-agent, and the events of the sub-agent's file.
+    """
+    reader = RolloutReader(run, AgentHistory([], agent))
+    lines = [*source.lines()]
+    facts = session_facts(lines)
+    inherited, own = inherited_and_own(source, lines, facts)
+    reader.read_lines(own, facts, inherited)
+    run.executions += reader.completed.refine(reader.history.executions())
+    yield reader.history.events
+    executions = {event.call_id: event for event in reader.history.events if isinstance(event, ToolRun)}
+    for started in reader.started.values():
+        path = rollout_of(source.path.parent, started.thread_id)
+        if path is None or depth >= _MAX_DEPTH:
+            why = "its rollout is not beside this file" if path is None else "it is too deep below the main agent"
+            reader.history.events.append(TimedFact.gap(what=f"the calls of the sub-agent {started.thread_id}", why=why))
+            continue
+        if path in main_source.read_too or path == main_source.path:
+            continue
+        main_source.read_too.add(path)
+        execution = executions.get(started.call_id) or reader.history.execution_of(started.call_id)
+        if execution is not None:
+            execution.execution_id = joined_id("execution-of", started.call_id)
+            yield [] if started.call_id in executions else [execution]
+        sub_source = source.neighbour(path)
+        sub_agent = ForeignAgent(
+            name=started.name or name_in(session_facts(sub_source.first_lines)),
+            agent_id=started.thread_id,
+            parent_agent_id=agent.agent_id,
+            parent_execution_id=None if execution is None else execution.execution_id,
+        )
+        run_of_agent = ForeignRun(identity=started.thread_id, executions=run.executions)
+        yield from _read_file(sub_source, main_source, run_of_agent, sub_agent, depth + 1)
+
+
+FORMAT = Format(name="codex", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))
+
+
+def recognizes_trae(source: Source) -> bool:
+    """Return whether the file is a rollout of TRAE CLI, a fork of Codex: its provider or its instructions say so."""
+    if not recognizes(source):
+        return False
+    payloads = [as_dict(as_dict(line.value).get("payload")) for line in source.first_lines]
+    instructions = (as_text(as_dict(payload.get("base_instructions")).get("text")) or "" for payload in payloads)
+    return any(payload.get("model_provider") == "trae" for payload in payloads) or any(
+        text.startswith("You are TRAE CLI") for text in instructions
+    )
+
+
+TRAEX = Format(name="traex", reader=FormatReader(recognizes=recognizes_trae, read=read, counting=WHOLE))

@@ -1,0 +1,400 @@
+"""VS Code's chat sessions with Copilot: `chatSessions/*.json`, and `*.jsonl` from 2026 on.
+
+A `*.json` has the session as one object. A `*.jsonl` begins with a line whose `v` is such an object. Each later line is
+a change to it, or a new object.
+
+Source: VS Code's `chatModel.ts` (`ISerializableChatData`) and the Copilot extension's `IResultMetadata`. A request has
+the user's words. Its `result.metadata` has the message as it was sent, the rounds, and the results of tools by the ids
+of their calls. A round is one answer of the model with its tool calls, so each round is a call to the model. A request
+without rounds has only the texts and tools that the window showed, in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from trace_recorder.dialects.json_access import (
+    Members,
+    arguments_of,
+    as_dict,
+    as_int,
+    as_list,
+    as_text,
+    content_of,
+    join_texts,
+    text_part,
+)
+from trace_recorder.dialects.openai_chat import read_usage
+from trace_recorder.formats.foreign_runs.agent_history import AgentHistory
+from trace_recorder.formats.foreign_runs.run import Call, ForeignRun, TimedFact
+from trace_recorder.formats.foreign_runs.source import Line, Source
+from trace_recorder.formats.foreign_runs.stated_values import stated_time, text_of
+from trace_recorder.formats.format import Format, FormatReader
+from trace_recorder.storage.redaction.text_masking import default_redactor
+from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH
+from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, Usage, without_none
+from trace_recorder.values.token_counts import WHOLE
+from trace_recorder.values.trajectory import Status
+
+INITIAL, _SET, _PUSH, _DELETE = range(4)
+
+
+def is_initial(value: Payload) -> bool:
+    """Return whether a line has the whole session as an object."""
+    line = as_dict(value)
+    return as_int(line.get("kind")) == INITIAL and isinstance(line.get("v"), dict)
+
+
+def changed_object(lines: Iterable[Line], missing: list[TimedFact]) -> dict[str, Payload]:
+    """Return the object after all changes.
+
+    A change that cannot be made, or a line that cannot be read, becomes a gap in `missing`.
+    """
+    state: dict[str, Payload] = {}
+    for line in lines:
+        why = line.why
+        if why is None and is_initial(line.value):
+            state = as_dict(as_dict(line.value)["v"])
+        elif why is None and not _apply(state, as_dict(line.value)):
+            why = "it changes a member that does not exist"
+        if why is not None:
+            missing.append(TimedFact.gap(what=f"line {line.number}", why=why))
+    return state
+
+
+def _apply(state: dict[str, Payload], change: dict[str, Payload]) -> bool:
+    """Make one change, and return whether that was possible. A path may have at most `MAX_DOCUMENT_DEPTH` parts."""
+    kind, path = as_int(change.get("kind")), as_list(change.get("k"))
+    if kind not in (_SET, _PUSH, _DELETE) or not 0 < len(path) <= MAX_DOCUMENT_DEPTH:
+        return False
+    parent: Payload = state
+    for step in path[:-1]:
+        parent = _member(parent, step)
+    last = path[-1]
+    if kind == _PUSH:
+        return _push(parent, last, change)
+    if isinstance(parent, dict) and isinstance(last, str):
+        if kind == _SET:
+            parent[last] = change.get("v")
+        else:
+            parent.pop(last, None)
+        return True
+    if isinstance(parent, list) and type(last) is int and 0 <= last < len(parent):
+        parent[last] = change.get("v") if kind == _SET else None
+        return True
+    return False
+
+
+def _push(parent: Payload, last: Payload, change: dict[str, Payload]) -> bool:
+    values = _member(parent, last)
+    if values is None and isinstance(parent, dict) and isinstance(last, str):
+        values = parent[last] = []
+    if not isinstance(values, list):
+        return False
+    keep = change.get("i")
+    if type(keep) is int and keep >= 0:
+        del values[keep:]
+    values.extend(as_list(change.get("v")))
+    return True
+
+
+def _member(parent: Payload, step: Payload) -> Payload:
+    if isinstance(parent, dict) and isinstance(step, str):
+        return parent.get(step)
+    if isinstance(parent, list) and type(step) is int and 0 <= step < len(parent):
+        return parent[step]
+    return None
+
+
+_TEXT_NODE = 2
+
+
+@dataclass(slots=True)
+class ShownAnswer:
+    """The parts of one answer that the window showed: texts and thoughts, then tools with their results."""
+
+    texts: list[str] = field(default_factory=list)
+    thoughts: list[str] = field(default_factory=list)
+    calls: list[ToolCall] = field(default_factory=list)
+    results: list[tuple[str, Payload]] = field(default_factory=list)
+
+
+def sent_text(parts: Payload) -> str | None:
+    """Return the texts of a message as it was sent, or None if the session lacks them.
+
+    Parts that mark caches have no text.
+    """
+    return text_of(parts, "\n") or None
+
+
+def thought_of(thinking: Payload) -> str | None:
+    """Return the text of thoughts, which may have several parts."""
+    text = as_dict(thinking).get("text", as_dict(thinking).get("value"))
+    return as_text(text) or join_texts(map(as_text, as_list(text)), "") or None
+
+
+def tool_call(value: Payload) -> ToolCall:
+    """Read a tool call of a round."""
+    members = Members(value)
+    call_id, name = members.text("id") or "", members.text("name") or ""
+    return ToolCall(call_id, name, arguments_of(members.take("arguments")), extra=members.rest())
+
+
+def result_content(parts: Payload) -> str | list[Payload] | None:
+    """Return the content of a tool's result.
+
+    A part with a text, or with a tree of nodes, becomes a text part. Other parts are unchanged.
+    """
+    return content_of([_result_part(part) for part in as_list(parts)])
+
+
+def _result_part(part: Payload) -> Payload:
+    value = as_dict(part).get("value")
+    if isinstance(value, str):
+        return text_part(value)
+    node = as_dict(value).get("node")
+    return part if node is None else text_part("".join(_texts(node)).removeprefix("\n"))
+
+
+def _texts(node: Payload) -> Iterator[str]:
+    members = as_dict(node)
+    if members.get("lineBreakBefore") is True:
+        yield "\n"
+    if members.get("type") == _TEXT_NODE:
+        yield as_text(members.get("text")) or ""
+    for child in as_list(members.get("children")):
+        yield from _texts(child)
+
+
+def shown_answers(parts: list[Payload]) -> Iterator[ShownAnswer]:
+    """Yield the parts of each answer that a window showed. A text or a thought after a tool begins the next answer."""
+    shown = ShownAnswer()
+    for part in parts:
+        members = as_dict(part)
+        kind = as_text(members.get("kind"))
+        text, is_thought = _shown_text(part, members, kind), kind == "thinking"
+        if text and shown.calls:
+            yield shown
+            shown = ShownAnswer()
+        if text:  # each part is masked by itself, because joined text may hide a secret
+            (shown.thoughts if is_thought else shown.texts).append(default_redactor(text))
+        elif kind in ("toolInvocationSerialized", "toolInvocation"):
+            _add_tool(shown, members)
+    if shown.texts or shown.thoughts or shown.calls:
+        yield shown
+
+
+def _shown_text(part: Payload, members: dict[str, Payload], kind: str | None) -> str | None:
+    """Return the text of a Markdown part, a reference or thoughts. Return None for other parts."""
+    if kind is None or kind in ("markdownContent", "markdownVuln"):
+        content = members.get("content", members.get("value"))
+        return as_text(part) or as_text(content) or as_text(as_dict(content).get("value"))
+    if kind == "thinking":
+        return thought_of(members)
+    if kind == "inlineReference":
+        reference = as_dict(members.get("inlineReference"))
+        path = as_text(reference.get("path")) or as_text(as_dict(reference.get("uri")).get("path")) or ""
+        return as_text(members.get("name")) or as_text(reference.get("name")) or path.rpartition("/")[2]
+    return None
+
+
+def _add_tool(shown: ShownAnswer, members: dict[str, Payload]) -> None:
+    call_id = as_text(members.get("toolCallId")) or ""
+    data = as_dict(members.get("toolSpecificData"))
+    details = as_dict(members.get("resultDetails"))
+    line = as_dict(data.get("commandLine"))
+    arguments = details.get("input") or data.get("rawInput") or as_text(line.get("original")) or data.get("command")
+    shown.calls.append(ToolCall(call_id, as_text(members.get("toolId")) or "", arguments_of(arguments)))
+    if output := as_list(details.get("output")):
+        shown.results.append((call_id, content_of([_result_part(part) for part in output])))
+
+
+_NAMES = {"sessionId", "requesterUsername", "responderUsername", "creationDate", "initialLocation"}
+_STATES: dict[Payload, Status] = {1: "completed", 2: "interrupted", 3: "failed"}
+"""The status of a request by the number in its `modelState`.
+
+Any other number gives "unknown", or "failed" if the request has an error.
+"""
+
+
+def recognizes(source: Source) -> bool:
+    """Return whether the first line, or the document, is a session."""
+    lines = source.first_lines
+    if lines and is_initial(lines[0].value):
+        return _is_session(as_dict(as_dict(lines[0].value)["v"]))
+    return source.head.lstrip()[:1] == b"{" and _is_session(as_dict(source.document))
+
+
+def _is_session(members: dict[str, Payload]) -> bool:
+    requests = members.get("requests")
+    is_list = isinstance(requests, list) and all("requestId" in as_dict(request) for request in requests)
+    return is_list and bool(members.keys() & _NAMES)
+
+
+def read(source: Source) -> Iterator[ForeignRun]:
+    """Yield the session of a file."""
+    missing: list[TimedFact] = []
+    lines = source.first_lines
+    is_log = bool(lines) and is_initial(lines[0].value)
+    session = changed_object(source.lines(), missing) if is_log else as_dict(source.document)
+    run = ForeignRun(
+        identity=as_text(session.get("sessionId")) or source.path.name.partition(".")[0],
+        start_time=stated_time(session.get("creationDate")),
+        source=without_none(title=as_text(session.get("customTitle")), version=session.get("version")),
+        events=[*missing],
+    )
+    history = AgentHistory(run.events)
+    for number, request in enumerate(as_list(session.get("requests")), start=1):
+        if isinstance(request, dict):
+            _read_request(run, history, request, number)
+        else:
+            run.events.append(TimedFact.gap(what=f"request {number}", why="it is not an object"))
+    history.finish()
+    run.events.append(TimedFact.unread(what="session", value={k: v for k, v in session.items() if k != "requests"}))
+    yield run
+
+
+def _read_request(run: ForeignRun, history: AgentHistory, request: dict[str, Payload], number: int) -> None:
+    time = stated_time(request.get("timestamp"))
+    result = as_dict(request.get("result"))
+    metadata = as_dict(result.get("metadata"))
+    if request.get("shouldBeRemovedOnSend") or request.get("isHidden"):
+        run.events.append(TimedFact.unread(what="request", value=request, time=time))
+        return  # the user removed the request, so later prompts do not have it
+    run.events.append(TimedFact.unread(what="request", value=_unread_of_request(request), time=time))
+    _add_prompt(run, history, request, metadata)
+    model_id = default_redactor(as_text(request.get("modelId")) or "")  # masked first, because a secret may have a "/"
+    provider, _, model = model_id.rpartition("/")
+    model = as_text(metadata.get("resolvedModel")) or model
+    run.model = run.model or model or None
+    rounds = [as_dict(element) for element in as_list(metadata.get("toolCallRounds"))]
+    calls = [*(_rounds(history, rounds, metadata, time) if rounds else _shown(history, request, time))]
+    failure = as_dict(result.get("errorDetails"))
+    if failure and not calls:
+        calls.append(history.failed_call(time, None))
+    for call in calls:
+        call.provider, call.model = provider or None, model or None
+    if failure:
+        calls[-1].error = {"type": as_text(failure.get("code")) or "error", "message": failure.get("message")}
+    _set_usage(run, calls, result, metadata, number)
+    _end(run, request, bool(failure))
+
+
+def _unread_of_request(request: dict[str, Payload]) -> dict[str, Payload]:
+    """Return the members of a request that no other event has.
+
+    The models and the counts of the request stay, because its calls may state others.
+    """
+    rest = Members(request)
+    rest.take("timestamp")
+    rest.text("message")
+    rest.nested("message").text("text")
+    metadata = rest.nested("result").nested("metadata")
+    for name in ("renderedGlobalContext", "renderedUserMessage"):
+        if isinstance(parts := metadata.get(name), str | list):
+            metadata[name] = [part for part in as_list(parts) if as_text(as_dict(part).get("text")) is None] or None
+    rounds = metadata.array("toolCallRounds")
+    if not rounds:
+        return rest.rest()
+    metadata.take("summary")
+    if any(unread_rounds := [*map(_unread_of_round, rounds)]):
+        metadata["toolCallRounds"] = unread_rounds
+    call_ids = {tool_call(call).call_id for members in rounds for call in as_list(as_dict(members).get("toolCalls"))}
+    if results := metadata.object("toolCallResults"):
+        unread = {key: _unread(value, "content") if key in call_ids else value for key, value in results.items()}
+        metadata["toolCallResults"] = {key: value for key, value in unread.items() if value} or None
+    return rest.rest()
+
+
+def _unread_of_round(value: Payload) -> Payload:
+    members = as_dict(value)
+    thinking = _unread(members.get("thinking"), "text" if "text" in as_dict(members.get("thinking")) else "value")
+    read = {name for name, kind in (("response", str), ("toolCalls", list)) if isinstance(members.get(name), kind)}
+    rest = _unread(value, "timestamp", "summary", "id", "usage", "thinking", *read)
+    return {**rest, "thinking": thinking} if isinstance(rest, dict) and thinking else rest
+
+
+def _unread(value: Payload, *names: str) -> Payload:
+    """Return an object without the members that have these names. Any other value is unchanged."""
+    return {name: member for name, member in value.items() if name not in names} if isinstance(value, dict) else value
+
+
+def _add_prompt(
+    run: ForeignRun, history: AgentHistory, request: dict[str, Payload], metadata: dict[str, Payload]
+) -> None:
+    time, message = stated_time(request.get("timestamp")), request.get("message")
+    typed = as_text(message) or as_text(as_dict(message).get("text")) or ""
+    run.task = run.task or typed or None
+    if context := sent_text(metadata.get("renderedGlobalContext")):
+        history.add(Message("user", context), time)
+    sent = sent_text(metadata.get("renderedUserMessage"))
+    history.add(Message("user", sent or typed, extra={"typed": typed} if sent and sent != typed else {}), time)
+
+
+def _rounds(
+    history: AgentHistory, rounds: list[dict[str, Payload]], metadata: dict[str, Payload], time: str
+) -> Iterator[Call]:
+    """Yield the call of each round, and add the results of its tools."""
+    results = as_dict(metadata.get("toolCallResults"))
+    for number, members in enumerate(rounds):
+        response = LLMResponse(
+            as_text(members.get("response")) or None,
+            reasoning=thought_of(members.get("thinking")),
+            tool_calls=tuple(map(tool_call, as_list(members.get("toolCalls")))),
+            usage=read_usage(members.get("usage")),
+            id=as_text(members.get("id")),
+        )
+        yield history.call(stated_time(members.get("timestamp")) or (time if number == 0 else ""), response)
+        for call in response.tool_calls:
+            if call.call_id in results:
+                content = result_content(as_dict(results[call.call_id]).get("content"))
+                history.add(Message("tool", content, call_id=call.call_id, name=call.name), "")
+    summaries = [members["summary"] for members in rounds if "summary" in members] + [metadata.get("summary")]
+    history.events.extend(TimedFact.unread("summary", summary, time) for summary in summaries if summary)
+
+
+def _shown(history: AgentHistory, request: dict[str, Payload], time: str) -> Iterator[Call]:
+    """Yield the calls of a request without rounds, from the parts that the window showed."""
+    response = request.get("response")
+    for number, shown in enumerate(shown_answers(response if isinstance(response, list) else [response])):
+        text, thought = "".join(shown.texts) or None, "".join(shown.thoughts) or None
+        yield history.call(
+            time if number == 0 else "", LLMResponse(text, reasoning=thought, tool_calls=tuple(shown.calls))
+        )
+        for call_id, content in shown.results:
+            history.add(Message("tool", content, call_id=call_id), "")
+
+
+def _set_usage(
+    run: ForeignRun, calls: list[Call], result: dict[str, Payload], metadata: dict[str, Payload], number: int
+) -> None:
+    """Give the counts of a request to its call, unless the call states counts.
+
+    If the request had no call, several, or one without a response, add the counts as an annotation of the run.
+    """
+    shown = Members(result.get("usage"))
+    shown_input, shown_output = shown.integer("promptTokens"), shown.integer("completionTokens")
+    sent, answered = as_int(metadata.get("promptTokens")), as_int(metadata.get("outputTokens"))
+    input_tokens = shown_input if sent is None else sent
+    output_tokens = shown_output if answered is None else answered
+    usage = Usage(input_tokens, output_tokens, extra=shown.rest())
+    if not (counts := usage.to_document()):
+        return
+    if len(calls) == 1 and calls[0].response is not None:
+        if not calls[0].response.get("usage"):
+            calls[0].response["usage"] = counts
+    else:
+        run.events.append(TimedFact.annotation(key=f"usage_of_request_{number}", value=counts))
+
+
+def _end(run: ForeignRun, request: dict[str, Payload], is_failed: bool) -> None:
+    """Set the run's status to the status of this request. So the run ends with the status of its last request."""
+    state = as_dict(request.get("modelState")).get("value")
+    number = state if type(state) is int else None
+    run.status = _STATES.get(number, "failed" if is_failed else "unknown")
+    if request.get("isCanceled") is True:
+        run.status = "interrupted"
+
+
+FORMAT = Format(name="copilot-chat", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

@@ -1,0 +1,1 @@
+"""Inspect AI's logs of evaluations (`.eval` and JSON), read and written."""

@@ -1,0 +1,289 @@
+"""The logs of Inspect AI, as `.eval` files and as `.json` files. Each sample is a run.
+
+An `.eval` file is a zip file with a member for each sample.
+
+Scores are rewards. Scores that are letters become numbers by the rule of Inspect's own `value_to_float`. A sample that
+an error or a limit ended has failed, although the log's status is "success". Counts of input tokens leave out cached
+tokens.
+
+`Archive` reads members that are compressed with deflate or zstd (method 93, which `zipfile` reads from Python 3.14 on).
+Nothing in the zip file is trusted. The decompressed size of all members together is limited to a multiple of the file's
+size. So a decompression bomb is refused before it is read.
+
+Source: `inspect_ai/log/_log.py` and `_recorders/`, version 2, and the older form in which a sample has a `transcript`.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO
+from zipfile import is_zipfile
+
+from trace_recorder.decompression import max_size
+from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text
+from trace_recorder.errors import TrajectoryFormatError
+from trace_recorder.formats.foreign_runs.run import Event, ForeignRun, Members, TimedFact
+from trace_recorder.formats.foreign_runs.source import (
+    ZSTD_MODULES,
+    Reader,
+    Source,
+    parse_json,
+    zstd_reader,
+)
+from trace_recorder.formats.foreign_runs.stated_values import stated_time
+from trace_recorder.formats.inspect_ai import reading_chats
+from trace_recorder.formats.inspect_ai.reading_samples import Attachments, SamplePrompts, SampleReader, provider_of
+from trace_recorder.guard import try_call
+from trace_recorder.storage.byte_order_marks import without_mark
+from trace_recorder.values.messages import Payload, without_none
+
+_MAX_READINGS = 2
+"""Reading the members may together take at most this many times the bytes of the zip file.
+
+More than one reading is allowed, because a header may be read twice. Members share no data.
+"""
+_ZSTD = 93
+_READ = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, _ZSTD}
+_LOCAL_HEADER = 30
+
+
+class MemberError(Exception):
+    """A member of a zip file cannot be read."""
+
+
+@dataclass(slots=True)
+class Archive:
+    """A zip file that is read within limits.
+
+    At most `packed_bytes_left` more bytes are read from the file, and they may decompress to at most `bytes_left`
+    bytes.
+    """
+
+    path: Path
+    max_member_bytes: int
+    zstd_modules: tuple[str, ...] = ZSTD_MODULES
+    members: dict[str, zipfile.ZipInfo] = field(init=False)
+    bytes_left: int = field(init=False)
+    packed_bytes_left: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        try:
+            with zipfile.ZipFile(self.path) as file:
+                self.members = {info.filename: info for info in file.infolist()}
+        except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError) as error:
+            raise TrajectoryFormatError(f"{self.path} is a damaged zip file: {error}") from None
+        size = self.path.stat().st_size
+        self.bytes_left, self.packed_bytes_left = max_size(size), _MAX_READINGS * size
+
+    def read(self, name: str) -> bytes:
+        """Return the content of a member.
+
+        Raises MemberError, and TrajectoryFormatError if a package that decompresses the member is missing.
+        """
+        info = self.members[name]
+        if info.file_size > min(self.bytes_left, self.max_member_bytes):
+            raise MemberError(f"it decompresses to {info.file_size} bytes, more than the limit for this file")
+        if info.compress_type not in _READ or info.flag_bits & 1:
+            raise MemberError(f"it is encrypted or compressed by method {info.compress_type}")
+        if info.compress_size > self.packed_bytes_left:
+            raise MemberError("its members take more bytes than the file has: they share their data")
+        self.bytes_left -= info.file_size
+        self.packed_bytes_left -= info.compress_size
+        open_reader = zstd_reader(self.path, self.zstd_modules) if info.compress_type == _ZSTD else _InflatedMember
+        data = try_call(partial(_decompressed, self.path, info, open_reader), _refuse_member)
+        if len(data) != info.file_size or zlib.crc32(data) != info.CRC:
+            raise MemberError("it is damaged")
+        return data
+
+
+def _refuse_member(error: Exception) -> bytes:
+    if isinstance(error, OSError) and error.errno is not None:
+        raise error
+    raise MemberError(f"it is damaged ({type(error).__name__}: {error})") from None
+
+
+def _decompressed(path: Path, info: zipfile.ZipInfo, open_reader: Callable[[BinaryIO], Reader]) -> bytes:
+    with path.open("rb") as file:
+        file.seek(max(0, info.header_offset))
+        header = file.read(_LOCAL_HEADER)
+        file.seek(int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little"), io.SEEK_CUR)
+        data = file.read(min(info.compress_size, path.stat().st_size))
+    if info.compress_type == zipfile.ZIP_STORED:
+        return data
+    return open_reader(io.BytesIO(data)).read(info.file_size + 1)
+
+
+@dataclass(slots=True)
+class _InflatedMember:
+    file: BinaryIO
+
+    def read(self, size: int = -1, /) -> bytes:
+        return zlib.decompressobj(-zlib.MAX_WBITS).decompress(self.file.read(), size)
+
+
+_HEADERS = ("header.json", "_journal/start.json")
+_LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
+_OF_RUN = ("task", "task_id", "task_args", "tags", "sandbox")
+_KEPT = ("target", "choices", "files", "setup", "store", "error_retries", "model_usage", "role_usage", "limit")
+
+
+def recognizes(source: Source) -> bool:
+    """Return whether the file is the zip file of a log, or a document with `eval` and `status` or with events."""
+    if source.head.startswith(b"PK\x03\x04"):
+        return is_zipfile(source.path) and any(name in Archive(source.path, 0).members for name in _HEADERS)
+    document = as_dict(source.document)
+    log = {"task", "model"} <= as_dict(document.get("eval")).keys() and isinstance(document.get("status"), str)
+    return log or _is_event(next(iter(as_list(document.get("events"))), None))
+
+
+def _is_event(value: Payload) -> bool:
+    event = as_dict(value)
+    return isinstance(event.get("event"), str) and "timestamp" in event
+
+
+def read(source: Source) -> Iterator[ForeignRun]:
+    """Yield the run of each sample. Raises TrajectoryFormatError if the log has no sample."""
+    is_zip = source.head.startswith(b"PK\x03\x04")
+    header, samples = _from_zip(source) if is_zip else _from_document(as_dict(source.document))
+    name = source.path.name.removesuffix(".eval").removesuffix(".json")
+    number = 0
+    for number, (sample, why) in enumerate(samples, start=1):
+        yield _run(header, as_dict(sample), f"{name}-{number}", why)
+    if not number:
+        raise TrajectoryFormatError(f"{source.path} has no sample. The log's status is {header.get('status')}.")
+
+
+_Samples = Iterator[tuple[Payload, str | None]]
+"""For each sample of a log, the sample and None, or None and the reason why the sample cannot be read."""
+
+
+def _from_document(document: Members) -> tuple[Members, _Samples]:
+    if "eval" not in document:
+        return {}, iter([(document, None)])
+    header = {name: value for name, value in document.items() if name != "samples"}
+    samples = as_list(document.get("samples"))
+    return header, ((sample, None if isinstance(sample, dict) else "it is not an object") for sample in samples)
+
+
+def _from_zip(source: Source) -> tuple[Members, _Samples]:
+    archive = Archive(source.path, source.max_document_bytes)
+    headers = (as_dict(_member(archive, name)[0]) for name in _HEADERS if name in archive.members)
+    samples = [name for name in archive.members if name.startswith("samples/") and name.endswith(".json")]
+    return next(filter(None, headers), {}), (_member(archive, name) for name in samples)
+
+
+def _member(archive: Archive, name: str) -> tuple[Payload, str | None]:
+    try:
+        return parse_json(without_mark(archive.read(name)))
+    except MemberError as error:
+        return None, f"{name}: {error}"
+
+
+def _run(header: Members, sample: Members, name: str, why: str | None) -> ForeignRun:
+    evaluation = as_dict(header.get("eval"))
+    transcript = as_dict(sample.get("transcript"))
+    attachments = Attachments(as_dict(sample.get("attachments")) or as_dict(transcript.get("content")))
+    score = sample.get("score")
+    scores = as_dict(attachments.put_in(sample.get("scores"))) or ({"score": score} if isinstance(score, dict) else {})
+    events = [*_events(sample, transcript, attachments, why), *_rewards(scores), *_kept(sample, attachments)]
+    failure = _failure(as_dict(sample.get("error")), as_dict(sample.get("limit")))
+    model = as_text(evaluation.get("model"))
+    response = reading_chats.response_of(as_dict(attachments.put_in(sample.get("output")))) or {}
+    return ForeignRun(
+        identity=as_text(sample.get("uuid")) or name,
+        events=events,
+        task=_task(attachments.put_in(sample.get("input"))),
+        provider=provider_of(model),
+        model=model,
+        start_time=stated_time(sample.get("started_at")),
+        end_time=stated_time(sample.get("completed_at")),
+        status="failed" if failure else "completed" if "messages" in sample else "unknown",
+        final_result=response.get("content"),
+        error=failure,
+        source=_source(header, evaluation),
+        metadata=without_none(
+            **{key: evaluation.get(key) or None for key in _OF_RUN},
+            sample_id=sample.get("id"),
+            epoch=sample.get("epoch"),
+            sample_metadata=sample.get("metadata") or None,
+        ),
+    )
+
+
+def _source(header: Members, evaluation: Members) -> Members:
+    ids = {name: evaluation.get(name) for name in ("eval_id", "run_id", "created")}
+    version = as_dict(evaluation.get("packages")).get("inspect_ai")
+    return without_none(**ids, version=version, log_status=header.get("status"), log_error=header.get("error"))
+
+
+def _failure(error: Members, limit: Members) -> Members | None:
+    if error:
+        message = as_text(error.get("message")) or "error"
+        return {"type": message.split("(")[0], "message": message} | without_none(traceback=error.get("traceback"))
+    if limit:
+        return {
+            "type": f"{limit.get('type')} limit",
+            "message": as_text(limit.get("reason")) or f"{limit.get('limit')}",
+        }
+    return None
+
+
+def _events(sample: Members, transcript: Members, attachments: Attachments, why: str | None) -> Iterator[Event]:
+    if why is not None:
+        yield TimedFact.gap(what="a sample", why=why)
+    pool = as_list(as_dict(sample.get("events_data")).get("messages")) or as_list(sample.get("message_pool"))
+    reader = SampleReader(
+        attachments, SamplePrompts([*pool], lambda message: reading_chats.message_of(attachments.put_in(message)))
+    )
+    events = as_list(sample.get("events")) or as_list(transcript.get("events"))
+    yield from reader.events(events) if events else reader.messages(as_list(sample.get("messages")))
+    if attachments.exceeded:
+        yield TimedFact.gap(what="some attachments", why="together they are larger than the limit for a sample")
+
+
+def _task(value: Payload) -> str | None:
+    """Return the input of a sample as text. If the input is a list of messages, return the last text in it."""
+    if not isinstance(value, list):
+        return as_text(value)
+    contents = (reading_chats.message_of(message).get("content") for message in reversed(value))
+    for content in contents:
+        parts = content if isinstance(content, list) else [{"text": content}]
+        texts = [text for text in (as_text(as_dict(part).get("text")) for part in parts) if text]
+        if texts:
+            return "\n".join(texts)
+    return None
+
+
+def _rewards(scores: Members) -> Iterator[Event]:
+    for name, score in scores.items():
+        members = as_dict(score)
+        explanation = as_text(members.get("explanation"))
+        value = members.get("value")
+        for key, part in {name: value}.items() if not isinstance(value, dict) else value.items():
+            reward = _number(part)
+            if reward is not None:
+                reward_name = name if value is part else f"{name}/{key}"
+                yield TimedFact.reward(name=reward_name, value=reward, explanation=explanation)
+    if scores:
+        yield TimedFact.annotation(key="scores", value=scores)
+
+
+def _number(value: Payload) -> float | None:
+    """Return a score as a number by the rules of Inspect's `value_to_float`, or None if it is not a number."""
+    if isinstance(value, bool):
+        return float(value)
+    if isinstance(value, str):
+        return _LETTERS.get(value, _LETTERS.get(value.lower()) if len(value) > 1 else None)
+    return as_number(value)
+
+
+def _kept(sample: Members, attachments: Attachments) -> Iterator[Event]:
+    for name in _KEPT:
+        if sample.get(name):
+            yield TimedFact.unread(what=f"the sample's {name}", value=attachments.put_in(sample[name]))

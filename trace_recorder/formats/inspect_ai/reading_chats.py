@@ -1,0 +1,115 @@
+"""Converts chat messages and outputs of Inspect (`inspect_ai/model/_chat_message.py`, `_model_output.py`)."""
+
+from __future__ import annotations
+
+from trace_recorder.dialects.json_access import (
+    as_dict,
+    as_list,
+    as_number,
+    as_text,
+    content_of,
+    join_texts,
+    role_of,
+)
+from trace_recorder.formats.foreign_runs.run import Members
+from trace_recorder.formats.foreign_runs.stated_values import counts_at, text_of
+from trace_recorder.values.messages import Payload, without_none
+
+_READ = {"role", "content", "tool_calls", "tool_call_id", "function", "error", "model", "parse_error"}
+
+
+def message_of(value: Payload) -> Members:
+    """Return a log's message in our form.
+
+    The thoughts among the parts of the content become the message's reasoning.
+    """
+    message = as_dict(value)
+    parts = message.get("content")
+    error = as_dict(message.get("error"))
+    rest = {name: value for name, value in message.items() if name not in _READ and value is not None}
+    content = content_of(_visible_parts(parts))
+    if error and not content:
+        content = as_text(error.get("message"))
+    extra = rest | ({"is_error": True, "error": error} if error else {}) | _reasoning_parts(parts)
+    return {"role": role_of(message.get("role")), "content": content} | without_none(
+        tool_calls=[call_of(call) for call in as_list(message.get("tool_calls"))] or None,
+        call_id=as_text(message.get("tool_call_id")),
+        name=as_text(message.get("function")),
+        reasoning=_reasoning(parts),
+        extra=extra or None,
+    )
+
+
+def call_of(value: Payload) -> Members:
+    """Return a tool call."""
+    call = as_dict(value)
+    rest = {name: call[name] for name in ("parse_error", "view") if call.get(name) is not None}
+    return {
+        "call_id": as_text(call.get("id")) or "",
+        "name": as_text(call.get("function")) or "",
+        "arguments": call.get("arguments"),
+    } | without_none(extra=rest or None)
+
+
+def response_of(output: Members) -> Members | None:
+    """Return the response in a model's output, or None if the output has neither an answer nor token counts."""
+    choice = as_dict(next(iter(as_list(output.get("choices"))), None))
+    message = message_of(choice.get("message"))
+    stated_usage = as_dict(output.get("usage"))
+    usage = counts_at(stated_usage, _COUNTS) | without_none(cost=as_number(stated_usage.get("total_cost")))
+    if not choice and not usage:
+        return None
+    content = message.get("content")
+    if isinstance(content, list):
+        content = text_of(content, "\n")
+    more = {name: value for name, value in output.items() if name in {"metadata", "stop_reason"} and value}
+    extra = {**as_dict(message.get("extra")), **more, **without_none(logprobs=choice.get("logprobs"))}
+    return {"content": content} | without_none(
+        reasoning=message.get("reasoning"),
+        tool_calls=message.get("tool_calls"),
+        finish_reason=as_text(choice.get("stop_reason")),
+        model=as_text(output.get("model")),
+        usage=usage or None,
+        extra=extra or None,
+    )
+
+
+_COUNTS = {
+    "input_tokens": "input_tokens",
+    "output_tokens": "output_tokens",
+    "cache_creation_input_tokens": "input_tokens_cache_write",
+    "cache_read_input_tokens": "input_tokens_cache_read",
+    "reasoning_tokens": "reasoning_tokens",
+}
+
+
+def _visible_parts(content: Payload) -> Payload:
+    """Return the parts of a content without its thoughts, and with images in OpenAI's form."""
+    if not isinstance(content, list):
+        return content if isinstance(content, str) else None
+    return [_image(part) for part in map(as_dict, content) if part.get("type") != "reasoning"]
+
+
+def _image(part: Members) -> Members:
+    url = as_text(part.get("image"))
+    if part.get("type") != "image" or url is None:
+        return part
+    return {"type": "image_url", "image_url": {"url": url} | without_none(detail=part.get("detail"))}
+
+
+def _thoughts(content: Payload) -> list[Members]:
+    return [part for part in map(as_dict, as_list(content)) if part.get("type") == "reasoning"]
+
+
+def _reasoning(content: Payload) -> str | None:
+    """Return the texts of the thoughts. If the provider redacted a thought, its summary takes the place of its text."""
+    texts = (
+        as_text(part.get("summary" if part.get("redacted") is True else "reasoning")) for part in _thoughts(content)
+    )
+    return join_texts((text for text in texts if text), "\n\n")
+
+
+def _reasoning_parts(content: Payload) -> Members:
+    """Return the thoughts that are signed or redacted, unchanged, as a member for the message's `extra`."""
+    thoughts = [part for part in _thoughts(content) if part.get("signature") or part.get("redacted") is True]
+    return {"reasoning_parts": thoughts} if thoughts else {}

@@ -1,0 +1,187 @@
+"""Messages, answers, tools and tokens in the form of Inspect's logs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import blake2b
+
+from trace_recorder.dialects.json_access import as_list
+from trace_recorder.figures.content.chat_form import arguments_of, text_of
+from trace_recorder.figures.content.finish_reasons import Ending, ending_of
+from trace_recorder.formats.spans.writing.messages import json_of
+from trace_recorder.values.content_parts import Image, Part, Text, parts_of
+from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.message_table import EqualMessages
+from trace_recorder.values.messages import Block, Choice, LLMResponse, Message, Payload, Tool, ToolCall, without_none
+from trace_recorder.values.prompt_relation import ranges_of
+from trace_recorder.values.token_counts import Counts, counts_of, stated_cost
+
+_STOP_REASONS: dict[Ending | None, str] = {
+    "stop": "stop",
+    "tools": "tool_calls",
+    "length": "max_tokens",
+    "filter": "content_filter",
+}
+_ROLES = {"system": "system", "developer": "system", "assistant": "assistant", "tool": "tool"}
+_SCHEMA_TYPES = frozenset({"string", "integer", "number", "boolean", "array", "object", "null"})
+_MAX_DEPTH = 8
+
+
+class MessagePool:
+    """The distinct messages of a run. Events refer to them by their numbers."""
+
+    def __init__(self) -> None:
+        self._distinct = EqualMessages(_digest)
+
+    @property
+    def messages(self) -> list[dict[str, Payload]]:
+        """The messages by their numbers."""
+        distinct = enumerate(self._distinct.messages, start=1)
+        return [{"id": f"message_{number}", **message_of(message)} for number, message in distinct]
+
+    def references(self, messages: Sequence[Message]) -> list[list[int]]:
+        """Return the numbers of messages as ranges. The end of a range is the number after its last message."""
+        return [[first, last + 1] for first, last in ranges_of(self._distinct.numbers_of(messages))]
+
+
+def _digest(message: Message) -> bytes:
+    """Return a digest of Inspect's form of the message, with its members in order."""
+    return blake2b(json_of(message_of(message)).encode(), digest_size=16).digest()
+
+
+def message_of(message: Message) -> dict[str, Payload]:
+    """Return a message of a prompt."""
+    role = _ROLES.get(message.role, "user")
+    reasoning = [_reasoning(message.reasoning)] if message.reasoning else []
+    parts = [*reasoning, *map(_content, parts_of(message))]
+    members: dict[str, Payload] = {"role": role, "content": _plain(parts)}
+    if role == "tool":
+        has_failed = message.extra.get("is_error") is True if isinstance(message.extra, dict) else False
+        members |= without_none(tool_call_id=message.call_id, function=message.name)
+        return members | ({"error": error_of(text_of(message))} if has_failed else {})
+    if role == "assistant" and message.tool_calls:
+        members["tool_calls"] = [*map(call_of, message.tool_calls)]
+    return members
+
+
+def error_of(message: str) -> dict[str, Payload]:
+    """Return the error of a tool, with the kind that Inspect requires."""
+    return {"type": "unknown", "message": message}
+
+
+def call_of(call: ToolCall) -> dict[str, Payload]:
+    """Return a tool call."""
+    return {"id": call.call_id, "function": call.name, "arguments": arguments_of(call), "type": "function"}
+
+
+def output_of(call: LLMInteraction) -> dict[str, Payload]:
+    """Return the output of a model: its choices and tokens, or its error."""
+    response, counts = call.response, counts_of(call)
+    model = response.model or call.model or "unknown"
+    answers: Sequence[Choice | LLMResponse] = response.choices if len(response.choices) > 1 else [response]
+    choices = [
+        {
+            "message": _answer(choice, model),
+            "stop_reason": _STOP_REASONS.get(ending_of(choice.finish_reason), "unknown"),
+        }
+        for choice in answers
+    ]
+    return {
+        "model": model,
+        "choices": choices if call.answered else [],
+        "completion": response.content if isinstance(response.content, str) else "",
+        **without_none(
+            usage=usage_of(counts, stated_cost(call)) if counts else None,
+            time=call.duration_seconds,
+            error=call.error and f"{call.error.type}: {call.error.message}",
+        ),
+    }
+
+
+def usage_of(counts: Counts, cost: float | None = None) -> dict[str, Payload]:
+    """Return tokens as Inspect counts them. The input tokens of Inspect do not include cached tokens."""
+    read, write, output = counts.cache_read or 0, counts.cache_write or 0, counts.completion or 0
+    prompt = counts.prompt or 0
+    return {
+        "input_tokens": max(0, prompt - read - write),
+        "output_tokens": output,
+        "total_tokens": prompt + output,
+        **without_none(
+            input_tokens_cache_write=counts.cache_write,
+            input_tokens_cache_read=counts.cache_read,
+            reasoning_tokens=counts.reasoning,
+            total_cost=cost,
+        ),
+    }
+
+
+def tool_of(tool: Tool) -> dict[str, Payload]:
+    """Return a tool, with the parts of its schema that Inspect supports."""
+    parameters = _schema(tool.parameters, 0) if isinstance(tool.parameters, dict) else {}
+    properties = parameters.get("properties", {})
+    required = [name for name in parameters.get("required", ()) if isinstance(name, str) and name in properties]
+    shape = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    return {"name": tool.name, "description": tool.description or "", "parameters": shape}
+
+
+def _schema(schema: Mapping[str, Payload], depth: int) -> dict[str, Payload]:
+    """Return the members of a JSON schema that Inspect supports. If `type` is a list, it becomes `anyOf`."""
+    kind = schema.get("type")
+    members = without_none(
+        type=kind if isinstance(kind, str) and kind in _SCHEMA_TYPES else None,
+        description=_if_type(schema.get("description"), str),
+        enum=_if_type(schema.get("enum"), list),
+        required=_if_type(schema.get("required"), list),
+    )
+    if depth < _MAX_DEPTH:
+        kinds = [{"type": name} for name in as_list(kind) if isinstance(name, str) and name in _SCHEMA_TYPES]
+        alternatives = [_schema(inner, depth + 1) for inner in as_list(schema.get("anyOf")) if isinstance(inner, dict)]
+        properties, items = schema.get("properties"), schema.get("items")
+        members |= without_none(
+            anyOf=alternatives or kinds or None,
+            items=_schema(items, depth + 1) if isinstance(items, dict) else None,
+            properties={
+                name: _schema(inner, depth + 1) for name, inner in properties.items() if isinstance(inner, dict)
+            }
+            if isinstance(properties, dict)
+            else None,
+        )
+    return members
+
+
+def _if_type(value: Payload, kind: type) -> Payload:
+    return value if isinstance(value, kind) else None
+
+
+def _answer(answer: Choice | LLMResponse, model: str) -> dict[str, Payload]:
+    parts = [*_answer_parts(answer.blocks)]
+    members = {"role": "assistant", "content": _plain(parts), "source": "generate", "model": model}
+    return members | ({"tool_calls": [*map(call_of, answer.tool_calls)]} if answer.tool_calls else {})
+
+
+def _answer_parts(blocks: Sequence[Block]) -> Iterator[dict[str, Payload]]:
+    for block in blocks:
+        text = block.text if isinstance(block.text, str | None) else json_of(block.text)
+        if block.type == "reasoning":
+            yield _reasoning(text or "")
+        elif block.type == "text":
+            yield {"type": "text", "text": text or ""}
+
+
+def _plain(parts: Sequence[dict[str, Payload]]) -> Payload:
+    """Return parts as the content of a message. A single text becomes a string."""
+    if not parts:
+        return ""
+    return parts[0]["text"] if len(parts) == 1 and parts[0]["type"] == "text" else [*parts]
+
+
+def _reasoning(text: str) -> dict[str, Payload]:
+    return {"type": "reasoning", "reasoning": text}
+
+
+def _content(part: Part) -> dict[str, Payload]:
+    if isinstance(part, Text):
+        return {"type": "text", "text": part.text}
+    if isinstance(part, Image):
+        return {"type": "image", "image": part.address, "detail": "auto"}
+    return {"type": "data", "data": part.raw if isinstance(part.raw, dict) else {"value": part.raw}}

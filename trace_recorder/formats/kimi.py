@@ -1,0 +1,262 @@
+"""Kimi Code's sessions (`wire.jsonl`): the requests to the model, and the events of each step of the agent's loop.
+
+`llm.request` is a call. The parts of the answer follow as `content.part` and `tool.call`. `step.end` has the tokens and
+durations of the call. `inputOther` leaves out cached tokens. After a compaction, the history has the newest prompts of
+the user and the summary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from trace_recorder.dialects.blocks import Blocks
+from trace_recorder.dialects.json_access import Members as Remaining
+from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text, content_of
+from trace_recorder.formats.foreign_runs.agent_history import AgentHistory, first_text
+from trace_recorder.formats.foreign_runs.run import Call, ForeignAgent, ForeignRun, Members, TimedFact
+from trace_recorder.formats.foreign_runs.source import Source, session_lines
+from trace_recorder.formats.foreign_runs.stated_values import stated_time, usage_at
+from trace_recorder.formats.format import Format, FormatReader
+from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, without_none
+from trace_recorder.values.token_counts import CACHE_APART
+
+_KINDS = {"config.update", "context.append_message", "context.append_loop_event", "turn.prompt", "llm.request"}
+_PARAMETERS = ("maxTokens", "thinkingEffort", "thinkingKeep")
+_MAX_MILLISECONDS = 10**15
+_MAX_KEPT = 100
+"""A compaction keeps at most this many of the user's prompts.
+
+If a file states a larger number, the prompts are a gap.
+"""
+_NOT_KEPT = {"context.append_message", "context.append_loop_event"}
+_COMPACTION = ForeignAgent(name="compaction", agent_id="compaction")
+
+
+def recognizes(source: Source) -> bool:
+    """Return whether the first lines are events of Kimi Code."""
+    lines = [as_dict(line.value) for line in source.first_lines]
+    return any("protocol_version" in line for line in lines) and any(
+        as_text(line.get("type")) in _KINDS for line in lines
+    )
+
+
+def read(source: Source) -> Iterator[ForeignRun]:
+    """Yield the session of a file."""
+    run = ForeignRun(identity=source.path.stem)
+    reader = _KimiSessionReader(run)
+    for line in session_lines(source.lines(), run.events.append):
+        reader.read_line(line, stated_time(line.get("time")))
+    reader.close()
+    reader.history.finish()
+    yield run
+
+
+@dataclass(slots=True)
+class _OpenCall:
+    """A call whose events are still being read."""
+
+    time: str
+    request: Members
+    parts: list[Members] = field(default_factory=list)
+    calls: list[ToolCall] = field(default_factory=list)
+    blocks: Blocks = field(default_factory=Blocks)
+    others: list[Payload] = field(default_factory=list)
+    results: list[tuple[Message, str]] = field(default_factory=list)
+    end: Members = field(default_factory=dict)
+
+
+class _KimiSessionReader:
+    """Reads one session."""
+
+    def __init__(self, run: ForeignRun) -> None:
+        self.run = run
+        self.history = AgentHistory(run.events)
+        self._step: _OpenCall | None = None
+        self._prompts: list[tuple[Message, str]] = []
+        self._system: Message | None = None
+        self._tools: list[Payload] = []
+        self._summary_request: Members | None = None
+
+    def read_line(self, line: Members, time: str) -> None:
+        kind = as_text(line.get("type"))
+        if kind == "context.append_loop_event":
+            self._read_loop_event(as_dict(line.get("event")), time)
+        elif kind == "context.append_message":
+            self.close()
+            self._add(as_dict(line.get("message")), time)
+        elif kind == "llm.request":
+            self._request(line, time)
+        elif kind == "context.apply_compaction":
+            self._compact(line, time)
+        elif kind == "config.update":
+            self._configure(line, time)
+        elif kind == "usage.record" and self._summary_request is not None:
+            self._summary_request["usage"] = usage_at(Remaining(line.get("usage")), _COUNTS).to_document()
+        elif kind == "llm.tools_snapshot":
+            self._tools = as_list(line.get("tools"))
+        elif kind == "tools.set_active_tools" and not self._tools:
+            self._tools = [name for name in as_list(line.get("names")) if isinstance(name, str)]
+        if kind not in _NOT_KEPT:
+            self.run.events.append(TimedFact.unread(what=kind or "line", value=line, time=time))
+
+    def _configure(self, line: Members, time: str) -> None:
+        self.run.source |= without_none(cwd=line.get("cwd"), profile=line.get("profileName"))
+        self.run.model = as_text(line.get("modelAlias")) or self.run.model
+        prompt = as_text(line.get("systemPrompt"))
+        if prompt and self._system is None:
+            self._system = Message("system", prompt)
+            self.history.add(self._system, time)
+
+    def _add(self, message: Members, time: str) -> None:
+        role = as_text(message.get("role")) or "user"
+        origin = as_dict(message.get("origin"))
+        added = Message(role, content_of(message.get("content")), extra=without_none(origin=origin or None))
+        self.history.add(added, time)
+        if role == "user" and origin.get("kind") == "user":
+            self._prompts.append((added, time))
+        if role == "user" and (origin.get("kind") == "user" or self.run.task is None):
+            self.run.task = self.run.task or first_text(added.content) or None
+
+    def _request(self, line: Members, time: str) -> None:
+        self.close()
+        if line.get("kind") == "loop":
+            self._step = _OpenCall(time, line)
+        else:
+            self._summary_request = {**line, "time": time}
+
+    def _read_loop_event(self, event: Members, time: str) -> None:
+        kind = as_text(event.get("type"))
+        if kind == "step.begin":
+            self.close()
+            return
+        if self._step is None:
+            self._step = _OpenCall(time, {})
+        if kind == "content.part":
+            _add_part(self._step, as_dict(event.get("part")))
+        elif kind == "tool.call":
+            arguments = event.get("args")
+            call = ToolCall(_text(event, "toolCallId"), _text(event, "name"), {} if arguments is None else arguments)
+            self._step.calls.append(call)
+            self._step.blocks.add_call()
+        elif kind == "tool.result":
+            self._step.results.append((_result(event), time))
+        elif kind == "step.end":
+            self._step.end = event
+            self.close()
+        else:
+            self.run.events.append(TimedFact.unread(what=kind or "loop event", value=event, time=time))
+
+    def close(self) -> None:
+        """Add the call of the open step, if a step is open. If the step has no `step.end`, the call is incomplete."""
+        step, self._step = self._step, None
+        if step is None:
+            return
+        if step.request or step.calls or step.parts or step.end:
+            self._call(step)
+        for result, time in step.results:
+            self.history.add(result, time)
+
+    def _call(self, step: _OpenCall) -> None:
+        has_answer = step.parts or step.calls or step.end
+        call = self._answered_call(step) if has_answer else self.history.failed_call(step.time, None)
+        call.model = as_text(step.request.get("model")) or self.run.model
+        call.provider = as_text(step.request.get("provider"))
+        call.tools = self._tools
+        call.parameters = without_none(**{name: step.request.get(name) for name in _PARAMETERS})
+        first, rest = (_seconds(step.end.get(name)) for name in ("llmFirstTokenLatencyMs", "llmStreamDurationMs"))
+        call.time_to_first_token_seconds = first
+        call.duration_seconds = None if first is None or rest is None else first + rest
+        if not step.end:
+            call.complete, call.ended_by = False, "the step has no end"
+
+    def _answered_call(self, step: _OpenCall) -> Call:
+        response = LLMResponse(
+            step.blocks.all_text(),
+            reasoning=step.blocks.all_reasoning(),
+            tool_calls=tuple(step.calls),
+            finish_reason=as_text(step.end.get("finishReason")),
+            usage=usage_at(Remaining(step.end.get("usage")), _COUNTS),
+            model=as_text(step.request.get("model")),
+            id=as_text(step.end.get("messageId")),
+            extra={"content": step.others} if step.others else {},
+        )
+        return self.history.call(step.time, response)
+
+    def _compact(self, line: Members, time: str) -> None:
+        self.close()
+        request, self._summary_request = self._summary_request, None
+        if request is not None:
+            self._add_summary_call(request, as_text(line.get("summary")))
+        count = as_int(line.get("keptUserMessageCount")) or 0
+        kept = self._prompts[-count:] if 0 < count <= _MAX_KEPT else []
+        if len(kept) != count:
+            self.run.events.append(
+                TimedFact.gap(
+                    what="prompts that a compaction kept",
+                    why="the file does not have them, or they are too many",
+                    time=time,
+                )
+            )
+        self.history.restart()
+        self._prompts = []
+        if self._system is not None:
+            self.history.add(self._system, time)
+        for message, message_time in kept:
+            self._prompts.append((message, message_time))
+            self.history.add(message, message_time)
+        summary = as_text(line.get("contextSummary")) or as_text(line.get("summary"))
+        self.history.add(Message("user", summary, extra={"type": "compaction"}), time)
+
+    def _add_summary_call(self, request: Members, summary: str | None) -> None:
+        conversation = self.history.conversation
+        self.run.events.append(
+            Call(
+                time=as_text(request.get("time")) or "",
+                conversation=conversation,
+                length=len(conversation),
+                response={"content": summary} | without_none(usage=request.get("usage")),
+                model=as_text(request.get("model")),
+                provider=as_text(request.get("provider")),
+                agent=_COMPACTION,
+            )
+        )
+
+
+def _seconds(milliseconds: Payload) -> float | None:
+    number = as_number(milliseconds)
+    return number / 1000 if number is not None and 0 <= number < _MAX_MILLISECONDS else None
+
+
+def _add_part(step: _OpenCall, part: Members) -> None:
+    step.parts.append(part)
+    if part.get("type") == "think":
+        step.blocks.add_reasoning(as_text(part.get("think")))
+    elif part.get("type") == "text":
+        step.blocks.add_text(as_text(part.get("text")))
+    else:
+        step.blocks.add_other(len(step.others))
+        step.others.append(part)
+
+
+def _text(event: Members, name: str) -> str:
+    return as_text(event.get(name)) or ""
+
+
+def _result(event: Members) -> Message:
+    result = as_dict(event.get("result"))
+    failed = result.get("isError")
+    extra = {name: value for name, value in result.items() if name not in {"output", "isError"}}
+    extra |= {"is_error": failed} if isinstance(failed, bool) else {}
+    return Message("tool", content_of(result.get("output")), call_id=_text(event, "toolCallId"), extra=extra)
+
+
+_COUNTS = {
+    "input_tokens": "inputOther",
+    "output_tokens": "output",
+    "cache_creation_input_tokens": "inputCacheCreation",
+    "cache_read_input_tokens": "inputCacheRead",
+}
+
+
+FORMAT = Format(name="kimi", reader=FormatReader(recognizes=recognizes, read=read, counting=CACHE_APART))

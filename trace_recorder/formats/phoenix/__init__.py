@@ -1,0 +1,1 @@
+"""Phoenix: traces in exported files (`reading.py`), and traces that its server keeps (`service.py`)."""

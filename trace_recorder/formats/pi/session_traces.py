@@ -1,0 +1,90 @@
+"""Session traces for the Hugging Face Hub, in the simple form that its documentation describes.
+
+Each conversation is one session and one file: a header line, and a line for each message. All content is text. The Hub
+also reads Pi's sessions (`pi_sessions.py`), which have more members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from trace_recorder.figures.call_figures import origin_of
+from trace_recorder.figures.content.chat_form import arguments_text, lines_of, text_of
+from trace_recorder.figures.content.kinds import THOUGHTS
+from trace_recorder.figures.conversations.conversation import (
+    Conversation,
+    ConversationLine,
+    conversations,
+    lines_with_results,
+)
+from trace_recorder.figures.conversations.steps_of_turns import steps_by_turn
+from trace_recorder.figures.conversations.turn import Turn
+from trace_recorder.figures.conversations.turns_of_run import turns_of
+from trace_recorder.formats.format_writer import LeftOut, view
+from trace_recorder.formats.left_out import (
+    ARGUMENTS,
+    ContentSupport,
+    FormatSupport,
+    count_all_but,
+    count_unsupported_contents,
+)
+from trace_recorder.formats.pi.writing import HARNESS, milliseconds, session_identity
+from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.trajectory import AgentStep, Trajectory
+
+_SUPPORTED: FormatSupport = {"answers": ContentSupport.of(THOUGHTS)}
+_MEMBERS_WITHOUT_CONTENT = {"role", "content", "timestamp", "model", "interactionId", "replayedFrom"}
+_ROLES = {"developer": "system", "system": "system", "tool": "tool", "assistant": "assistant"}
+
+
+@view
+def to_session_traces(left_out: LeftOut, trajectory: Trajectory) -> list[list[dict[str, Payload]]]:
+    """Return the sessions of a run, each as a list of lines for a JSONL file.
+
+    A run without messages has no sessions.
+    """
+    turns = turns_of(trajectory)
+    steps = steps_by_turn(trajectory, turns).steps
+    count_all_but(trajectory, left_out, ARGUMENTS)
+    count_unsupported_contents(turns, left_out, _SUPPORTED)
+    sessions = []
+    for number, conversation in enumerate(conversations(turns)):
+        messages = [*_messages(conversation, steps)]
+        if messages:
+            sessions.append([_header(trajectory, conversation, number), *messages])
+    return sessions
+
+
+def _header(trajectory: Trajectory, conversation: Conversation, number: int) -> dict[str, Payload]:
+    name = conversation.agent or (trajectory.task if isinstance(trajectory.task, str) else None)
+    header = {"type": "session", "harness": HARNESS, "id": session_identity(trajectory, number)}
+    return header | without_none(name=name)
+
+
+def _messages(conversation: Conversation, steps: Mapping[Turn, Sequence[AgentStep]]) -> Iterator[dict[str, Payload]]:
+    for line in lines_with_results(conversation, steps):
+        message = _message(line)
+        if message["content"] or message.keys() - _MEMBERS_WITHOUT_CONTENT or not line.answer:
+            yield {"type": "message", "message": message}
+
+
+def _message(line: ConversationLine) -> dict[str, Payload]:
+    message, source = line.message, line.turn.interaction
+    role = _ROLES.get(message.role, "user")
+    calls = [
+        {"id": call.call_id, "function": {"name": call.name, "arguments": arguments_text(call)}}
+        for call in message.tool_calls
+    ]
+    return {
+        "role": role,
+        "content": lines_of(message) if role == "tool" else text_of(message),
+        **without_none(
+            reasoningContent=message.reasoning or None,
+            toolCalls=calls or None,
+            toolCallId=message.call_id if role == "tool" else None,
+            timestamp=milliseconds(source.timestamp),
+            model=(source.response.model or source.model) if line.answer else None,
+            interactionId=source.interaction_id if line.answer else None,
+            replayedFrom=origin_of(source) if line.answer else None,
+        ),
+    }

@@ -1,0 +1,108 @@
+"""Recognises the format of another tool's file by the file's content, and reads the file's runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import NoReturn
+
+from trace_recorder import registry
+from trace_recorder.errors import TrajectoryFormatError
+from trace_recorder.facts import AgentStepFact, AnnotationFact, Fact, GapFact, SourceRecordFact
+from trace_recorder.formats.foreign_runs.journal_writer import IMPORTED_FROM, journal_lines
+from trace_recorder.formats.foreign_runs.run import UNANSWERED, UNSEEN, ForeignRun, TimedFact
+from trace_recorder.formats.foreign_runs.source import Source
+from trace_recorder.formats.format import FormatReader
+from trace_recorder.guard import try_call
+from trace_recorder.storage.redaction.text_masking import default_redactor
+
+IMPORT_FORMATS: registry.Records[FormatReader] = registry.IMPORT_FORMATS
+
+
+__all__ = ("IMPORTED_FROM", "Source", "format_of", "journal_lines", "read_runs")
+
+
+def format_of(source: Source) -> str | None:
+    """Return the name of a file's format, or None if the format is unknown.
+
+    Raises OSError and TrajectoryFormatError.
+    """
+    formats = IMPORT_FORMATS.items()
+    return next(
+        (name for name, record in formats if try_call(partial(record.recognizes, source), _not_recognized)), None
+    )
+
+
+def _not_recognized(error: Exception) -> bool:
+    if isinstance(error, TrajectoryFormatError | OSError):
+        raise error
+    return False
+
+
+def read_runs(source: Source) -> Iterator[ForeignRun]:
+    """Yield the runs of a file of another tool.
+
+    Raises TrajectoryFormatError if the format is unknown or the content is damaged, and OSError if the file cannot be
+    read.
+    """
+    format_name = format_of(source)
+    if format_name is None:
+        why = f": as one document, {source.why_no_document}" if source.why_no_document else ""
+        raise TrajectoryFormatError(f"{source.path} has an unknown format{why}. docs/import.md lists the formats.")
+    runs = iter(IMPORT_FORMATS[format_name].read(source))
+    while True:
+        run = try_call(partial(next, runs, None), partial(_refuse, source.path, format_name))
+        if run is None:
+            return
+        run.format = format_name
+        run.identity = _without_secret_name(run.identity, source.path)
+        run.source.setdefault("file", masked_name(source.path.name))
+        if not _has_content(run):
+            run.events.append(
+                TimedFact.gap(
+                    what="every call and message", why=f"the file, read as {format_name}, has no calls and no messages"
+                )
+            )
+        yield run
+
+
+def _has_content(run: ForeignRun) -> bool:
+    """Return whether a run has a call, a step, an execution, a message or a gap."""
+    return run.is_fork or any(not isinstance(event, TimedFact) or _is_content(event.fact) for event in run.events)
+
+
+def _is_content(fact: Fact) -> bool:
+    match fact:
+        case SourceRecordFact():
+            return fact.what == UNSEEN
+        case AnnotationFact():
+            return fact.key == UNANSWERED
+    return isinstance(fact, AgentStepFact | GapFact)
+
+
+def masked_name(name: str) -> str:
+    """Return the name of a file with its secrets masked.
+
+    The name is also masked without its suffix, because the suffix could look like a part of the secret.
+    """
+    parts = ((name, "", ""), name.rpartition("."), name.partition("."))
+    names = (default_redactor(stem) + dot + suffix for stem, dot, suffix in parts)
+    return next((masked for masked in names if masked != name), name)
+
+
+def _without_secret_name(identity: str, path: Path) -> str:
+    """Return a run's identity with the secrets of the file's name masked.
+
+    A format may have made the identity from that name and a number.
+    """
+    for name in (path.name, path.name.removesuffix(path.suffix), path.name.partition(".")[0]):
+        if name and (masked := masked_name(name)) != name:
+            identity = identity.replace(name, masked)
+    return identity
+
+
+def _refuse(path: Path, name: str, error: Exception) -> NoReturn:
+    if isinstance(error, TrajectoryFormatError | OSError):
+        raise error
+    raise TrajectoryFormatError(f"{path} cannot be read as {name}: {type(error).__name__}: {error}") from error

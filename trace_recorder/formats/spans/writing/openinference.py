@@ -1,0 +1,159 @@
+"""The attributes of spans by OpenInference's conventions, which Phoenix and others read.
+
+https://arize-ai.github.io/openinference/spec/semantic_conventions.html. Messages are flat: each member of a message is
+an attribute, and the position of the message is part of the attribute's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from trace_recorder.dialects.dialect import Operation, operation_of
+from trace_recorder.figures.content.chat_form import arguments_text, lines_of, result_text
+from trace_recorder.figures.conversations.turn import answer_of
+from trace_recorder.formats.spans.writing.genai import text_of_value
+from trace_recorder.formats.spans.writing.messages import SpanPrompt, encodable, json_of
+from trace_recorder.formats.spans.writing.span import AttributeValue
+from trace_recorder.formats.spans.writing.tree import ToolNode
+from trace_recorder.values.content_parts import Image, Text, parts_of
+from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.messages import Message, Payload, ToolCall, without_none
+from trace_recorder.values.token_counts import counts_of, stated_cost
+from trace_recorder.values.trajectory import AgentStep, Trajectory
+
+_KIND = "openinference.span.kind"
+_KINDS: Mapping[Operation, str] = {"embeddings": "EMBEDDING", "rerank": "RERANKER", "moderation": "GUARDRAIL"}
+"""The kinds of spans of calls that are not `LLM`."""
+Attribute = tuple[str, AttributeValue]
+
+
+@dataclass(slots=True)
+class OpenInferenceAttributes:
+    """Writes attributes by the conventions.
+
+    If `content` is False, prompts, answers, arguments and results are left out.
+    """
+
+    content: bool = True
+
+    def agent(self, trajectory: Trajectory) -> dict[str, AttributeValue]:
+        """Return the attributes of the run's own span."""
+        attributes: dict[str, AttributeValue] = {
+            _KIND: "AGENT",
+            **without_none(**{"session.id": trajectory.trajectory_id}),
+        }
+        return attributes | dict(self._values(trajectory.task, trajectory.final_result))
+
+    def sub_agent(self, source: LLMInteraction | AgentStep, trajectory: Trajectory) -> dict[str, AttributeValue]:  # noqa: ARG002
+        """Return the attributes of the span of an agent that another agent started."""
+        return {_KIND: "AGENT", **without_none(**{"agent.name": source.agent})}
+
+    def step(self, step: AgentStep) -> dict[str, AttributeValue]:
+        """Return the attributes of a step."""
+        return {_KIND: "CHAIN", **dict(self._values(None, step.llm_response and step.llm_response.content))}
+
+    def call(self, call: LLMInteraction, prompt: SpanPrompt) -> dict[str, AttributeValue]:
+        """Return the attributes of a call to a model."""
+        attributes = {_KIND: _KINDS.get(operation_of(call.api), "LLM")}
+        attributes |= without_none(
+            **{
+                "llm.model_name": call.response.model or call.model,
+                "llm.provider": call.provider,
+                "llm.finish_reason": call.response.finish_reason,
+            }
+        )
+        return attributes | dict(_usage(call)) | (dict(self._messages(call, prompt)) if self.content else {})
+
+    def tool(self, tool: ToolNode) -> dict[str, AttributeValue]:
+        """Return the attributes of a tool's execution."""
+        attributes: dict[str, AttributeValue] = {
+            _KIND: "TOOL",
+            "tool.name": encodable(tool.name),
+            "tool_call.id": encodable(tool.result.call_id),
+        }
+        if self.content and tool.call is not None:
+            attributes["tool.parameters"] = text_of_value(tool.call.arguments)
+        arguments = tool.call.arguments if tool.call else None
+        return attributes | dict(self._values(arguments, result_text(tool.result)))
+
+    def _values(self, input_value: Payload, output_value: Payload) -> Iterator[Attribute]:
+        """Yield the attributes of the input and the output of an operation."""
+        for name, value in (("input", input_value), ("output", output_value)):
+            if self.content and value is not None:
+                yield f"{name}.value", text_of_value(value)
+                yield f"{name}.mime_type", "text/plain" if isinstance(value, str) else "application/json"
+
+    def _messages(self, call: LLMInteraction, prompt: SpanPrompt) -> Iterator[Attribute]:
+        parameters = call.source.request_without_messages().parameters
+        if parameters:
+            yield "llm.invocation_parameters", json_of(parameters)
+        for number, tool in enumerate(prompt.tools):
+            yield f"llm.tools.{number}.tool.json_schema", json_of(tool.raw)
+        for number, message in enumerate([*prompt.instructions, *prompt.messages]):
+            yield from _message(f"llm.input_messages.{number}.message", message)
+        if call.answered:
+            for number in range(max(1, len(call.response.choices))):
+                yield from _message(f"llm.output_messages.{number}.message", answer_of(call.response, number))
+            yield from self._values(None, call.response.content)
+        if prompt.messages:
+            yield from self._values(lines_of(prompt.messages[-1]), None)
+
+
+def _usage(call: LLMInteraction) -> Iterator[Attribute]:
+    """Yield the token counts, and the cost if the provider stated it."""
+    cost = stated_cost(call)
+    if cost is not None:
+        yield "llm.cost.total", cost
+    counts = counts_of(call)
+    if counts is None:
+        return
+    total = None if counts.prompt is None or counts.completion is None else counts.prompt + counts.completion
+    for name, count in (
+        ("prompt", counts.prompt),
+        ("completion", counts.completion),
+        ("total", total),
+        ("prompt_details.cache_read", counts.cache_read),
+        ("prompt_details.cache_write", counts.cache_write),
+        ("completion_details.reasoning", counts.reasoning),
+    ):
+        if count is not None:
+            yield f"llm.token_count.{name}", count
+
+
+def _message(prefix: str, message: Message) -> Iterator[Attribute]:
+    yield f"{prefix}.role", encodable(message.role)
+    if message.call_id is not None:
+        yield f"{prefix}.tool_call_id", encodable(message.call_id)
+    if message.name is not None:
+        yield f"{prefix}.name", encodable(message.name)
+    parts = parts_of(message)
+    if message.reasoning is None and len(parts) == 1 and isinstance(parts[0], Text):
+        yield f"{prefix}.content", encodable(parts[0].text)
+    else:
+        yield from _contents(f"{prefix}.contents", message)
+    yield from _calls(f"{prefix}.tool_calls", message.tool_calls)
+
+
+def _contents(prefix: str, message: Message) -> Iterator[Attribute]:
+    thoughts = [("reasoning", "text", message.reasoning)] if message.reasoning else []
+    for number, (kind, name, value) in enumerate([*thoughts, *_parts(message)]):
+        yield f"{prefix}.{number}.message_content.type", kind
+        yield f"{prefix}.{number}.message_content.{name}", encodable(value)
+
+
+def _parts(message: Message) -> Iterator[tuple[str, str, str]]:
+    for part in parts_of(message):
+        if isinstance(part, Text):
+            yield "text", "text", part.text
+        elif isinstance(part, Image):
+            yield "image", "image.image.url", part.address
+        else:
+            yield "text", "text", json_of(part.raw)
+
+
+def _calls(prefix: str, calls: Iterable[ToolCall]) -> Iterator[Attribute]:
+    for number, call in enumerate(calls):
+        yield f"{prefix}.{number}.tool_call.id", encodable(call.call_id)
+        yield f"{prefix}.{number}.tool_call.function.name", encodable(call.name)
+        yield f"{prefix}.{number}.tool_call.function.arguments", encodable(arguments_text(call))

@@ -1,0 +1,280 @@
+"""Makes spans: names, times, attributes by one or two conventions, events, and the status."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Literal, Protocol
+
+from trace_recorder.dialects.json_access import as_number
+from trace_recorder.figures.call_figures import counted_usage, origin_of, without_replayed_usage
+from trace_recorder.figures.conversations.turns_of_run import side_calls_of
+from trace_recorder.formats.spans.writing.genai import GenAIAttributes, known_attributes, operation_name, text_of_value
+from trace_recorder.formats.spans.writing.langfuse import LangfuseAttributes
+from trace_recorder.formats.spans.writing.messages import SpanPrompt, encodable, json_of
+from trace_recorder.formats.spans.writing.openinference import OpenInferenceAttributes
+from trace_recorder.formats.spans.writing.span import (
+    AttributeValue,
+    Span,
+    SpanEvent,
+    SpanIds,
+    after,
+    nanoseconds,
+)
+from trace_recorder.formats.spans.writing.tree import AgentRecords, ToolNode, times_of
+from trace_recorder.values.checked_types import number_or_text
+from trace_recorder.values.llm_interaction import Attempt, ErrorInfo, LLMInteraction
+from trace_recorder.values.message_equality import json_key
+from trace_recorder.values.message_table import EqualMessages
+from trace_recorder.values.messages import Payload
+from trace_recorder.values.origins import PARENT_CONTEXT
+from trace_recorder.values.trajectory import AgentStep, Reward, Trajectory
+
+Conventions = Literal["genai", "genai-0.1", "openinference", "both", "langfuse"]
+_WRITERS: Mapping[Conventions, Sequence[Callable[[bool], AttributeWriter]]] = {
+    "genai": (GenAIAttributes,),
+    "genai-0.1": (partial(GenAIAttributes, is_0_1=True),),
+    "openinference": (OpenInferenceAttributes,),
+    "both": (GenAIAttributes, OpenInferenceAttributes),
+    "langfuse": (LangfuseAttributes,),
+}
+_NO_IDS = SpanIds("", "")
+
+
+class AttributeWriter(Protocol):
+    """Writes the attributes of spans by one convention."""
+
+    def agent(self, trajectory: Trajectory, /) -> dict[str, AttributeValue]:
+        """Return the attributes of the run's own span."""
+
+    def sub_agent(self, source: LLMInteraction | AgentStep, trajectory: Trajectory, /) -> dict[str, AttributeValue]:
+        """Return the attributes of the span of an agent that another agent started."""
+
+    def step(self, step: AgentStep, /) -> dict[str, AttributeValue]:
+        """Return the attributes of a step."""
+
+    def call(self, call: LLMInteraction, prompt: SpanPrompt, /) -> dict[str, AttributeValue]:
+        """Return the attributes of a call to a model."""
+
+    def tool(self, tool: ToolNode, /) -> dict[str, AttributeValue]:
+        """Return the attributes of a tool's execution."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpanMaker:
+    """Makes the spans of one run by the requested conventions."""
+
+    writers: tuple[AttributeWriter, ...]
+    content: bool
+    trajectory: Trajectory = field(default_factory=Trajectory)
+    ids: SpanIds = _NO_IDS
+    equal: EqualMessages = field(default_factory=partial(EqualMessages, json_key))
+    side_calls: frozenset[str] = frozenset()
+    """The ids of the side calls.
+
+    The set is empty while a run is recorded, because a later call may continue a side call.
+    """
+
+    @classmethod
+    def of(cls, conventions: Conventions, *, content: bool) -> SpanMaker:
+        """Return a maker for the named conventions. Raises ValueError if there are no such conventions."""
+        if conventions not in _WRITERS:
+            raise ValueError(f"There are no conventions {conventions!r}: give one of {', '.join(_WRITERS)}.")
+        return cls(tuple(writer(content) for writer in _WRITERS[conventions]), content)
+
+    def for_run(self, trajectory: Trajectory) -> SpanMaker:
+        """Return a maker with the same settings for a run, or for a later state of the run."""
+        side_calls = frozenset[str]() if trajectory.status == "running" else side_calls_of(trajectory)
+        return replace(self, trajectory=trajectory, ids=SpanIds.of(trajectory), side_calls=side_calls)
+
+    def run(self, span_id: str) -> Span:
+        """Make the span of the whole run."""
+        run = self.trajectory
+        start = nanoseconds(run.start_time) or 0
+        attributes = _merge_attributes(writer.agent(run) for writer in self.writers)
+        attributes |= dict(self._run_attributes())
+        error = run.error or (ErrorInfo(run.status, "") if run.status in {"failed", "interrupted"} else None)
+        end = nanoseconds(run.end_time) or max((times_of(call)[1] or 0 for call in run.llm_interactions), default=start)
+        events = (*self._rewards(max(start, end), None), *self._gaps(start), *self._exception(error, max(start, end)))
+        return self._span(
+            (span_id, self.ids.parent_id), "invoke_agent", (start, max(start, end)), attributes, events, error
+        )
+
+    def sub_agent(self, span_id: str, parent: str, agent: AgentRecords) -> Span:
+        """Make the span of an agent that another agent started."""
+        attributes = _merge_attributes(writer.sub_agent(agent.first, self.trajectory) for writer in self.writers)
+        start = agent.start or nanoseconds(self.trajectory.start_time) or 0
+        name = f"invoke_agent {agent.first.agent}" if agent.first.agent else "invoke_agent"
+        return self._span((span_id, parent), name, (start, agent.end or start), attributes)
+
+    def step(self, span_id: str, parent: str, step: AgentStep) -> Span:
+        """Make the span of a step that the agent recorded."""
+        attributes = _merge_attributes(writer.step(step) for writer in self.writers)
+        attributes |= known_attributes(
+            trace_recorder__step__number=step.step_number, trace_recorder__step__state=step.state
+        )
+        if self.content:
+            attributes |= known_attributes(trace_recorder__step__reflection=step.reflection)
+            summary = step.extra.get("lakeview_summary")
+            attributes |= known_attributes(
+                trace_recorder__step__summary=None if summary is None else text_of_value(summary)
+            )
+        start, end = times_of(step)
+        times = start or 0, end or start or 0
+        error = ErrorInfo("step_error", step.error) if step.error else None
+        events = (*self._rewards(times[1], step.step_number), *self._exception(error, times[1]))
+        return self._span((span_id, parent), f"step {step.step_number}", times, attributes, events, error)
+
+    def call(self, span_id: str, parent: str, interaction: LLMInteraction, prompt: SpanPrompt) -> Span:
+        """Make the span of a call to a model, from the start of its first attempt to the end of its last attempt."""
+        billed, origin = without_replayed_usage(interaction), origin_of(interaction, counted_usage(interaction) or None)
+        attributes = _merge_attributes(writer.call(billed, prompt) for writer in self.writers)
+        attributes |= known_attributes(
+            trace_recorder__replayed_from=None if origin is None else json_of(origin),
+            trace_recorder__interaction_id=interaction.interaction_id,
+            trace_recorder__api=interaction.api,
+            http__request__resend_count=len(interaction.attempts) - 1 if len(interaction.attempts) > 1 else None,
+            trace_recorder__incomplete=None if interaction.complete else True,
+            trace_recorder__run_inferred=interaction.run_inferred or None,
+            trace_recorder__side_call=interaction.interaction_id in self.side_calls or None,
+        )
+        start, end = times_of(interaction)
+        times = start or 0, end or start or 0
+        error = interaction.error or (
+            None if interaction.complete else ErrorInfo(interaction.ended_by or "incomplete", "")
+        )
+        attempts = interaction.attempts
+        failed = [attempt for attempt in attempts[: len(attempts) - (interaction.error is None)] if attempt.error]
+        events = (*map(self._attempt, failed if len(attempts) > 1 else ()), *self._exception(error, times[1]))
+        operation = operation_name(interaction)
+        name = f"{operation} {interaction.model}" if interaction.model else operation
+        return self._span((span_id, parent), name, times, attributes, events, error, kind="client")
+
+    def tool(self, span_id: str, parent: str, tool: ToolNode) -> Span:
+        """Make the span of a tool's execution."""
+        result = tool.result
+        attributes = _merge_attributes(writer.tool(tool) for writer in self.writers)
+        start, end, is_inferred = tool.times()
+        attributes |= known_attributes(
+            trace_recorder__time_is_inferred=is_inferred or None, trace_recorder__replayed=result.replayed or None
+        )
+        error = None
+        if result.success is False:
+            kind, colon, message = (result.error or "").partition(": ")
+            has_kind = colon and kind.isidentifier()
+            error = ErrorInfo(kind, message) if has_kind else ErrorInfo("tool_error", result.error or "")
+        events = tuple(self._exception(error, end))
+        return self._span((span_id, parent), f"execute_tool {tool.name}", (start, end), attributes, events, error)
+
+    def reward(self, span_id: str, parent: str, reward: Reward) -> Span:
+        """Make the span of a reward that was recorded after the span of its step or run was delivered."""
+        time = nanoseconds(reward.timestamp) or nanoseconds(self.trajectory.end_time) or 0
+        event = self._reward(reward, time)
+        attributes = {"gen_ai.operation.name": "evaluate", **event.attributes}
+        return self._span((span_id, parent), f"evaluate {reward.name}", (time, time), attributes, (event,))
+
+    def annotation(self, span_id: str, parent: str, key: str) -> Span:
+        """Make the span of an annotation that was recorded after the run's own span was delivered."""
+        time = nanoseconds(self.trajectory.end_time) or 0
+        attributes = {encodable(f"trace_recorder.annotation.{key}"): _attribute(self.trajectory.annotations[key])}
+        return self._span((span_id, parent), f"annotate {key}", (time, time), attributes)
+
+    def _span(
+        self,
+        place: tuple[str, str | None],
+        name: str,
+        times: tuple[int, int],
+        attributes: Mapping[str, AttributeValue],
+        events: tuple[SpanEvent, ...] = (),
+        error: ErrorInfo | None = None,
+        *,
+        kind: Literal["internal", "client"] = "internal",
+    ) -> Span:
+        failure: dict[str, AttributeValue] = {}
+        if error is not None:
+            status = None if error.status is None else str(error.status)
+            failure = {"error.type": encodable(status or error.type or "_OTHER")}
+        message = None if error is None else encodable(error.message or error.type) if self.content else ""
+        all_attributes = {**attributes, **failure}
+        return Span(self.ids.trace_id, *place, encodable(name), kind, *times, all_attributes, events, message)
+
+    # ── events, and attributes without a place in the conventions ────────────────────────────────────────────────────
+
+    def _exception(self, error: ErrorInfo | None, time: int) -> Iterator[SpanEvent]:
+        if error is not None:
+            attributes = known_attributes(exception__type=error.type or "_OTHER")
+            if self.content and error.message:
+                attributes |= known_attributes(exception__message=error.message)
+            yield SpanEvent("exception", time, attributes)
+
+    def _attempt(self, attempt: Attempt) -> SpanEvent:
+        """Return the event of a failed attempt. The time of the event is the end of the attempt."""
+        error = attempt.error
+        attributes = known_attributes(
+            trace_recorder__attempt__number=attempt.number,
+            http__response__status_code=attempt.status,
+            error__type=None if error is None else str(error.status or error.type),
+        )
+        if self.content and error is not None:
+            attributes |= known_attributes(exception__message=error.message)
+        end = after(nanoseconds(attempt.timestamp) or 0, attempt.duration_seconds)
+        return SpanEvent("trace_recorder.attempt", end, attributes)
+
+    def _rewards(self, end: int, step: int | None) -> Iterator[SpanEvent]:
+        """Yield the rewards of the run or of a step. Rewards of steps without a span belong to the run."""
+        spans = {
+            number_or_text(recorded.step_number) for recorded in self.trajectory.agent_steps if not recorded.derived
+        }
+        for reward in self.trajectory.rewards:
+            of_step = number_or_text(reward.step_number)
+            if (of_step if of_step in spans else None) == number_or_text(step):
+                yield self._reward(reward, end)
+
+    def _reward(self, reward: Reward, end: int) -> SpanEvent:
+        attributes = known_attributes(
+            gen_ai__evaluation__name=reward.name,
+            gen_ai__evaluation__score__value=_number(reward.value),
+            gen_ai__evaluation__explanation=reward.explanation if self.content else None,
+            trace_recorder__reward__weight=_number(reward.weight),
+            trace_recorder__reward__step_number=reward.step_number,
+        )
+        return SpanEvent("gen_ai.evaluation.result", nanoseconds(reward.timestamp) or end, attributes)
+
+    def _gaps(self, start: int) -> Iterator[SpanEvent]:
+        for gap in self.trajectory.gaps:
+            attributes = known_attributes(trace_recorder__gap__what=gap.what, trace_recorder__gap__why=gap.why)
+            yield SpanEvent("trace_recorder.gap", nanoseconds(gap.timestamp) or start, attributes)
+
+    def _run_attributes(self) -> Iterator[tuple[str, AttributeValue]]:
+        run = self.trajectory
+        yield "trace_recorder.status", run.status
+        if run.parent is not None:
+            yield "trace_recorder.parent", encodable(run.parent)
+        if run.success is not None:
+            yield "trace_recorder.success", run.success
+        if run.max_steps is not None:
+            yield "trace_recorder.max_steps", run.max_steps
+        if self.content:
+            if isinstance(run.task, str):
+                yield "trace_recorder.task", run.task
+            groups: dict[str, dict[str, Payload]] = {"metadata": run.metadata, "annotation": run.annotations}
+            for name, members in groups.items():
+                for key, value in members.items():
+                    if key != PARENT_CONTEXT:
+                        yield encodable(f"trace_recorder.{name}.{key}"), _attribute(value)
+
+
+def _merge_attributes(attributes: Iterable[dict[str, AttributeValue]]) -> dict[str, AttributeValue]:
+    return {name: value for written in attributes for name, value in written.items()}
+
+
+def _number(value: Payload) -> float | None:
+    """Return a number, or None for any other value, because a file may have any value here."""
+    number = as_number(value)
+    return None if number is None else float(number)
+
+
+def _attribute(value: Payload) -> AttributeValue:
+    is_small = isinstance(value, bool | float) or (isinstance(value, int) and abs(value) < 2**63)
+    return value if is_small else text_of_value(value)

@@ -1,0 +1,230 @@
+"""The nesting of the agents, steps, calls and tools of a run: the ids of their spans, their parents, and their times.
+
+The time of a tool is known if the agent recorded it. If only the next request shows the result, the tool's span begins
+after the model's answer, has no duration, and is marked as inferred.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from trace_recorder.figures.conversations.turn import agent_key
+from trace_recorder.figures.conversations.turns_of_run import call_of_step
+from trace_recorder.formats.spans.writing.span import SpanIds, after, nanoseconds
+from trace_recorder.values.checked_types import number_or_text
+from trace_recorder.values.jsonable import to_json
+from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.messages import Payload, ToolCall, ToolResult
+from trace_recorder.values.trajectory import AgentStep, Reward, Trajectory
+
+
+@dataclass(slots=True)
+class AgentRecords:
+    """An agent with an id or a name: its first call or step, begin, end, and the tool execution that started it."""
+
+    key: str
+    first: LLMInteraction | AgentStep
+    start: int | None = None
+    end: int | None = None
+    execution_id: str | None = None
+
+    def add(self, timed: LLMInteraction | AgentStep) -> None:
+        """Extend the agent's time by the time of a call or a step."""
+        begin, end = times_of(timed)
+        if begin is not None and end is not None:
+            self.start = begin if self.start is None else min(self.start, begin)
+            self.end = end if self.end is None else max(self.end, end)
+        if isinstance(timed, LLMInteraction) and self.execution_id is None:
+            self.execution_id = timed.parent_execution_id
+
+
+def agents_of(trajectory: Trajectory) -> dict[str, AgentRecords]:
+    """Return the agents that have an id or a name, by their keys, in the order of their first records."""
+    agents: dict[str, AgentRecords] = {}
+    records: list[LLMInteraction | AgentStep] = [*trajectory.llm_interactions, *trajectory.agent_steps]
+    for record in records:
+        key = agent_key(record)
+        if key is not None:
+            agents.setdefault(key, AgentRecords(key, record)).add(record)
+    return agents
+
+
+def times_of(timed: LLMInteraction | AgentStep) -> tuple[int | None, int | None]:
+    """Return when a call or a step began and ended. A step without a duration ends when its call ends."""
+    start = nanoseconds(timed.timestamp)
+    if start is None:
+        return None, None
+    if isinstance(timed, LLMInteraction) and timed.attempts and timed.duration_seconds is None:
+        last = timed.attempts[-1]
+        return start, max(start, after(nanoseconds(last.timestamp) or start, last.duration_seconds))
+    if isinstance(timed, AgentStep) and timed.duration_seconds is None and timed.interaction is not None:
+        return start, max(start, times_of(timed.interaction)[1] or start)
+    return start, after(start, timed.duration_seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolNode:
+    """The execution of a tool. `call` is None if the step has no call with the id of the result."""
+
+    step: AgentStep
+    call: ToolCall | None
+    result: ToolResult
+    occurrence: int = 0
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The texts that identify the execution: step, agent, call id, and a number for results with the same id."""
+        step = self.step
+        own = step.interaction.interaction_id if step.derived and step.interaction else step.timestamp
+        return own, agent_key(step) or "", self.result.call_id, str(self.occurrence)
+
+    @property
+    def execution_id(self) -> str | None:
+        """The id by which a sub-agent names the tool that started it."""
+        return self.result.execution_id
+
+    @property
+    def name(self) -> str:
+        """The name of the tool."""
+        return (self.call.name if self.call else None) or self.result.name or "unnamed"
+
+    def times(self) -> tuple[int, int, bool]:
+        """Return when the tool began and ended, and whether these times are inferred.
+
+        If a recording gave the result, the tool took no time.
+        """
+        start = nanoseconds(self.result.timestamp)
+        if start is not None:
+            return start, after(start, self.seconds), False
+        begin, end = times_of(self.step.interaction or self.step)
+        inferred = (end if self.step.interaction else begin) or 0
+        return inferred, after(inferred, self.seconds), True
+
+    @property
+    def seconds(self) -> float | None:
+        """How long the tool ran, or None if that is unknown or a recording gave the result."""
+        return None if self.result.replayed else self.result.duration_seconds
+
+
+def tool_runs(trajectory: Trajectory) -> Iterator[ToolNode]:
+    """Yield, step by step, the tool executions with a result."""
+    for step in trajectory.agent_steps:
+        calls: dict[str, list[ToolCall]] = {}
+        for call in step.tool_calls:
+            calls.setdefault(call.call_id, []).append(call)
+        occurrences: Counter[str] = Counter()
+        for result in step.tool_results:
+            remaining = calls.get(result.call_id)
+            yield ToolNode(step, remaining.pop(0) if remaining else None, result, occurrences[result.call_id])
+            occurrences[result.call_id] += 1
+
+
+@dataclass(frozen=True, slots=True)
+class SpanTree:
+    """The agents, steps, calls and tools of a run.
+
+    `steps` are the steps that the agent recorded. If no calls were recorded, `calls` are made from the steps.
+    """
+
+    trajectory: Trajectory
+    ids: SpanIds
+    agents: Mapping[str, AgentRecords]
+    steps: Sequence[AgentStep]
+    calls: Sequence[LLMInteraction]
+    tools: Sequence[ToolNode]
+    _step_of: Mapping[str, AgentStep]
+    _executions: Mapping[str, ToolNode]
+
+    @classmethod
+    def of(cls, trajectory: Trajectory, ids: SpanIds | None = None) -> SpanTree:
+        """Return the tree of a run."""
+        steps = [step for step in trajectory.agent_steps if not step.derived]
+        step_of = {name: step for step in steps for name in _interactions_of(step)}
+        calls = [*trajectory.llm_interactions]
+        if not calls:
+            for number, step in enumerate(trajectory.agent_steps, start=1):
+                if not step.derived and (step.messages or step.llm_response):
+                    calls.append(call_of_step(number, step))
+                    step_of[calls[-1].interaction_id] = step
+        tools = [*tool_runs(trajectory)]
+        executions = {tool.execution_id: tool for tool in tools if tool.execution_id is not None}
+        of_run = ids or SpanIds.of(trajectory)
+        return cls(trajectory, of_run, agents_of(trajectory), steps, calls, tools, step_of, executions)
+
+    @property
+    def root(self) -> str:
+        """The id of the run's own span."""
+        return self.ids.span_id("run")
+
+    def agent_span(self, key: str | None) -> str:
+        """Return the id of an agent's span. The span of the main agent is the run's own."""
+        return self.ids.span_id("agent", key) if key is not None else self.root
+
+    def step_span(self, step: AgentStep) -> str:
+        """Return the id of a step's span."""
+        return self.ids.span_id("step", str(step.step_number), step.timestamp, agent_key(step) or "")
+
+    def call_span(self, call: LLMInteraction) -> str:
+        """Return the id of a call's span."""
+        return self.ids.span_id("call", call.interaction_id)
+
+    def tool_span(self, tool: ToolNode) -> str:
+        """Return the id of a tool's span."""
+        return self.ids.span_id("tool", *tool.identity)
+
+    def parent_of_agent(self, agent: AgentRecords) -> str:
+        """Return the id of the span in which an agent was started: the span of a tool, a step or another agent."""
+        tool = self._executions.get(agent.execution_id or "")
+        if tool is not None:
+            return self.tool_span(tool)
+        step = self._step_of.get(agent.first.interaction_id) if isinstance(agent.first, LLMInteraction) else None
+        if step is not None and agent_key(step) != agent.key:
+            return self.step_span(step)
+        parent = agent.first.parent_agent_id
+        return self.agent_span(parent if parent in self.agents and parent != agent.key else None)
+
+    def parent_of_call(self, call: LLMInteraction) -> str:
+        """Return the id of the span of a call's step, or of the call's agent if the step is of a different agent."""
+        step = self._step_of.get(call.interaction_id)
+        is_inside = step is not None and agent_key(step) == agent_key(call)
+        return self.step_span(step) if step and is_inside else self.agent_span(agent_key(call))
+
+    def parent_of_tool(self, tool: ToolNode) -> str:
+        """Return the id of the span of a tool's step, or of the tool's agent if the step is derived."""
+        return self.agent_span(agent_key(tool.step)) if tool.step.derived else self.step_span(tool.step)
+
+    def spans_of_rewards(self) -> list[str]:
+        """Return, for each reward, the id of the span of its recorded step, or else of the run's own span."""
+        steps = {number_or_text(step.step_number): self.step_span(step) for step in self.steps}
+        return [steps.get(number_or_text(reward.step_number), self.root) for reward in self.trajectory.rewards]
+
+    def addition_ids(self) -> dict[str, list[str]]:
+        """Return the ids of the rewards and annotations, by the ids of their spans.
+
+        The run's own span has all annotations.
+        """
+        run = self.trajectory
+        ids = {self.root: [annotation_id(self.ids, key, value) for key, value in run.annotations.items()]}
+        for number, (reward, span) in enumerate(zip(run.rewards, self.spans_of_rewards(), strict=True)):
+            ids.setdefault(span, []).append(reward_id(self.ids, number, reward))
+        return ids
+
+
+def reward_id(ids: SpanIds, number: int, reward: Reward) -> str:
+    """Return the id of a reward by its position in the run.
+
+    Rewards are only ever appended, so positions do not change.
+    """
+    return ids.span_id("reward", str(number), str(reward.name))
+
+
+def annotation_id(ids: SpanIds, key: str, value: Payload) -> str:
+    """Return the id of an annotation, which depends on its key and its value."""
+    return ids.span_id("annotation", key, to_json(value))
+
+
+def _interactions_of(step: AgentStep) -> list[str]:
+    own = [step.interaction.interaction_id] if step.interaction else []
+    return [*step.interaction_ids, *own]

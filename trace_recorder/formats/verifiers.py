@@ -1,0 +1,335 @@
+"""The files of the library `verifiers`: traces (version 1 and later) and rows (before version 1).
+
+A line of `traces.jsonl` is an episode. Each trace of an episode is a run, and has calls and a graph of messages. A node
+of the graph is a message, and names the node before it. A call names the node of its answer. The call saw this node's
+ancestors. `prompt_tokens` leaves out cached tokens. Source: `verifiers/v1/trace.py`, `graph.py` and `episode.py` of
+0.4.
+
+A line of `results.jsonl` is a rollout with its prompt and completion, in OpenAI's chat form. Source:
+https://docs.primeintellect.ai/verifiers, and published rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trace_recorder.dialects import manual
+from trace_recorder.dialects.call_ids import CallNumbering
+from trace_recorder.dialects.json_access import Members as Remaining
+from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text, json_value
+from trace_recorder.dialects.openai_chat import read_message
+from trace_recorder.formats.foreign_runs.agent_history import MAX_BRANCHES, first_text
+from trace_recorder.formats.foreign_runs.run import (
+    UNSEEN,
+    Call,
+    ForeignConversation,
+    ForeignRun,
+    Members,
+    TimedFact,
+    ToolRun,
+)
+from trace_recorder.formats.foreign_runs.source import Line, Source
+from trace_recorder.formats.foreign_runs.stated_values import stated_time
+from trace_recorder.formats.format import Format, FormatReader
+from trace_recorder.formats.plain_conversations import events_of
+from trace_recorder.values.messages import Message, Payload, without_none
+from trace_recorder.values.structs import replace
+from trace_recorder.values.token_counts import WHOLE
+
+_OF_THE_RUN = {"nodes", "calls", "rewards", "metrics", "timing", "task", "agent", "tools", "errors"}
+
+
+def recognizes(source: Source) -> bool:
+    """Return whether the first line, or the document, is an episode or a trace."""
+    values = [line.value for line in source.first_lines[:1]] or [source.document]
+    return any(_is_trace(trace) for value in values for trace in _traces(value)[:1])
+
+
+def _traces(value: Payload) -> list[Members]:
+    members = as_dict(value)
+    return [as_dict(trace) for trace in as_list(members.get("traces"))] if "traces" in members else [members]
+
+
+def _is_trace(trace: Members) -> bool:
+    return {"verifiers", "nodes", "calls"} <= trace.keys()
+
+
+def read(source: Source) -> Iterator[ForeignRun]:
+    """Yield the run of each trace."""
+    name = source.path.name.partition(".")[0]
+    document = source.document
+    for line in source.each_line() if document is None else [Line(1, document)]:
+        traces = [trace for trace in _traces(line.value) if _is_trace(trace)]
+        for number, trace in enumerate(traces, start=1):
+            yield _run(f"{name}-{line.number}-{number}", trace, as_dict(line.value))
+        if not traces:
+            missing = TimedFact.gap(what=f"line {line.number}", why=line.why or "it has no trace")
+            yield ForeignRun(identity=f"{name}-{line.number}", events=[missing])
+
+
+def _run(name: str, trace: Members, episode: Members) -> ForeignRun:
+    agent, timing, task = as_dict(trace.get("agent")), as_dict(trace.get("timing")), as_dict(trace.get("task"))
+    errors = [as_dict(error) for error in as_list(trace.get("errors"))]
+    ends = [as_number(as_dict(timing.get(span)).get("end")) for span in ("scoring", "finalize", "agent")]
+    run = ForeignRun(
+        identity=as_text(trace.get("id")) or name,
+        task=_task(as_dict(task.get("data"))),
+        model=as_text(as_dict(agent.get("config")).get("model")),
+        start_time=stated_time(timing.get("start")),
+        end_time=stated_time(next(filter(None, ends), None)),
+        status="unknown" if trace.get("is_completed") is not True else "completed" if trace.get("ok") else "failed",
+        final_result=trace.get("root_reply"),
+        error=_error(errors[-1]) if errors and trace.get("ok") is not True else None,
+        source=without_none(
+            version=as_text(as_dict(trace.get("verifiers")).get("version")),
+            episode=as_text(episode.get("id")) if "traces" in episode else None,
+            environment=as_text(as_dict(episode.get("env")).get("id")),
+            agent=as_text(agent.get("name")),
+            stop_condition=as_text(trace.get("stop_condition")),
+        ),
+    )
+    _GraphReader(run, trace).read_all()
+    for key, reward in as_dict(trace.get("rewards")).items():
+        score, weight = as_number(as_dict(reward).get("score")), as_number(as_dict(reward).get("weight"))
+        if score is not None:
+            run.events.append(TimedFact.reward(name=key, value=score, weight=1.0 if weight is None else weight))
+    if metrics := as_dict(trace.get("metrics")):
+        run.events.append(TimedFact.annotation(key="metrics", value=metrics))
+    rest = {key: value for key, value in trace.items() if key not in _OF_THE_RUN}
+    run.events += [TimedFact.unread(what="trace", value={**rest, "timing": timing, "task": task, "agent": agent})]
+    return run
+
+
+class _GraphReader:
+    """Reads the graph of one trace.
+
+    `_ends[n]` has the conversation of node n, and how many messages it has up to this node.
+    """
+
+    def __init__(self, run: ForeignRun, trace: Members) -> None:
+        self.run = run
+        self._nodes = [as_dict(node) for node in as_list(trace.get("nodes"))]
+        self._calls = [as_dict(call) for call in as_list(trace.get("calls"))]
+        self._tools = as_list(trace.get("tools"))
+        self._ends: list[tuple[ForeignConversation, int]] = []
+        self._messages: list[list[Members]] = []
+        """The messages of each node."""
+        self._numbering = CallNumbering()
+        self._branches = 0
+
+    def read_all(self) -> None:
+        """Read the nodes, then the calls."""
+        for number, node in enumerate(self._nodes):
+            self._add_node(number, node)
+        by_node = self._calls_by_node()
+        answers = [
+            number for number, node in enumerate(self._nodes) if node.get("sampled") is True or number in by_node
+        ]
+        calls = [self._call(number, self._nodes[number], by_node.get(number, {})) for number in answers]
+        calls += [self._unanswered_call(call) for call in self._calls if self._node_of(call) is None]
+        if all(call.time for call in calls):
+            calls.sort(key=lambda call: call.time)
+        self.run.events += calls
+        self._add_unseen(answers)
+
+    def _calls_by_node(self) -> dict[int, Members]:
+        """Return the calls by the numbers of their answers' nodes.
+
+        If several calls name the same node, the last call counts.
+        """
+        by_node: dict[int, Members] = {}
+        for call in self._calls:
+            number = self._node_of(call)
+            if number is None:
+                continue
+            if number in by_node:
+                self.run.events.append(
+                    TimedFact.gap(what=f"a call of node {number}", why="a later call names the same node")
+                )
+            by_node[number] = call
+        return by_node
+
+    def _node_of(self, call: Members) -> int | None:
+        node = as_int(call.get("node"))
+        return node if node is not None and 0 <= node < len(self._nodes) else None
+
+    def _parent(self, number: int) -> int | None:
+        """Return the number of a node's parent, or None. The parent must be an earlier node."""
+        parent = as_int(self._nodes[number].get("parent"))
+        return parent if parent is not None and 0 <= parent < number else None
+
+    def _add_node(self, number: int, node: Members) -> None:
+        parent = self._parent(number)
+        if parent is None:
+            conversation, length = ForeignConversation(), 0
+            if node.get("parent") is not None:
+                self.run.events.append(
+                    TimedFact.gap(what=f"the parent of node {number}", why="it is not an earlier node")
+                )
+        else:
+            conversation, length = self._ends[parent]
+            if length < len(conversation):
+                conversation = self._branch_of(conversation, length)
+        unnumbered = _read_message(as_dict(node.get("message")))
+        messages = [self._numbering.number(message).to_document() for message in unnumbered]
+        for message in messages:
+            conversation.add(message)
+        self._ends.append((conversation, len(conversation)))
+        self._messages.append(messages)
+
+    def _branch_of(self, conversation: ForeignConversation, length: int) -> ForeignConversation:
+        self._branches += 1
+        if self._branches <= MAX_BRANCHES:
+            return conversation.branch(length)
+        if self._branches == MAX_BRANCHES + 1:
+            why = f"there are more than {MAX_BRANCHES} of them"
+            self.run.events.append(TimedFact.gap(what="the prompts of later branches", why=why))
+        return ForeignConversation()
+
+    def _call(self, number: int, node: Members, members: Members) -> Call:
+        conversation, length = self._ends[number]
+        answer = self._messages[number]
+        response = {key: value for key, value in answer[-1].items() if key != "role"} if answer else {"content": None}
+        response |= without_none(finish_reason=as_text(members.get("finish_reason")), usage=_usage(members) or None)
+        call = self._bare_call(members, stated_time(node.get("timestamp")))
+        call.conversation, call.length, call.response = conversation, length - len(answer), response
+        return call
+
+    def _unanswered_call(self, members: Members) -> Call:
+        call = self._bare_call(members, "")
+        call.error = call.error or {"type": "error", "message": "it has no answer"}
+        return call
+
+    def _bare_call(self, members: Members, time: str) -> Call:
+        """Return a call without its prompt and its response."""
+        span, error = as_dict(members.get("time")), as_dict(members.get("error"))
+        start, end = as_number(span.get("start")), as_number(span.get("end"))
+        return Call(
+            time=stated_time(start) or time,
+            conversation=None,
+            model=as_text(members.get("model")) or self.run.model,
+            tools=self._tools,
+            parameters=without_none(**as_dict(members.get("sampling"))),
+            error=_error(error) if error else None,
+            duration_seconds=max(0.0, end - start) if start and end else None,
+        )
+
+    def _add_unseen(self, answers: list[int]) -> None:
+        """Append to the events the messages that no call saw.
+
+        Results of tools become executions. Other messages are kept unchanged.
+        """
+        seen: set[int] = set()
+        for number in answers:
+            ancestor: int | None = number
+            while ancestor is not None and ancestor not in seen:
+                seen.add(ancestor)
+                ancestor = self._parent(ancestor)
+        for number, messages in enumerate(self._messages):
+            time = stated_time(self._nodes[number].get("timestamp"))
+            for message in messages if number not in seen else ():
+                if message["role"] == "tool":
+                    name, call_id = as_text(message.get("name")) or "", as_text(message.get("call_id"))
+                    result = message.get("content")
+                    self.run.events.append(ToolRun(time=time, name=name, call_id=call_id, ended=time, result=result))
+                else:
+                    self.run.events.append(TimedFact.unread(what=UNSEEN, value=message, time=time))
+
+
+def _read_message(members: Members) -> list[Message]:
+    """Read a message in OpenAI's chat form. The tool calls must have `name` and `arguments` beside the id."""
+    calls = tuple(map(manual.read_tool_call, as_list(members.get("tool_calls"))))
+    rest = {name: value for name, value in members.items() if name != "tool_calls" and value is not None}
+    return [replace(message, tool_calls=calls) if calls else message for message in read_message(rest)]
+
+
+def _task(data: Members) -> str | None:
+    prompt = data.get("prompt")
+    users = [message for message in map(as_dict, as_list(prompt)) if message.get("role") == "user"]
+    return as_text(prompt) or (first_text(users[-1].get("content")) if users else None) or None
+
+
+def _usage(members: Members) -> Members:
+    usage = Remaining(as_dict(members.get("usage")))
+    fresh, cached = usage.integer("prompt_tokens"), usage.integer("cached_input_tokens")
+    return without_none(
+        input_tokens=None if fresh is None else fresh + (cached or 0),
+        output_tokens=usage.integer("completion_tokens"),
+        cache_read_input_tokens=cached,
+        reasoning_tokens=usage.integer("reasoning_tokens"),
+        cost=usage.number("cost"),
+        extra=usage.rest() or None,
+    )
+
+
+def _error(error: Members) -> Members:
+    members = {"type": as_text(error.get("type")) or "error", "message": as_text(error.get("message")) or ""}
+    return members | without_none(status=as_int(error.get("status_code")))
+
+
+FORMAT = Format(name="verifiers", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))
+
+
+_ROW = {"prompt", "completion", "reward"}
+_IDS = ("example_id", "id")
+
+
+def recognizes_results(source: Source) -> bool:
+    """Return whether the first row has a prompt, a reward, and a completion of messages or text."""
+    row = as_dict(source.first_lines[0].value) if source.first_lines else {}
+    return row.keys() >= _ROW and any(name in row for name in _IDS) and isinstance(row["completion"], list | str)
+
+
+def read_results(source: Source) -> Iterator[ForeignRun]:
+    """Yield the run of each row."""
+    name = source.path.name.partition(".")[0]
+    for line in source.each_line():
+        yield _run_of_row(f"{name}-{line.number}", line)
+
+
+def _run_of_row(name: str, line: Line) -> ForeignRun:
+    row = as_dict(line.value)
+    prompt, completion = _messages(row.get("prompt"), "user"), _messages(row.get("completion"), "assistant")
+    info = as_dict(row.get("info"))
+    tools = as_list(row.get("tool_defs")) or as_list(info.get("oai_tools"))
+    users = [as_dict(message) for message in prompt if as_dict(message).get("role") == "user"]
+    reward, error = as_number(row.get("reward")), row.get("error")
+    is_completed = row.get("is_completed") is True
+    run = ForeignRun(
+        identity=name,
+        events=[*events_of([*prompt, *completion], tools, prompt_length=len(prompt))],
+        task=first_text(users[-1].get("content")) or None if users else None,
+        status="failed" if error else "completed" if is_completed else "unknown",
+        error=_error_of_row(error) if error else None,
+        source=without_none(example_id=row.get("example_id", row.get("id")), task=row.get("task")),
+        metadata={"row": {key: value for key, value in row.items() if key not in {"prompt", "completion"}}},
+    )
+    run.events += [] if reward is None else [TimedFact.reward(name="reward", value=reward)]
+    if line.why is not None:
+        run.events.append(TimedFact.gap(what=f"line {line.number}", why=line.why))
+    return run
+
+
+def _messages(value: Payload, role: str) -> list[Payload]:
+    """Return the messages of a prompt or a completion. Tool calls that are JSON texts are parsed."""
+    if isinstance(value, str):
+        return [{"role": role, "content": value}]
+    return [_with_calls(message) for message in as_list(value)]
+
+
+def _with_calls(message: Payload) -> Payload:
+    calls = as_list(as_dict(message).get("tool_calls"))
+    if not any(isinstance(call, str) for call in calls):
+        return message
+    return {**message, "tool_calls": [json_value(call) if isinstance(call, str) else call for call in calls]}
+
+
+def _error_of_row(error: Payload) -> Members:
+    members = as_dict(error)
+    text = as_text(error) or as_text(members.get("message")) or as_text(members.get("error_chain_str")) or ""
+    return {"type": as_text(members.get("type")) or as_text(members.get("error")) or "error", "message": text}
+
+
+RESULTS = Format(
+    name="verifiers-results", reader=FormatReader(recognizes=recognizes_results, read=read_results, counting=WHOLE)
+)

@@ -1,1 +1,0 @@
-"""Reads our own files, and files of other tools, as trajectories."""

@@ -1,1 +1,0 @@
-"""The Hierarchy: a tree of Trajectory, Step and Message, in the form of `trajectory_sdk`."""
