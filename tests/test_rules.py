@@ -332,7 +332,6 @@ NOT_YET = {
     "figures": Bound(6.5, nested=8, in_comprehensions=4),
     "formats": Bound(6.2, nested=28, in_comprehensions=31),
     "reading": Bound(3.8, nested=1, in_comprehensions=2),
-    "storage": Bound(3.2, nested=8, in_comprehensions=4),
 }
 """Rooms with more conditional expressions than the rules allow. Their figures may only become lower. A room that obeys
 the rules has no row.
