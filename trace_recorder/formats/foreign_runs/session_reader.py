@@ -10,21 +10,24 @@ from collections.abc import Iterator
 
 from trace_recorder.dialects.json_access import as_list, as_text
 from trace_recorder.formats.foreign_runs.agent_history import AgentHistory, add_message, first_text
-from trace_recorder.formats.foreign_runs.run import MAIN, ForeignAgent, ForeignRun, Members, TimedFact
+from trace_recorder.formats.foreign_runs.run import ForeignRun, Members, TimedFact
 from trace_recorder.formats.foreign_runs.source import Source, session_lines
 from trace_recorder.values.messages import Payload
 
 
 class SessionReader:
-    """A reader of one session: its run, and the history of the run's agent."""
+    """A reader of one session: its run, and the history of an agent.
 
-    def __init__(self, run: ForeignRun, agent: ForeignAgent = MAIN) -> None:
+    The default of `history` is a history of the main agent, whose events are the events of the run.
+    """
+
+    def __init__(self, run: ForeignRun, history: AgentHistory | None = None) -> None:
         self.run = run
-        self.history = AgentHistory(run.events, agent)
+        self.history = history or AgentHistory(run.events)
 
     def lines(self, source: Source) -> Iterator[Members]:
         """Yield the objects in the lines of a file. A line that is not an object becomes a gap."""
-        return session_lines(source.lines(), self.run.events.append)
+        return session_lines(source.lines(), self.history.events.append)
 
     def objects(self, values: Payload, name: str) -> Iterator[Members]:
         """Yield the objects in a list. Any other value becomes a gap, with `name` and the number of the value."""
@@ -36,15 +39,15 @@ class SessionReader:
 
     def keep(self, what: str, value: Payload, time: str = "") -> None:
         """Keep a part of the file unchanged, because a trajectory has no member for it."""
-        self.run.events.append(TimedFact.unread(what, value, time))
+        self.history.events.append(TimedFact.unread(what, value, time))
 
     def add_gap(self, what: str, why: str, time: str = "") -> None:
         """Add a gap: a part of the file that cannot be read, and the reason."""
-        self.run.events.append(TimedFact.gap(what, why, time))
+        self.history.events.append(TimedFact.gap(what, why, time))
 
     def annotate(self, key: str, value: Payload, time: str = "") -> None:
         """Add an annotation of the whole run."""
-        self.run.events.append(TimedFact.annotation(key, value, time))
+        self.history.events.append(TimedFact.annotation(key, value, time))
 
     def keep_rest(self, what: str, members: Members, *read: str) -> None:
         """Keep the members of an object that are not among those that were `read`."""

@@ -12,7 +12,6 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trace_recorder.dialects.json_access import as_dict, json_value
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.formats.foreign_runs.run import Members
 from trace_recorder.formats.foreign_runs.source import Source
@@ -117,10 +116,3 @@ def _text_of(value: Payload | bytes) -> Payload:
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
-
-
-def json_of(text: Payload) -> Members:
-    """Return the object in the JSON text of a column, or an empty object if the text is not an object."""
-    if isinstance(text, str):
-        text = json_value(text)
-    return as_dict(text)

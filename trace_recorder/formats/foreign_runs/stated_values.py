@@ -13,7 +13,7 @@ from trace_recorder import clocks
 from trace_recorder.clocks import parse_time
 from trace_recorder.dialects import manual
 from trace_recorder.dialects.json_access import Members as Remaining
-from trace_recorder.dialects.json_access import as_dict, as_int, as_text, join_texts
+from trace_recorder.dialects.json_access import as_dict, as_int, as_text, join_texts, json_value
 from trace_recorder.facts import Json
 from trace_recorder.values.messages import Payload, ToolCall, Usage
 
@@ -128,6 +128,13 @@ def first_known(*counts: int | None) -> int | None:
 def stated_members(members: Json, names: Iterable[str]) -> dict[str, Payload]:
     """Return the members with these names, except members that are null, empty, false or 0."""
     return {name: members[name] for name in names if members.get(name)}
+
+
+def stated_object(value: Payload) -> dict[str, Payload]:
+    """Return an object, which may be stated as a JSON text. Return an empty object for any other value."""
+    if isinstance(value, str):
+        value = json_value(value)
+    return as_dict(value)
 
 
 def stated_call(call_id: Payload, name: Payload, arguments: Payload) -> ToolCall:
