@@ -15,8 +15,14 @@ from trace_recorder.formats.foreign_runs.run import Call, ForeignRun, Members, T
 from trace_recorder.formats.foreign_runs.session_reader import SessionReader
 from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Source, line_values
-from trace_recorder.formats.foreign_runs.sqlite_file import Database, is_database, json_of, open_database
-from trace_recorder.formats.foreign_runs.stated_values import stated_call, stated_flag, stated_members, stated_time
+from trace_recorder.formats.foreign_runs.sqlite_file import Database, is_database, open_database
+from trace_recorder.formats.foreign_runs.stated_values import (
+    stated_call,
+    stated_flag,
+    stated_members,
+    stated_object,
+    stated_time,
+)
 from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import WHOLE
@@ -136,12 +142,12 @@ def _message(row: Members) -> Members:
         "role": row.get("role"),
         "created": row.get("created_timestamp"),
         "content": json_value(as_text(row.get("content_json")) or ""),
-        "metadata": json_of(row.get("metadata_json")),
+        "metadata": stated_object(row.get("metadata_json")),
     }
 
 
 def _run(name: str, session: Members, messages: Iterable[Payload], ledger: list[Members]) -> ForeignRun:
-    config = json_of(session.get("model_config_json")) or as_dict(session.get("model_config"))
+    config = stated_object(session.get("model_config_json")) or as_dict(session.get("model_config"))
     run = ForeignRun(
         identity=as_text(session.get("id")) or name,
         provider=as_text(session.get("provider_name")),
