@@ -155,8 +155,11 @@ def _response(keys: list[str], messages: list[Members]) -> LLMResponse:
     last = messages[-1]
     metadata = as_dict(last.get("metadata"))
     calls = (_tool_call(message, key) for key, message in zip(keys, messages, strict=True) if _is_call(message))
-    answers = (message for message in messages if not _is_call(message) and _kind(message) not in _THOUGHTS)
-    texts = (text_of(_content(message), "\n") for message in answers)
+    texts: list[str | None] = []
+    for message in messages:
+        kind = as_text(as_dict(message.get("content")).get("content_type"))
+        if not _is_call(message) and kind not in _THOUGHTS:
+            texts.append(text_of(_content(message), "\n"))
     return LLMResponse(
         join_texts((text for text in texts if text), "\n\n"),
         reasoning=join_texts((thought for message in messages if (thought := _thought(message))), "\n\n"),
@@ -170,10 +173,6 @@ def _response(keys: list[str], messages: list[Members]) -> LLMResponse:
 
 def _role(message: Members) -> str | None:
     return as_text(as_dict(message.get("author")).get("role"))
-
-
-def _kind(message: Members) -> str | None:
-    return as_text(as_dict(message.get("content")).get("content_type"))
 
 
 def _is_call(message: Members) -> bool:

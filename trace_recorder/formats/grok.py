@@ -23,7 +23,7 @@ from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.foreign_runs.stated_values import bare_call, stated_call, stated_time
 from trace_recorder.formats.format import Format, FormatReader
-from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, without_none
+from trace_recorder.values.messages import LLMResponse, Message, Payload, without_none
 from trace_recorder.values.token_counts import WHOLE
 from trace_recorder.values.trajectory import Status
 
@@ -160,7 +160,9 @@ class _UpdateReader(SessionReader):
         elif kind == "agent_thought_chunk":
             self._answer.add_reasoning(_text_of_part(update), time)
         else:
-            self._answer.add_call(_tool_call_of_update(update), time)
+            tool = as_dict(as_dict(update.get("_meta")).get("x.ai/tool"))
+            name = as_text(tool.get("name")) or update.get("title")
+            self._answer.add_call(stated_call(update.get("toolCallId"), name, update.get("rawInput")), time)
 
     def _add_result(self, update: Members, time: str) -> None:
         failed = _ENDED.get(as_text(update.get("status")) or "")
@@ -199,12 +201,6 @@ class _UpdateReader(SessionReader):
 
 def _text_of_part(part: Members) -> str | None:
     return as_text(as_dict(part.get("content")).get("text"))
-
-
-def _tool_call_of_update(update: Members) -> ToolCall:
-    tool = as_dict(as_dict(update.get("_meta")).get("x.ai/tool"))
-    name = as_text(tool.get("name")) or update.get("title")
-    return stated_call(update.get("toolCallId"), name, update.get("rawInput"))
 
 
 UPDATES = Format(

@@ -75,14 +75,11 @@ def read(source: Source) -> Iterator[ForeignRun]:
     if exit_status == _SUBMITTED:
         run.status = "completed"
     elif exit_status:
-        run.status, run.error = "failed", _error(exit_status, messages)
+        last = as_dict(next(reversed(messages), {}).get("extra"))
+        message = as_text(last.get("exception_str")) or f"the run ended with {exit_status}"
+        traceback = without_none(traceback=as_text(last.get("traceback")))
+        run.status, run.error = "failed", {"type": exit_status, "message": message, **traceback}
     yield run
-
-
-def _error(exit_status: str, messages: list[Members]) -> Members:
-    last = as_dict(next(reversed(messages), {}).get("extra"))
-    message = as_text(last.get("exception_str")) or f"the run ended with {exit_status}"
-    return {"type": exit_status, "message": message} | without_none(traceback=as_text(last.get("traceback")))
 
 
 @dataclass(slots=True)

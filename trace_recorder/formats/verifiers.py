@@ -70,12 +70,13 @@ def read(source: Source) -> Iterator[ForeignRun]:
 def _run(name: str, trace: Members, episode: Members) -> ForeignRun:
     agent, timing, task = as_dict(trace.get("agent")), as_dict(trace.get("timing")), as_dict(trace.get("task"))
     ends = [as_number(as_dict(timing.get(span)).get("end")) for span in ("scoring", "finalize", "agent")]
+    prompt = as_dict(task.get("data")).get("prompt")
     episode_id: str | None = None
     if "traces" in episode:
         episode_id = as_text(episode.get("id"))
     run = ForeignRun(
         identity=as_text(trace.get("id")) or name,
-        task=_task(as_dict(task.get("data"))),
+        task=as_text(prompt) or _last_prompt(as_list(prompt)),
         model=as_text(as_dict(agent.get("config")).get("model")),
         start_time=stated_time(timing.get("start")),
         end_time=stated_time(next(filter(None, ends), None)),
@@ -181,8 +182,7 @@ class _GraphReader:
             conversation, length = self._ends[parent]
             if length < len(conversation):
                 conversation = self._branch_of(conversation, length)
-        unnumbered = _read_message(as_dict(node.get("message")))
-        messages = [self._numbering.number(message).to_document() for message in unnumbered]
+        messages = [self._numbering.number(message).to_document() for message in _read_message(node.get("message"))]
         for message in messages:
             conversation.add(message)
         self._ends.append((conversation, len(conversation)))
@@ -254,15 +254,12 @@ class _GraphReader:
                     self.run.events.append(TimedFact.unread(what=UNSEEN, value=message, time=time))
 
 
-def _read_message(members: Members) -> list[Message]:
+def _read_message(value: Payload) -> list[Message]:
     """Read a message in OpenAI's chat form. The tool calls must have `name` and `arguments` beside the id."""
+    members = as_dict(value)
     calls = tuple(map(manual.read_tool_call, as_list(members.get("tool_calls"))))
     rest = {name: value for name, value in members.items() if name != "tool_calls" and value is not None}
     return [replace(message, tool_calls=calls or message.tool_calls) for message in read_message(rest)]
-
-
-def _task(data: Members) -> str | None:
-    return as_text(data.get("prompt")) or _last_prompt(as_list(data.get("prompt")))
 
 
 def _last_prompt(messages: list[Payload]) -> str | None:
@@ -325,7 +322,10 @@ def _run_of_row(name: str, line: Line) -> ForeignRun:
         metadata={"row": {key: value for key, value in row.items() if key not in {"prompt", "completion"}}},
     )
     if error := row.get("error"):
-        run.status, run.error = "failed", _error_of_row(error)
+        members = as_dict(error)
+        kind = as_text(members.get("type")) or as_text(members.get("error")) or "error"
+        text = as_text(error) or as_text(members.get("message")) or as_text(members.get("error_chain_str")) or ""
+        run.status, run.error = "failed", {"type": kind, "message": text}
     elif row.get("is_completed") is True:
         run.status = "completed"
     if (reward := as_number(row.get("reward"))) is not None:
@@ -353,12 +353,6 @@ def _parsed(call: Payload) -> Payload:
     if isinstance(call, str):
         return json_value(call)
     return call
-
-
-def _error_of_row(error: Payload) -> Members:
-    members = as_dict(error)
-    text = as_text(error) or as_text(members.get("message")) or as_text(members.get("error_chain_str")) or ""
-    return {"type": as_text(members.get("type")) or as_text(members.get("error")) or "error", "message": text}
 
 
 RESULTS = Format(

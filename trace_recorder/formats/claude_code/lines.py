@@ -71,6 +71,13 @@ class SessionEntry:
         """The message of the line."""
         return as_dict(self.line.get("message"))
 
+    @property
+    def is_message(self) -> bool:
+        """Whether the model sees the line: a message with content, or a prompt that was typed in advance."""
+        if self.kind == "attachment":
+            return as_dict(self.line.get("attachment")).get("type") == "queued_command"
+        return self.kind in _SPEAKERS and isinstance(self.message.get("content"), str | list)
+
 
 def is_session(source: Source) -> bool:
     """Return whether a file has lines of a session, in any of the forms."""

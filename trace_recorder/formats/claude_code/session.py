@@ -196,20 +196,13 @@ class _ClaudeReader(SessionReader):
         if not entry.is_copy:
             self._identify(entry.line)
         history = self.threads.history_of(entry, events)
-        is_message = self._is_message(entry)
-        if not is_message:
+        if not entry.is_message:
             self._read_other(entry, history, events, time)
         elif entry.kind == "assistant":
             self._read_answer(entry, history, events, time)
         else:
             self._read_user(entry, history, events, time)
-        self.threads.note_position(history, entry, is_message=is_message)
-
-    @staticmethod
-    def _is_message(entry: SessionEntry) -> bool:
-        if entry.kind == "attachment":
-            return as_dict(entry.line.get("attachment")).get("type") == "queued_command"
-        return entry.kind in {"user", "assistant"} and isinstance(entry.message.get("content"), str | list)
+        self.threads.note_position(history, entry)
 
     def _identify(self, line: Members) -> None:
         """Set the session's id, and the program's newest version and directory, from a line."""

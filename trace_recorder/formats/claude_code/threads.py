@@ -187,14 +187,14 @@ class Threads:
         elif len(history.conversation):
             history.restart()
 
-    def note_position(self, history: AgentHistory, entry: SessionEntry, *, is_message: bool) -> None:
+    def note_position(self, history: AgentHistory, entry: SessionEntry) -> None:
         """Remember an agent's position after a line.
 
         A line without a message has the position of the line that it names as its parent.
         """
         parent = as_text(entry.line.get("parentUuid"))
         position: Position | None = history.position
-        if not is_message and "parentUuid" in entry.line:
+        if not entry.is_message and "parentUuid" in entry.line:
             if not parent:
                 position = None
             elif parent in self.positions:

@@ -60,7 +60,11 @@ def inherited_and_own(source: Source, lines: list[Line], facts: Members) -> tupl
     """
     inherited = [*_lines_of_bases(source, facts)]
     begin = next((number for number, line in enumerate(lines, start=1) if _is_meta(line)), 0)
-    other = _id_of_other_session(lines[begin : begin + 1], facts)
+    other: str | None = None  # the session whose `session_meta` directly follows the rollout's own
+    for line in lines[begin : begin + 1]:
+        identity = as_text(session_facts([line]).get("id"))
+        if identity != facts.get("id"):
+            other = identity
     origin = as_text(facts.get("forked_from_id")) or other
     if origin is None:
         return inherited, lines
@@ -74,12 +78,6 @@ def inherited_and_own(source: Source, lines: list[Line], facts: Members) -> tupl
 
 def _is_meta(line: Line) -> bool:
     return as_dict(line.value).get("type") == "session_meta"
-
-
-def _id_of_other_session(second_lines: list[Line], facts: Members) -> str | None:
-    """Return the id of another session whose `session_meta` directly follows the rollout's own, or None."""
-    ids = (as_text(session_facts([line]).get("id")) for line in second_lines)
-    return next((identity for identity in ids if identity != facts.get("id")), None)
 
 
 def _lines_of_bases(source: Source, facts: Members) -> Iterator[Line | TimedFact]:

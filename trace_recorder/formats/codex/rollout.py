@@ -106,7 +106,8 @@ class RolloutReader(SessionReader):
                 self._read_item(item, time)
             if not item or members.get("type") == "event_msg":
                 self._read_other(members, time)
-                self.keep(_kind(members), members, time)
+                kinds = (members.get("type"), as_dict(members.get("payload")).get("type"))
+                self.keep(" ".join(filter(None, map(as_text, kinds))) or "line", members, time)
         self._end_answers("")
 
     @staticmethod
@@ -287,11 +288,6 @@ def _is_output(item: Members) -> bool:
     if kind == "message":
         return item.get("role") == "assistant"
     return kind == "reasoning" or kind.endswith("_call")
-
-
-def _kind(members: Members) -> str:
-    names = (members.get("type"), as_dict(members.get("payload")).get("type"))
-    return " ".join(filter(None, map(as_text, names))) or "line"
 
 
 def _item_of_event(members: Members) -> Members:

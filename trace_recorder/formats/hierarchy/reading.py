@@ -27,7 +27,7 @@ from trace_recorder.formats.foreign_runs.run import (
 from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
-from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage, without_none
+from trace_recorder.values.messages import LLMResponse, Message, Payload, without_none
 from trace_recorder.values.origins import ReplayedFrom
 from trace_recorder.values.trajectory import Status
 
@@ -39,7 +39,7 @@ _STATUS: dict[str, Status] = {
     "ERROR": "failed",
     "TIMEOUT": "failed",
 }
-_COUNTS = {
+_COUNTS = {  # the SDK has the names of OpenAI
     "prompt_tokens": "input_tokens",
     "completion_tokens": "output_tokens",
     "cache_read_tokens": "cache_read_input_tokens",
@@ -164,12 +164,14 @@ class _TreeReader:
     ) -> None:
         metadata = as_dict(message.get("metadata"))
         origin = ReplayedFrom.of_document(metadata.get("replayed_from"))
+        counts = dict(as_dict((metadata["replayed_from"] if origin else message).get("usage")))
+        counts.pop("total_tokens", None)
         response = LLMResponse(
             as_text(answer.get("content")),
             reasoning=as_text(answer.get("reasoning")),
             tool_calls=tuple(map(read_tool_call, as_list(answer.get("tool_calls")))),
             finish_reason=as_text(message.get("finish_reason")),
-            usage=_usage(as_dict((metadata["replayed_from"] if origin else message).get("usage"))),
+            usage=read_usage({_COUNTS.get(name, name): count for name, count in counts.items()}),
             model=as_text(metadata.get("model")) or self.run.model,
         )
         self.run.events.append(
@@ -247,11 +249,6 @@ def _message(message: Members) -> Message:
 def _call(call: Payload) -> Members:
     members = as_dict(call)
     return {"call_id": members.get("id"), "name": members.get("name"), "arguments": members.get("arguments")}
-
-
-def _usage(counts: Members) -> Usage:
-    """Read the SDK's token counts, which have OpenAI's names."""
-    return read_usage({_COUNTS.get(name, name): count for name, count in counts.items() if name != "total_tokens"})
 
 
 def _scores(reward: Members, step_numbers: Payload = None) -> Iterator[TimedFact]:

@@ -131,7 +131,8 @@ class _AgentReader:
                 error = failure
             start = time
             if number > 1:
-                start = _start_time(step) or time
+                times = (as_dict(part.get("time")).get("start") for part in step)
+                start = stated_time(next((start for start in times if start), None)) or time
             calls = [*_retries(step), _call(step, finish, error, start)]
             for call in calls:
                 call.provider, call.model, call.agent = provider, model, self.agent
@@ -282,12 +283,15 @@ def _call(step: list[Members], finish: Members, error: Members, time: str) -> Ca
         for part in step
         if part.get("type") == "tool"
     ]
+    usage = counts_at(as_dict(finish.get("tokens")), _COUNTS)
+    if (cost := as_number(as_dict(finish.get("cost")).get("usd", finish.get("cost")))) is not None:
+        usage["cost"] = cost
     response = without_none(
         content=join_texts(texts, "\n\n"),
         reasoning=join_texts(thoughts, "\n\n"),
         tool_calls=calls or None,
         finish_reason=as_text(finish.get("reason")) or as_text(finish.get("finish")),
-        usage=_usage(finish) or None,
+        usage=usage or None,
     )
     call = Call(time=time, conversation=None, response=response, complete=not error)
     if error and (texts or thoughts or calls):
@@ -306,12 +310,6 @@ _COUNTS = {
 }
 
 
-def _usage(finish: Members) -> Members:
-    cost = finish.get("cost")
-    counts = counts_at(as_dict(finish.get("tokens")), _COUNTS)
-    return counts | without_none(cost=as_number(as_dict(cost).get("usd", cost)))
-
-
 def _content_part(part: Members) -> Members:
     """Convert a part of a user's message or a tool's result. An image becomes an image part in OpenAI's form."""
     url = as_text(part.get("url"))
@@ -320,11 +318,6 @@ def _content_part(part: Members) -> Members:
     if part.get("type") == "text":
         return {"type": "text", "text": as_text(part.get("text")) or ""}
     return part
-
-
-def _start_time(step: list[Members]) -> str:
-    times = (as_dict(part.get("time")).get("start") for part in step)
-    return stated_time(next((time for time in times if time), None))
 
 
 def _seconds(clock: Members, start: str, end: str) -> float | None:
