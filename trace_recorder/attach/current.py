@@ -52,12 +52,16 @@ class FollowingTarget:
     def open_run(self) -> Run | None:
         """Return the run of a call that is made here, or None. Begin the run if necessary."""
         recorder = _following("an LLM call")
-        return recorder._lifecycle.open_run("a wrapped client") if recorder else None
+        if recorder is None:
+            return None
+        return recorder._lifecycle.open_run("a wrapped client")
 
     def run_of_tool(self) -> Run | None:
         """Return the run that records a tool's execution. The run is chosen as `open_run` chooses it."""
         recorder = _following("a tool call")
-        return recorder._lifecycle.open_run("a tool") if recorder else None
+        if recorder is None:
+            return None
+        return recorder._lifecycle.open_run("a tool")
 
     def run_in_progress(self) -> Run | None:
         """Return the run that `open_run` would return if it is open already.
@@ -68,8 +72,14 @@ class FollowingTarget:
         for recorder in (context, defaults.instrumented):
             if recorder is not None and recorder._lifecycle.is_running():
                 return recorder._lifecycle.run_in_progress()
-        only = (unassigned.only_recorder() if context is None else None) or _made_for_command()
-        return None if only is None else only._lifecycle.run_in_progress()
+        only = None
+        if context is None:
+            only = unassigned.only_recorder()
+        if only is None:
+            only = _made_for_command()
+        if only is None:
+            return None
+        return only._lifecycle.run_in_progress()
 
     def is_running(self) -> bool:
         """Return False, because this target is not bound to one run."""
@@ -115,13 +125,17 @@ def step(step_number: int | None = None) -> steps.Step:
     If no recorder is active, the step is not recorded. The step's number is then `step_number`, or 1.
     """
     recorder = _active("a step")
-    return recorder.step(step_number) if recorder else steps.Step(None, 1 if step_number is None else step_number)
+    if recorder is not None:
+        return recorder.step(step_number)
+    return steps.Step(None, 1 if step_number is None else step_number)
 
 
 def agent(name: str) -> steps.Agent:
     """Mark a sub-agent of the recorder that is active here, as `TrajectoryRecorder.agent` does."""
     recorder = _active("a sub-agent")
-    return recorder.agent(name) if recorder else steps.Agent(None, name)
+    if recorder is not None:
+        return recorder.agent(name)
+    return steps.Agent(None, name)
 
 
 def tool_call(name: str, arguments: object = None, call_id: str | None = None) -> tools.AnnouncedExecution:
@@ -163,7 +177,9 @@ def _active(what: str) -> TrajectoryRecorder | None:
     `what` says in warnings and error texts what was to be recorded, such as "a reward".
     """
     recorder = _following(what)
-    return recorder if recorder is not None and recorder._lifecycle.open_run(what) is not None else None
+    if recorder is None or recorder._lifecycle.open_run(what) is None:
+        return None
+    return recorder
 
 
 def _following(what: str) -> TrajectoryRecorder | None:
@@ -281,7 +297,9 @@ def async_http_client(
 
 def _target(recorder: TrajectoryRecorder | None) -> Target:
     check_recorder(recorder)
-    return RecorderTarget(recorder) if recorder is not None else following
+    if recorder is None:
+        return following
+    return RecorderTarget(recorder)
 
 
 def check_recorder(recorder: object) -> None:

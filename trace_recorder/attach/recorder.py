@@ -275,7 +275,9 @@ class TrajectoryRecorder:
         """
         numbers = ArgumentReader("reward()")
         counts = {"value": numbers.number("value", value), "weight": numbers.number("weight", weight)}
-        number = None if step_number is None else numbers.integer("step_number", step_number)
+        number = None
+        if step_number is not None:
+            number = numbers.integer("step_number", step_number)
         members = {"name": name, **counts, "step_number": number, "explanation": explanation}
         self._record("reward()", "record a reward", partial(manual_records.reward, members=members))
         numbers.raise_if_refused()
@@ -370,8 +372,9 @@ class TrajectoryRecorder:
     @property
     def trajectory_data(self) -> dict[str, Payload]:
         """The document so far, as Trae Agent's recorder has it. Changes to this dict do not change the file."""
-        trajectory = Fold().trajectory("unknown") if self._lifecycle.run is None else load_own(self.trajectory_path)
-        return trajectory.to_document("inline")
+        if self._lifecycle.run is None:
+            return Fold().trajectory("unknown").to_document("inline")
+        return load_own(self.trajectory_path).to_document("inline")
 
     def get_trajectory_path(self) -> str:
         """Return the path of the document as a string."""
@@ -384,7 +387,10 @@ class TrajectoryRecorder:
         this run.
         """
         run = self._lifecycle.run_for("child_environment()")
-        return {**os.environ, **({process.PARENT_VARIABLE: run.trajectory_id} if run else {})}
+        environment = dict(os.environ)
+        if run is not None:
+            environment[process.PARENT_VARIABLE] = run.trajectory_id
+        return environment
 
     def __bool__(self) -> bool:
         """Return True, so that agents can test by `if self.trajectory_recorder:` whether they have a recorder."""

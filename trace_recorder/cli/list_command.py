@@ -32,10 +32,10 @@ from trace_recorder.cli.list_runs import (
     Tool,
     Until,
     listing,
-    metadata_of,
-    time_of,
+    parse_metadata,
+    time_option,
 )
-from trace_recorder.cli.list_table import as_list, as_tree, table
+from trace_recorder.cli.list_table import as_flat_list, as_tree, run_table
 from trace_recorder.cli.output import console, fail, print_json, print_lines, table_width, warn
 from trace_recorder.cli.read_files import is_directory
 
@@ -103,13 +103,13 @@ def list_(  # noqa: PLR0913, PLR0917 - one argument for each option
         statuses or (),
         model,
         task,
-        time_of(since, "--since"),
-        time_of(until, "--until"),
+        time_option(since, "--since"),
+        time_option(until, "--until"),
         failed,
         errors,
         tool,
         reward,
-        metadata_of(meta),
+        parse_metadata(meta),
         sort,
         reverse,
         limit,
@@ -137,10 +137,13 @@ def _print_list(runs: Listing, named_files: set[str], select: Selection) -> None
     `list_` reports the file.
     """
     out = console()
-    rows = (as_tree if select.sort == "time" else as_list)(runs.trajectories)
+    if select.sort == "time":
+        rows = as_tree(runs.trajectories)
+    else:
+        rows = as_flat_list(runs.trajectories)
     others = [f"  {other.reason}" for other in runs.others if other.file not in named_files]
     if rows:
-        lines = table(rows, table_width(out))
+        lines = run_table(rows, table_width(out))
         while group := [*islice(lines, _LINES_AT_ONCE)]:
             out.print(Text("\n").join(group), soft_wrap=True)
     elif select.terms:

@@ -10,13 +10,12 @@ answer and the tool results in a prompt have been shown before too. All other me
 
 from __future__ import annotations
 
-import operator
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from trace_recorder.cli.run_header import error_of, replayed_text, tokens_of
-from trace_recorder.cli.text_layout import Entry, compact, heading, local_time, pluralize, seconds, text_of
+from trace_recorder.cli.run_header import replayed_text, text_of_error, text_of_tokens
+from trace_recorder.cli.text_layout import Entry, compact, heading, local_time, pluralize, seconds, shown_text
 from trace_recorder.dialects.dialect import USAGE_ADVICE, is_turn
 from trace_recorder.figures.call_figures import counted_usage, incomplete_reason, is_usage_left_out
 from trace_recorder.figures.content.kinds import (
@@ -77,15 +76,20 @@ class Show:
 
     def _title(self, part: StepOrCall) -> str:
         step, call = part.step, part.call
-        words = [
-            f"step {step.step_number}{' (tools)' if is_tools_only(step) else ''}" if step else "",
-            call.interaction_id if call else "",
-            "side call" if call and call.interaction_id in self._side_calls else "",
-            f"in step {call.step_number}" if call and not step and call.step_number is not None else "",
-            step.state if step else "",
-            self._agent(step or call),
-            local_time(part.timestamp, "%H:%M:%S"),
-        ]
+        words: list[str | None] = []
+        if step and is_tools_only(step):
+            words.append(f"step {step.step_number} (tools)")
+        elif step:
+            words.append(f"step {step.step_number}")
+        if call:
+            words.append(call.interaction_id)
+            if call.interaction_id in self._side_calls:
+                words.append("side call")
+            if not step and call.step_number is not None:
+                words.append(f"in step {call.step_number}")
+        if step:
+            words.append(step.state)
+        words += [self._agent(step or call), local_time(part.timestamp, "%H:%M:%S")]
         return ", ".join(filter(None, words))
 
     def _agent(self, source: AgentStep | LLMInteraction | None) -> str:
@@ -95,8 +99,9 @@ class Show:
         """
         if source is None or not source.agent:
             return ""
-        identity = f" ({source.agent_id})" if source.agent_id and source.agent in self._shared_names else ""
-        return f"agent {source.agent}{identity}"
+        if source.agent_id and source.agent in self._shared_names:
+            return f"agent {source.agent} ({source.agent_id})"
+        return f"agent {source.agent}"
 
     def _call(self, call: LLMInteraction) -> Iterator[Entry]:
         response = call.response
@@ -107,25 +112,28 @@ class Show:
         if len(call.attempts) > 1:
             pairs = zip(call.attempts, [None, *call.attempts], strict=False)
             yield from (Entry("attempt", _attempt(attempt, before)) for attempt, before in pairs)
-        embedded = None if is_turn(call.api) else _embedded(call)
-        if embedded is not None:
-            yield Entry("input", text_of(embedded, full=self._full))
+        input_ = _embedded_input(call)
+        if input_ is not None:
+            yield Entry("input", shown_text(input_, full=self._full))
         else:
             yield from self._prompt(self._prompts.of_call(call, self._turn_of(call)))
         if call.answered:
-            yield Entry("tokens", f"not stated: {USAGE_ADVICE}" if is_usage_left_out(call) else "")
+            if is_usage_left_out(call):
+                yield Entry("tokens", f"not stated: {USAGE_ADVICE}")
             yield from self._answer(response, counted_usage(call), replayed=call.is_replayed)
             for number in range(1, len(response.choices)):
                 yield from self._choice(response, number)
             yield Entry("not read", _unread(call), style="yellow")
-        yield Entry("error", error_of(call.error), style="red")
+        yield Entry("error", text_of_error(call.error), style="red")
         yield Entry("incomplete", incomplete_reason(call, is_running=self._running) or "", style="yellow")
 
     def _step(self, step: AgentStep) -> Iterator[Entry]:
         if step.interaction is None:
             response = step.llm_response
             agent = agent_key(step)
-            shown_with = self._prompts.find_prompt_with_answer(agent, response) if response else None
+            shown_with = None
+            if response:
+                shown_with = self._prompts.find_prompt_with_answer(agent, response)
             if step.llm_messages is not None:
                 name = f"step {step.step_number}"
                 yield from self._prompt(self._prompts.of_step(name, agent, step.llm_messages, response))
@@ -135,15 +143,15 @@ class Show:
                 yield from self._answer(response, response.usage.to_document())
         yield from self._tools(step.tool_calls, step.tool_results)
         if not step.derived:
-            yield Entry("reflection", text_of(step.reflection))
-            yield Entry("error", text_of(step.error), style="red")
-        yield from (Entry(name, text_of(value, full=self._full)) for name, value in step.extra.items())
+            yield Entry("reflection", shown_text(step.reflection))
+            yield Entry("error", shown_text(step.error), style="red")
+        yield from (Entry(name, shown_text(value, full=self._full)) for name, value in step.extra.items())
 
     def _prompt(self, new_messages: NewMessages) -> Iterator[Entry]:
         yield Entry("prompt", new_messages.summary)
         for message in new_messages.messages:
             yield Entry("thought", message.reasoning or "", indent=4, style="italic")
-            yield Entry(message.role, text_of(message.content, full=self._full), indent=4)
+            yield Entry(message.role, shown_text(message.content, full=self._full), indent=4)
             for call in message.tool_calls:
                 yield from self._tool(call, indent=4)
 
@@ -151,8 +159,10 @@ class Show:
         self, response: LLMResponse, usage: Mapping[str, Payload], *, replayed: bool = False
     ) -> Iterator[Entry]:
         """Yield the entries of an answer. `usage` has the token counts and the stated cost, by a document's names."""
-        tokens = tokens_of({**usage, "total_input_tokens": usage.get("input_tokens")})
-        yield Entry("tokens", f"{tokens}, when it was recorded" if tokens and replayed else tokens)
+        tokens = text_of_tokens({**usage, "total_input_tokens": usage.get("input_tokens")})
+        if tokens and replayed:
+            tokens += ", when it was recorded"
+        yield Entry("tokens", tokens)
         yield Entry("thought", response.reasoning or "", style="italic")
         yield Entry("answer", response.content or "", style="green")
         yield from self._other_contents(response)
@@ -164,11 +174,13 @@ class Show:
         """
         contents = [content for content in contents_of_answer(response, number) if content.kind not in _SHOWN_ELSEWHERE]
         for content in contents:
-            if content.kind == REFUSALS:
-                text = content.raw.get("refusal") if isinstance(content.raw, dict) else content.raw
-                yield Entry("refusal", text_of(text, full=self._full), style="yellow")
-            else:
-                yield Entry(content.kind, text_of(text_beside(content), full=self._full), style="green")
+            if content.kind != REFUSALS:
+                yield Entry(content.kind, shown_text(text_beside(content), full=self._full), style="green")
+                continue
+            refusal = content.raw
+            if isinstance(refusal, dict):
+                refusal = refusal.get("refusal")
+            yield Entry("refusal", shown_text(refusal, full=self._full), style="yellow")
         kinds = Counter(content.kind for content in contents if content.kind != REFUSALS)
         yield Entry("beside", ", ".join(f"{count} x {kind}" for kind, count in kinds.items()))
 
@@ -185,24 +197,32 @@ class Show:
         for _, call, result in tool_uses(calls, results):
             if call is not None:
                 yield from self._tool(call)
-            if result is not None:
-                yield from self._result(result, indent=2 if call is None else 4)
+            if result is not None and call is not None:
+                yield from self._result(result, indent=4)
+            elif result is not None:
+                yield from self._result(result, indent=2)
 
     def _tool(self, call: ToolCall, indent: int = 2) -> Iterator[Entry]:
         """Yield a tool call on one line, or with a line for each argument."""
         arguments = call.arguments
+        if isinstance(arguments, str):
+            yield Entry("tool", f"{call.name} {shown_text(arguments)}", indent)
+            return
         short = compact(arguments, full=True)
         if not isinstance(arguments, dict) or len(short) <= _MAX_INLINE_ARGUMENTS:
-            yield Entry("tool", f"{call.name} {text_of(arguments) if isinstance(arguments, str) else short}", indent)
+            yield Entry("tool", f"{call.name} {short}", indent)
             return
         yield Entry("tool", call.name, indent)
-        yield from (Entry(name, text_of(value, full=self._full), indent + 2) for name, value in arguments.items())
+        yield from (Entry(name, shown_text(value, full=self._full), indent + 2) for name, value in arguments.items())
 
     def _result(self, result: ToolResult, indent: int) -> Iterator[Entry]:
-        failed = result.success is False
-        yield Entry("failed", text_of(result.error) or ("no reason given" if failed else ""), indent, style="red")
-        yield Entry("result", text_of(result.result, full=self._full), indent)
-        yield Entry("replayed", "the tool did not run" if result.replayed else "", indent, style="cyan")
+        why = shown_text(result.error)
+        if result.success is False:
+            why = why or "no reason given"
+        yield Entry("failed", why, indent, style="red")
+        yield Entry("result", shown_text(result.result, full=self._full), indent)
+        if result.replayed:
+            yield Entry("replayed", "the tool did not run", indent, style="cyan")
 
 
 def _shared_names(trajectory: Trajectory) -> frozenset[str | None]:
@@ -216,16 +236,17 @@ def _shared_names(trajectory: Trajectory) -> frozenset[str | None]:
 
 def _describe_call(call: LLMInteraction) -> str:
     """Describe a call on one line: the provider and model, the dialect, the duration, the finish reason."""
-    response, first = call.response, call.time_to_first_token_seconds
-    served = response.model if response.model != call.model else None
-    attempts = f" in {len(call.attempts)} attempts" if len(call.attempts) > 1 else ""
-    words = [
-        " ".join(filter(None, (text_of(call.provider), call.model))) + (f" (as {served})" if served else ""),
-        call.api or "recorded by hand",
-        f"{seconds(call.duration_seconds)}{attempts}".strip(),
-        f"first token after {seconds(first)}" if first is not None else "",
-        response.finish_reason or _status_without_answer(response),
-    ]
+    response = call.response
+    model = " ".join(filter(None, (shown_text(call.provider), call.model)))
+    if response.model and response.model != call.model:
+        model += f" (as {response.model})"
+    duration = seconds(call.duration_seconds)
+    if len(call.attempts) > 1:
+        duration = f"{duration} in {len(call.attempts)} attempts".strip()
+    words = [model, call.api or "recorded by hand", duration]
+    if call.time_to_first_token_seconds is not None:
+        words.append(f"first token after {seconds(call.time_to_first_token_seconds)}")
+    words.append(response.finish_reason or _status_without_answer(response))
     return ", ".join(filter(None, words))
 
 
@@ -235,11 +256,15 @@ def _status_without_answer(response: LLMResponse) -> str:
     Return "" for any other response.
     """
     status = response.extra.get("status")
-    return status if isinstance(status, str) and status != "completed" else ""
+    if isinstance(status, str) and status != "completed":
+        return status
+    return ""
 
 
-def _embedded(call: LLMInteraction) -> Payload:
+def _embedded_input(call: LLMInteraction) -> Payload:
     """Return the input of an embedding call, which is a parameter. Return None for any other call."""
+    if is_turn(call.api):
+        return None
     return next((call.parameters[name] for name in _EMBEDDED if name in call.parameters), None)
 
 
@@ -256,16 +281,23 @@ def _unread(call: LLMInteraction) -> str:
     if call.api is None or response.content or response.tool_calls or response.choices:
         return ""
     raw = call.raw_response
-    return raw if isinstance(raw, str) else ""
+    if isinstance(raw, str):
+        return raw
+    return ""
 
 
 def _attempt(attempt: Attempt, before: Attempt | None) -> str:
     """Return an attempt as text: its number (from 1), the pause before it, its duration, and its status or error."""
-    status = f"HTTP {attempt.status}" if attempt.status else "no answer"
+    words = [str(attempt.number + 1)]
     pause = before and pause_between(before, attempt)
-    words = [str(attempt.number + 1), f"after a pause of {seconds(pause)}" if pause else ""]
-    words += [seconds(attempt.duration_seconds), "inferred" if attempt.inferred else ""]
-    return ", ".join(filter(None, [*words, error_of(attempt.error) or status]))
+    if pause:
+        words.append(f"after a pause of {seconds(pause)}")
+    words.append(seconds(attempt.duration_seconds))
+    if attempt.inferred:
+        words.append("inferred")
+    status = f"HTTP {attempt.status}" if attempt.status else "no answer"
+    words.append(text_of_error(attempt.error) or status)
+    return ", ".join(filter(None, words))
 
 
 _NamedAnswers = deque[tuple[str, LLMResponse]]
@@ -297,7 +329,7 @@ class ShownPrompts:
 
     def add_shown_results(self, results: Iterable[ToolResult]) -> None:
         """Remember tool results that have been shown."""
-        self._results.update((result.call_id, text_of(result.error or result.result)) for result in results)
+        self._results.update((result.call_id, shown_text(result.error or result.result)) for result in results)
 
     def find_prompt_with_answer(self, agent: str | None, answer: LLMResponse) -> str | None:
         """Return the name of the agent's recent prompt that got this answer, or None."""
@@ -332,23 +364,44 @@ class ShownPrompts:
         """Return the messages of a prompt that were not shown before, and a summary of where the others were shown."""
         common, name = prompt.comparison.kept, prompt.base
         answer = self._answers.get(name or "")
-        text = None if answer is None else answer_text(answer)
-        added = [messages[position] for position in prompt.comparison.new]
-        is_answer = [message.role == "assistant" and answer_text(message) == text for message in added]
-        is_shown = [(message.call_id or "", text_of(message.content)) in self._results for message in added]
-        known = map(operator.or_, is_answer, is_shown)
-        new = [message for message, is_known in zip(added, known, strict=True) if not is_known]
-        results = sum(is_shown)
-        parts = [
-            *([f"{common} as in {name}"] * (common > 0)),
-            *(["its answer" if common else f"the answer of {name}"] * any(is_answer)),
-            *([f"{pluralize(results, 'result')} shown above"] * (results > 0)),
-        ]
-        parts += [f"{len(new)} new"] * bool(new and parts)
-        count = pluralize(len(messages), "message") + (f" continuing {continued}" if continued else "")
-        summary = ": ".join(filter(None, (count, ", ".join(parts))))
-        gone = prompt.gone if common else 0
-        return NewMessages(summary + (f"; {gone} of {name} gone" if gone else ""), new)
+        text = None
+        if answer is not None:
+            text = answer_text(answer)
+        new: list[Message] = []
+        has_answer = False
+        results = 0
+        for message in (messages[position] for position in prompt.comparison.new):
+            is_answer = message.role == "assistant" and answer_text(message) == text
+            is_result = (message.call_id or "", shown_text(message.content)) in self._results
+            has_answer |= is_answer
+            results += is_result
+            if not (is_answer or is_result):
+                new.append(message)
+        parts = _shown_before(prompt, has_answer=has_answer, results=results)
+        if new and parts:
+            parts.append(f"{len(new)} new")
+        summary = pluralize(len(messages), "message")
+        if continued:
+            summary += f" continuing {continued}"
+        if parts:
+            summary += f": {', '.join(parts)}"
+        if common and prompt.gone:
+            summary += f"; {prompt.gone} of {name} gone"
+        return NewMessages(summary, new)
+
+
+def _shown_before(prompt: ComparedPrompt, *, has_answer: bool, results: int) -> list[str]:
+    """Say where the old messages of a prompt were shown. `has_answer` says whether the earlier answer is among them."""
+    parts = []
+    if prompt.comparison.kept:
+        parts.append(f"{prompt.comparison.kept} as in {prompt.base}")
+    if has_answer and prompt.comparison.kept:
+        parts.append("its answer")
+    elif has_answer:
+        parts.append(f"the answer of {prompt.base}")
+    if results:
+        parts.append(f"{pluralize(results, 'result')} shown above")
+    return parts
 
 
 def _stored_call_continued_by(turn: Turn | None) -> str:
@@ -356,5 +409,8 @@ def _stored_call_continued_by(turn: Turn | None) -> str:
 
     The server has stored that response, so the request does not repeat the conversation.
     """
-    refers = turn is not None and turn.relation == "refers" and turn.interaction.api is not None
-    return turn.previous.interaction.interaction_id if turn and turn.previous and refers else ""
+    if turn is None or turn.previous is None:
+        return ""
+    if turn.relation != "refers" or turn.interaction.api is None:
+        return ""
+    return turn.previous.interaction.interaction_id

@@ -67,7 +67,9 @@ class Blocks:
 
     def all_text(self) -> str | None:
         """Return the joined texts, or None if no text was added."""
-        return BLOCK_SEPARATOR.join(self._texts("text")) if self._has_text else None
+        if not self._has_text:
+            return None
+        return BLOCK_SEPARATOR.join(self._texts("text"))
 
     def all_reasoning(self) -> str | None:
         """Return the joined reasoning, or None if no reasoning is shown."""
@@ -116,7 +118,8 @@ def read_blocks(listed: Payload, content: str | None, reasoning: str | None) -> 
             return ()
         if kind in texts:
             read.append(Block(kind, texts[kind][:length]))
-            texts[kind] = texts[kind][length + len(BLOCK_SEPARATOR) :] if length else texts[kind]
+            if length:
+                texts[kind] = texts[kind][length + len(BLOCK_SEPARATOR) :]
         else:
             read.append(Block(kind, call_id=as_text(block.get("call_id")), position=as_int(block.get("position"))))
     return tuple(read)

@@ -24,9 +24,12 @@ def read_request(body: Payload) -> RequestReading:
     """Read a request's JSON."""
     members = Members(body)
     instructions, text = members.nonempty_text("instructions"), members.text("input")
-    messages = [] if instructions is None else [Message("system", instructions)]
+    messages = []
+    if instructions is not None:
+        messages.append(Message("system", instructions))
     count = len(messages)
-    messages += [] if text is None else [Message("user", text)]
+    if text is not None:
+        messages.append(Message("user", text))
     parameters = members.all()
     return RequestReading(messages, [], parameters, as_text(parameters.get("model")), count)
 
@@ -35,7 +38,9 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:  # noqa: 
     """Read a sound, or the JSON of a stream."""
     members = Members(body)
     data = members.text("base64") or members.text("audio")
-    audio = {"audio": without_none(content_type=members.text("content_type"), base64=data)} if data else {}
+    audio: dict[str, Payload] = {}
+    if data:
+        audio["audio"] = without_none(content_type=members.text("content_type"), base64=data)
     return LLMResponse(usage=read_usage(members.object("usage")), extra=audio | members.rest())
 
 
@@ -51,7 +56,8 @@ def join_stream(text: str) -> JoinedStream:
         error = error_of(kind, members, data) or error
         ended = ended or kind.endswith("audio.done") or data.strip() == "[DONE]"
         pieces.append(_bytes(members.text("audio") or members.text("delta") or ""))
-        beside |= members.rest() if error is None else {}
+        if error is None:
+            beside |= members.rest()
     if not number:
         return unstreamed(text)
     body = {**beside, "audio": base64.b64encode(b"".join(pieces)).decode()}

@@ -118,18 +118,19 @@ def import_traces(service: TraceService, directory: Path, seen: dict[str, str] |
         if trace.version and seen.get(trace.identity) == trace.version:
             continue
         existing = _imported_before(service, trace, directory)
-        if existing is not None:
-            imported: Imported | None = Imported(existing, "unchanged")
-        else:
+        if existing is None:
             imported = _fetch(service, trace, directory)
-        if imported is not None and imported.done == "unreadable":
+        else:
+            imported = Imported(existing, "unchanged")
+        if imported is None:
+            failures = 0
+            continue
+        if imported.done == "unreadable":
             failures += 1
         else:
             failures = 0
-        if imported is not None:
-            if imported.done != "unreadable":
-                seen[trace.identity] = trace.version
-            yield imported
+            seen[trace.identity] = trace.version
+        yield imported
         if failures == MAX_FAILURES:
             raise FetchError(f"{service.address}: {failures} traces in a row cannot be read; the import ends.")
 
@@ -227,9 +228,9 @@ def _origin_of(journal: Path) -> Members | None:
     if not isinstance(first, Record) or not isinstance(first.fact, StartFact):
         return None
     origin = first.fact.metadata.get(IMPORTED_FROM)
-    if isinstance(origin, dict):
-        return origin
-    return None
+    if not isinstance(origin, dict):
+        return None
+    return origin
 
 
 def _ends_as_imported(journal: Path) -> bool:

@@ -3,7 +3,7 @@
 Each format declares which contents it supports in each kind of message (`FormatSupport`). All other contents of
 messages are counted by their kind, even if no table lists that kind. A content that a format keeps only in free
 metadata counts as left out, because readers of the format do not look there. Facts that no export format can carry,
-such as the bytes of a request, are not counted. The page of each format in `docs/views/` lists them.
+such as the bytes of a request, are not counted. `docs/views/` lists them.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 
 from trace_recorder.errors import MissingExtraError
 from trace_recorder.tables.columns import TABLES, CellType, Of, TableName, cell, json_text
-from trace_recorder.tables.rows import Cells, Runs, cells_of
+from trace_recorder.tables.rows import Runs, cells_of
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.version import __version__
@@ -50,8 +50,9 @@ def to_arrow(runs: Runs, of: Of = "calls") -> pyarrow.Table:
     Raises MissingExtraError if pyarrow is not installed, and ValueError if there is no table `of`.
     """
     check_table(runs, of, "to_arrow")
-    every = [runs] if isinstance(runs, Trajectory) else runs
-    batches = (batch_of(run, of) for run in every)
+    if isinstance(runs, Trajectory):
+        runs = [runs]
+    batches = (batch_of(run, of) for run in runs)
     groups = iter(lambda: [*islice(batches, MAX_BATCHES)], [])
     return load_pyarrow().Table.from_batches(
         (batch for group in groups for batch in combine_batches(group).to_batches()), schema_of(of)
@@ -125,11 +126,13 @@ def _arrow_cells(values: Iterable[Payload], type_: CellType) -> Iterator[Payload
             for value in values
         )
     if type_ == "origin":
-        return (value and _origin(value) for value in values)
+        return map(_origin, values)
     return iter(values)
 
 
-def _origin(value: Mapping[str, Payload]) -> dict[str, Payload]:
+def _origin(value: Payload) -> Payload:
+    if not value:
+        return value
     ids = {name: cell("text", value.get(name)) for name in ("trajectory_id", "interaction_id")}
     return {**ids, "by_hand": value.get("by_hand", False)}
 
@@ -144,6 +147,7 @@ _TYPES: dict[CellType, tuple[str, str]] = {
     "time": ("Datetime", "datetime64[us, UTC]"),
 }
 """The types of polars and of pandas for columns of these cell types. All other columns are texts."""
+_TEXT = ("String", "string")
 
 
 @overload
@@ -163,30 +167,32 @@ def to_dataframe(runs: Runs, of: Of = "calls", library: Library | None = None) -
     check_table(runs, of, "to_dataframe")
     module = _library(library)
     cells = {name: [*map(_flat, values)] for name, values in cells_of(runs, of).items()}
-    return _polars_frame(module, cells, of) if module.__name__ == "polars" else _pandas_frame(module, cells, of)
-
-
-def _polars_frame(polars: Any, cells: Cells, of: Of) -> Any:
-    types = {column.name: getattr(polars, _TYPES.get(column.type, ("String", ""))[0]) for column in TABLES[of]}
-    times = {name: type_("us", "UTC") for name, type_ in types.items() if type_ is polars.Datetime}
-    return polars.DataFrame(cells, schema=types | times)
-
-
-def _pandas_frame(pandas: Any, cells: Cells, of: Of) -> Any:
-    types = {column.name: _TYPES.get(column.type, ("", "string"))[1] for column in TABLES[of]}
-    return pandas.DataFrame({name: pandas.Series(cells[name], dtype=type_) for name, type_ in types.items()})
+    frame_types = {column.name: _TYPES.get(column.type, _TEXT) for column in TABLES[of]}
+    if module.__name__ == "pandas":
+        series = {name: module.Series(cells[name], dtype=types[1]) for name, types in frame_types.items()}
+        return module.DataFrame(series)
+    schema = {}
+    for name, types in frame_types.items():
+        schema[name] = getattr(module, types[0])
+        if schema[name] is module.Datetime:
+            schema[name] = module.Datetime("us", "UTC")
+    return module.DataFrame(cells, schema=schema)
 
 
 def _flat(value: Payload) -> Payload:
-    return json_text(value) if isinstance(value, dict | list) else value
+    if isinstance(value, dict | list):
+        return json_text(value)
+    return value
 
 
 def _library(name: Library | None) -> Any:
-    for library in (name,) if name else ("polars", "pandas"):
+    libraries = ["polars", "pandas"]
+    if name:
+        libraries = [name]
+    for library in libraries:
         try:
             return import_module(library)
         except ImportError:
             continue
-    raise MissingExtraError(
-        f"to_dataframe needs {name or 'polars or pandas'}, which is not installed: pip install {name or 'polars'}"
-    )
+    needed = " or ".join(libraries)
+    raise MissingExtraError(f"to_dataframe needs {needed}, which is not installed: pip install {libraries[0]}")

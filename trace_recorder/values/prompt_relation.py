@@ -238,7 +238,9 @@ class EarlierPrompts(Generic[Name]):
         prompts = ((name, prompt) for name, prompt in reversed(self._prompts) if len(prompt) >= at_least)
         begins = [(name, prompt) for name, prompt in prompts if numbers[: len(prompt)] == prompt]
         name, earlier = max(begins, key=lambda named: len(named[1]), default=(None, numbers))
-        return None if name is None else (name, compare(earlier, numbers))
+        if name is None:
+            return None
+        return name, compare(earlier, numbers)
 
     def most_similar(self, numbers: Numbers) -> tuple[Name, Comparison] | None:
         """Return the name of the earlier prompt that shares most messages with `numbers`, and the comparison with it.
@@ -285,7 +287,8 @@ class EarlierLists(Generic[Name]):
         for name, earlier in reversed(self._lists.items()):
             if min(len(earlier), len(numbers)) >= max(longest[1], 1):  # a shorter list cannot share as much
                 length = equal_length(earlier, 0, numbers, 0)
-                longest = (name, length) if length >= max(longest[1], 1) else longest
+                if length >= max(longest[1], 1):
+                    longest = name, length
         return longest
 
     def most_kept(self, numbers: Numbers) -> tuple[Name | None, Ranges]:
@@ -313,7 +316,9 @@ def _kept_ranges(earlier: Numbers, numbers: Numbers) -> Ranges:
     same = equal_length(earlier, 0, numbers, 0)
     begin = [[0, same - 1]] if same else []
     position = same
-    for _ in range(MAX_SEARCHES if same < min(len(earlier), len(numbers)) else 0):
+    if same == min(len(earlier), len(numbers)):
+        return begin
+    for _ in range(MAX_SEARCHES):
         try:
             position = earlier.index(numbers[same], position)
         except ours(ValueError):

@@ -88,10 +88,10 @@ class AgentStep(Struct, frozen=True, gc=False):
     def _repr_html_(self) -> str:
         """Show the step in a notebook."""
         calls = [(call.name, call.arguments) for call in self.tool_calls]
-        results = [
-            (result.name, result.success, result.error if result.error is not None else result.result)
-            for result in self.tool_results
-        ]
+        results = []
+        for result in self.tool_results:
+            shown = result.result if result.error is None else result.error
+            results.append((result.name, result.success, shown))
         return table(
             f"AgentStep {self.step_number}",
             {
@@ -113,7 +113,9 @@ class AgentStep(Struct, frozen=True, gc=False):
         """The messages that the agent recorded for this step, or else the messages of the step's interaction."""
         if self.messages is not None:
             return SharedSequence.of(self.messages)
-        return self.interaction.input_messages if self.interaction else None
+        if self.interaction:
+            return self.interaction.input_messages
+        return None
 
     @property
     def started_at(self) -> datetime | None:
@@ -129,11 +131,14 @@ class AgentStep(Struct, frozen=True, gc=False):
         `llm_messages`. A derived step does not repeat the messages, because its `interaction_id` refers to them.
         """
         if messages is None:
-            own = self.messages
-            messages = {"llm_messages": None if own is None else [message.to_document() for message in own]}
+            messages = {"llm_messages": None}
+            if self.messages is not None:
+                messages["llm_messages"] = [message.to_document() for message in self.messages]
         if llm_response is None and self.llm_response is not None:
             llm_response = self.llm_response.to_document()
-        origin = {} if self.interaction is None else {"interaction_id": self.interaction.interaction_id}
+        origin = {}
+        if self.interaction is not None:
+            origin["interaction_id"] = self.interaction.interaction_id
         messages_and_response = {**messages, "llm_response": llm_response}
         renderer = renderer_of(AgentStep, inserts_after=("state", "error", "derived"))
         return renderer(self, messages_and_response, self.extra, origin)
@@ -313,17 +318,12 @@ class Trajectory(_ReadOnDemand):
             name = f"messages_{number}"
             return {"llm_messages_delta": {"id": name, **step_deltas.delta(name, step.messages)}}
 
-        return {
-            **self.head(),
-            "llm_interactions": [
-                call.to_document(deltas.delta_of(call) if history == "delta" else None)
-                for call in self.llm_interactions
-            ],
-            "agent_steps": [
-                step.to_document(messages=messages_of(step, number)) for number, step in enumerate(self.agent_steps)
-            ],
-            **self.tail(history),
-        }
+        if history == "inline":
+            interactions = [call.to_document() for call in self.llm_interactions]
+        else:
+            interactions = [call.to_document(deltas.delta_of(call)) for call in self.llm_interactions]
+        steps = [step.to_document(messages=messages_of(step, number)) for number, step in enumerate(self.agent_steps)]
+        return {**self.head(), "llm_interactions": interactions, "agent_steps": steps, **self.tail(history)}
 
     def head(self) -> dict[str, Payload]:
         """Return the document's members before `llm_interactions`."""

@@ -1,7 +1,7 @@
 """ToolBrain: a run as its `Trace`, a list of `Turn`s (`toolbrain.core_types`, 0.1.4). Rewards are functions of a trace.
 
 A turn is one call with an answer. Unknown members are None. Prompt and completion cannot be None, so calls that failed,
-are in flight or have a damaged request are left out. `docs/views/toolbrain.md` lists what the format cannot carry.
+are in flight or have a damaged request are left out. `docs/views/training.md` lists what the format cannot carry.
 """
 
 from __future__ import annotations
