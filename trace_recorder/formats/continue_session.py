@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from trace_recorder.dialects.json_access import Members as Remaining
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text, join_texts
 from trace_recorder.dialects.openai_chat import read_message, read_usage
-from trace_recorder.formats.foreign_runs.agent_history import answer_of
+from trace_recorder.formats.foreign_runs.agent_history import last_answer
 from trace_recorder.formats.foreign_runs.run import ForeignRun, Members
 from trace_recorder.formats.foreign_runs.session_reader import SessionReader
 from trace_recorder.formats.foreign_runs.signs import Signs
@@ -94,7 +94,7 @@ class _ContinueReader(SessionReader):
         if message.get("usage"):
             usage = replace(read_usage(counts), cost=None if cents is None else cents / 100)
         without_usage = {name: value for name, value in message.items() if name != "usage"}
-        answer = answer_of(read_message(_chat_form(without_usage))[:1])
+        answer = last_answer(read_message(_chat_form(without_usage))[:1])
         thought = join_texts([*self._thoughts, as_text(as_dict(item.get("reasoning")).get("text"))], "\n\n")
         self._thoughts = []
         response = LLMResponse(

@@ -331,8 +331,10 @@ class _ChatReader(SessionReader):
         model = as_text(metadata.get("resolvedModel")) or model
         self.note_model(model or None)
         rounds = [as_dict(element) for element in as_list(metadata.get("toolCallRounds"))]
-        read_calls = self._rounds(rounds, metadata, time) if rounds else self._shown(request.get("response"), time)
-        calls = [*read_calls]
+        if rounds:
+            calls = [*self._rounds(rounds, metadata, time)]
+        else:
+            calls = [*self._shown(request.get("response"), time)]
         failure = as_dict(result.get("errorDetails"))
         if failure and not calls:
             calls.append(self.history.failed_call(time, None))

@@ -46,7 +46,7 @@ class GeminiSession:
     others: list[Members] = field(default_factory=list)
 
 
-def is_session(source: Source) -> bool:
+def _is_session(source: Source) -> bool:
     """Return whether a file is a session, in either form."""
     if _has_session_lines(source):
         return True
@@ -61,7 +61,7 @@ def _has_session_lines(source: Source) -> bool:
     return _HEAD.in_first_line(source) and "messages" not in source.first_lines[0].value
 
 
-def read_session(source: Source) -> GeminiSession:
+def _read_session(source: Source) -> GeminiSession:
     """Read a file in either form."""
     if _has_session_lines(source):
         return _from_lines(source.lines())
@@ -114,7 +114,7 @@ _FAILED = {"error", "cancelled"}
 
 def recognizes(source: Source) -> bool:
     """Return whether the file is a session, or has recorded answers."""
-    return is_session(source) or _has_answers(source)
+    return _is_session(source) or _has_answers(source)
 
 
 def _has_answers(source: Source) -> bool:
@@ -127,7 +127,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
     if _has_answers(source):
         yield _read_answers(source)
         return
-    session = read_session(source)
+    session = _read_session(source)
     run = ForeignRun(
         identity=as_text(session.members.get("sessionId")) or source.path.stem,
         provider="google",

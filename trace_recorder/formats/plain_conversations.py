@@ -38,7 +38,7 @@ MEMBERS = ("messages", "conversations", "conversation")
 """The members of an object that may have the messages of a conversation."""
 
 
-def messages_of(value: Payload) -> list[Payload]:
+def messages_in(value: Payload) -> list[Payload]:
     """Return the messages of a conversation, or [] if the value is not a conversation."""
     if isinstance(value, list):
         return value
@@ -55,7 +55,7 @@ def begins_with(source: Source, is_conversation: Callable[[Payload], bool]) -> b
     return is_conversation(document) or (_has_rows(document) and is_conversation(as_list(document)[0]))
 
 
-def conversations(source: Source) -> Iterator[tuple[str, Line]]:
+def named_conversations(source: Source) -> Iterator[tuple[str, Line]]:
     """Yield a name and a line for each conversation of a file. A document, or each of its rows, counts as a line."""
     name = source.path.name.removesuffix(".json").removesuffix(".jsonl")
     document = source.document
@@ -72,7 +72,7 @@ def conversations(source: Source) -> Iterator[tuple[str, Line]]:
 
 def _has_rows(document: Payload) -> bool:
     rows = as_list(document)
-    return bool(rows) and bool(messages_of(as_dict(rows[0])))
+    return bool(rows) and bool(messages_in(as_dict(rows[0])))
 
 
 _CHAT_ROLES = {"system", "developer", "user", "assistant", "tool", "function"}
@@ -87,7 +87,7 @@ def recognizes_chat(source: Source) -> bool:
 
 
 def _is_chat(value: Payload) -> bool:
-    messages = messages_of(value)
+    messages = messages_in(value)
     roles = [as_text(as_dict(message).get("role")) for message in messages]
     members = [as_dict(message).keys() for message in messages]
     are_messages = all(
@@ -98,7 +98,7 @@ def _is_chat(value: Payload) -> bool:
 
 def read_chat(source: Source) -> Iterator[ForeignRun]:
     """Yield a run for each conversation of the file."""
-    for name, line in conversations(source):
+    for name, line in named_conversations(source):
         yield _run_of_chat(name, line)
 
 
@@ -106,7 +106,7 @@ def _run_of_chat(name: str, line: Line) -> ForeignRun:
     members = as_dict(line.value)
     model = as_text(members.get("model"))
     run = ForeignRun(identity=as_text(members.get("id")) or name, model=model)
-    run.events += events_of(messages_of(line.value), as_list(members.get("tools")), model)
+    run.events += events_of(messages_in(line.value), as_list(members.get("tools")), model)
     add_row(run, line, {*MEMBERS, "tools", "model", "id"})
     return run
 
@@ -173,13 +173,13 @@ _BLOCKS = {"tool_use", "tool_result", "thinking", "redacted_thinking", "server_t
 _OF_THE_RUN = {*MEMBERS, "tools", "model", "id", "sessionId", "system", "system_prompt"}
 
 
-def recognizes_blocks(source: Source) -> bool:
+def recognizes_block_conversations(source: Source) -> bool:
     """Return whether the first line, or the document, is a conversation with blocks that only Anthropic's form has."""
     return begins_with(source, _is_block_conversation)
 
 
 def _is_block_conversation(value: Payload) -> bool:
-    messages = [as_dict(message) for message in messages_of(value)]
+    messages = [as_dict(message) for message in messages_in(value)]
     if not all(
         as_text(message.get("role")) in _BLOCK_ROLES and not message.keys() & {*_OF_A_SESSION, "uuid"}
         for message in messages
@@ -189,9 +189,9 @@ def _is_block_conversation(value: Payload) -> bool:
     return any(isinstance(kind, str) and kind in _BLOCKS for kind in kinds)
 
 
-def read_blocks(source: Source) -> Iterator[ForeignRun]:
+def read_block_conversations(source: Source) -> Iterator[ForeignRun]:
     """Yield a run for each conversation of the file."""
-    for name, line in conversations(source):
+    for name, line in named_conversations(source):
         yield _run_of_blocks(name, line)
 
 
@@ -202,7 +202,7 @@ def _run_of_blocks(name: str, line: Line) -> ForeignRun:
     system = content_of(members.get("system_prompt") or members.get("system"))
     if system is not None:
         reader.history.add(Message("system", system), "")
-    for number, message in enumerate(map(as_dict, messages_of(line.value)), start=1):
+    for number, message in enumerate(map(as_dict, messages_in(line.value)), start=1):
         role = as_text(message.get("role"))
         if role == "assistant":
             read_answer(reader, message, as_list(members.get("tools")))
@@ -254,5 +254,6 @@ def _usage(metrics: Members) -> Members:
 
 
 ANTHROPIC_HISTORY = Format(
-    name="anthropic-history", reader=FormatReader(recognizes=recognizes_blocks, read=read_blocks, counting=WHOLE)
+    name="anthropic-history",
+    reader=FormatReader(recognizes=recognizes_block_conversations, read=read_block_conversations, counting=WHOLE),
 )

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from trace_recorder.dialects import google_generate
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
-from trace_recorder.formats.foreign_runs.agent_history import Position, answer_of, given_by_another_session
+from trace_recorder.formats.foreign_runs.agent_history import Position, given_by_another_session, last_answer
 from trace_recorder.formats.foreign_runs.run import ForeignRun, Members
 from trace_recorder.formats.foreign_runs.session_reader import SessionReader
 from trace_recorder.formats.foreign_runs.signs import Signs
@@ -112,7 +112,7 @@ class _QwenReader(SessionReader):
         content = {"role": "model", "parts": self._parts}
         body = {"candidates": [{"content": content}], "usageMetadata": line.get("usageMetadata")}
         response = google_generate.read_response({**body, "modelVersion": line.get("model")}, self.history.made_up_ids)
-        answer = answer_of(google_generate.read_message(content))
+        answer = last_answer(google_generate.read_message(content))
         call = self.history.call(stated_time(line.get("timestamp")), response, answer)
         self.note_model(call.model)
 

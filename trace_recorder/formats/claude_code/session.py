@@ -30,9 +30,9 @@ from trace_recorder.formats.claude_code.lines import (
 from trace_recorder.formats.claude_code.threads import SubAgentFile, Threads, saved_results, sub_agents
 from trace_recorder.formats.foreign_runs.agent_history import (
     AgentHistory,
-    answer_of,
     given_by_another_session,
     in_time_order,
+    last_answer,
 )
 from trace_recorder.formats.foreign_runs.run import Call, Event, ForeignRun, Members, TimedFact, ToolRun, joined_id
 from trace_recorder.formats.foreign_runs.session_reader import SessionReader
@@ -277,7 +277,7 @@ class _ClaudeReader(SessionReader):
             self._fail(history, {"type": as_text(line.get("error")) or "api_error", "message": text}, time)
             events.append(TimedFact.unread(what="assistant", value=line, time=time))
             return
-        answer = answer_of(anthropic_messages.read_message({**message, "role": "assistant"}))
+        answer = last_answer(anthropic_messages.read_message({**message, "role": "assistant"}))
         answer = replace(answer, extra={name: answer.extra[name] for name in ("content",) if name in answer.extra})
         if message.get("model") == _SYNTHETIC:
             history.add(answer, time)

@@ -332,10 +332,10 @@ def add_answer(history: AgentHistory, message: Members, time: str) -> Call:
     answer = {**message, "role": "assistant"}
     response = anthropic_messages.read_response(answer, history.made_up_ids)
     messages = anthropic_messages.read_message({"role": "assistant", "content": answer.get("content")})
-    return history.call(time, response, answer_of(messages))
+    return history.call(time, response, last_answer(messages))
 
 
-def answer_of(messages: list[Message]) -> Message:
+def last_answer(messages: list[Message]) -> Message:
     """Return the last of the messages as which an answer was read, or an empty message if there are none."""
     return messages[-1] if messages else Message("assistant")
 

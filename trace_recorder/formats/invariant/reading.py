@@ -21,7 +21,7 @@ from trace_recorder.formats.foreign_runs.run import Call, ForeignAgent, ForeignR
 from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Line, Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_flag, stated_time, success_of
-from trace_recorder.formats.plain_conversations import conversations, messages_of
+from trace_recorder.formats.plain_conversations import messages_in, named_conversations
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, Usage, without_none
 from trace_recorder.values.origins import ReplayedFrom
 from trace_recorder.values.structs import replace
@@ -51,19 +51,19 @@ def recognizes(source: Source) -> bool:
 
 
 def _is_ours(value: Payload) -> bool:
-    metadata = (as_dict(as_dict(message).get("metadata")) for message in messages_of(value))
+    metadata = (as_dict(as_dict(message).get("metadata")) for message in messages_in(value))
     return any(not members.keys().isdisjoint(_OURS) for members in metadata)
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the run of each trace. The first line may be the metadata of the dataset."""
-    for name, line in conversations(source):
+    for name, line in named_conversations(source):
         if line.number > 1 or line.why is not None or _has_messages(line.value):
             yield _run(name, line)
 
 
 def _has_messages(value: Payload) -> bool:
-    return bool(messages_of(value)) or "messages" in as_dict(value)
+    return bool(messages_in(value)) or "messages" in as_dict(value)
 
 
 def _run(name: str, line: Line) -> ForeignRun:
@@ -97,7 +97,7 @@ def _run(name: str, line: Line) -> ForeignRun:
         if "row" in run.metadata:
             rest["metadata"] = {"row": run.metadata["row"]}
         run.metadata = run.metadata | {"row": rest}
-    _TraceReader(run, is_ours=is_ours).read(messages_of(line.value))
+    _TraceReader(run, is_ours=is_ours).read(messages_in(line.value))
     for annotation in as_list(row.get("annotations")):
         _read_annotation(run, as_dict(annotation))
     if line.why is not None or not _has_messages(line.value):

@@ -24,12 +24,12 @@ from trace_recorder.formats.llm.responses import (
     attachment,
     attachment_part,
     by_conversation,
-    call_of,
+    call_of_entry,
     conversation_run,
-    conversations,
+    offered_tool,
     result_message,
-    run_of,
-    tool_of,
+    run_of_entries,
+    stored_conversations,
 )
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import WHOLE
@@ -76,7 +76,7 @@ class _StoredMessages:
             self.parts.setdefault(row.get("message_hash"), []).append(row)
         self.fragments = {row.get("id"): row.get("content") for row in self.database.rows("fragments")}
         self.schemas = {row.get("id"): row.get("content") for row in self.database.rows("schemas")}
-        tools = {row.get("id"): tool_of(row) for row in self.database.rows("tools")}
+        tools = {row.get("id"): offered_tool(row) for row in self.database.rows("tools")}
         for row in self.database.rows("turn_tools"):
             if row.get("tool_id") in tools:
                 self.tools.setdefault(row.get("turn_id"), []).append(tools[row["tool_id"]])
@@ -151,7 +151,7 @@ class _ThreadReader:
         response = _joined_response(self._answers(parent, tip))
         schema = {"schema_json": self.store.schemas.get(turn.get("schema_id"))}
         tools = self.store.tools.get(turn.get("id"), [])
-        yield call_of(turn | schema, conversation or ForeignConversation(), response, tools)
+        yield call_of_entry(turn | schema, conversation or ForeignConversation(), response, tools)
         if turn.get("response_json"):
             value = json_value(as_text(turn["response_json"]) or "")
             yield TimedFact.unread(what="response_json", value=value, time=time)
@@ -238,14 +238,14 @@ def read(source: Source) -> Iterator[ForeignRun]:
     if is_database(source):
         with open_database(source.path) as database:
             if _has_responses(database):
-                for identity, entries in conversations(database):
-                    yield run_of(identity, entries)
+                for identity, entries in stored_conversations(database):
+                    yield run_of_entries(identity, entries)
             if _has_threads(database):
                 yield from _runs_of_threads(database)
         return
     grouped = by_conversation(map(as_dict, as_list(source.document)))
     for identity, entries in grouped.items():
-        yield run_of(identity, entries)
+        yield run_of_entries(identity, entries)
 
 
 FORMAT = Format(name="llm", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

@@ -18,7 +18,7 @@ from trace_recorder.formats.foreign_runs.stated_values import first_known, state
 from trace_recorder.values.messages import Payload, without_none
 
 
-def run_of(identity: str, entries: Iterable[Members]) -> ForeignRun:
+def run_of_entries(identity: str, entries: Iterable[Members]) -> ForeignRun:
     """Return the run of a conversation, with its entries in the order of their times."""
     ordered = sorted(
         entries, key=lambda entry: (as_text(entry.get("datetime_utc")) or "", as_text(entry.get("id")) or "")
@@ -35,10 +35,10 @@ def conversation_run(identity: str, events: list[Event], task: str | None, sourc
     return ForeignRun(identity=identity, events=events, task=task, model=model, source=source)
 
 
-def call_of(entry: Members, conversation: ForeignConversation, response: Members, tools: list[Payload]) -> Call:
+def call_of_entry(entry: Members, conversation: ForeignConversation, response: Members, tools: list[Payload]) -> Call:
     """Return the call of a response or a turn: a row with `model`, `options_json`, tokens, a duration and a time."""
     facts = without_none(
-        model=as_text(entry.get("resolved_model")), id=as_text(entry.get("id")), usage=usage_of(entry) or None
+        model=as_text(entry.get("resolved_model")), id=as_text(entry.get("id")), usage=usage_of_entry(entry) or None
     )
     schema = stated_object(entry.get("schema_json")) or None
     call = Call(
@@ -55,7 +55,7 @@ def call_of(entry: Members, conversation: ForeignConversation, response: Members
     return call
 
 
-def usage_of(entry: Mapping[str, Payload]) -> Members:
+def usage_of_entry(entry: Mapping[str, Payload]) -> Members:
     """Return the token counts of a row."""
     details = stated_object(entry.get("token_details"))
     completion = as_dict(details.get("completion_tokens_details"))
@@ -70,7 +70,7 @@ def usage_of(entry: Mapping[str, Payload]) -> Members:
     )
 
 
-def tool_of(row: Mapping[str, Payload]) -> Members:
+def offered_tool(row: Mapping[str, Payload]) -> Members:
     """Return a tool as it was offered to the model."""
     return {
         "name": as_text(row.get("name")) or "",
@@ -100,7 +100,9 @@ def _events(entries: list[Members]) -> Iterator[Event]:
         if content:
             conversation.add({"role": "user", "content": content})
         response = _response(entry)
-        yield call_of(entry, conversation, response, [tool_of(as_dict(tool)) for tool in as_list(entry.get("tools"))])
+        yield call_of_entry(
+            entry, conversation, response, [offered_tool(as_dict(tool)) for tool in as_list(entry.get("tools"))]
+        )
         conversation.answer(response)
         for name in ("prompt_json", "response_json"):
             if entry.get(name):
@@ -165,7 +167,7 @@ def by_conversation(entries: Iterable[Members]) -> dict[str, list[Members]]:
     return grouped
 
 
-def conversations(database: Database) -> Iterator[tuple[str, list[Members]]]:
+def stored_conversations(database: Database) -> Iterator[tuple[str, list[Members]]]:
     """Yield the id and the entries of each conversation, in the form of `llm logs --json`."""
     names = {row.get("id"): row.get("name") for row in database.rows("conversations")}
     known = {row.get("id") for row in database.rows("turns")}

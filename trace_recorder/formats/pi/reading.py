@@ -22,7 +22,7 @@ from trace_recorder.dialects import anthropic_messages
 from trace_recorder.dialects.json_access import Members as Remaining
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text, content_of
 from trace_recorder.dialects.openai_chat import read_message
-from trace_recorder.formats.foreign_runs.agent_history import Position, answer_of, given_by_another_session
+from trace_recorder.formats.foreign_runs.agent_history import Position, given_by_another_session, last_answer
 from trace_recorder.formats.foreign_runs.run import ForeignAgent, ForeignRun, Members
 from trace_recorder.formats.foreign_runs.session_reader import SessionReader
 from trace_recorder.formats.foreign_runs.signs import Signs
@@ -185,7 +185,7 @@ class _PiReader(SessionReader):
         elif role == "system":
             converted = Message("system", content_of(message.get("content")))
         elif role == "assistant":
-            converted = answer_of(_messages_of([_block(block) for block in as_list(message.get("content"))]))
+            converted = last_answer(_messages_of([_block(block) for block in as_list(message.get("content"))]))
         else:
             converted = Message("user", [message])
         self.run.status, self.run.error = "unknown", None

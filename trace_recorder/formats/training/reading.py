@@ -31,9 +31,9 @@ from trace_recorder.formats.plain_conversations import (
     MEMBERS,
     add_row,
     begins_with,
-    conversations,
     events_of,
-    messages_of,
+    messages_in,
+    named_conversations,
 )
 from trace_recorder.values.message_equality import says_key
 from trace_recorder.values.messages import Payload, without_none
@@ -55,20 +55,20 @@ def recognizes(source: Source) -> bool:
 
 
 def _is_conversation(value: Payload) -> bool:
-    messages = messages_of(value)
+    messages = messages_in(value)
     return bool(messages) and all(map(_MESSAGE.match, messages))
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the run of each row."""
-    for name, line in conversations(source):
+    for name, line in named_conversations(source):
         yield _run_of_row(name, line)
 
 
 def _run_of_row(name: str, line: Line) -> ForeignRun:
     members = as_dict(line.value)
     model = as_text(members.get("model"))
-    messages = [as_dict(message) for message in messages_of(line.value)]
+    messages = [as_dict(message) for message in messages_in(line.value)]
     users = (message.get("value") for message in messages if _ROLES.get(as_text(message.get("from")) or "") == "user")
     sent = [_message(message) for message in messages]
     if system := as_text(members.get("system")):
@@ -112,7 +112,7 @@ def recognizes_trials(source: Source) -> bool:
 
 def read_trials(source: Source) -> Iterator[ForeignRun]:
     """Yield the run of each trial. The rows of a trial are consecutive."""
-    for (_, trial), rows in groupby(conversations(source), key=lambda named: _trial(named[1])):
+    for (_, trial), rows in groupby(named_conversations(source), key=lambda named: _trial(named[1])):
         yield _run_of_trial(trial, [*rows])
 
 
@@ -148,7 +148,7 @@ def _read_row(run: ForeignRun, histories: Histories, answered: Counter[bytes], r
     `answered` counts the answers in earlier rows. A row after a compaction may repeat earlier answers. Such answers are
     left out, but the row's last answer is always a new call.
     """
-    sent = [_chat_message(as_dict(message)) for message in messages_of(row)]
+    sent = [_chat_message(as_dict(message)) for message in messages_in(row)]
     numbered = [*number_messages(message for element in sent for message in read_message(element))]
     messages = [message.to_document() for message in numbered]
     conversation, added = histories.add_counted(messages)
