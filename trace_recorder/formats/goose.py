@@ -71,7 +71,8 @@ def _tool_use(part: Members) -> Members:
 def _tool_result(part: Members) -> Members:
     members = as_dict(part.get("toolResult"))
     value, status = members.get("value"), members.get("status")
-    parts = [as_dict(element) for element in as_list(value) or as_list(as_dict(value).get("content"))]
+    outcome = as_dict(value)
+    parts = [as_dict(element) for element in as_list(value) or as_list(outcome.get("content"))]
     content: Payload = [_block(as_text(block.get("type")), block) for block in parts]
     if status == "error":
         content = as_text(members.get("error"))
@@ -80,8 +81,8 @@ def _tool_result(part: Members) -> Members:
     failed: bool | None = None
     if status == "error":
         failed = True
-    elif "isError" in as_dict(value):
-        failed = stated_flag(value["isError"])
+    elif "isError" in outcome:
+        failed = stated_flag(outcome["isError"])
     elif status == "success":
         failed = False
     result: Members = {"type": "tool_result", "tool_use_id": part.get("id"), "content": content}

@@ -229,7 +229,7 @@ class _OpenHandsV0Reader:
         The oldest files do not state the source of an event. In these files, the first message is the user's.
         """
         if "source" in event:
-            return event["source"] == "agent"
+            return as_text(event["source"]) == "agent"
         return event["action"] != "message" or self.task is not None
 
     def _decision(self, event: Members, answer: Members, time: str) -> Iterator[Event]:
