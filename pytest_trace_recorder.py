@@ -197,7 +197,7 @@ def _last_steps(path: Path) -> str:
     """The last steps of a run, as `trace-recorder show` prints them."""
     try:
         from rich.console import Console  # noqa: PLC0415
-        from trace_recorder.figures.conversations.steps_and_calls import steps_and_calls  # noqa: PLC0415
+        from trace_recorder.reading.steps_and_calls import steps_and_calls  # noqa: PLC0415
 
         from trace_recorder.cli.show import Show  # noqa: PLC0415
         from trace_recorder.cli.text_layout import EntryWriter  # noqa: PLC0415

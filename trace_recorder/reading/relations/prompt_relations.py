@@ -187,17 +187,20 @@ class PromptRelations:
             for number, prompt in enumerate(before):
                 earlier.add(number, self.messages.numbers_of(prompt.messages))
             numbers = self.messages.numbers_of(messages)
-            kind, base, comparison = _compare_with_similar(earlier, numbers, self.messages, may_rewrite=True)
+            compared = _compare_with_similar(earlier, numbers, self.messages, may_rewrite=True)
             has_history = any(self.messages.messages[number].role == "assistant" for number in numbers)
+        kind, comparison = compared.kind, compared.comparison
         if kind == "begins" and comparison.gone and has_history:
             kind = "edits"
-        if base is None:
+        if compared.base is None:
             return PromptRelation(None, kind, None, comparison, len(messages))
-        name, response = before[base].name, before[base].response
-        answer = None if response is None else says_key(answer_of(response))
-        assistants = [place for place in comparison.inserted_places() if messages[place].role == "assistant"]
-        answers = {place: name for place in assistants if says_key(messages[place]) == answer}
-        return PromptRelation(None, kind, name, comparison, len(messages), answers)
+        base = before[compared.base]
+        answers: dict[int, str] = {}
+        if base.response is not None:
+            answer = says_key(answer_of(base.response))
+            assistants = [place for place in comparison.inserted_places() if messages[place].role == "assistant"]
+            answers = {place: base.name for place in assistants if says_key(messages[place]) == answer}
+        return PromptRelation(None, kind, base.name, comparison, len(messages), answers)
 
 
 class _ComparedCalls:
@@ -246,11 +249,12 @@ class _ComparedCalls:
                 continue
             if call.source.request().messages is not self._sent[place]:
                 return False
-            turn = self._chains.answer(call) if is_turn(call.api) else None
-            if turn is None and is_turn(call.api):
-                return False
             self._calls[place] = call
-            self.relations[place] = replace(self.relations[place], turn=turn)
+            if is_turn(call.api):
+                turn = self._chains.answer(call)
+                if turn is None:
+                    return False
+                self.relations[place] = replace(self.relations[place], turn=turn)
         return True
 
     def _compare_turn(self, continued: Continuation, earlier: EarlierPrompts[str], numbers: Numbers) -> _Compared[str]:
@@ -268,10 +272,11 @@ class _ComparedCalls:
         """Compare a prompt with the prompt of the call that it continues."""
         before = self._messages.numbers_of(previous.interaction.input_messages)
         comparison = compare(before, numbers)
-        other = None if relation == "refers" else earlier.extended_by(numbers, comparison.kept + 1)
-        if other is None:
-            return _Compared(relation, previous.interaction.interaction_id, comparison)
-        return _Compared("extends", *other)
+        if relation != "refers":
+            extended = earlier.extended_by(numbers, comparison.kept + 1)
+            if extended is not None:
+                return _Compared("extends", *extended)
+        return _Compared(relation, previous.interaction.interaction_id, comparison)
 
     def _repeated_answers(self, messages: Sequence[Message], compared: _Compared[str]) -> dict[int, str]:
         """Return the positions of the inserted messages that repeat answers of the model, with the calls' ids.
@@ -288,8 +293,10 @@ class _ComparedCalls:
                 begin, end = _span(messages, place)
                 of_span = self._chains.calls_that_answered(messages[begin:end])
             calls = of_span or self._chains.calls_that_answered(messages[place : place + 1])
-            if calls:
-                answers[place] = compared.base if compared.base in calls else calls[-1]
+            if compared.base is not None and compared.base in calls:
+                answers[place] = compared.base
+            elif calls:
+                answers[place] = calls[-1]
         return answers
 
     def _added_places(
