@@ -6,8 +6,9 @@ computed once, call by call, when they are first asked for, and stay with the `T
 
 - Which call a call continues is decided by *says the same* (`call_chains.py`). The result is a `Turn`.
 - Which messages are new, kept or gone is decided by *the same JSON*, apart from cache marks. A prompt is compared with
-  the prompt of the call that it continues. There is one exception: a recent prompt of the agent, such as the prompt of
-  a failed call, may share more messages. If the prompt begins with all of that recent prompt, the two are compared. A
+  the prompt of the call that it continues, or only with its instructions if it refers to that call. There is one
+  exception: a recent prompt of the agent, such as the prompt of a failed call, may share more messages. If the prompt
+  begins with all of that recent prompt, the two are compared. A
   prompt that continues no call is compared with the most similar recent prompt. The history of such a prompt counts as
   changed only if answers of the model are gone, because independent calls share their instructions. A prompt that
   begins a conversation, such as a request for a title, is new as a whole, unless it extends an earlier prompt.
@@ -42,7 +43,7 @@ from trace_recorder.values.prompt_relation import (
     Relation,
     compare,
 )
-from trace_recorder.values.trajectory import AgentStep, Trajectory
+from trace_recorder.values.trajectory import AgentStep, Trajectory, made_once, set_made_once
 
 Name = TypeVar("Name")
 
@@ -76,13 +77,13 @@ class PromptRelation:
 
 def relations_of(trajectory: Trajectory) -> PromptRelations:
     """Return the relations of the calls of a run. If no calls were recorded, the agent's own steps are the calls."""
-    return trajectory.once(_relations)
+    return made_once(trajectory, _relations)
 
 
 def continue_relations(relations: PromptRelations, trajectory: Trajectory) -> None:
     """Let a newer state of a growing run continue the relations of its earlier states."""
     relations.update(trajectory)
-    trajectory.set_once(_relations, relations)
+    set_made_once(trajectory, _relations, relations)
 
 
 def turns_of(trajectory: Trajectory) -> list[Turn]:
@@ -178,7 +179,7 @@ class PromptRelations:
 
         They are compared with the newest prompts of the agent's calls and steps before this step.
         """
-        prompts = trajectory.once(_RecordedPrompts)
+        prompts = made_once(trajectory, _RecordedPrompts)
         place = prompts.places[_key_of_step(step)]
         before = prompts.of_agents[agent_key(step)][max(0, place - MAX_EARLIER_PROMPTS) : place]
         messages = step.llm_messages or ()
@@ -215,6 +216,7 @@ class _ComparedCalls:
         self._digests: dict[int, bytes | None] = {}
         self._chains = CallChains(separate, normalizer)
         self._earlier: dict[str | None, EarlierPrompts[str]] = defaultdict(EarlierPrompts)
+        self._referring: dict[Turn, EarlierPrompts[str]] = defaultdict(EarlierPrompts)
 
     def add_all(self, calls: Sequence[LLMInteraction]) -> None:
         """Add the calls that were not added yet."""
@@ -228,7 +230,7 @@ class _ComparedCalls:
         earlier = self._earlier[agent_key(call)]
         if is_turn(call.api):
             asked = self._chains.ask(call)
-            compared = self._compare_turn(asked.continued, earlier, numbers)
+            compared = self._compare_turn(call.interaction_id, asked.continued, earlier, numbers)
             answers = self._repeated_answers(messages, compared)
             turn = self._chains.add(asked, self._added_places(asked, numbers, compared.comparison, answers))
             earlier.add(call.interaction_id, numbers)
@@ -257,7 +259,11 @@ class _ComparedCalls:
                 self.relations[place] = replace(self.relations[place], turn=turn)
         return True
 
-    def _compare_turn(self, continued: Continuation, earlier: EarlierPrompts[str], numbers: Numbers) -> _Compared[str]:
+    def _compare_turn(
+        self, name: str, continued: Continuation, earlier: EarlierPrompts[str], numbers: Numbers
+    ) -> _Compared[str]:
+        if continued.previous is not None and continued.relation == "refers":
+            return self._compare_with_referred(name, continued.previous, numbers)
         if continued.previous is not None:
             return self._compare_with_continued(continued.previous, continued.relation, earlier, numbers)
         may_rewrite = continued.relation == "rewrites"
@@ -272,11 +278,24 @@ class _ComparedCalls:
         """Compare a prompt with the prompt of the call that it continues."""
         before = self._messages.numbers_of(previous.interaction.input_messages)
         comparison = compare(before, numbers)
-        if relation != "refers":
-            extended = earlier.extended_by(numbers, comparison.kept + 1)
-            if extended is not None:
-                return _Compared("extends", *extended)
+        extended = earlier.extended_by(numbers, comparison.kept + 1)
+        if extended is not None:
+            return _Compared("extends", *extended)
         return _Compared(relation, previous.interaction.interaction_id, comparison)
+
+    def _compare_with_referred(self, name: str, previous: Turn, numbers: Numbers) -> _Compared[str]:
+        """Compare a prompt with the instructions of the call to which it refers, because it repeats nothing else.
+
+        If the prompt extends an earlier prompt that refers to the same call, such as that of a failed call, these two
+        are compared.
+        """
+        referring = self._referring[previous]
+        extended = referring.extended_by(numbers, 1)
+        referring.add(name, numbers)
+        if extended is not None:
+            return _Compared("extends", *extended)
+        before = self._messages.numbers_of(previous.interaction.input_messages)[: previous.instructions]
+        return _Compared("refers", previous.interaction.interaction_id, compare(before, numbers))
 
     def _repeated_answers(self, messages: Sequence[Message], compared: _Compared[str]) -> dict[int, str]:
         """Return the positions of the inserted messages that repeat answers of the model, with the calls' ids.

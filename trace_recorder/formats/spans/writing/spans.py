@@ -146,7 +146,8 @@ class _SpanPlanner:
         tree, extended = self.tree, None
         if self.new_messages:
             relation = relations_of(tree.trajectory).of(call)
-            extended = by_id.get(relation.base or "") if relation.comparison.extends else None
+            if relation.kind != "refers" and relation.comparison.extends:
+                extended = by_id.get(relation.base or "")
         prompt = prompt_of(call, extended)
         return self.maker.call(tree.call_span(call), tree.parent_of_call(call), call, prompt)
 
