@@ -346,7 +346,7 @@ NOT_YET = {
 the rules has no row.
 """
 
-MAX_HELPERS = 284
+MAX_HELPERS = 283
 """Short private functions with one caller in the package: `tests/density.py` says how they are counted. A boundary for
 interrupts is one, or a test that has a name. The number may only become lower.
 """
@@ -389,7 +389,15 @@ def test_few_helpers_have_one_caller() -> None:
 
 OF_EACH_RECORD = {
     "clients/wire_formats": {"assistant", "build_request"},
-    "dialects": {"join_stream", "read_message", "read_request", "read_response"},
+    "dialects": {
+        "join_stream",
+        "not_found",
+        "read_message",
+        "read_request",
+        "read_response",
+        "read_tool",
+        "read_usage",
+    },
     "imports/foreign": {"read", "recognizes"},
     "proxy/programs": {"direct"},
 }
@@ -401,7 +409,7 @@ USERS_NAMES = {
 }
 """Names that users know: functions of the package's top, and commands, which are functions with the command's name."""
 
-MAX_REPEATED_NAMES = 67
+MAX_REPEATED_NAMES = 58
 """Public names that several modules define with different meanings. The number may only become lower, to 0."""
 
 

@@ -40,10 +40,10 @@ Files = Annotated[
         show_default=False,
     ),
 ]
-Step = Annotated[int | None, typer.Option("--step", metavar="NUMBER", help="Show only this step.")]
+StepOption = Annotated[int | None, typer.Option("--step", metavar="NUMBER", help="Show only this step.")]
 AsDocument = Annotated[bool, typer.Option("--json", help="Print JSON: the document with full prompts, or the turns.")]
 Turns = Annotated[bool, typer.Option("--turns", help="Show the run as ToolBrain's turns, with warnings.")]
-Parser = Annotated[
+ParserOption = Annotated[
     str | None,
     typer.Option(
         "--parser",
@@ -52,8 +52,8 @@ Parser = Annotated[
         autocompletion=completion_of(PARSERS),
     ),
 ]
-Errors = Annotated[bool, typer.Option("--errors", help="Show only the steps in which something failed.")]
-Raw = Annotated[
+ErrorsOption = Annotated[bool, typer.Option("--errors", help="Show only the steps in which something failed.")]
+RawOption = Annotated[
     bool, typer.Option("--raw", help="With --step: print the step's requests and responses as JSON, as they were sent.")
 ]
 
@@ -61,11 +61,11 @@ Raw = Annotated[
 def show(  # noqa: PLR0913, PLR0917 - one argument for each option
     files: Files = None,
     full: Full = False,
-    step: Step = None,
-    errors: Errors = False,
-    raw: Raw = False,
+    step: StepOption = None,
+    errors: ErrorsOption = False,
+    raw: RawOption = False,
     turns: Turns = False,
-    parser: Parser = None,
+    parser: ParserOption = None,
     as_json: AsDocument = False,
 ) -> None:
     """Show runs, step by step.

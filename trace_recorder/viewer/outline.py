@@ -151,7 +151,9 @@ def _attempt(attempt: Attempt, clock: Clock) -> Json:
 
 def step_entry(number: int, step: AgentStep, numbers: Mapping[str, int], clock: Clock, agents: Agents) -> Json:
     """Return the entry of a step. `numbers` has the numbers of interactions by their ids."""
-    own = step.interaction and numbers.get(step.interaction.interaction_id)
+    own = None
+    if step.interaction is not None:
+        own = numbers.get(step.interaction.interaction_id)
     interactions = [numbers[name] for name in step.interaction_ids if name in numbers]
     if not interactions and own is not None:
         interactions = [own]

@@ -241,6 +241,11 @@ def diff(a: Trajectory, b: Trajectory, *, ignore: Collection[Ignored] = ("ids", 
     step, such as "parameters" or "reasoning", can be ignored too. Raises ValueError for a name that is not in
     `Ignored`. If one model replaces another model throughout, the names of the models are not a difference. So the runs
     of two models differ first where the models act differently.
+
+    Examples:
+        >>> difference = diff(load("trajectories/run.json"), load("trajectories/other.json"))
+        >>> difference.parts_at  # the index in `steps` of the first step that differs
+        0
     """
     for run in (a, b):
         if not isinstance(run, Trajectory):
