@@ -5,13 +5,15 @@ computed once, call by call, when they are first asked for, and stay with the `T
 (`values/message_equality.py`):
 
 - Which call a call continues is decided by *says the same* (`call_chains.py`). The result is a `Turn`.
-- Which messages are new, kept or gone is decided by *the same JSON*, apart from cache marks. A prompt is compared with
-  the prompt of the call that it continues, or only with its instructions if it refers to that call. There is one
-  exception: a recent prompt of the agent, such as the prompt of a failed call, may share more messages. If the prompt
-  begins with all of that recent prompt, the two are compared. A
-  prompt that continues no call is compared with the most similar recent prompt. The history of such a prompt counts as
-  changed only if answers of the model are gone, because independent calls share their instructions. A prompt that
-  begins a conversation, such as a request for a title, is new as a whole, unless it extends an earlier prompt.
+- Which messages are new, kept or gone is decided by *the same JSON*, apart from cache marks. `_ComparedCalls` chooses
+  the earlier prompt:
+  - the prompt of the call that this call continues. A request that names that call repeats at most its instructions, so
+    only these are compared
+  - a recent prompt of the agent, such as the prompt of a failed call, if this prompt begins with all of it, and so
+    shares more messages
+  - the most similar recent prompt, if the call continues no call. Its history counts as changed only if answers of the
+    model are gone, because independent calls share their instructions
+  - no prompt, if the call begins a conversation, such as a request for a title, and extends no earlier prompt
 
 It may be unclear which call a call continues, until a later call shows it (`_separate_calls`). Then all calls of the
 run are read. If a run grows, `update` keeps the relations of the calls that are already known.
@@ -324,7 +326,7 @@ class _ComparedCalls:
         """Return the positions of the new messages that say something new.
 
         A new message does not count if it repeats an answer of the model, if it says the same as a gone message, or if
-        it is the changed result of a tool whose earlier result is gone.
+        it is the changed result of a tool, before the continued answer, whose earlier result is gone.
         """
         messages = asked.prompt.reading.messages
         digests = {place: self._digest_of(numbers[place], messages[place : place + 1]) for place in comparison.new}
@@ -337,7 +339,9 @@ class _ComparedCalls:
         added = []
         for place, digest in digests.items():
             message = messages[place]
-            if place in known or digest is None or (message.role == "tool" and message.call_id in results):
+            is_before_answer = place < asked.continued.prefix_length
+            is_changed_result = is_before_answer and message.role == "tool" and message.call_id in results
+            if place in known or digest is None or is_changed_result:
                 continue
             if said[digest] > 0:
                 said[digest] -= 1
