@@ -1,4 +1,4 @@
-"""Finds the relation of a prompt to an earlier prompt, for all code that shortens, compares or shows conversations.
+"""Compares two prompts. `reading/relations/prompt_relations.py` chooses the earlier prompt for all other code.
 
 Prompts are lists of message numbers, and equal messages have equal numbers (`message_table.py`). A prompt
 
@@ -154,14 +154,6 @@ def _join_neighbours(changes: Iterable[Change]) -> list[Change]:
             change = Change(before.position, before.removed + change.removed, before.inserted + change.inserted)  # noqa: PLW2901 - the joined change
         joined.append(change)
     return joined
-
-
-def apply_changes(numbers: Numbers, changes: Iterable[Change]) -> Numbers:
-    """Return a copy of a list with the changes applied."""
-    result = numbers[:]
-    for change in reversed([*changes]):
-        result[change.position : change.position + change.removed] = change.inserted
-    return result
 
 
 def ranges_of(numbers: Sequence[int]) -> Ranges:

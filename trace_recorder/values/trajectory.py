@@ -246,26 +246,6 @@ class Trajectory(_ReadOnDemand):
             object.__setattr__(trajectory, name, value)
         return trajectory
 
-    def once(self, make: Callable[[Trajectory], Made]) -> Made:
-        """Return what `make` makes of this run. It is made at the first request, and kept as long as the run.
-
-        Copies of the run do not have it.
-        """
-        made = self._values_made_once()
-        if make not in made:
-            made[make] = make(self)
-        value: Made = made[make]
-        return value
-
-    def set_once(self, make: Callable[[Trajectory], Made], value: Made) -> None:
-        """Set the value that `once(make)` returns."""
-        self._values_made_once()[make] = value
-
-    def _values_made_once(self) -> dict[Callable[[Trajectory], Any], Any]:
-        if not hasattr(self, "_made"):
-            object.__setattr__(self, "_made", {})
-        return self._made
-
     def __repr__(self) -> str:
         counts = [(len(self.llm_interactions), "LLM interaction"), (len(self.agent_steps), "step")]
         known = {"task": self.task, "status": self.status} | without_none(success=self.success)
@@ -357,6 +337,29 @@ class Trajectory(_ReadOnDemand):
         """Return the document's members after `agent_steps`."""
         renderer = renderer_of(Trajectory, _HEAD_MEMBERS, inserts_after=("execution_time", "gaps"))
         return renderer(self, {"schema_version": SCHEMA_VERSION}, {"history": history})
+
+
+def made_once(trajectory: Trajectory, make: Callable[[Trajectory], Made]) -> Made:
+    """Return what `make` makes of a run. It is made at the first request, and kept as long as the run.
+
+    Copies of the run do not have it.
+    """
+    values = _values_made_once(trajectory)
+    if make not in values:
+        values[make] = make(trajectory)
+    value: Made = values[make]
+    return value
+
+
+def set_made_once(trajectory: Trajectory, make: Callable[[Trajectory], Made], value: Made) -> None:
+    """Set the value that `made_once` returns for a run."""
+    _values_made_once(trajectory)[make] = value
+
+
+def _values_made_once(trajectory: Trajectory) -> dict[Callable[[Trajectory], Any], Any]:
+    if not hasattr(trajectory, "_made"):
+        object.__setattr__(trajectory, "_made", {})
+    return trajectory._made  # noqa: SLF001 - it is this file's own attribute
 
 
 _HEAD_MEMBERS = [*Trajectory.__dataclass_fields__].index("llm_interactions")

@@ -185,7 +185,8 @@ def differences_of_spans(run: Trajectory) -> Iterator[object]:
     known = {call.interaction_id for call in run.llm_interactions}
     for call in run.llm_interactions:
         relation, attributes = relations_of(run).of(call), spans[ids.span_id("call", call.interaction_id)]
-        omitted = relation.comparison.kept if relation.comparison.extends and relation.base in known else None
+        extends = relation.kind != "refers" and relation.comparison.extends
+        omitted = relation.comparison.kept if extends and relation.base in known else None
         by_spans = (
             attributes.get("trace_recorder.input.omitted_messages"),
             attributes.get("trace_recorder.input.continues"),

@@ -113,3 +113,18 @@ def test_the_work_for_a_delta_document_grows_with_the_new_messages(tmp_path: Pat
     few, many = (recorded(tmp_path, histories.append_only, turns) for turns in (20, 80))
 
     assert calls(lambda: many.to_document("delta")) <= 4.2 * calls(lambda: few.to_document("delta"))
+
+
+def test_a_prompt_that_refers_to_a_call_is_new_even_if_its_text_is_repeated() -> None:
+    """If the server has the conversation, a question that is asked again is new. The retry of a failed call is not."""
+    named = {"parameters": {"previous_response_id": "r1"}}
+    first = call(["Go on."], "Yes.", response={"id": "r1"}, api="openai-responses")
+    made = run(
+        first,
+        call(["Go on."], None, api="openai-responses", request=named),
+        call(["Go on."], "No.", api="openai-responses", request=named),
+    )
+    compared = [(one.kind, one.base, [*one.comparison.new]) for one in relations_of(made).all()]
+
+    assert compared == [("begins", None, [0]), ("refers", "llm_1", [0]), ("extends", "llm_2", [])]
+    assert [len(turn.new_messages) for turn in turns_of(made)] == [1, 1, 0]

@@ -44,6 +44,12 @@ class TurnRecord:
     earlier_answers: SharedSequence[AnswerRef]
     earlier_keys: SharedSequence[Hashable]
 
+    def answer(self, choice: int) -> NormalizedContent | None:
+        """Return the answer with the index `choice`, or the first answer if there is no such answer."""
+        if choice < len(self.answers):
+            return self.answers[choice]
+        return self.answers[0]
+
 
 @dataclass(slots=True)
 class AgentMessages:
@@ -85,7 +91,8 @@ class AgentMessages:
                 earlier = self._answers_in_a_row(answer[0], prompt, remaining)
                 answers |= zip(prompt.answer_places[remaining - len(earlier) : remaining], earlier, strict=True)
                 unbroken, remaining = unbroken + len(earlier), remaining - len(earlier)
-                answer = earlier[0] if earlier else answer
+                if earlier:
+                    answer = earlier[0]
             turn = answer[0]
         return answers, unbroken
 
@@ -99,7 +106,9 @@ class AgentMessages:
         count = min(end, len(record.earlier_keys))
         keys, start = [*prompt.keys], len(record.earlier_keys) - count
         answers = [*map(keys.__getitem__, prompt.answer_places[end - count : end])]
-        return record.earlier_answers[start:] if answers == [*record.earlier_keys[start:]] else ()
+        if answers != [*record.earlier_keys[start:]]:
+            return ()
+        return record.earlier_answers[start:]
 
     def has_answer(self, messages: Sequence[NormalizedMessage], begin: int) -> bool:
         """Whether a message from the position `begin` on is a recorded answer."""
@@ -115,13 +124,12 @@ class AgentMessages:
         """
         while turn is not None and turn.previous is not None:
             before, choice = turn.previous, turn.choice
-            messages = self.records[before].answers
-            answer = messages[choice if choice < len(messages) else 0]
+            answer = self.records[before].answer(choice)
             if answer is not None:
-                is_same = answer.identity == content.identity or (
-                    answer.calls and answer.call_keys == content.call_keys
-                )
-                return (before, choice) if is_same else None
+                has_same_calls = bool(answer.calls) and answer.call_keys == content.call_keys
+                if answer.identity == content.identity or has_same_calls:
+                    return before, choice
+                return None
             turn = before
         return None
 
@@ -130,9 +138,11 @@ class AgentMessages:
 
         If `until` is given, only answers of turns before `until` are considered.
         """
-        for key in (content.identity, content.call_keys if content.calls else None):
+        for key in content.keys:
             answers = self._answers.get(key, [])
-            end = len(answers) if until is None else bisect_left(answers, (self.records[until].number,))
+            end = len(answers)
+            if until is not None:
+                end = bisect_left(answers, (self.records[until].number,))
             if end:
                 return answers[end - 1][1:]
         return None
@@ -176,9 +186,12 @@ class AgentMessages:
         repeats_claimed = prompt.before is not None and prompt.before.claim == self._claims
         if not turn.exact:
             self._instructions[start] = instructions
-            added = map(prompt.messages.__getitem__, prompt.new) if repeats_claimed else prompt.messages
+            added = prompt.messages
+            if repeats_claimed:
+                added = map(prompt.messages.__getitem__, prompt.new)
         self._chain_of_message.update((message.key, start) for message in added)
-        prompt.claim = self._claims if repeats_claimed or not turn.exact else 0
+        if repeats_claimed or not turn.exact:
+            prompt.claim = self._claims
 
     def add_answers(self, turn: Turn) -> None:
         """Remember the answers of a turn."""
@@ -187,7 +200,7 @@ class AgentMessages:
             if content is None:
                 continue
             self._chain_of_message[content.identity] = start
-            for key in {content.identity, content.call_keys} if content.calls else {content.identity}:
+            for key in content.keys:
                 self._answers[key].append((self.records[turn].number, turn, choice))
             self.callers.update((call.call_id, turn) for call in content.calls)
         if self.last is None or turn.previous is not None or start is self.last.chain_start:

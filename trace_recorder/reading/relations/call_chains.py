@@ -138,12 +138,13 @@ class RequestPrompt:
         is_begun = (
             bool(normalized) and normalized[-1].content.role == "assistant" and normalized[-1].end == len(messages)
         )
-        begin, before = (normalized[-1].begin, normalized[:-1]) if is_begun else (len(messages), normalized)
+        begin, before = len(messages), normalized
+        if is_begun:
+            begin, before = normalized[-1].begin, normalized[:-1]
         content = normalizer.content_of([*messages[begin:], answer])
-        start, place = (
-            self.normalized.prefixes[len(before) - 1] if before else self.start_sum,
-            self.start_count + len(before),
-        )
+        start, place = self.start_sum, self.start_count + len(before)
+        if before:
+            start = self.normalized.prefixes[len(before) - 1]
         if content is None:
             return AnswerPrefix(start, None, place)
         [after] = prefix_sums([NormalizedMessage(begin, begin + 1, content)], place, start)
@@ -178,8 +179,12 @@ class RequestPrompt:
 
 
 def _with_call_id(message: Message, ids: dict[str, str]) -> Message:
-    identity = ids.get(message.call_id or "") if message.role == "tool" else None
-    return message if identity in {None, message.call_id} else structs.replace(message, call_id=identity, given=None)
+    if message.role != "tool":
+        return message
+    identity = ids.get(message.call_id or "")
+    if identity in {None, message.call_id}:
+        return message
+    return structs.replace(message, call_id=identity, given=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +210,8 @@ class AskedCall:
             yield from range(message.begin, message.end)
 
 
+MAX_UNANSWERED = 256
+"""`CallChains` remembers at most this many calls whose answer may still come."""
 _PREVIOUS = ("previous_response_id", "previous_interaction_id")
 
 
@@ -234,11 +241,11 @@ class CallChains:
         reading = call.source.request()
         history = self._histories.setdefault(agent_key(call), AgentMessages(self._records))
         referred = self._referred_by_id(call, reading) or _referred_by_hand(call, reading.messages, history)
-        prompt = RequestPrompt.of(call, reading, self._prompts, self._records[referred] if referred else None)
-        if referred:
-            continued = self._continue_by_reference(prompt, referred)
-        else:
-            continued = self._extend(prompt, history) or self._continue_changed(prompt, history)
+        if referred is not None:
+            prompt = RequestPrompt.of(call, reading, self._prompts, self._records[referred])
+            return AskedCall(prompt, self._continue_by_reference(prompt, referred), history)
+        prompt = RequestPrompt.of(call, reading, self._prompts, None)
+        continued = self._extend(prompt, history) or self._continue_changed(prompt, history)
         return AskedCall(prompt, continued, history)
 
     def add(self, asked: AskedCall, added: Sequence[int]) -> Turn:
@@ -258,25 +265,32 @@ class CallChains:
 
         Return None if the call was added with its final answer, or was not added.
         """
-        turn, asked = self._unanswered.pop(call.interaction_id, (None, None))
-        return None if turn is None or asked is None else self._with_answers(replace(turn, interaction=call), asked)
+        before = self._unanswered.pop(call.interaction_id, None)
+        if before is None:
+            return None
+        turn, asked = before
+        return self._with_answers(replace(turn, interaction=call), asked)
 
     def _with_answers(self, turn: Turn, asked: AskedCall) -> Turn:
         """Return a turn with the length of its prompt and its answer, and remember the answers."""
         call, prompt = turn.interaction, asked.prompt
         answers = [prompt.answer_prefix(message, self.normalizer) for message in _answers(call)]
-        length = answers[0].message_count if answers else prompt.message_count
+        length = prompt.message_count
+        if answers:
+            length = answers[0].message_count
         turn = replace(turn, normalized_length=prompt.normalized.own + length)
         if turn.answered:
             self._add_answers(turn, asked, answers)
         if not (call.answered and call.complete and call.error is None) or is_in_progress(call.response):
             self._unanswered[call.interaction_id] = turn, asked
+            if len(self._unanswered) > MAX_UNANSWERED:
+                del self._unanswered[next(iter(self._unanswered))]
         return turn
 
     def calls_that_answered(self, messages: Sequence[Message]) -> Sequence[str]:
         """Return the ids of the calls whose answer says the same as consecutive messages of a prompt."""
         content = self.normalizer.content_of(messages)
-        return self._calls_by_answer.get(None if content is None else content.digest, ())
+        return self._calls_by_answer.get(_digest_of(content), ())
 
     # ── what a request continues ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -330,10 +344,14 @@ class CallChains:
             return Continuation("begins", answers=answers)
         if not answers:
             start = history.chain_of(prompt.messages, prompt.instructions)
-            return Continuation("rewrites", chain_start=start) if start else Continuation("begins")
+            if start is None:
+                return Continuation("begins")
+            return Continuation("rewrites", chain_start=start)
         last = max(answers)
         turn, choice = answers[last]
-        relation: Relation = "edits" if unbroken >= self._records[turn].answer_count else "rewrites"
+        relation: Relation = "rewrites"
+        if unbroken >= self._records[turn].answer_count:
+            relation = "edits"
         return Continuation(relation, turn, choice, False, prompt.messages[last].end, answers, turn.chain_start)
 
     # ── what later requests may continue ─────────────────────────────────────────────────────────────────────────────
@@ -341,8 +359,9 @@ class CallChains:
     def _add_answers(self, turn: Turn, asked: AskedCall, answers: Sequence[AnswerPrefix]) -> None:
         prompt, continued = asked.prompt, asked.continued
         instructions, first = prompt.instructions_digest, answers[0]
-        is_whole = turn.previous is not None and turn.relation != "rewrites"
-        seen = self._records[turn.previous].answer_count if turn.previous and is_whole else len(continued.answers)
+        seen = len(continued.answers)
+        if turn.previous is not None and turn.relation != "rewrites":
+            seen = self._records[turn.previous].answer_count
         earlier, keys = self._earlier_answers(turn)
         self._records[turn] = TurnRecord(
             number=len(self._records) + 1,
@@ -357,8 +376,7 @@ class CallChains:
         for choice, answer in reversed([*enumerate(answers)]):
             self._answers[instructions][answer.sum] = turn, choice
             self._answers_of_agents[agent_key(turn.interaction), instructions][answer.sum] = turn, choice
-            digest = None if answer.content is None else answer.content.digest
-            self._calls_by_answer[digest].append(turn.interaction.interaction_id)
+            self._calls_by_answer[_digest_of(answer.content)].append(turn.interaction.interaction_id)
         if turn.interaction.response.id:
             self._by_response_id[turn.interaction.response.id] = turn
         asked.history.claim(turn, prompt.normalized, asked.appended, prompt.instructions)
@@ -369,11 +387,15 @@ class CallChains:
         if turn.previous is None:
             return SharedSequence([]), SharedSequence([])
         before, choice = self._records[turn.previous], turn.choice
-        content = before.answers[choice if choice < len(before.answers) else 0]
+        content = before.answer(choice)
         if content is None:  # an empty answer is in no prompt
             return before.earlier_answers, before.earlier_keys
         answers = before.earlier_answers.extended([(turn.previous, choice)])
         return answers, before.earlier_keys.extended([content.identity])
+
+
+def _digest_of(content: NormalizedContent | None) -> bytes | None:
+    return None if content is None else content.digest
 
 
 def _turn(asked: AskedCall, added: Sequence[int]) -> Turn:
@@ -414,7 +436,9 @@ def _referred_by_hand(call: LLMInteraction, messages: Sequence[Message], history
         return history.callers.get(messages[0].call_id or "")
     if history.last is None or history.last.answer().tool_calls:
         return None
-    return history.last if history.has_instructions and not any(map(is_instruction, messages)) else None
+    if not history.has_instructions or any(map(is_instruction, messages)):
+        return None
+    return history.last
 
 
 def _answers(call: LLMInteraction) -> list[Message]:

@@ -5,12 +5,15 @@ computed once, call by call, when they are first asked for, and stay with the `T
 (`values/message_equality.py`):
 
 - Which call a call continues is decided by *says the same* (`call_chains.py`). The result is a `Turn`.
-- Which messages are new, kept or gone is decided by *the same JSON*, apart from cache marks. A prompt is compared with
-  the prompt of the call that it continues. There is one exception: a recent prompt of the agent, such as the prompt of
-  a failed call, may share more messages. If the prompt begins with all of that recent prompt, the two are compared. A
-  prompt that continues no call is compared with the most similar recent prompt. The history of such a prompt counts as
-  changed only if answers of the model are gone, because independent calls share their instructions. A prompt that
-  begins a conversation, such as a request for a title, is new as a whole, unless it extends an earlier prompt.
+- Which messages are new, kept or gone is decided by *the same JSON*, apart from cache marks. `_ComparedCalls` chooses
+  the earlier prompt:
+  - the prompt of the call that this call continues. A request that names that call repeats at most its instructions, so
+    only these are compared
+  - a recent prompt of the agent, such as the prompt of a failed call, if this prompt begins with all of it, and so
+    shares more messages
+  - the most similar recent prompt, if the call continues no call. Its history counts as changed only if answers of the
+    model are gone, because independent calls share their instructions
+  - no prompt, if the call begins a conversation, such as a request for a title, and extends no earlier prompt
 
 It may be unclear which call a call continues, until a later call shows it (`_separate_calls`). Then all calls of the
 run are read. If a run grows, `update` keeps the relations of the calls that are already known.
@@ -42,7 +45,7 @@ from trace_recorder.values.prompt_relation import (
     Relation,
     compare,
 )
-from trace_recorder.values.trajectory import AgentStep, Trajectory
+from trace_recorder.values.trajectory import AgentStep, Trajectory, made_once, set_made_once
 
 Name = TypeVar("Name")
 
@@ -76,13 +79,13 @@ class PromptRelation:
 
 def relations_of(trajectory: Trajectory) -> PromptRelations:
     """Return the relations of the calls of a run. If no calls were recorded, the agent's own steps are the calls."""
-    return trajectory.once(_relations)
+    return made_once(trajectory, _relations)
 
 
 def continue_relations(relations: PromptRelations, trajectory: Trajectory) -> None:
     """Let a newer state of a growing run continue the relations of its earlier states."""
     relations.update(trajectory)
-    trajectory.set_once(_relations, relations)
+    set_made_once(trajectory, _relations, relations)
 
 
 def turns_of(trajectory: Trajectory) -> list[Turn]:
@@ -178,7 +181,7 @@ class PromptRelations:
 
         They are compared with the newest prompts of the agent's calls and steps before this step.
         """
-        prompts = trajectory.once(_RecordedPrompts)
+        prompts = made_once(trajectory, _RecordedPrompts)
         place = prompts.places[_key_of_step(step)]
         before = prompts.of_agents[agent_key(step)][max(0, place - MAX_EARLIER_PROMPTS) : place]
         messages = step.llm_messages or ()
@@ -187,17 +190,20 @@ class PromptRelations:
             for number, prompt in enumerate(before):
                 earlier.add(number, self.messages.numbers_of(prompt.messages))
             numbers = self.messages.numbers_of(messages)
-            kind, base, comparison = _compare_with_similar(earlier, numbers, self.messages, may_rewrite=True)
+            compared = _compare_with_similar(earlier, numbers, self.messages, may_rewrite=True)
             has_history = any(self.messages.messages[number].role == "assistant" for number in numbers)
+        kind, comparison = compared.kind, compared.comparison
         if kind == "begins" and comparison.gone and has_history:
             kind = "edits"
-        if base is None:
+        if compared.base is None:
             return PromptRelation(None, kind, None, comparison, len(messages))
-        name, response = before[base].name, before[base].response
-        answer = None if response is None else says_key(answer_of(response))
-        assistants = [place for place in comparison.inserted_places() if messages[place].role == "assistant"]
-        answers = {place: name for place in assistants if says_key(messages[place]) == answer}
-        return PromptRelation(None, kind, name, comparison, len(messages), answers)
+        base = before[compared.base]
+        answers: dict[int, str] = {}
+        if base.response is not None:
+            answer = says_key(answer_of(base.response))
+            assistants = [place for place in comparison.inserted_places() if messages[place].role == "assistant"]
+            answers = {place: base.name for place in assistants if says_key(messages[place]) == answer}
+        return PromptRelation(None, kind, base.name, comparison, len(messages), answers)
 
 
 class _ComparedCalls:
@@ -212,6 +218,7 @@ class _ComparedCalls:
         self._digests: dict[int, bytes | None] = {}
         self._chains = CallChains(separate, normalizer)
         self._earlier: dict[str | None, EarlierPrompts[str]] = defaultdict(EarlierPrompts)
+        self._referring: dict[Turn, EarlierPrompts[str]] = defaultdict(EarlierPrompts)
 
     def add_all(self, calls: Sequence[LLMInteraction]) -> None:
         """Add the calls that were not added yet."""
@@ -225,7 +232,7 @@ class _ComparedCalls:
         earlier = self._earlier[agent_key(call)]
         if is_turn(call.api):
             asked = self._chains.ask(call)
-            compared = self._compare_turn(asked.continued, earlier, numbers)
+            compared = self._compare_turn(call.interaction_id, asked.continued, earlier, numbers)
             answers = self._repeated_answers(messages, compared)
             turn = self._chains.add(asked, self._added_places(asked, numbers, compared.comparison, answers))
             earlier.add(call.interaction_id, numbers)
@@ -246,14 +253,19 @@ class _ComparedCalls:
                 continue
             if call.source.request().messages is not self._sent[place]:
                 return False
-            turn = self._chains.answer(call) if is_turn(call.api) else None
-            if turn is None and is_turn(call.api):
-                return False
             self._calls[place] = call
-            self.relations[place] = replace(self.relations[place], turn=turn)
+            if is_turn(call.api):
+                turn = self._chains.answer(call)
+                if turn is None:
+                    return False
+                self.relations[place] = replace(self.relations[place], turn=turn)
         return True
 
-    def _compare_turn(self, continued: Continuation, earlier: EarlierPrompts[str], numbers: Numbers) -> _Compared[str]:
+    def _compare_turn(
+        self, name: str, continued: Continuation, earlier: EarlierPrompts[str], numbers: Numbers
+    ) -> _Compared[str]:
+        if continued.previous is not None and continued.relation == "refers":
+            return self._compare_with_referred(name, continued.previous, numbers)
         if continued.previous is not None:
             return self._compare_with_continued(continued.previous, continued.relation, earlier, numbers)
         may_rewrite = continued.relation == "rewrites"
@@ -268,10 +280,24 @@ class _ComparedCalls:
         """Compare a prompt with the prompt of the call that it continues."""
         before = self._messages.numbers_of(previous.interaction.input_messages)
         comparison = compare(before, numbers)
-        other = None if relation == "refers" else earlier.extended_by(numbers, comparison.kept + 1)
-        if other is None:
-            return _Compared(relation, previous.interaction.interaction_id, comparison)
-        return _Compared("extends", *other)
+        extended = earlier.extended_by(numbers, comparison.kept + 1)
+        if extended is not None:
+            return _Compared("extends", *extended)
+        return _Compared(relation, previous.interaction.interaction_id, comparison)
+
+    def _compare_with_referred(self, name: str, previous: Turn, numbers: Numbers) -> _Compared[str]:
+        """Compare a prompt with the instructions of the call to which it refers, because it repeats nothing else.
+
+        If the prompt extends an earlier prompt that refers to the same call, such as that of a failed call, these two
+        are compared.
+        """
+        referring = self._referring[previous]
+        extended = referring.extended_by(numbers, 1)
+        referring.add(name, numbers)
+        if extended is not None:
+            return _Compared("extends", *extended)
+        before = self._messages.numbers_of(previous.interaction.input_messages)[: previous.instructions]
+        return _Compared("refers", previous.interaction.interaction_id, compare(before, numbers))
 
     def _repeated_answers(self, messages: Sequence[Message], compared: _Compared[str]) -> dict[int, str]:
         """Return the positions of the inserted messages that repeat answers of the model, with the calls' ids.
@@ -288,8 +314,10 @@ class _ComparedCalls:
                 begin, end = _span(messages, place)
                 of_span = self._chains.calls_that_answered(messages[begin:end])
             calls = of_span or self._chains.calls_that_answered(messages[place : place + 1])
-            if calls:
-                answers[place] = compared.base if compared.base in calls else calls[-1]
+            if compared.base is not None and compared.base in calls:
+                answers[place] = compared.base
+            elif calls:
+                answers[place] = calls[-1]
         return answers
 
     def _added_places(
@@ -298,7 +326,7 @@ class _ComparedCalls:
         """Return the positions of the new messages that say something new.
 
         A new message does not count if it repeats an answer of the model, if it says the same as a gone message, or if
-        it is the changed result of a tool whose earlier result is gone.
+        it is the changed result of a tool, before the continued answer, whose earlier result is gone.
         """
         messages = asked.prompt.reading.messages
         digests = {place: self._digest_of(numbers[place], messages[place : place + 1]) for place in comparison.new}
@@ -311,7 +339,9 @@ class _ComparedCalls:
         added = []
         for place, digest in digests.items():
             message = messages[place]
-            if place in known or digest is None or (message.role == "tool" and message.call_id in results):
+            is_before_answer = place < asked.continued.prefix_length
+            is_changed_result = is_before_answer and message.role == "tool" and message.call_id in results
+            if place in known or digest is None or is_changed_result:
                 continue
             if said[digest] > 0:
                 said[digest] -= 1

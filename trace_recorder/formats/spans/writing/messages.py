@@ -2,7 +2,7 @@
 
 The schemas are those of the conventions (gen-ai-input-messages.json, gen-ai-output-messages.json,
 gen-ai-system-instructions.json, gen-ai-tool-definitions.json). A message that many calls repeat is encoded once. The
-span of a call shows the whole prompt, or only the messages that are new since the agent's previous call (`prompt_of`).
+span of a call shows the whole prompt, or only the messages after the prompt that it extends (`prompt_of`).
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def to_spans(
     `conventions` chooses the names and forms of attributes: OpenTelemetry's, OpenInference's, both, or Langfuse's. If
     `content` is False, prompts, answers, arguments and results are left out. Each call has its whole prompt, as the
     conventions require, so the size grows with the square of the number of calls. If `new_messages` is True, a call has
-    only the messages that are new since the previous call.
+    only the messages after the prompt of the earlier call that its prompt extends.
     """
     if content:
         count_unsupported_contents(turns_of(trajectory), left_out, _SUPPORTED)
@@ -146,7 +146,8 @@ class _SpanPlanner:
         tree, extended = self.tree, None
         if self.new_messages:
             relation = relations_of(tree.trajectory).of(call)
-            extended = by_id.get(relation.base or "") if relation.comparison.extends else None
+            if relation.kind != "refers" and relation.comparison.extends:
+                extended = by_id.get(relation.base or "")
         prompt = prompt_of(call, extended)
         return self.maker.call(tree.call_span(call), tree.parent_of_call(call), call, prompt)
 
