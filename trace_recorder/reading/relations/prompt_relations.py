@@ -334,7 +334,7 @@ class _ComparedCalls:
             return comparison.new
         gone = [self._messages.messages[number] for number in comparison.gone]
         results = {message.call_id for message in gone if message.role == "tool"}
-        said = Counter(map(self._digest_of, comparison.gone, ([message] for message in gone)))
+        gone_digests = Counter(map(self._digest_of, comparison.gone, ([message] for message in gone)))
         known = {*answers, *asked.places_of_answers()}
         added = []
         for place, digest in digests.items():
@@ -343,8 +343,8 @@ class _ComparedCalls:
             is_changed_result = is_before_answer and message.role == "tool" and message.call_id in results
             if place in known or digest is None or is_changed_result:
                 continue
-            if said[digest] > 0:
-                said[digest] -= 1
+            if gone_digests[digest] > 0:
+                gone_digests[digest] -= 1
             else:
                 added.append(place)
         return added
