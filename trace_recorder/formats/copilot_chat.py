@@ -248,7 +248,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
         source=without_none(title=as_text(session.get("customTitle")), version=session.get("version")),
         events=[*missing],
     )
-    reader = _ChatReader(run)
+    reader = _CopilotChatReader(run)
     for number, request in enumerate(as_list(session.get("requests")), start=1):
         if isinstance(request, dict):
             reader.read_request(request, number)
@@ -314,7 +314,7 @@ def _unread(value: Payload, *names: str) -> Payload:
     return {name: member for name, member in value.items() if name not in names}
 
 
-class _ChatReader(SessionReader):
+class _CopilotChatReader(SessionReader):
     """Reads the requests of one session."""
 
     def read_request(self, request: dict[str, Payload], number: int) -> None:
