@@ -36,11 +36,11 @@ from trace_recorder.cli.run_header import header_entries
 from trace_recorder.cli.show import Show
 from trace_recorder.cli.show_command import raw_calls
 from trace_recorder.cli.text_layout import EntryWriter
-from trace_recorder.figures.conversations.steps_and_calls import steps_and_calls
 from trace_recorder.figures.stats import Stats
 from trace_recorder.formats.format_writer import EXPORT_FORMATS, OutputPlace
 from trace_recorder.formats.toolbrain.turns import format_turns, to_turns
 from trace_recorder.formats.training.preferences import preference_pairs
+from trace_recorder.reading.steps_and_calls import steps_and_calls
 from trace_recorder.rerun.recorded import Recording
 from trace_recorder.viewer.one_file import ascii_json, run_data
 

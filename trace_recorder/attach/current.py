@@ -99,6 +99,11 @@ def wrap(client: Client, provider: str | None = None) -> Client:
 
     Return the client. Raises UnsupportedClientError if the client cannot be recorded, and BoundClientError if the
     client is bound to another recorder.
+
+    Examples:
+        >>> client = wrap(OpenAI())
+        >>> with TrajectoryRecorder(task="count the files"):
+        ...     reply = run_my_agent(client)
     """
     return clients.wrap(client, following, provider)
 
@@ -115,6 +120,13 @@ def tool(function: Callable[..., object] | None = None, /, *, name: str | None =
     """Record the calls of a function as executions of a tool, by the recorder that is active at each call.
 
     Use this as a decorator, with or without a name, as `TrajectoryRecorder.tool`.
+
+    Examples:
+        >>> @tool
+        ... def search(query: str) -> list[str]:
+        ...     return ["a book"]
+        >>> with TrajectoryRecorder(task="what is tea?"):
+        ...     books = search("tea")
     """
     return tools.make_tool(following.run_of_tool, function, name)
 
@@ -123,6 +135,11 @@ def step(step_number: int | None = None) -> steps.Step:
     """Begin a step of the recorder that is active here, as `TrajectoryRecorder.step` does.
 
     If no recorder is active, the step is not recorded. The step's number is then `step_number`, or 1.
+
+    Examples:
+        >>> with TrajectoryRecorder(task="count the files"), step() as current:
+        ...     reply = run_my_agent(wrap(OpenAI()))
+        ...     current.reflection = "nothing is left to count"
     """
     recorder = _active("a step")
     if recorder is not None:
@@ -131,7 +148,12 @@ def step(step_number: int | None = None) -> steps.Step:
 
 
 def agent(name: str) -> steps.Agent:
-    """Mark a sub-agent of the recorder that is active here, as `TrajectoryRecorder.agent` does."""
+    """Mark a sub-agent of the recorder that is active here, as `TrajectoryRecorder.agent` does.
+
+    Examples:
+        >>> with TrajectoryRecorder(task="what is tea?"), agent("researcher"):
+        ...     reply = run_my_agent(wrap(OpenAI()))
+    """
     recorder = _active("a sub-agent")
     if recorder is not None:
         return recorder.agent(name)

@@ -70,7 +70,7 @@ class KeptRun:
     state: FilesState
     values: RunValues
     kept: tuple[str, ...]
-    """The parts of the run that the index stores, each as JSON, in the order of the names in `Kept`."""
+    """The parts of the run that the index stores, each as JSON, in the order of the names in `KeptPart`."""
     is_of_host: bool
 
 
@@ -214,6 +214,12 @@ def open_index(directory: str | Path, path: str | Path | None = None) -> RunInde
 
     This function neither reads nor writes a file. `path` is the path of the index, if the index is not in the
     directory.
+
+    Examples:
+        >>> index = open_index("trajectories")
+        >>> changes = index.update()  # reads the runs that changed
+        >>> [*index.find("has:error")]
+        []
     """
     return RunIndex(directory, path)
 

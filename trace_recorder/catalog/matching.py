@@ -54,6 +54,10 @@ def load_all(path: str | Path, *, where: str | None = None, strict: bool = True)
     False, no such error is raised, and the iterator's `failures` has the files. `where` is a query (docs/many-runs.md):
     only matching runs are returned. If the directory has an index, only runs that match, or that changed after they
     were indexed, are read. Raises OSError if the directory cannot be read, and QueryError if the query is wrong.
+
+    Examples:
+        >>> [run.task for run in load_all("trajectories", where="task:again calls>0")]
+        ['count the files again']
     """
     path = Path(path)
     is_file = path.is_file()

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from trace_recorder.catalog import index_file
 from trace_recorder.catalog.query import Condition, Term, condition_of
-from trace_recorder.catalog.value_tables import FilesState, Kept, KnownRun
+from trace_recorder.catalog.value_tables import FilesState, KeptPart, KnownRun
 from trace_recorder.storage.run_files import NO_FILE, RunFiles, run_files, runs_in_directory
 
 
@@ -66,13 +66,15 @@ class Plan:
     The iteration raises OSError at its start if the directory cannot be read.
     """
 
-    def __init__(self, directory: Path, condition: Condition, index: Path | None = None, part: Kept = "row") -> None:
+    def __init__(
+        self, directory: Path, condition: Condition, index: Path | None = None, part: KeptPart = "row"
+    ) -> None:
         self.others: Counter[Path] = Counter()
         """How many runs of each directory the iteration has left out so far, because they do not match the query."""
         self._directory = directory
         self._condition = condition
         self._index = index or index_file.index_path(directory)
-        self._part: Kept = part
+        self._part: KeptPart = part
 
     def __iter__(self) -> Iterator[Planned]:
         known, kept = _known(self._directory, self._condition, self._index, self._part)
@@ -90,7 +92,7 @@ class Plan:
 
 
 def known_runs(
-    directory: Path, terms: Sequence[Term] = (), index: Path | None = None, part: Kept = "row"
+    directory: Path, terms: Sequence[Term] = (), index: Path | None = None, part: KeptPart = "row"
 ) -> dict[bytes, tuple[FilesState, str | None]]:
     """Return the runs of an index by name: the state of a run's files, and the stored part `part` of the run as JSON.
 
@@ -101,7 +103,7 @@ def known_runs(
 
 
 def _known(
-    directory: Path, condition: Condition, index: Path, part: Kept
+    directory: Path, condition: Condition, index: Path, part: KeptPart
 ) -> tuple[dict[bytes, KnownRun], dict[int, str]]:
     """Return the runs of an index by name, and the stored part `part` of each matching run by the id of the run."""
     with index_file.reading(index, directory) as tables:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import get_args
 
-from trace_recorder.catalog.searched_values import NUMBERS, Place, storable
+from trace_recorder.catalog.searched_values import NUMBERS, SearchPlace, storable
 from trace_recorder.errors import QueryError
 from trace_recorder.values.trajectory import Status
 
@@ -231,7 +231,7 @@ def condition_of(terms: Iterable[Term]) -> Condition:
     )
 
 
-def condition_of_texts(is_wanted: Callable[[str], bool], places: Collection[Place]) -> Condition:
+def condition_of_texts(is_wanted: Callable[[str], bool], places: Collection[SearchPlace]) -> Condition:
     """Return the condition that the run has a text in one of `places` for which `is_wanted` returns True."""
     listed = ", ".join("?" * len(places))
     return Condition(

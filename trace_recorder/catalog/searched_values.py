@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
-Place = Literal["prompts", "answers", "tools"]
-PLACES: tuple[Place, ...] = get_args(Place)
+SearchPlace = Literal["prompts", "answers", "tools"]
+PLACES: tuple[SearchPlace, ...] = get_args(SearchPlace)
 
 MAX_INTEGER = 2**62
 """Integers with this absolute value or more are not stored. SQLite's integers have 64 bits."""
@@ -19,7 +19,7 @@ class TextInRun(NamedTuple):
     """A text of a run. `kind` is for people, such as "result" or "thought"."""
 
     step: int | None
-    place: Place
+    place: SearchPlace
     kind: str
     text: str
 

@@ -11,14 +11,14 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
-from trace_recorder.catalog.searched_values import Place, TextInRun
-from trace_recorder.figures.conversations.steps_and_calls import StepOrCall, steps_and_calls
+from trace_recorder.catalog.searched_values import SearchPlace, TextInRun
+from trace_recorder.reading.steps_and_calls import StepOrCall, steps_and_calls
 from trace_recorder.values.content_parts import plain_text
 from trace_recorder.values.message_table import MadeOnce
 from trace_recorder.values.messages import LLMResponse, Message, ToolCall
 from trace_recorder.values.trajectory import Trajectory
 
-_TextOfStep = Callable[[Place, str, str], TextInRun]
+_TextOfStep = Callable[[SearchPlace, str, str], TextInRun]
 """A function that makes a text of one step from its place, its kind and the text itself."""
 
 

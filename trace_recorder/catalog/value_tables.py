@@ -60,7 +60,7 @@ class KnownRun(NamedTuple):
     state: FilesState
 
 
-Kept = Literal["row", "stats", "summary", "counted"]
+KeptPart = Literal["row", "stats", "summary", "counted"]
 """The parts of a run that an index stores as JSON.
 
 They are the row in the output of `list`, statistics, the row in the viewer's list, and the counted values.
@@ -120,7 +120,7 @@ class FactTables:
         sql = f"SELECT r.id FROM runs r WHERE {condition.sql}"  # noqa: S608 - parameters are apart
         return (run for (run,) in self._ask(sql, condition))
 
-    def kept(self, condition: Condition, part: Kept) -> dict[int, str]:
+    def kept(self, condition: Condition, part: KeptPart) -> dict[int, str]:
         """Return a part of each matching run as JSON, by the id of the run."""
         sql = f"SELECT r.id, k.{part} FROM runs r JOIN kept k ON k.run = r.id WHERE {condition.sql}"  # noqa: S608 - parameters are apart
         return dict(self._ask(sql, condition))

@@ -24,7 +24,7 @@ NAMES: tuple[Ignored, ...] = get_args(Ignored)
 MAX_CHANGES = 20
 """At most this many changes are printed for each kind of difference between two steps."""
 _STYLES = {"same": "", "removed": "red", "added": "green"}
-Line = tuple[str | Text, str]
+StyledLine = tuple[str | Text, str]
 """A line and its style."""
 
 RunA = Annotated[
@@ -89,7 +89,7 @@ def _newest_two(directory: Path | None) -> list[Path]:
     return runs[-2:]
 
 
-def comparison_lines(difference: TrajectoryDiff, a: str, b: str, *, every: bool) -> Iterator[Line]:
+def comparison_lines(difference: TrajectoryDiff, a: str, b: str, *, every: bool) -> Iterator[StyledLine]:
     """Yield the lines of a comparison with their styles."""
     yield f"a {a}: {_run(difference.a)}", "red"
     yield f"b {b}: {_run(difference.b)}", "green"
@@ -102,7 +102,7 @@ def comparison_lines(difference: TrajectoryDiff, a: str, b: str, *, every: bool)
         yield from _differing_steps(difference, difference.parts_at, every=every)
 
 
-def _differing_steps(difference: TrajectoryDiff, parts_at: int, *, every: bool) -> Iterator[Line]:
+def _differing_steps(difference: TrajectoryDiff, parts_at: int, *, every: bool) -> Iterator[StyledLine]:
     differing = [step for step in difference.steps if step.differences]
     yield f"equal: {pluralize(parts_at, 'step')}; then {len(differing)} of {len(difference.steps)} differ", ""
     shown = differing
@@ -170,7 +170,7 @@ def _side(name: str, side: DiffSide) -> str:
     return text
 
 
-def _step(step: DiffStep) -> Iterator[Line]:
+def _step(step: DiffStep) -> Iterator[StyledLine]:
     for difference in step.differences:
         changes = difference.changes()
         yield from (_change(difference.kind, change) for change in changes[:MAX_CHANGES])
@@ -178,7 +178,7 @@ def _step(step: DiffStep) -> Iterator[Line]:
             yield f"  ... and {len(changes) - MAX_CHANGES} more changes of the {difference.kind}", ""
 
 
-def _change(kind: str, change: ValueChange) -> Line:
+def _change(kind: str, change: ValueChange) -> StyledLine:
     name = change.path or kind
     if change.kind == "removed":
         return f"  - {name}: {_short(change.before)}", "red"

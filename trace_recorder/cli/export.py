@@ -29,12 +29,12 @@ from trace_recorder.cli.export_run import Conversion
 from trace_recorder.cli.list_runs import (
     Failed,
     Meta,
-    Model,
-    Reward,
+    ModelOption,
+    RewardOption,
     Selection,
     Since,
-    Task,
-    Tool,
+    TaskOption,
+    ToolOption,
     Until,
     listing,
     parse_metadata,
@@ -106,7 +106,7 @@ IncludeIncomplete = Annotated[
         help="openai, trl: also train on answers that were cut off, are incomplete, or are empty.",
     ),
 ]
-Endpoint = Annotated[
+EndpointOption = Annotated[
     str | None, typer.Option(metavar="URL", help="otlp, langfuse, langsmith: send the runs to this address.")
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue an export or a transfer that was interrupted.")]
@@ -116,7 +116,9 @@ NoContent = Annotated[
         "--no-content", help="otlp and services: leave out prompts, answers, and the arguments and results of tools."
     ),
 ]
-NewMessages = Annotated[bool, typer.Option("--new-messages", help="otlp: write only the new messages of each prompt.")]
+NewMessagesOption = Annotated[
+    bool, typer.Option("--new-messages", help="otlp: write only the new messages of each prompt.")
+]
 Header = Annotated[
     list[str] | None,
     typer.Option("--header", metavar="KEY=VALUE", help="With --endpoint: a header to send with each request."),
@@ -132,19 +134,19 @@ def export(  # noqa: PLR0913, PLR0917 - one argument for each option
     dataset: Dataset = None,
     metadata: Metadata = None,
     include_incomplete: IncludeIncomplete = False,
-    endpoint: Endpoint = None,
+    endpoint: EndpointOption = None,
     resume: Resume = False,
     no_content: NoContent = False,
-    new_messages: NewMessages = False,
+    new_messages: NewMessagesOption = False,
     header: Header = None,
     force: Force = False,
     jobs: Jobs = None,
-    model: Model = None,
-    task: Task = None,
+    model: ModelOption = None,
+    task: TaskOption = None,
     since: Since = None,
     until: Until = None,
-    tool: Tool = None,
-    reward: Reward = None,
+    tool: ToolOption = None,
+    reward: RewardOption = None,
     meta: Meta = None,
     failed: Failed = False,
     engine: EngineName = DEFAULT_ENGINE,

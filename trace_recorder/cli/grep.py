@@ -14,7 +14,7 @@ from rich.text import Text
 
 from trace_recorder.catalog.planning import Planned
 from trace_recorder.catalog.query import Term, condition_of, condition_of_texts
-from trace_recorder.catalog.searched_values import PLACES, Place
+from trace_recorder.catalog.searched_values import PLACES, SearchPlace
 from trace_recorder.catalog.texts import texts_of
 from trace_recorder.cli.arguments import (
     AsJson,
@@ -85,7 +85,7 @@ def grep(  # noqa: PLR0913, PLR0917 - one argument for each option
     check_names(sorted(places or ()), PLACES, "--in")
     expression = _expression(pattern, ignore_case=ignore_case, fixed=fixed)
     paths = paths_or_default(paths)
-    searched: frozenset[Place] = frozenset(place for place in PLACES if place in (places or PLACES))
+    searched: frozenset[SearchPlace] = frozenset(place for place in PLACES if place in (places or PLACES))
     is_plain = fixed or re.escape(pattern).replace("\\ ", " ") == pattern
     if is_plain and not ignore_case:
         condition = condition_of([Term("text", pattern)])  # SQLite itself does the search
@@ -137,7 +137,7 @@ def _expression(pattern: str, *, ignore_case: bool, fixed: bool) -> re.Pattern[s
 
 
 def matches_in_file(
-    path: Path, expression: re.Pattern[str], places: frozenset[Place]
+    path: Path, expression: re.Pattern[str], places: frozenset[SearchPlace]
 ) -> list[MatchingLine] | UnreadableError:
     """Return the matches in a run, or why it cannot be searched. A separate process may call this."""
     return process_or_error(path, partial(_matches_in, path, expression, places), "searched")
@@ -153,7 +153,7 @@ def _line(match: MatchingLine) -> Text:
     return Text.assemble(in_one_line(before), (marked, "bold red"), in_one_line(match.line[match.end :]))
 
 
-def _matches_in(path: Path, expression: re.Pattern[str], places: frozenset[Place]) -> list[MatchingLine]:
+def _matches_in(path: Path, expression: re.Pattern[str], places: frozenset[SearchPlace]) -> list[MatchingLine]:
     matches = []
     for step, place, where, text in texts_of(read_run(path)):
         if place not in places:

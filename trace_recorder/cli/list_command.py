@@ -24,12 +24,12 @@ from trace_recorder.cli.list_runs import (
     Failed,
     Listing,
     Meta,
-    Model,
-    Reward,
+    ModelOption,
+    RewardOption,
     Selection,
     Since,
-    Task,
-    Tool,
+    TaskOption,
+    ToolOption,
     Until,
     listing,
     parse_metadata,
@@ -48,7 +48,9 @@ Statuses = Annotated[
         autocompletion=completion_of(STATUSES),
     ),
 ]
-Errors = Annotated[bool, typer.Option("--errors", help="Only runs with an error, a failed call or a failed tool.")]
+ErrorsOption = Annotated[
+    bool, typer.Option("--errors", help="Only runs with an error, a failed call or a failed tool.")
+]
 SortBy = Annotated[
     str,
     typer.Option(
@@ -77,15 +79,15 @@ Printing each line separately takes three times as long. All lines of 100,000 ru
 def list_(  # noqa: PLR0913, PLR0917 - one argument for each option
     runs: DefaultRuns = None,
     statuses: Statuses = None,
-    model: Model = None,
-    task: Task = None,
+    model: ModelOption = None,
+    task: TaskOption = None,
     since: Since = None,
     until: Until = None,
-    tool: Tool = None,
-    reward: Reward = None,
+    tool: ToolOption = None,
+    reward: RewardOption = None,
     meta: Meta = None,
     failed: Failed = False,
-    errors: Errors = False,
+    errors: ErrorsOption = False,
     sort: SortBy = "time",
     reverse: Reverse = False,
     limit: Limit = None,

@@ -187,11 +187,13 @@ def read_summary(path: Path, load_run: Load = load_local_or_remote) -> Trajector
     return ended_summary(path) or read_run(path, load_run)
 
 
-Model = Annotated[
+ModelOption = Annotated[
     str | None,
     typer.Option("--model", metavar="NAME", help="Only runs with this text in the provider/model of a call."),
 ]
-Task = Annotated[str | None, typer.Option("--task", metavar="WORDS", help="Only runs with this text in their task.")]
+TaskOption = Annotated[
+    str | None, typer.Option("--task", metavar="WORDS", help="Only runs with this text in their task.")
+]
 Since = Annotated[
     str | None,
     typer.Option(
@@ -207,10 +209,10 @@ Until = Annotated[
     ),
 ]
 Failed = Annotated[bool, typer.Option("--failed", help="Only runs that failed, or whose task did not succeed.")]
-Tool = Annotated[
+ToolOption = Annotated[
     str | None, typer.Option("--tool", metavar="NAME", help="Only runs in which a model called this tool.")
 ]
-Reward = Annotated[str | None, typer.Option("--reward", metavar="NAME", help="Only runs with this reward.")]
+RewardOption = Annotated[str | None, typer.Option("--reward", metavar="NAME", help="Only runs with this reward.")]
 Meta = Annotated[
     list[str] | None,
     typer.Option("--meta", metavar="KEY=VALUE", help="Only runs with this value in their metadata. May be repeated."),

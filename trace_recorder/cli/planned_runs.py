@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from trace_recorder.catalog.planning import Plan, Planned
 from trace_recorder.catalog.query import EVERY_RUN, Condition
-from trace_recorder.catalog.value_tables import Kept
+from trace_recorder.catalog.value_tables import KeptPart
 from trace_recorder.cli.engines import LOCAL, Engine, batch_for, jobs_for
 from trace_recorder.cli.read_files import UnreadableError, each_once, failure_message, is_directory, remote_runs_at
 
@@ -37,7 +37,7 @@ class PlannedRuns:
 
 
 def planned_runs(
-    paths: Sequence[Path], condition: Condition = EVERY_RUN, index: Path | None = None, what: Kept = "row"
+    paths: Sequence[Path], condition: Condition = EVERY_RUN, index: Path | None = None, what: KeptPart = "row"
 ) -> PlannedRuns:
     """Return the runs at these paths that may match the condition.
 

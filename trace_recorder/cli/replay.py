@@ -40,7 +40,7 @@ _MAX_MISMATCHES = 10
 """At most this many mismatches are printed."""
 
 
-class Tools(StrEnum):
+class ToolsChoice(StrEnum):
     """What happens when the program calls a tool: the recorded result is returned, or the tool runs."""
 
     recorded = "recorded"
@@ -60,7 +60,7 @@ Recorded = Annotated[
     ),
 ]
 ToolsOption = Annotated[
-    Tools,
+    ToolsChoice,
     typer.Option("--tools", metavar="recorded|live", help="Return the recorded results of tools, or run the tools."),
 ]
 Speed = Annotated[
@@ -97,7 +97,7 @@ Loose = Annotated[bool, typer.Option("--loose", help="Report differences, but ex
 def replay(  # noqa: PLR0913, PLR0917 - one argument for each option
     run: Recorded = None,
     command: Command = None,
-    tools: ToolsOption = Tools.recorded,
+    tools: ToolsOption = ToolsChoice.recorded,
     speed: Speed = None,
     ignore: Ignore = None,
     match: MatchOption = None,
@@ -185,7 +185,7 @@ SystemFile = Annotated[
         "--system-file", metavar="FILE", help="A file with the system prompt of the --at call and all later calls."
     ),
 ]
-Answer = Annotated[
+AnswerOption = Annotated[
     Path | None,
     typer.Option(
         "--answer",
@@ -210,7 +210,7 @@ def fork(  # noqa: PLR0913, PLR0917 - one argument for each option
     model: Model = None,
     system: System = None,
     system_file: SystemFile = None,
-    answer: Answer = None,
+    answer: AnswerOption = None,
     ignore: Ignore = None,
     match: MatchOption = None,
     speed: Speed = None,

@@ -4,14 +4,14 @@ Steps and LLM calls are in the order of time. A derived step is shown together w
 recorded itself, and calls that belong to no step, are shown alone. Nothing is shown twice.
 
 Each prompt repeats the conversation, but people want to read each message once. Therefore only the new messages of a
-prompt are shown. `figures/conversations/compared_prompts.py` says which messages an earlier prompt has. The model's own
+prompt are shown. `reading/relations/prompt_relations.py` says which messages an earlier prompt has. The model's own
 answer and the tool results in a prompt have been shown before too. All other messages of the prompt are new.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from trace_recorder.cli.run_header import replayed_text, text_of_error, text_of_tokens
@@ -26,12 +26,13 @@ from trace_recorder.figures.content.kinds import (
     contents_of_answer,
     text_beside,
 )
-from trace_recorder.figures.conversations.compared_prompts import ComparedPrompt, ComparedPrompts, answer_text
-from trace_recorder.figures.conversations.steps_and_calls import StepOrCall
+from trace_recorder.figures.conversations.side_calls import side_calls_of
 from trace_recorder.figures.conversations.steps_of_turns import is_tools_only
-from trace_recorder.figures.conversations.turn import Turn, agent_key
-from trace_recorder.figures.conversations.turns_of_run import TurnsOnDemand, side_calls_of
+from trace_recorder.reading.relations.prompt_relations import PromptRelation, relations_of
+from trace_recorder.reading.relations.turn import Turn, agent_key, answer_of
+from trace_recorder.reading.steps_and_calls import StepOrCall
 from trace_recorder.values.llm_interaction import Attempt, LLMInteraction, pause_between
+from trace_recorder.values.message_equality import says_key
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, ToolResult
 from trace_recorder.values.origins import run_origin_of
 from trace_recorder.values.prompt_relation import MAX_EARLIER_PROMPTS
@@ -44,21 +45,17 @@ _MAX_INLINE_ARGUMENTS = 100
 """Arguments of up to this many characters are shown on the line of the tool's name."""
 
 
-TurnOf = Callable[[LLMInteraction], Turn | None]
-"""A function that returns the turn of a call, or None if the call is in no conversation."""
-
-
 class Show:
     """Makes the text entries of the steps and calls of a run, one after another."""
 
-    def __init__(self, trajectory: Trajectory, *, full: bool, turn_of: TurnOf | None = None) -> None:
+    def __init__(self, trajectory: Trajectory, *, full: bool) -> None:
         self._full = full
         self._prompts = ShownPrompts()
-        self._turn_of = turn_of or TurnsOnDemand(trajectory)
         self.update(trajectory)
 
     def update(self, trajectory: Trajectory) -> None:
         """Update to the current state of the run. Messages that were shown before are not shown again."""
+        self._run = trajectory
         self._running = trajectory.status == "running"
         self._origin = run_origin_of(trajectory.metadata)
         self._shared_names = _shared_names(trajectory)
@@ -116,7 +113,7 @@ class Show:
         if input_ is not None:
             yield Entry("input", shown_text(input_, full=self._full))
         else:
-            yield from self._prompt(self._prompts.of_call(call, self._turn_of(call)))
+            yield from self._prompt(self._prompts.of_call(call, relations_of(self._run).of(call)))
         if call.answered:
             if is_usage_left_out(call):
                 yield Entry("tokens", f"not stated: {USAGE_ADVICE}")
@@ -135,8 +132,8 @@ class Show:
             if response:
                 shown_with = self._prompts.find_prompt_with_answer(agent, response)
             if step.llm_messages is not None:
-                name = f"step {step.step_number}"
-                yield from self._prompt(self._prompts.of_step(name, agent, step.llm_messages, response))
+                relation = relations_of(self._run).of_step(self._run, step)
+                yield from self._prompt(self._prompts.of_step(step, relation))
             if shown_with:
                 yield Entry("answer", f"as in {shown_with}")
             elif response:
@@ -322,8 +319,6 @@ class ShownPrompts:
     """
 
     def __init__(self) -> None:
-        self._prompts = ComparedPrompts()
-        self._answers: dict[str, LLMResponse] = {}
         self._newest: dict[str | None, _NamedAnswers] = defaultdict(lambda: deque(maxlen=MAX_EARLIER_PROMPTS))
         self._results: set[tuple[str, str]] = set()
 
@@ -333,51 +328,38 @@ class ShownPrompts:
 
     def find_prompt_with_answer(self, agent: str | None, answer: LLMResponse) -> str | None:
         """Return the name of the agent's recent prompt that got this answer, or None."""
+        key = says_key(answer_of(answer))
         answers = reversed(self._newest[agent])
-        return next((name for name, other in answers if answer_text(answer) == answer_text(other)), None)
+        return next((name for name, other in answers if says_key(answer_of(other)) == key), None)
 
-    def of_call(self, call: LLMInteraction, turn: Turn | None) -> NewMessages:
-        """Return the new messages of a call.
-
-        `turn` is the call's place in a conversation, or None if the call is in no conversation.
-        """
-        prompt = self._prompts.add_call(call, turn)
-        new_messages = self._new_messages(prompt, call.input_messages, _stored_call_continued_by(turn))
+    def of_call(self, call: LLMInteraction, relation: PromptRelation) -> NewMessages:
+        """Return the new messages of a call."""
+        new_messages = self._new_messages(relation, call.input_messages, _stored_call_continued_by(relation.turn))
         if call.answered:
-            self._remember(agent_key(call), call.interaction_id, call.response)
+            self._newest[agent_key(call)].append((call.interaction_id, call.response))
         return new_messages
 
-    def of_step(
-        self, name: str, agent: str | None, messages: Sequence[Message], answer: LLMResponse | None
-    ) -> NewMessages:
+    def of_step(self, step: AgentStep, relation: PromptRelation) -> NewMessages:
         """Return the new messages of a step without a call."""
-        new_messages = self._new_messages(self._prompts.add_step(name, agent, messages), messages)
-        if answer is not None:
-            self._remember(agent, name, answer)
+        new_messages = self._new_messages(relation, step.llm_messages or ())
+        if step.llm_response is not None:
+            self._newest[agent_key(step)].append((f"step {step.step_number}", step.llm_response))
         return new_messages
 
-    def _remember(self, agent: str | None, name: str, answer: LLMResponse) -> None:
-        self._answers[name] = answer
-        self._newest[agent].append((name, answer))
-
-    def _new_messages(self, prompt: ComparedPrompt, messages: Sequence[Message], continued: str = "") -> NewMessages:
+    def _new_messages(self, relation: PromptRelation, messages: Sequence[Message], continued: str = "") -> NewMessages:
         """Return the messages of a prompt that were not shown before, and a summary of where the others were shown."""
-        common, name = prompt.comparison.kept, prompt.base
-        answer = self._answers.get(name or "")
-        text = None
-        if answer is not None:
-            text = answer_text(answer)
+        common, name = relation.comparison.kept, relation.base
         new: list[Message] = []
-        has_answer = False
-        results = 0
-        for message in (messages[position] for position in prompt.comparison.new):
-            is_answer = message.role == "assistant" and answer_text(message) == text
-            is_result = (message.call_id or "", shown_text(message.content)) in self._results
-            has_answer |= is_answer
-            results += is_result
-            if not (is_answer or is_result):
+        answers, results = [], 0
+        for place in relation.comparison.new:
+            message = messages[place]
+            if place in relation.answers:
+                answers.append(relation.answers[place])
+            elif (message.call_id or "", shown_text(message.content)) in self._results:
+                results += 1
+            else:
                 new.append(message)
-        parts = _shown_before(prompt, has_answer=has_answer, results=results)
+        parts = _shown_before(relation, answers, results)
         if new and parts:
             parts.append(f"{len(new)} new")
         summary = pluralize(len(messages), "message")
@@ -385,20 +367,24 @@ class ShownPrompts:
             summary += f" continuing {continued}"
         if parts:
             summary += f": {', '.join(parts)}"
-        if common and prompt.gone:
-            summary += f"; {prompt.gone} of {name} gone"
+        if common and relation.gone:
+            summary += f"; {relation.gone} of {name} gone"
         return NewMessages(summary, new)
 
 
-def _shown_before(prompt: ComparedPrompt, *, has_answer: bool, results: int) -> list[str]:
-    """Say where the old messages of a prompt were shown. `has_answer` says whether the earlier answer is among them."""
+def _shown_before(relation: PromptRelation, answers: Sequence[str], results: int) -> list[str]:
+    """Say where the other messages of a prompt were shown.
+
+    `answers` are the names of the prompts whose answers are repeated. `results` is how many tool results are repeated.
+    """
     parts = []
-    if prompt.comparison.kept:
-        parts.append(f"{prompt.comparison.kept} as in {prompt.base}")
-    if has_answer and prompt.comparison.kept:
-        parts.append("its answer")
-    elif has_answer:
-        parts.append(f"the answer of {prompt.base}")
+    if relation.comparison.kept:
+        parts.append(f"{relation.comparison.kept} as in {relation.base}")
+    others = sum(name != relation.base for name in answers)
+    if len(answers) > others:
+        parts.append("its answer" if relation.comparison.kept else f"the answer of {relation.base}")
+    if others:
+        parts.append(f"{pluralize(others, 'answer')} shown above")
     if results:
         parts.append(f"{pluralize(results, 'result')} shown above")
     return parts

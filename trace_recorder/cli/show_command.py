@@ -22,12 +22,12 @@ from trace_recorder.cli.read_files import UnreadableError, is_directory, read_ru
 from trace_recorder.cli.run_header import header_entries
 from trace_recorder.cli.show import Show
 from trace_recorder.cli.text_layout import EntryWriter
-from trace_recorder.figures.conversations.steps_and_calls import StepOrCall, steps_and_calls
 from trace_recorder.formats.left_out import UNANSWERED
 from trace_recorder.formats.shared_document import shared_document
 from trace_recorder.formats.toolbrain.parsing import DEFAULT_PARSER, PARSERS
 from trace_recorder.guard import try_call
 from trace_recorder.reading.call_facts import CallFacts
+from trace_recorder.reading.steps_and_calls import StepOrCall, steps_and_calls
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
@@ -40,10 +40,10 @@ Files = Annotated[
         show_default=False,
     ),
 ]
-Step = Annotated[int | None, typer.Option("--step", metavar="NUMBER", help="Show only this step.")]
+StepOption = Annotated[int | None, typer.Option("--step", metavar="NUMBER", help="Show only this step.")]
 AsDocument = Annotated[bool, typer.Option("--json", help="Print JSON: the document with full prompts, or the turns.")]
 Turns = Annotated[bool, typer.Option("--turns", help="Show the run as ToolBrain's turns, with warnings.")]
-Parser = Annotated[
+ParserOption = Annotated[
     str | None,
     typer.Option(
         "--parser",
@@ -52,8 +52,8 @@ Parser = Annotated[
         autocompletion=completion_of(PARSERS),
     ),
 ]
-Errors = Annotated[bool, typer.Option("--errors", help="Show only the steps in which something failed.")]
-Raw = Annotated[
+ErrorsOption = Annotated[bool, typer.Option("--errors", help="Show only the steps in which something failed.")]
+RawOption = Annotated[
     bool, typer.Option("--raw", help="With --step: print the step's requests and responses as JSON, as they were sent.")
 ]
 
@@ -61,11 +61,11 @@ Raw = Annotated[
 def show(  # noqa: PLR0913, PLR0917 - one argument for each option
     files: Files = None,
     full: Full = False,
-    step: Step = None,
-    errors: Errors = False,
-    raw: Raw = False,
+    step: StepOption = None,
+    errors: ErrorsOption = False,
+    raw: RawOption = False,
     turns: Turns = False,
-    parser: Parser = None,
+    parser: ParserOption = None,
     as_json: AsDocument = False,
 ) -> None:
     """Show runs, step by step.

@@ -61,7 +61,7 @@ MIN_NAME = 12
 """If a table is too wide, names of tools and rewards are cut, but keep at least this many characters."""
 _GAP = 2
 
-Row = Sequence[str]
+TextRow = Sequence[str]
 
 
 def figure_lines(figures: Mapping[str, Payload], width: int | None = None) -> Iterator[str]:
@@ -73,7 +73,7 @@ def figure_lines(figures: Mapping[str, Payload], width: int | None = None) -> It
         else:
             size = max(width, MIN_NAME + LABEL_WIDTH)
             yield from wrap(line, size, subsequent_indent=indent, break_on_hyphens=False)
-    titles = ("model", "calls", "failed", "retries", "tokens in", "out", "cached", "per call", "cost USD")
+    titles: TextRow = ("model", "calls", "failed", "retries", "tokens in", "out", "cached", "per call", "cost USD")
     yield from _table([titles, *map(_model, figures["models"])], width, side_by_side=True)
     tools = [tool for tool in figures["tools"] if tool["calls"]]  # a tool that was only replayed has no figures
     titles = ("tool", "calls", "failed", "no answer", "outcome unknown", "per call")
@@ -131,7 +131,7 @@ def _outcome(runs: Mapping[str, Payload]) -> str:
     )
 
 
-def _model(row: Mapping[str, Payload]) -> Row:
+def _model(row: Mapping[str, Payload]) -> TextRow:
     tokens = row["tokens"]
     rate = tokens.get("cache_hit_rate")
     return [
@@ -144,7 +144,7 @@ def _model(row: Mapping[str, Payload]) -> Row:
     ]
 
 
-def _tool(row: Mapping[str, Payload]) -> Row:
+def _tool(row: Mapping[str, Payload]) -> TextRow:
     names = ("calls", "failed", "unanswered", "outcome_unknown")
     return [row["name"], *(number(row[name]) for name in names), seconds(row.get("mean_seconds"))]
 
@@ -152,7 +152,7 @@ def _tool(row: Mapping[str, Payload]) -> Row:
 _REWARD_FIGURES = ("mean", "least", "most")
 
 
-def _reward(row: Mapping[str, Payload]) -> Row:
+def _reward(row: Mapping[str, Payload]) -> TextRow:
     return [row["name"], number(row["runs"]), *(f"{row[name]:g}" for name in _REWARD_FIGURES)]
 
 
@@ -207,7 +207,7 @@ def _amount(cost: Mapping[str, Payload]) -> str:
     return text
 
 
-def _table(rows: Sequence[Row], width: int | None, *, side_by_side: bool = False) -> Iterator[str]:
+def _table(rows: Sequence[TextRow], width: int | None, *, side_by_side: bool = False) -> Iterator[str]:
     """Yield an empty line and the aligned rows, or nothing if the table has only titles."""
     cells = [[in_one_line(cell) for cell in row] for row in rows]
     if len(cells) == 1:
@@ -224,11 +224,11 @@ def _table(rows: Sequence[Row], width: int | None, *, side_by_side: bool = False
     yield from ("", *_aligned([[_cut(row[0], name_size), *row[1:]] for row in cells]))
 
 
-def _blocks(columns: Sequence[Row], width: int) -> Iterator[list[Row]]:
+def _blocks(columns: Sequence[TextRow], width: int) -> Iterator[list[TextRow]]:
     """Divide a table into tables that fit. Each table has the titles and at least one column."""
     titles = [row[0] for row in columns]
     room = width - max(map(len, titles))
-    block: list[Row] = []
+    block: list[TextRow] = []
     for column in [*zip(*columns, strict=True)][1:]:
         whole = [_cut(cell, max(MIN_NAME, room - _GAP)) for cell in column]
         if block and _width([*zip(titles, *block, whole, strict=True)]) > width:
@@ -238,15 +238,15 @@ def _blocks(columns: Sequence[Row], width: int) -> Iterator[list[Row]]:
     yield [*zip(titles, *block, strict=True)]
 
 
-def _widths(rows: Sequence[Row]) -> list[int]:
+def _widths(rows: Sequence[TextRow]) -> list[int]:
     return [max(map(len, column)) for column in zip(*rows, strict=True)]
 
 
-def _width(rows: Sequence[Row]) -> int:
+def _width(rows: Sequence[TextRow]) -> int:
     return sum(size + _GAP for size in _widths(rows)) - _GAP
 
 
-def _aligned(rows: Sequence[Row]) -> Iterator[str]:
+def _aligned(rows: Sequence[TextRow]) -> Iterator[str]:
     """Yield each row as a line with aligned cells: the first column on the left, the others on the right."""
     widths = _widths(rows)
     for first, *others in rows:

@@ -27,13 +27,10 @@ from trace_recorder.cli.text_layout import (
     seconds,
 )
 from trace_recorder.clocks import now, seconds_between
-from trace_recorder.dialects.dialect import is_in_progress, is_turn
-from trace_recorder.figures.conversations.call_chains import CallChains
-from trace_recorder.figures.conversations.steps_and_calls import StepOrCall, steps_and_calls
-from trace_recorder.figures.conversations.turn import Turn
+from trace_recorder.dialects.dialect import is_in_progress
 from trace_recorder.reading.growing_journal import GrowingJournal, ReplacedError
+from trace_recorder.reading.steps_and_calls import StepOrCall, steps_and_calls
 from trace_recorder.storage.paths import journal_path_for
-from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.origins import run_origin_of
 from trace_recorder.values.tool_uses import tool_uses
 from trace_recorder.values.trajectory import Trajectory
@@ -288,9 +285,7 @@ class ShownSteps:
     """Makes the entries of each step of a growing run. A step is shown once, when it is settled (`_is_settled`)."""
 
     def __init__(self, trajectory: Trajectory, *, full: bool) -> None:
-        self._chains = CallChains()
-        self._turns: dict[str, Turn] = {}
-        self._show = Show(trajectory, full=full, turn_of=self._turn_of)
+        self._show = Show(trajectory, full=full)
         self._shown: set[Hashable] = set()
 
     def settled(self, trajectory: Trajectory) -> Iterator[list[Entry]]:
@@ -307,13 +302,6 @@ class ShownSteps:
     def open_parts(self, trajectory: Trajectory) -> list[StepOrCall]:
         """Return the steps and calls that are not settled."""
         return [part for part in steps_and_calls(trajectory) if _key(part) not in self._shown]
-
-    def _turn_of(self, call: LLMInteraction) -> Turn | None:
-        if not is_turn(call.api):
-            return None
-        if call.interaction_id not in self._turns:
-            self._turns[call.interaction_id] = self._chains.add(call)
-        return self._turns[call.interaction_id]
 
 
 def _key(part: StepOrCall) -> Hashable:

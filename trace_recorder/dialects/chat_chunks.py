@@ -36,7 +36,7 @@ _FUNCTION_KEYS = ("function", "custom")
 _PADDING = ("obfuscation", "p")
 
 
-def join_chunks(text: str, adapt: Callable[[dict[str, Payload]], Payload] | None = None) -> JoinedStream:
+def join_chat_stream(text: str, adapt: Callable[[dict[str, Payload]], Payload] | None = None) -> JoinedStream:
     """Join the chunks of a stream.
 
     `adapt` converts the JSON of an event that has a different form to the form of a chunk.

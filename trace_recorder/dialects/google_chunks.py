@@ -37,7 +37,7 @@ def camel(value: Payload) -> dict[str, Payload]:
     return {CAMEL_OF_SNAKE.get(name, name): member for name, member in as_dict(value).items()}
 
 
-def read_chunks(text: str) -> Iterator[Payload]:
+def read_google_chunks(text: str) -> Iterator[Payload]:
     """Yield the JSON of each event, then the JSON outside of events: an array, or an error that ends the stream."""
     for _, data in events(text):
         yield json_value(data)

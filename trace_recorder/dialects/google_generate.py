@@ -15,7 +15,7 @@ from itertools import groupby
 from trace_recorder.dialects.blocks import Blocks
 from trace_recorder.dialects.call_ids import count_made_up, number_calls, number_messages
 from trace_recorder.dialects.dialect import Dialect, History
-from trace_recorder.dialects.google_chunks import CAMEL_OF_SNAKE, camel, join_arguments, join_chunks, read_chunks
+from trace_recorder.dialects.google_chunks import CAMEL_OF_SNAKE, camel, join_arguments, join_chunks, read_google_chunks
 from trace_recorder.dialects.json_access import (
     Members,
     arguments_of,
@@ -80,7 +80,7 @@ def read_message(element: Payload) -> list[Message]:
     return [*results, _message(role, rest, members.rest())]
 
 
-def continues(before: Message, message: Message) -> bool:
+def _continues(before: Message, message: Message) -> bool:
     """Whether a content belongs to the same message as the content before it.
 
     Clients send a streamed answer back in chunks.
@@ -88,7 +88,7 @@ def continues(before: Message, message: Message) -> bool:
     return before.role == message.role == "assistant"
 
 
-def merge(contents: Sequence[Payload], _: Sequence[Message]) -> Message:
+def _merge(contents: Sequence[Payload], _: Sequence[Message]) -> Message:
     """Make one message from the contents of one answer."""
     parts = [part for content in contents for part in _parts_of(content)]
     extra: dict[str, Payload] = {}
@@ -99,7 +99,7 @@ def merge(contents: Sequence[Payload], _: Sequence[Message]) -> Message:
     return _message("assistant", parts, extra)
 
 
-MERGE_RULE = MergeRule(continues, merge)
+MERGE_RULE = MergeRule(_continues, _merge)
 
 
 def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
@@ -131,7 +131,7 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
 
 def join_stream(text: str) -> JoinedStream:
     """Join the chunks of a stream into the body that the same answer has without streaming."""
-    return join_chunks(read_chunks(text))
+    return join_chunks(read_google_chunks(text))
 
 
 def _members(value: Payload) -> Members:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from trace_recorder.dialects.blocks import Blocks, is_reference
 from trace_recorder.dialects.call_ids import count_made_up, number_calls, number_messages
-from trace_recorder.dialects.chat_chunks import function_key, join_chunks
+from trace_recorder.dialects.chat_chunks import function_key, join_chat_stream
 from trace_recorder.dialects.dialect import Dialect, History
 from trace_recorder.dialects.json_access import (
     ROLES,
@@ -198,7 +198,7 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
 
 def join_stream(text: str) -> JoinedStream:
     """Join the text of a stream, which may be cut off anywhere."""
-    return join_chunks(text)
+    return join_chat_stream(text)
 
 
 def read_usage(usage: Payload) -> Usage:

@@ -7,7 +7,7 @@ response is like one of the chat dialect, but has a `text` in place of the messa
 from __future__ import annotations
 
 from trace_recorder.dialects import openai_chat
-from trace_recorder.dialects.chat_chunks import join_chunks
+from trace_recorder.dialects.chat_chunks import join_chat_stream
 from trace_recorder.dialects.dialect import Dialect
 from trace_recorder.dialects.json_access import Members, as_dict, as_elements, as_text
 from trace_recorder.values.messages import JoinedStream, LLMResponse, Message, Payload, RequestReading
@@ -33,7 +33,7 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
 
 def join_stream(text: str) -> JoinedStream:
     """Join the text of a stream, which may be cut off anywhere."""
-    return join_chunks(text, _as_chunk)
+    return join_chat_stream(text, _as_chunk)
 
 
 def _as_chunk(event: dict[str, Payload]) -> Payload:

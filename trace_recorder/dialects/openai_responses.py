@@ -22,8 +22,7 @@ from functools import reduce
 from trace_recorder.dialects.blocks import Blocks
 from trace_recorder.dialects.call_ids import number_calls, number_messages
 from trace_recorder.dialects.chat_chunks import error_of
-from trace_recorder.dialects.deltas import append_text, finish_texts
-from trace_recorder.dialects.deltas import merge as merge_delta
+from trace_recorder.dialects.deltas import append_text, finish_texts, merge
 from trace_recorder.dialects.dialect import NOT_FINAL, Background, Dialect, History
 from trace_recorder.dialects.event_forms import PIECE, MergedRuns
 from trace_recorder.dialects.json_access import (
@@ -124,19 +123,19 @@ def _read_items(items: Payload) -> list[Message]:
     return [message for group in groups for message in group.messages]
 
 
-def continues(before: Message, message: Message) -> bool:
+def _continues(before: Message, message: Message) -> bool:
     """Whether an item can be merged with the item before it. The order must be: reasoning, then content, then calls."""
     if before.role != "assistant" or message.role != "assistant":
         return False
     return bool(message.tool_calls) or (before.content is None and not before.tool_calls)
 
 
-def merge(_: Sequence[Payload], messages: Sequence[Message]) -> Message:
+def _merge(_: Sequence[Payload], messages: Sequence[Message]) -> Message:
     """Make one message from the items of one turn."""
     return reduce(_merge_two, messages)
 
 
-MERGE_RULE = MergeRule(continues, merge)
+MERGE_RULE = MergeRule(_continues, _merge)
 
 
 def _merge_two(before: Message, message: Message) -> Message:
@@ -338,7 +337,7 @@ def _build(target: dict[str, Payload], kind: str, event: dict[str, Payload]) -> 
         target[word] = append_text(target.get(word), delta)
         _extend(target, "logprobs", as_list(event.get("logprobs")))
     elif isinstance(delta, dict):
-        merge_delta(target, delta)
+        merge(target, delta)
     elif isinstance(event.get(word), str):
         target[word] = event[word]
     if event.get("annotation"):

@@ -8,14 +8,13 @@ sound, each in base64. Joined, they are the same answer.
 from __future__ import annotations
 
 import base64
-import binascii
 
 from trace_recorder.dialects.chat_chunks import error_of, joined_events
 from trace_recorder.dialects.dialect import Dialect
 from trace_recorder.dialects.json_access import Members, as_text, json_value
 from trace_recorder.dialects.openai_chat import not_found, read_usage
 from trace_recorder.dialects.stream_framing import events, unstreamed
-from trace_recorder.signal_handlers import ours
+from trace_recorder.signal_handlers import suppress
 from trace_recorder.values.messages import JoinedStream, LLMResponse, Message, Payload, RequestReading, without_none
 from trace_recorder.values.token_counts import WHOLE
 
@@ -55,20 +54,14 @@ def join_stream(text: str) -> JoinedStream:
         kind = members.text("type") or name or ""
         error = error_of(kind, members, data) or error
         ended = ended or kind.endswith("audio.done") or data.strip() == "[DONE]"
-        pieces.append(_bytes(members.text("audio") or members.text("delta") or ""))
+        with suppress(ValueError):  # a piece that is not base64 is left out
+            pieces.append(base64.b64decode(members.text("audio") or members.text("delta") or ""))
         if error is None:
             beside |= members.rest()
     if not number:
         return unstreamed(text)
     body = {**beside, "audio": base64.b64encode(b"".join(pieces)).decode()}
     return joined_events(body, ended=ended, events=number, error=error)
-
-
-def _bytes(piece: str) -> bytes:
-    try:
-        return base64.b64decode(piece)
-    except ours(binascii.Error, ValueError):
-        return b""
 
 
 DIALECT = Dialect(

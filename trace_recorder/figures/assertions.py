@@ -62,20 +62,24 @@ class TrajectoryAssertions:
     @property
     def total_tokens(self) -> int | None:
         """The input and output tokens of all answers, or None if an answer does not state its tokens."""
-        counts = [counts_of(call) for call in self._answered()]
-        known = [
-            count.prompt + count.completion
-            for count in counts
-            if count is not None and count.prompt is not None and count.completion is not None
-        ]
-        return sum(known) if len(known) == len(counts) else None
+        total = 0
+        for call in self._answered():
+            counts = counts_of(call)
+            if counts is None or counts.prompt is None or counts.completion is None:
+                return None
+            total += counts.prompt + counts.completion
+        return total
 
     @property
     def cost(self) -> float | None:
         """The cost of all answers in US dollars, billed or estimated (extra `prices`), or None if a cost is unknown."""
-        costs = [cost_of(call) for call in self._answered()]
-        known = [cost.amount for cost in costs if cost is not None]
-        return sum(known) if len(known) == len(costs) else None
+        amounts = []
+        for call in self._answered():
+            cost = cost_of(call)
+            if cost is None:
+                return None
+            amounts.append(cost.amount)
+        return sum(amounts)
 
     def _answered(self) -> list[LLMInteraction]:
         return [call for call in self.trajectory.llm_interactions if call.answered]
@@ -101,7 +105,9 @@ class TrajectoryAssertions:
             if use.result is not None and use.failed
         ]
         messages += [f"step {step.step_number}: {step.error}" for step in self.steps if step.error and not step.derived]
-        return messages + ([f"the run: {_text(run.error)}"] if run.error else [])
+        if run.error:
+            messages.append(f"the run: {_text(run.error)}")
+        return messages
 
     def assert_no_errors(self) -> None:
         """Fail if anything in the run failed."""

@@ -37,9 +37,14 @@ def load(path: str | Path) -> Trajectory:
     """Load the trajectory of a `.json` or a `.jsonl`, whose run may still be running, or of another tool's file.
 
     docs/import.md lists the tools. Parts of their files that a Trajectory cannot have are left out; `trace-recorder
-    import` keeps them. The lines of a journal are parsed at once. Interactions and steps are read when they, `metrics`
-    or `gaps` are first used. So it costs little to read only the task, the status and the rewards of many runs. Raises
-    FileNotFoundError, and TrajectoryFormatError if the file is not a trajectory, has several, or has a newer version.
+    import` keeps them. Interactions and steps are read when they, `metrics` or `gaps` are first used. So it costs
+    little to read only the task, the status and the rewards of many runs. Raises FileNotFoundError, and
+    TrajectoryFormatError if the file is not a trajectory, has several, or has a newer version.
+
+    Examples:
+        >>> run = load("trajectories/run.json")
+        >>> run.task, run.status, len(run.llm_interactions)
+        ('count the files', 'completed', 1)
     """
     runs = list(islice(load_each(Path(path)), 2))
     if len(runs) == 1:

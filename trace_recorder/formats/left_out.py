@@ -19,9 +19,9 @@ from trace_recorder.figures.call_figures import tokens_of
 from trace_recorder.figures.content.chat_form import describe_part
 from trace_recorder.figures.content.kinds import Content, Location, contents_of, contents_of_answer
 from trace_recorder.figures.conversations.steps_of_turns import unrequested_tools_of
-from trace_recorder.figures.conversations.turn import Turn
-from trace_recorder.figures.conversations.turns_of_run import interactions_of
 from trace_recorder.formats.format_writer import LeftOut
+from trace_recorder.reading.relations.calls_of_run import interactions_of
+from trace_recorder.reading.relations.turn import Turn
 from trace_recorder.values.content_parts import Part
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload

@@ -26,7 +26,7 @@ from trace_recorder.storage.journal_reader import Record, read
 from trace_recorder.storage.paths import document_path_for, journal_path_for, temporary_path
 from trace_recorder.storage.redaction.redactor import Redaction
 from trace_recorder.storage.redaction.text_masking import default_redactor
-from trace_recorder.values.jsonable import json_key, to_jsonable
+from trace_recorder.values.jsonable import member_name, to_jsonable
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Status
 
@@ -70,7 +70,7 @@ def append_annotation(path: Path, key: str, value: Payload) -> None:
     The document is written again. Raises the same exceptions as `append_rewards`.
     """
     with _open_to_amend(path) as writer:
-        _append(writer, AnnotationFact(key=json_key(key), value=to_jsonable(value)))
+        _append(writer, AnnotationFact(key=member_name(key), value=to_jsonable(value)))
 
 
 def append_end(path: Path, exit_code: int, status: Status | None = None, error: Payload = None) -> None:

@@ -302,7 +302,7 @@ class Step(_ContextBlock):
                 tool_calls=None,
                 tool_results=None,
                 reflection=to_jsonable_of_type(self.reflection, str),
-                error=to_jsonable(error_text(self.error)),
+                error=to_jsonable(step_error(self.error)),
             )
             run.append_body(fact, b'{"llm_messages":null}')
 
@@ -363,7 +363,7 @@ class Agent(_ContextBlock):
         return f"<agent {self.name!r}>"
 
 
-def error_text(error: object) -> Payload:
+def step_error(error: object) -> Payload:
     """Return an error as JSON for the record of a step. An exception becomes a string of its class and its message."""
     if is_error(error):
         return f"{type(error).__name__}: {error_message(error)}"

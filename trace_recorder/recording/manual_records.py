@@ -16,7 +16,7 @@ from trace_recorder.values.checked_types import ArgumentReader
 from trace_recorder.values.jsonable import (
     describe_error,
     is_error,
-    json_key,
+    member_name,
     object_to_json,
     objects_to_jsonable,
     to_json,
@@ -80,7 +80,7 @@ def step(run: Run, number: object, state: object, messages: object, details: Map
         tool_calls=_list_to_json(details["tool_calls"]),
         tool_results=_list_to_json(details["tool_results"]),
         reflection=to_jsonable_of_type(details["reflection"], str),
-        error=to_jsonable(steps.error_text(details["error"])),
+        error=to_jsonable(steps.step_error(details["error"])),
     )
     if messages is None:
         run.append_body(fact, b'{"llm_messages":null}')
@@ -106,9 +106,9 @@ def annotation(run: Run, key: object, value: object) -> None:
     """Record an annotation of the run."""
     text = None
     with ignore_failures:
-        text = json_key(str(key))
+        text = member_name(str(key))
     if text is None:
-        text = json_key(key)
+        text = member_name(key)
     run.append(AnnotationFact(**run.named(key=text), value=to_jsonable(value)))
 
 

@@ -21,7 +21,7 @@ from trace_recorder.guard import ignore_failures
 from trace_recorder.recording.context import OpenBlock, OpenBlocks, ToolBody, context_of, merge_facts, record_or_defer
 from trace_recorder.recording.run import Run
 from trace_recorder.recording.stand_ins import outcome_of, stand_in_function
-from trace_recorder.values.jsonable import describe_error, describe_value, json_key, to_jsonable, to_jsonable_of_type
+from trace_recorder.values.jsonable import describe_error, describe_value, member_name, to_jsonable, to_jsonable_of_type
 from trace_recorder.values.messages import Payload, without_none
 
 Tool = TypeVar("Tool", bound=Callable[..., object])
@@ -196,7 +196,7 @@ def make_tool(open_run: OpenRun, function: object, name: str | None) -> Any:
         return type(function)(make_tool(open_run, function.__func__, name))
     if not callable(function):
         raise TypeError(f"tool() was given {function!r}, and takes a function. Its name is given as tool(name=…).")
-    name = name or json_key(getattr(function, "__name__", None) or type(function).__name__)
+    name = name or member_name(getattr(function, "__name__", None) or type(function).__name__)
     wrapper: Any = _wrapped(_ToolFunction(open_run, function, name), function)
     for defaults in ("__defaults__", "__kwdefaults__"):  # frameworks read these, and `wraps` does not copy them
         values = getattr(function, defaults, None)

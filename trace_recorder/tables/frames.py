@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 
 from trace_recorder.errors import MissingExtraError
 from trace_recorder.tables.columns import TABLES, CellType, Of, TableName, cell, json_text
-from trace_recorder.tables.rows import Runs, cells_of
+from trace_recorder.tables.rows import RunOrRuns, cells_of
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.version import __version__
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 
-def check_table(runs: Runs, of: str, function: str) -> None:
+def check_table(runs: RunOrRuns, of: str, function: str) -> None:
     """Raise ValueError if there is no table named `of`, and TypeError if `runs` is a path."""
     if of not in get_args(Of):
         raise ValueError(f"of={of!r}: one of {', '.join(get_args(Of))}")
@@ -42,12 +42,16 @@ MAX_BATCHES = 256
 """When this many batches are in memory, they become one. Each batch costs some kilobytes besides its values."""
 
 
-def to_arrow(runs: Runs, of: Of = "calls") -> pyarrow.Table:
+def to_arrow(runs: RunOrRuns, of: Of = "calls") -> pyarrow.Table:
     """Return an Arrow table of one run or several, with a row for each run, call, step, tool call, message or reward.
 
     `of` chooses what the rows are. Every row has its run's file, id, task, status and success. The table of messages
     has each distinct message once, with the calls whose prompts have the message. docs/tables.md describes the columns.
     Raises MissingExtraError if pyarrow is not installed, and ValueError if there is no table `of`.
+
+    Examples:
+        >>> to_arrow(load_all("trajectories"), of="calls").num_rows
+        2
     """
     check_table(runs, of, "to_arrow")
     if isinstance(runs, Trajectory):
@@ -139,7 +143,7 @@ def _origin(value: Payload) -> Payload:
 
 # ── data frames ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-Library = Literal["polars", "pandas"]
+FrameLibrary = Literal["polars", "pandas"]
 _TYPES: dict[CellType, tuple[str, str]] = {
     "integer": ("Int64", "Int64"),
     "number": ("Float64", "float64"),
@@ -151,18 +155,22 @@ _TEXT = ("String", "string")
 
 
 @overload
-def to_dataframe(runs: Runs, of: Of = "calls", *, library: Literal["polars"]) -> polars.DataFrame: ...
+def to_dataframe(runs: RunOrRuns, of: Of = "calls", *, library: Literal["polars"]) -> polars.DataFrame: ...
 @overload
-def to_dataframe(runs: Runs, of: Of = "calls", *, library: Literal["pandas"]) -> pandas.DataFrame: ...
+def to_dataframe(runs: RunOrRuns, of: Of = "calls", *, library: Literal["pandas"]) -> pandas.DataFrame: ...
 @overload
-def to_dataframe(runs: Runs, of: Of = "calls", library: Library | None = None) -> Any: ...
-def to_dataframe(runs: Runs, of: Of = "calls", library: Library | None = None) -> Any:
+def to_dataframe(runs: RunOrRuns, of: Of = "calls", library: FrameLibrary | None = None) -> Any: ...
+def to_dataframe(runs: RunOrRuns, of: Of = "calls", library: FrameLibrary | None = None) -> Any:
     """Return a data frame of one run or several, with a row for each run, call, step, tool call, message or reward.
 
     `of` chooses what the rows are. Every row has its run's file, id, task, status and success. A column has the same
     type in every frame: text, a nullable integer, a float, a boolean, or a time in UTC. docs/tables.md describes the
     columns. `library` is "polars" or "pandas". By default, polars is used if it is installed, and pandas otherwise.
     Raises MissingExtraError if the library is not installed, and ValueError if there is no table `of`.
+
+    Examples:
+        >>> frame = to_dataframe(load_all("trajectories"), of="calls")
+        >>> tokens = frame["input_tokens"].sum()
     """
     check_table(runs, of, "to_dataframe")
     module = _library(library)
@@ -185,7 +193,7 @@ def _flat(value: Payload) -> Payload:
     return value
 
 
-def _library(name: Library | None) -> Any:
+def _library(name: FrameLibrary | None) -> Any:
     libraries = ["polars", "pandas"]
     if name:
         libraries = [name]

@@ -48,6 +48,10 @@ def read_runs(paths: str | Path | Iterable[str | Path], of: Of = "runs", *, stri
     raises an error. If `strict` is False, the file is skipped, and the process that tried to read it logs the error.
     Ray is started if it is not running. Raises MissingExtraError if Ray is not installed, OSError if a path cannot be
     listed, and ValueError if there is no table `of`.
+
+    Examples:
+        >>> runs = read_runs("trajectories")
+        >>> failed = runs.filter(lambda row: row["status"] == "failed").take(10)
     """
     check_table((), of, "read_runs")
     if isinstance(paths, str | Path):

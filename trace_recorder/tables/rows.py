@@ -16,9 +16,10 @@ from itertools import groupby
 from typing import NamedTuple
 
 from trace_recorder.clocks import parse_time
+from trace_recorder.dialects.message_text import text_of
 from trace_recorder.figures.comparison.trajectory_diff import figures_of
-from trace_recorder.figures.content.chat_form import result_text, text_of
-from trace_recorder.figures.conversations.turns_of_run import side_calls_of
+from trace_recorder.figures.content.chat_form import result_text
+from trace_recorder.figures.conversations.side_calls import side_calls_of
 from trace_recorder.figures.cost import cost_of
 from trace_recorder.figures.rewards import rewards_of
 from trace_recorder.formats.foreign_runs.journal_writer import IMPORTED_FROM
@@ -141,13 +142,13 @@ def _message_cells(message: Message) -> dict[str, Payload]:
     }
 
 
-Row = dict[str, Payload]
-Runs = Trajectory | Iterable[Trajectory]
+TableRow = dict[str, Payload]
+RunOrRuns = Trajectory | Iterable[Trajectory]
 Cells = dict[str, list[Payload]]
 """The values of each column of a table, by the column's name."""
 
 
-def cells_of(runs: Runs, table: TableName) -> Cells:
+def cells_of(runs: RunOrRuns, table: TableName) -> Cells:
     """Return the values of a table for one run or for several runs.
 
     A value that does not have the type of its column is None.
@@ -164,7 +165,7 @@ def cells_of(runs: Runs, table: TableName) -> Cells:
     return cells
 
 
-def _facts_of(run: Trajectory) -> Row:
+def _facts_of(run: Trajectory) -> TableRow:
     """Return the columns that have the same value in each row of a run."""
     return {
         "file": run.path and str(run.path),
@@ -176,7 +177,7 @@ def _facts_of(run: Trajectory) -> Row:
     }
 
 
-def _run_rows(run: Trajectory) -> Iterator[Row]:
+def _run_rows(run: Trajectory) -> Iterator[TableRow]:
     figures = figures_of(run.llm_interactions)
     is_estimated = None
     if figures.cost is not None:
@@ -205,7 +206,7 @@ def _run_rows(run: Trajectory) -> Iterator[Row]:
     }
 
 
-def _call_rows(run: Trajectory) -> Iterator[Row]:
+def _call_rows(run: Trajectory) -> Iterator[TableRow]:
     numbers = NumberedCalls(run.llm_interactions).numbers
     side_calls = side_calls_of(run)
     for call, number in zip(run.llm_interactions, numbers, strict=True):
@@ -233,7 +234,7 @@ def _call_rows(run: Trajectory) -> Iterator[Row]:
         }
 
 
-def _figure_cells(call: LLMInteraction) -> Row:
+def _figure_cells(call: LLMInteraction) -> TableRow:
     """Return the figures of a call. A call that was not made, but replayed, has no figures."""
     cells = dict.fromkeys(_FIGURES)
     cells["attempts"] = 0
@@ -263,7 +264,7 @@ _FIGURES = (
 """The columns of `_figure_cells` that are null for a call without figures."""
 
 
-def _step_rows(run: Trajectory) -> Iterator[Row]:
+def _step_rows(run: Trajectory) -> Iterator[TableRow]:
     for step in run.agent_steps:
         response = step.llm_response
         yield {
@@ -282,7 +283,7 @@ def _step_rows(run: Trajectory) -> Iterator[Row]:
         }
 
 
-def _tool_call_rows(run: Trajectory) -> Iterator[Row]:
+def _tool_call_rows(run: Trajectory) -> Iterator[TableRow]:
     for source, (name, call, result) in tool_uses_of(run):
         use = call or result
         yield {
@@ -296,7 +297,7 @@ def _tool_call_rows(run: Trajectory) -> Iterator[Row]:
         }
 
 
-def _result_cells(result: ToolResult | None) -> Row:
+def _result_cells(result: ToolResult | None) -> TableRow:
     if result is None:
         return {"success": None, "result": None, "error": None, "duration_seconds": None, "is_replayed": False}
     text = duration = None
@@ -313,7 +314,7 @@ def _result_cells(result: ToolResult | None) -> Row:
     }
 
 
-def _reward_rows(run: Trajectory) -> Iterator[Row]:
+def _reward_rows(run: Trajectory) -> Iterator[TableRow]:
     for reward in run.rewards:
         yield {
             "name": reward.name,
@@ -325,7 +326,7 @@ def _reward_rows(run: Trajectory) -> Iterator[Row]:
         }
 
 
-def _transcript_rows(run: Trajectory) -> Iterator[Row]:
+def _transcript_rows(run: Trajectory) -> Iterator[TableRow]:
     """Yield the one row of a run, with the names and values that Inspect Scout expects."""
     origin = run.metadata.get(IMPORTED_FROM)
     if not isinstance(origin, dict):
@@ -361,7 +362,7 @@ def _error(error: ErrorInfo | None) -> str | None:
     return f"{error.type}: {error.message}"
 
 
-_ROWS: Mapping[TableName, Callable[[Trajectory], Iterator[Row]]] = {
+_ROWS: Mapping[TableName, Callable[[Trajectory], Iterator[TableRow]]] = {
     "runs": _run_rows,
     "calls": _call_rows,
     "steps": _step_rows,

@@ -273,7 +273,7 @@ def _unique_key(key: object, taken: Mapping[str, object], counts: dict[str, int]
 
     If the name is taken, the key's class is added, and then a number if necessary.
     """
-    name = json_key(key)
+    name = member_name(key)
     if name not in taken:
         return name
     name = f"{name} ({type(key).__name__})"
@@ -283,7 +283,7 @@ def _unique_key(key: object, taken: Mapping[str, object], counts: dict[str, int]
     return name
 
 
-def json_key(key: object) -> str:
+def member_name(key: object) -> str:
     """Return a text for a dict's key: the key itself, its JSON equivalent if that is a text, or its repr."""
     if type(key) is str and key.isascii():
         return key

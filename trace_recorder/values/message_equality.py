@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -94,6 +94,13 @@ class NormalizedContent:
     def call_keys(self) -> tuple[tuple[str, str], ...]:
         """The ids of the message's tool calls, and the names of their tools."""
         return tuple((call.call_id, call.name) for call in self.calls)
+
+    @property
+    def keys(self) -> Sequence[Hashable]:
+        """The keys by which an answer is found: its identity, and then its tool calls, if it has any."""
+        if not self.calls:
+            return (self.identity,)
+        return self.identity, self.call_keys
 
 
 def normalized_content(messages: Sequence[Message]) -> NormalizedContent | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from trace_recorder.clocks import parse_time
 from trace_recorder.values import structs
@@ -42,6 +42,8 @@ SCHEMA_VERSION = 1
 
 A reader that needs only the original members may ignore this version.
 """
+
+Made = TypeVar("Made")
 
 Status = Literal["running", "completed", "failed", "interrupted", "unknown"]
 History = Literal["inline", "delta"]
@@ -179,9 +181,11 @@ class _ReadOnDemand:
     with the value of this field, and perhaps with the values of other fields.
     """
 
-    __slots__ = ("_lock", "_unread")
+    __slots__ = ("_lock", "_made", "_unread")
 
-    if not TYPE_CHECKING:  # if it saw `__getattr__`, a type checker would accept every attribute
+    if TYPE_CHECKING:
+        _made: dict[Callable[[Trajectory], Any], Any]
+    else:  # if it saw `__getattr__`, a type checker would accept every attribute
 
         def __getattr__(self, name: str) -> object:
             if name not in self.__dataclass_fields__:
@@ -333,6 +337,29 @@ class Trajectory(_ReadOnDemand):
         """Return the document's members after `agent_steps`."""
         renderer = renderer_of(Trajectory, _HEAD_MEMBERS, inserts_after=("execution_time", "gaps"))
         return renderer(self, {"schema_version": SCHEMA_VERSION}, {"history": history})
+
+
+def made_once(trajectory: Trajectory, make: Callable[[Trajectory], Made]) -> Made:
+    """Return what `make` makes of a run. It is made at the first request, and kept as long as the run.
+
+    Copies of the run do not have it.
+    """
+    values = _values_made_once(trajectory)
+    if make not in values:
+        values[make] = make(trajectory)
+    value: Made = values[make]
+    return value
+
+
+def set_made_once(trajectory: Trajectory, make: Callable[[Trajectory], Made], value: Made) -> None:
+    """Set the value that `made_once` returns for a run."""
+    _values_made_once(trajectory)[make] = value
+
+
+def _values_made_once(trajectory: Trajectory) -> dict[Callable[[Trajectory], Any], Any]:
+    if not hasattr(trajectory, "_made"):
+        object.__setattr__(trajectory, "_made", {})
+    return trajectory._made  # noqa: SLF001 - it is this file's own attribute
 
 
 _HEAD_MEMBERS = [*Trajectory.__dataclass_fields__].index("llm_interactions")

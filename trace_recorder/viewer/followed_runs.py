@@ -29,7 +29,7 @@ from trace_recorder.catalog.matching import RunState
 from trace_recorder.catalog.planning import known_runs
 from trace_recorder.catalog.query import Term
 from trace_recorder.catalog.rows import costs_json, summary_of
-from trace_recorder.catalog.value_tables import FilesState, Kept
+from trace_recorder.catalog.value_tables import FilesState, KeptPart
 from trace_recorder.errors import TraceRecorderError
 from trace_recorder.figures.cost import RunCosts
 from trace_recorder.guard import try_call
@@ -251,7 +251,7 @@ class FollowedRuns:
             self.rows.put_costs(name, costs)
             self.version += 1
 
-    def known_to_index(self, what: Kept, terms: Sequence[Term] = ()) -> dict[str, tuple[FilesState, str | None]]:
+    def known_to_index(self, what: KeptPart, terms: Sequence[Term] = ()) -> dict[str, tuple[FilesState, str | None]]:
         """Return the runs of the index by their names.
 
         Each has its state, and its kept text if the run matches `terms`.

@@ -54,30 +54,9 @@ class RunAnswers:
         self.version += 1
         self.trajectory = trajectory
         self._agents = Agents.of(trajectory)
-        self._update_prompts(trajectory.llm_interactions)
+        self._prompts.update(trajectory)
         self._update_interactions(trajectory, Clock.of(trajectory))
         self._update_steps(trajectory, Clock.of(trajectory))
-
-    def _update_prompts(self, interactions: Sequence[LLMInteraction]) -> None:
-        """Compare new prompts with earlier ones. If an earlier request changed, compare all prompts again."""
-        if not self._are_same_prompts(interactions):
-            self._prompts = self._prompts.begin_again()
-        shown = self._prompts.shown
-        for number, interaction in enumerate(interactions, start=1):
-            if number > len(shown):
-                self._prompts.add(interaction)
-            if number > len(self._entry_sources) or self._entry_sources[number - 1][0] is not interaction:
-                self._prompts.add_answer(number, interaction)
-
-    def _are_same_prompts(self, interactions: Sequence[LLMInteraction]) -> bool:
-        shown = self._prompts.shown
-        if len(shown) > len(interactions):
-            return False
-        return all(
-            before[0] is interaction
-            or (interaction.source.has_request() and prompt.messages is interaction.source.request().messages)
-            for prompt, before, interaction in zip(shown, self._entry_sources, interactions, strict=False)
-        )
 
     def _update_interactions(self, trajectory: Trajectory, clock: Clock) -> None:
         steps = step_of_interaction(trajectory.agent_steps)
@@ -172,7 +151,7 @@ class RunAnswers:
     def interaction(self, number: int) -> Json:
         """Return the model's answer, the attempts and the whole prompt of one interaction. Raises IndexError."""
         detail = interaction_detail(number, self._interaction(number), WHOLE)
-        return {**detail, "prompt": ranges_of(self._prompts.numbers_of(number))}
+        return {**detail, "prompt": ranges_of(self._prompts.numbers_of(self._interaction(number)))}
 
     def raw(self, number: int) -> Json:
         """Return the raw request and response of an interaction. Raises IndexError."""

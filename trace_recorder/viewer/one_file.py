@@ -152,6 +152,9 @@ def display(trajectory: Trajectory, height: int = DEFAULT_HEIGHT) -> None:
     """Show a run in a notebook's cell, with everything that the viewer shows. `height` is in pixels.
 
     Raises TypeError if the value is not a run, and MissingExtraError if IPython is not installed.
+
+    Examples:
+        >>> display(load("trajectories/run.json"), height=640)
     """
     if not isinstance(trajectory, Trajectory):
         raise TypeError(f"display() takes a run, and was given {trajectory!r}. Write display(load(path)) for a file.")

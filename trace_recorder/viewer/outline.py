@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from trace_recorder.catalog.rows import origin_members
 from trace_recorder.clocks import seconds_between
 from trace_recorder.figures.call_figures import incomplete_reason
-from trace_recorder.figures.conversations.turn import agent_key
 from trace_recorder.figures.cost import Price, cost_of
+from trace_recorder.reading.relations.turn import agent_key
 from trace_recorder.values.llm_interaction import Attempt, LLMInteraction
 from trace_recorder.values.messages import ToolCall, ToolResult
 from trace_recorder.values.token_counts import counts_of
@@ -151,7 +151,9 @@ def _attempt(attempt: Attempt, clock: Clock) -> Json:
 
 def step_entry(number: int, step: AgentStep, numbers: Mapping[str, int], clock: Clock, agents: Agents) -> Json:
     """Return the entry of a step. `numbers` has the numbers of interactions by their ids."""
-    own = step.interaction and numbers.get(step.interaction.interaction_id)
+    own = None
+    if step.interaction is not None:
+        own = numbers.get(step.interaction.interaction_id)
     interactions = [numbers[name] for name in step.interaction_ids if name in numbers]
     if not interactions and own is not None:
         interactions = [own]

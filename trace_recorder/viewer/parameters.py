@@ -104,7 +104,7 @@ def _is_number(value: Payload) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
-Column = Literal[
+SortColumn = Literal[
     "status",
     "task",
     "model",
@@ -116,7 +116,7 @@ Column = Literal[
     "cost",
     "rewards",
 ]
-COLUMNS: tuple[Column, ...] = get_args(Column)
+COLUMNS: tuple[SortColumn, ...] = get_args(SortColumn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class ListRequest:
     began_until: float | None = None
     query: str = ""
     """A search in the language of `find`."""
-    column: Column = "start_time"
+    column: SortColumn = "start_time"
     descending: bool = True
     first: int = 0
     last: int = MAX_AT_ONCE - 1

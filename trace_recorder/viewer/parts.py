@@ -317,7 +317,7 @@ def _own_response(step: AgentStep, limits: TextLimits) -> Json | None:
 
 def _call(call: ToolCall | None, result: ToolResult | None, limits: TextLimits) -> Json:
     source = call or result
-    members = {
+    members: Json = {
         "call_id": source and source.call_id,
         "name": source and source.name,
         "arguments": call and json_part(call.arguments, limits),

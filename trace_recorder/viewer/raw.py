@@ -27,7 +27,7 @@ from trace_recorder.values.prompt_relation import ranges_of
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.viewer.parts import Json
 
-TimedBytes = tuple[float | None, bytes]
+TimedEvent = tuple[float | None, bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def _stream(interaction: LLMInteraction) -> Json | None:
     text = interaction.raw_stream
     if text is None:
         return None
-    chunks: Sequence[TimedBytes] = interaction.raw_chunks or [(None, text.encode("utf-8", "surrogatepass"))]
+    chunks: Sequence[TimedEvent] = interaction.raw_chunks or [(None, text.encode("utf-8", "surrogatepass"))]
     events = []
     for seconds, data in stream_events(chunks):
         event: Json = {"seconds": None, "text": data.decode("utf-8", "replace")}
@@ -107,7 +107,7 @@ def _stream(interaction: LLMInteraction) -> Json | None:
     return {"characters": len(text), "events": events}
 
 
-def stream_events(chunks: Sequence[TimedBytes]) -> Iterator[TimedBytes]:
+def stream_events(chunks: Sequence[TimedEvent]) -> Iterator[TimedEvent]:
     """Yield the events of a stream, each with the time of the chunk that completed it.
 
     A server-sent event ends with a blank line. In JSON lines, each line is an event.

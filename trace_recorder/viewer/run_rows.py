@@ -18,7 +18,7 @@ from trace_recorder.catalog.searched_values import SINGLE, Single, storable
 from trace_recorder.figures.cost import may_have_price
 from trace_recorder.values.content_parts import plain_text
 from trace_recorder.values.messages import Payload
-from trace_recorder.viewer.parameters import Column, ListRequest
+from trace_recorder.viewer.parameters import ListRequest, SortColumn
 from trace_recorder.viewer.parts import Json
 
 _OWN = ("listed", "model", "text", "rewards", "forked_from", "replay_of", "needs_costs", "row")
@@ -39,7 +39,7 @@ _CHANGES = ", ".join(f"{name} = excluded.{name}" for name in _NAMES)
 _PUT = f"INSERT INTO runs ({', '.join(_NAMES)}) VALUES ({_PLACES}) ON CONFLICT (name) DO UPDATE SET {_CHANGES}"  # noqa: S608 - names of ours
 _ORIGIN = """(SELECT o.name FROM runs o WHERE o.trajectory_id = coalesce(r.forked_from, r.replay_of, r.parent)
               ORDER BY o.listed, o.name LIMIT 1)"""
-_SORTED: dict[Column, str] = {
+_SORTED: dict[SortColumn, str] = {
     "status": "r.status",
     "task": "folded(r.task)",
     "model": "folded(r.model)",
@@ -51,7 +51,7 @@ _SORTED: dict[Column, str] = {
     "cost": "r.cost",
     "rewards": "r.rewards",
 }
-Numbers = Sequence[int]
+RowNumbers = Sequence[int]
 
 
 class RunRows:
@@ -89,7 +89,7 @@ class RunRows:
         """Remove a row."""
         self._connection.execute("DELETE FROM runs WHERE name = ?", (_key(name),))
 
-    def arranged(self, request: ListRequest, names: Collection[str] | None = None) -> Numbers:
+    def arranged(self, request: ListRequest, names: Collection[str] | None = None) -> RowNumbers:
         """Return the numbers of the requested rows in order.
 
         If `names` is given, only the rows of the runs with these names are returned.
@@ -116,7 +116,7 @@ class RunRows:
             return array("q", (number for number, _ in matches))
         return array("q", (number for number, name in matches if os.fsdecode(name) in names))
 
-    def rows(self, numbers: Numbers) -> list[Json | None]:
+    def rows(self, numbers: RowNumbers) -> list[Json | None]:
         """Return rows by their numbers. The row of a run that is gone is None.
 
         The member `origin` of a row is the name of the listed run of which this run is a fork or a replay, or else of
@@ -147,7 +147,7 @@ class RunRows:
         [(count,)] = self._connection.execute("SELECT count(*) FROM runs WHERE needs_costs")
         return int(count)
 
-    def newest_without_costs(self, numbers: Numbers | None = None) -> str | None:
+    def newest_without_costs(self, numbers: RowNumbers | None = None) -> str | None:
         """Return the name of the newest run with unknown costs, among the rows with these numbers or among all rows."""
         among = ""
         if numbers is not None:

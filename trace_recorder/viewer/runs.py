@@ -24,7 +24,7 @@ from trace_recorder.figures.cost import table_name
 from trace_recorder.viewer.followed_runs import SHARE, FollowedRuns, ServedFiles
 from trace_recorder.viewer.parameters import ListRequest
 from trace_recorder.viewer.parts import Json
-from trace_recorder.viewer.run_rows import Numbers
+from trace_recorder.viewer.run_rows import RowNumbers
 
 WORK_SECONDS = 0.3
 """`RunList` reads runs for at most this long while a client waits for an answer."""
@@ -56,7 +56,7 @@ class RunList:
         self._work_lock = threading.Lock()
         self._epoch = token_hex(4)
         self._searches: dict[str, Search] = {}
-        self._arrangements: dict[tuple[ListRequest, int], Numbers] = {}
+        self._arrangements: dict[tuple[ListRequest, int], RowNumbers] = {}
         """The ordered rows of the last requests, by the request and the version of the list."""
         self._counts: tuple[int, Json] = (-1, {})
 
@@ -274,7 +274,7 @@ class RunList:
             "prices": table_name(),
         }
 
-    def _arrangement(self, request: ListRequest) -> tuple[int, Numbers]:
+    def _arrangement(self, request: ListRequest) -> tuple[int, RowNumbers]:
         """Return a version of the list, and the rows of the request in the order of that version.
 
         The version is the requested version if its rows are kept, or else the newest version.
@@ -297,7 +297,7 @@ class RunList:
             del self._arrangements[next(iter(self._arrangements))]
         return version, numbers
 
-    def _shown(self, request: ListRequest) -> Numbers:
+    def _shown(self, request: ListRequest) -> RowNumbers:
         """Return the numbers of the rows that a client was shown last."""
         kept = (numbers for (key, _), numbers in reversed(self._arrangements.items()) if key == request.arrangement)
         return next(kept, ())[request.first : request.last + 1]

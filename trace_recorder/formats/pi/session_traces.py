@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from trace_recorder.dialects.message_text import text_of
 from trace_recorder.figures.call_figures import origin_of
-from trace_recorder.figures.content.chat_form import arguments_text, lines_of, text_of
+from trace_recorder.figures.content.chat_form import arguments_text, lines_of
 from trace_recorder.figures.content.kinds import THOUGHTS
 from trace_recorder.figures.conversations.conversation import (
     Conversation,
@@ -18,8 +19,6 @@ from trace_recorder.figures.conversations.conversation import (
     lines_with_results,
 )
 from trace_recorder.figures.conversations.steps_of_turns import steps_by_turn
-from trace_recorder.figures.conversations.turn import Turn
-from trace_recorder.figures.conversations.turns_of_run import turns_of
 from trace_recorder.formats.format_writer import LeftOut, view
 from trace_recorder.formats.left_out import (
     ARGUMENTS,
@@ -29,6 +28,8 @@ from trace_recorder.formats.left_out import (
     count_unsupported_contents,
 )
 from trace_recorder.formats.pi.writing import HARNESS, milliseconds, session_identity
+from trace_recorder.reading.relations.prompt_relations import turns_of
+from trace_recorder.reading.relations.turn import Turn
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 

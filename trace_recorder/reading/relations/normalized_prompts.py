@@ -21,7 +21,6 @@ from hashlib import blake2b
 from itertools import repeat
 from operator import add, attrgetter
 
-from trace_recorder.figures.conversations.turn import Turn
 from trace_recorder.values.message_equality import NormalizedContent, normalized_content
 from trace_recorder.values.message_table import MessageTable, NumberedMessages, SharedSequence
 from trace_recorder.values.messages import Message
@@ -116,7 +115,8 @@ class MessageNormalizer:
         key = (*numbered.numbers,)
         if key not in contents:
             content = contents[key] = normalized_content([*numbered])
-            self._called_ids.update(call.call_id for call in (content.calls if content else ()))
+            if content is not None:
+                self._called_ids.update(call.call_id for call in content.calls)
         return contents[key]
 
     def numbered(self, messages: Sequence[Message]) -> NumberedMessages:
@@ -124,7 +124,9 @@ class MessageNormalizer:
 
         Messages without numbers get numbers in a table of this object.
         """
-        return messages if isinstance(messages, NumberedMessages) else self._others.prompt(messages)
+        if isinstance(messages, NumberedMessages):
+            return messages
+        return self._others.prompt(messages)
 
 
 def _answered_call(
@@ -138,14 +140,26 @@ def _answered_call(
     The messages before the result are searched backwards, because a result usually follows its call. The answer
     `before` is searched last.
     """
-    for place in reversed(range(len(known) + len(normalized))):
-        content = (known[place] if place < len(known) else normalized[place - len(known)]).content
-        for index in reversed(range(len(content.calls))):
-            if content.calls[index].call_id == call_id:
-                return AnsweredCall(content, index, place)
-    calls = () if before is None else before.calls
-    index = max((index for index, call in enumerate(calls) if call.call_id == call_id), default=-1)
-    return None if before is None or index < 0 else AnsweredCall(before, index, None)
+    for messages, start in ((normalized, len(known)), (known, 0)):
+        for place in reversed(range(len(messages))):
+            content = messages[place].content
+            index = _last_call(content, call_id)
+            if index is not None:
+                return AnsweredCall(content, index, start + place)
+    index = _last_call(before, call_id)
+    if before is None or index is None:
+        return None
+    return AnsweredCall(before, index, None)
+
+
+def _last_call(content: NormalizedContent | None, call_id: str) -> int | None:
+    """Return the index of the last tool call with the id `call_id` in a message, or None."""
+    if content is None:
+        return None
+    for index in reversed(range(len(content.calls))):
+        if content.calls[index].call_id == call_id:
+            return index
+    return None
 
 
 def prefix_sums(messages: Sequence[NormalizedMessage], place: int = 0, start: int = 0) -> Iterator[int]:
@@ -191,10 +205,8 @@ class NormalizedPrompt:
     except those in `new`. `before` is None if there is no such prompt. `CallChains` also sets it to None after the turn
     of this prompt was added, so that earlier prompts do not stay in memory.
 
-    `AgentMessages` sets the last three fields. `turn` is the turn of this prompt. `unasked` are the positions of tool
-    results whose calls are in no recorded answer of the prompt. `claim` is the value that the counter
-    `AgentMessages._claims` had when all messages of this prompt were assigned to its chain. `claim` is 0 if not all
-    messages were assigned.
+    `AgentMessages` sets `claim`. It is the value that the counter `AgentMessages._claims` had when all messages of this
+    prompt were assigned to its chain. It is 0 if not all messages were assigned.
     """
 
     source: NumberedMessages
@@ -207,15 +219,13 @@ class NormalizedPrompt:
     has_instructions: bool
     before: NormalizedPrompt | None
     new: Sequence[int]
-    turn: Turn | None = None
-    unasked: Sequence[int] = ()
     claim: int = 0
 
-    @property
-    def inherited_unasked(self) -> list[int]:
-        """The positions in `before.unasked` at which this prompt has the same messages as `before`."""
-        new = {*self.new}
-        return [] if self.before is None else [n for n in self.before.unasked if n not in new and n < len(self.keys)]
+    @classmethod
+    def empty(cls, source: NumberedMessages) -> NormalizedPrompt:
+        """Return a prompt without messages, of the table that `source` is in."""
+        lists = SharedSequence[NormalizedMessage]([]), SharedSequence[Hashable]([]), SharedSequence[int]([])
+        return cls(source[:0], None, *lists, 0, SharedSequence([]), has_instructions=False, before=None, new=())
 
 
 class PromptNormalizer:
@@ -228,14 +238,15 @@ class PromptNormalizer:
     def normalize(self, messages: Sequence[Message], instructions: int, agent: str | None) -> NormalizedPrompt:
         """Normalize a prompt. The first `instructions` messages are instructions that apply to this prompt only."""
         source = self._normalizer.numbered(messages)
-        before = self._most_similar(source)
-        edits, kept = ([], 0) if before is None else _edits(before.source, source)
+        similar = self._most_similar(source)
+        before = similar or NormalizedPrompt.empty(source)
+        edits, kept = _edits(before.source, source)
         while kept and kept < len(source) and source[kept].role == source[kept - 1].role == "assistant":
             kept -= 1  # neighbouring messages of an assistant are normalized together
-        count = 0 if before is None else bisect_right(before.messages, kept, key=_end)
-        if before is not None and count < len(before.messages):
+        count = bisect_right(before.messages, kept, key=_end)
+        if count < len(before.messages):
             kept = min(kept, before.messages[count].begin)
-        normalized = SharedSequence[NormalizedMessage]([]) if before is None else before.messages[:count]
+        normalized = before.messages[:count]
         edited = [bisect_right(normalized, position, key=_begin) - 1 for position in edits]
         if edited:
             normalized = SharedSequence(self._normalize_again(source, [*normalized], edited))
@@ -251,10 +262,12 @@ class PromptNormalizer:
             _answer_places(before, count, normalized),
             own,
             _prefixes(before, count, normalized, own, edited),
-            any(map(is_instruction, fresh)) or (kept > 0 and before is not None and before.has_instructions),
-            before if before is not None and before.agent == agent else None,
-            new if before is not None and before.agent == agent else range(len(normalized)),
+            any(map(is_instruction, fresh)) or (kept > 0 and before.has_instructions),
+            None,
+            range(len(normalized)),
         )
+        if similar is not None and similar.agent == agent:
+            prompt.before, prompt.new = similar, new
         self._earlier.append(prompt)
         return prompt
 
@@ -275,7 +288,8 @@ class PromptNormalizer:
         normalized = SharedSequence(self._normalizer.normalize(source, answer))
         own = sum(message.begin < instructions for message in normalized)
         sums = SharedSequence([*prefix_sums(normalized[own:], place, start)])
-        keys, places = _keys(None, 0, normalized, ()), _answer_places(None, 0, normalized)
+        empty = NormalizedPrompt.empty(source)
+        keys, places = _keys(empty, 0, normalized, ()), _answer_places(empty, 0, normalized)
         has_instructions = any(map(is_instruction, source))
         return NormalizedPrompt(
             source, agent, normalized, keys, places, own, sums, has_instructions, None, range(len(normalized))
@@ -325,18 +339,19 @@ def _edits(before: NumberedMessages, source: NumberedMessages) -> tuple[list[int
     edits: list[int] = []
     for change in changes_between(old_numbers, numbers):
         positions = range(change.position, change.position + change.removed)
-        replaced = [(before[n], source[n]) for n in positions] if len(change.inserted) == change.removed else []
-        is_followed = replaced and len(edits) + len(replaced) <= MAX_EDITS
-        if not is_followed or any("assistant" in {old.role, new.role} for old, new in replaced):
+        is_replaced = 0 < change.removed == len(change.inserted)
+        if not is_replaced or len(edits) + change.removed > MAX_EDITS:
+            return edits, change.position
+        if any("assistant" in {before[place].role, source[place].role} for place in positions):
             return edits, change.position
         edits += positions
     return edits, len(numbers)
 
 
 def _keys(
-    before: NormalizedPrompt | None, count: int, normalized: Sequence[NormalizedMessage], edited: Sequence[int]
+    before: NormalizedPrompt, count: int, normalized: Sequence[NormalizedMessage], edited: Sequence[int]
 ) -> SharedSequence[Hashable]:
-    keys = SharedSequence[Hashable]([]) if before is None else before.keys[:count]
+    keys = before.keys[:count]
     if edited:
         replaced = [*keys]
         for place in edited:
@@ -346,15 +361,15 @@ def _keys(
 
 
 def _answer_places(
-    before: NormalizedPrompt | None, count: int, normalized: Sequence[NormalizedMessage]
+    before: NormalizedPrompt, count: int, normalized: Sequence[NormalizedMessage]
 ) -> SharedSequence[int]:
-    places = SharedSequence[int]([]) if before is None else before.answer_places
+    places = before.answer_places
     new = [place for place, message in enumerate(normalized[count:], count) if message.content.role == "assistant"]
     return places[: bisect_left(places, count)].extended(new)
 
 
 def _prefixes(
-    before: NormalizedPrompt | None,
+    before: NormalizedPrompt,
     count: int,
     normalized: SharedSequence[NormalizedMessage],
     own: int,
@@ -364,7 +379,7 @@ def _prefixes(
 
     An edit changes all sums from its position on by the same amount.
     """
-    if before is None or before.own != own or own > count:
+    if before.own != own or own > count:
         return SharedSequence([*prefix_sums(normalized[own:])])
     sums = before.prefixes[: count - own]
     if edited:
@@ -373,7 +388,8 @@ def _prefixes(
             difference = normalized[place + own].term(place) - before.messages[place + own].term(place)
             changed[place:] = map(add, changed[place:], repeat(difference))
         sums = SharedSequence(changed)
-    return sums.extended(prefix_sums(normalized[count:], count - own, sums[-1] if sums else 0))
+    start = sums[-1] if sums else 0
+    return sums.extended(prefix_sums(normalized[count:], count - own, start))
 
 
 def is_instruction(message: Message) -> bool:

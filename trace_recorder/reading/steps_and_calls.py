@@ -21,22 +21,28 @@ class StepOrCall:
     @property
     def step_number(self) -> int | None:
         """The number of the step."""
-        return self.step.step_number if self.step else self.call.step_number if self.call else None
+        source = self.step or self.call
+        return None if source is None else source.step_number
 
     @property
     def timestamp(self) -> str | None:
         """When the step or call began, in ISO 8601."""
-        return self.step.timestamp if self.step else self.call.timestamp if self.call else None
+        source = self.step or self.call
+        return None if source is None else source.timestamp
 
     @property
     def response(self) -> LLMResponse | None:
         """The answer of the model."""
-        return self.call.response if self.call else self.step.llm_response if self.step else None
+        if self.call is not None:
+            return self.call.response
+        return None if self.step is None else self.step.llm_response
 
     @property
     def tool_calls(self) -> Sequence[ToolCall]:
         """The tool calls of the step, or of the call if it has no step."""
-        return self.step.tool_calls if self.step else self.call.response.tool_calls if self.call else ()
+        if self.step is not None:
+            return self.step.tool_calls
+        return () if self.call is None else self.call.response.tool_calls
 
     @property
     def tool_results(self) -> Sequence[ToolResult]:

@@ -15,10 +15,9 @@ from tests.formats.made import call, run, system
 from trace_recorder import Trajectory, load
 from trace_recorder.cli.show import Show
 from trace_recorder.figures.comparison.comparable_steps import ComparableSteps
-from trace_recorder.figures.conversations.call_chains import CallChains
-from trace_recorder.figures.conversations.normalized_prompts import MAX_PROMPTS, NormalizedPrompt
-from trace_recorder.figures.conversations.steps_and_calls import steps_and_calls
-from trace_recorder.figures.conversations.turns_of_run import turns_of
+from trace_recorder.reading.relations.normalized_prompts import MAX_PROMPTS, NormalizedPrompt
+from trace_recorder.reading.relations.prompt_relations import relations_of, turns_of
+from trace_recorder.reading.steps_and_calls import steps_and_calls
 from trace_recorder.values.messages import Payload
 from trace_recorder.viewer.interface import RunAnswers
 
@@ -90,10 +89,9 @@ def test_the_viewer_compares_prompts_with_the_call_that_they_continue(
 def test_only_the_newest_normalized_prompts_are_kept(tmp_path: Path) -> None:
     """Only the newest normalized prompts are kept, although each prompt of an edited history has its own lists."""
     trajectory, before = recorded(tmp_path, histories.clock, CALLS), alive(NormalizedPrompt)
-    chains = CallChains()
-    for one in trajectory.llm_interactions:
-        chains.add(one)
+    relations = relations_of(trajectory).all()
 
+    assert len(relations) == CALLS
     assert alive(NormalizedPrompt) - before <= MAX_PROMPTS
 
 
@@ -115,3 +113,18 @@ def test_the_work_for_a_delta_document_grows_with_the_new_messages(tmp_path: Pat
     few, many = (recorded(tmp_path, histories.append_only, turns) for turns in (20, 80))
 
     assert calls(lambda: many.to_document("delta")) <= 4.2 * calls(lambda: few.to_document("delta"))
+
+
+def test_a_prompt_that_refers_to_a_call_is_new_even_if_its_text_is_repeated() -> None:
+    """If the server has the conversation, a question that is asked again is new. The retry of a failed call is not."""
+    named = {"parameters": {"previous_response_id": "r1"}}
+    first = call(["Go on."], "Yes.", response={"id": "r1"}, api="openai-responses")
+    made = run(
+        first,
+        call(["Go on."], None, api="openai-responses", request=named),
+        call(["Go on."], "No.", api="openai-responses", request=named),
+    )
+    compared = [(one.kind, one.base, [*one.comparison.new]) for one in relations_of(made).all()]
+
+    assert compared == [("begins", None, [0]), ("refers", "llm_1", [0]), ("extends", "llm_2", [])]
+    assert [len(turn.new_messages) for turn in turns_of(made)] == [1, 1, 0]

@@ -11,7 +11,7 @@ the history if all answers of the model are still there, but other messages were
 The request `rewrites` the history if answers are gone, as after compaction. A request `begins` a new chain if it has no
 recorded answer, and its instructions differ from those of the earlier chains. If a request changes the history and the
 instructions, its origin is unclear. If a later request continues the call before the unclear request, the unclear
-request begins a new chain too. `turns_of_run.py` reads all calls to find such requests.
+request begins a new chain too. `prompt_relations.py` reads all calls to find such requests.
 
 A digest of each distinct message, and the new messages of each prompt, stay in memory.
 """
@@ -20,19 +20,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import compress, count
 
+from trace_recorder.dialects.dialect import is_in_progress
 from trace_recorder.dialects.json_access import as_dict
-from trace_recorder.figures.content.chat_form import text_of
-from trace_recorder.figures.conversations.agent_history import (
+from trace_recorder.dialects.message_text import text_of
+from trace_recorder.reading.relations.agent_history import (
     AgentMessages,
     AnswerRef,
-    KnownMessages,
     RepeatedAnswers,
     TurnRecord,
 )
-from trace_recorder.figures.conversations.normalized_prompts import (
+from trace_recorder.reading.relations.normalized_prompts import (
     MessageNormalizer,
     NormalizedMessage,
     NormalizedPrompt,
@@ -40,13 +40,13 @@ from trace_recorder.figures.conversations.normalized_prompts import (
     is_instruction,
     prefix_sums,
 )
-from trace_recorder.figures.conversations.turn import Turn, agent_key, answer_of
+from trace_recorder.reading.relations.turn import Turn, agent_key, answer_of
+from trace_recorder.values import structs
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_equality import NormalizedContent
 from trace_recorder.values.message_table import SharedSequence
 from trace_recorder.values.messages import Message, RequestReading
 from trace_recorder.values.prompt_relation import Relation
-from trace_recorder.values.structs import replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +112,11 @@ class RequestPrompt:
         return self.normalized.messages
 
     @property
+    def message_count(self) -> int:
+        """The number of normalized messages that the model saw, without the instructions of this request only."""
+        return self.start_count + len(self.normalized.prefixes)
+
+    @property
     def instructions_digest(self) -> bytes:
         """A digest of the instructions that apply to this request only."""
         return b"".join(message.content.digest for message in self.messages[: self.normalized.own])
@@ -133,12 +138,13 @@ class RequestPrompt:
         is_begun = (
             bool(normalized) and normalized[-1].content.role == "assistant" and normalized[-1].end == len(messages)
         )
-        begin, before = (normalized[-1].begin, normalized[:-1]) if is_begun else (len(messages), normalized)
+        begin, before = len(messages), normalized
+        if is_begun:
+            begin, before = normalized[-1].begin, normalized[:-1]
         content = normalizer.content_of([*messages[begin:], answer])
-        start, place = (
-            self.normalized.prefixes[len(before) - 1] if before else self.start_sum,
-            self.start_count + len(before),
-        )
+        start, place = self.start_sum, self.start_count + len(before)
+        if before:
+            start = self.normalized.prefixes[len(before) - 1]
         if content is None:
             return AnswerPrefix(start, None, place)
         [after] = prefix_sums([NormalizedMessage(begin, begin + 1, content)], place, start)
@@ -157,37 +163,55 @@ class RequestPrompt:
         ids = {own.call_id: call.call_id for own, call in zip(sent, recorded, strict=False)}
         return tuple(_with_call_id(message, ids) for message in messages)
 
-    def new_messages(
-        self, continued: Continuation, appended: Sequence[Message], known: KnownMessages
+    def added_messages(
+        self, continued: Continuation, appended: Sequence[Message], added: Sequence[int]
     ) -> tuple[tuple[Message, ...], range]:
-        """Return the new messages, and the range of the new messages that precede the continued answer in the request.
+        """Return the messages at the positions `added`, and the range of those that precede the continued answer.
 
-        A message is new if no earlier prompt had it. The returned messages begin with the results of the continued
-        answer's tools. Then come the messages from before that answer, and then the rest.
+        The returned messages begin with the results of the continued answer's tools. Then come the messages from before
+        that answer, and then the rest.
         """
-        new = {*self._new_places(continued, known)}
-        after = [message for place, message in enumerate(appended, start=continued.prefix_length) if place in new]
+        length = continued.prefix_length
+        after = [appended[place - length] for place in added if place >= length]
         results = next((number for number, message in enumerate(after) if message.role != "tool"), len(after))
-        before = [self.reading.messages[place] for place in sorted(new) if place < continued.prefix_length]
+        before = [self.reading.messages[place] for place in added if place < length]
         return (*after[:results], *before, *after[results:]), range(results, results + len(before))
-
-    def _new_places(self, continued: Continuation, known: KnownMessages) -> Iterator[int]:
-        """Yield the positions of the new messages.
-
-        In the first prompt of a chain, messages without content are new too.
-        """
-        for message in known.unknown(self.messages):
-            yield from range(message.begin, message.end)
-        if continued.relation == "begins":
-            covered = {place for message in self.messages for place in range(message.begin, message.end)}
-            yield from (place for place in range(len(self.reading.messages)) if place not in covered)
 
 
 def _with_call_id(message: Message, ids: dict[str, str]) -> Message:
-    identity = ids.get(message.call_id or "") if message.role == "tool" else None
-    return message if identity in {None, message.call_id} else replace(message, call_id=identity, given=None)
+    if message.role != "tool":
+        return message
+    identity = ids.get(message.call_id or "")
+    if identity in {None, message.call_id}:
+        return message
+    return structs.replace(message, call_id=identity, given=None)
 
 
+@dataclass(frozen=True, slots=True)
+class AskedCall:
+    """A request, the earlier call that it continues, and the messages of its agent so far."""
+
+    prompt: RequestPrompt
+    continued: Continuation
+    history: AgentMessages
+
+    @property
+    def appended(self) -> Sequence[NormalizedMessage]:
+        """The messages that the request adds to the turn that it continues, if it did not change the history."""
+        messages, continued = self.prompt.messages, self.continued
+        if continued.relation == "extends":
+            return messages[max(continued.answers) + 1 :]
+        return messages[self.prompt.normalized.own :]
+
+    def places_of_answers(self) -> Iterator[int]:
+        """Yield the positions of the messages in the prompt in which the agent sent the model's answers back."""
+        for place in self.continued.answers:
+            message = self.prompt.messages[place]
+            yield from range(message.begin, message.end)
+
+
+MAX_UNANSWERED = 256
+"""`CallChains` remembers at most this many calls whose answer may still come."""
 _PREVIOUS = ("previous_response_id", "previous_interaction_id")
 
 
@@ -199,8 +223,8 @@ class CallChains:
     the agent, because an agent may continue the history of a different agent.
     """
 
-    def __init__(self, separate_calls: Collection[str] = ()) -> None:
-        self.normalizer = MessageNormalizer()
+    def __init__(self, separate_calls: Collection[str] = (), normalizer: MessageNormalizer | None = None) -> None:
+        self.normalizer = normalizer or MessageNormalizer()
         self._prompts = PromptNormalizer(self.normalizer)
         self._separate_calls = separate_calls
         self._answers: dict[bytes, dict[int, AnswerRef]] = defaultdict(dict)
@@ -208,30 +232,65 @@ class CallChains:
         self._records: dict[Turn, TurnRecord] = {}
         self._by_response_id: dict[str, Turn] = {}
         self._histories: dict[str | None, AgentMessages] = {}
+        self._unanswered: dict[str, tuple[Turn, AskedCall]] = {}
+        self._calls_by_answer: dict[bytes | None, list[str]] = defaultdict(list)
+        """The ids of the calls by the digests of their answers. An empty answer has no digest."""
 
-    def add(self, call: LLMInteraction) -> Turn:
-        """Return the turn of this call, and remember it for later calls.
-
-        Calls are added in the order in which they were made.
-        """
+    def ask(self, call: LLMInteraction) -> AskedCall:
+        """Find the call that a call continues. `add` adds the call. Calls are asked in the order of time."""
         reading = call.source.request()
         history = self._histories.setdefault(agent_key(call), AgentMessages(self._records))
         referred = self._referred_by_id(call, reading) or _referred_by_hand(call, reading.messages, history)
-        prompt = RequestPrompt.of(call, reading, self._prompts, self._records[referred] if referred else None)
-        if referred:
-            continued = self._continue_by_reference(prompt, referred)
-        else:
-            continued = self._extend(prompt, history) or self._continue_changed(prompt, history)
-        known = _known_messages(prompt, continued, history)
-        answers = [prompt.answer_prefix(message, self.normalizer) for message in _answers(call)]
-        turn = _turn(prompt, continued, history, known, answers)
+        if referred is not None:
+            prompt = RequestPrompt.of(call, reading, self._prompts, self._records[referred])
+            return AskedCall(prompt, self._continue_by_reference(prompt, referred), history)
+        prompt = RequestPrompt.of(call, reading, self._prompts, None)
+        continued = self._extend(prompt, history) or self._continue_changed(prompt, history)
+        return AskedCall(prompt, continued, history)
+
+    def add(self, asked: AskedCall, added: Sequence[int]) -> Turn:
+        """Return the turn of a call, and remember it for later calls.
+
+        `added` are the positions of the messages that are new in the conversation. If the call is in flight or has
+        failed, `answer` may add its answer later.
+        """
+        prompt, history = asked.prompt, asked.history
         history.has_instructions = history.has_instructions or prompt.normalized.has_instructions
-        history.add_prompt(turn, prompt.normalized, known, continued.answers)
-        if turn.answered:
-            self._add_answers(turn, prompt, continued, answers)
-            history.add_answers(turn, prompt.normalized, known, None if turn.exact else prompt.instructions)
+        turn = self._with_answers(_turn(asked, added), asked)
         prompt.normalized.before = None  # otherwise all prompts of the run stay in memory
         return turn
+
+    def answer(self, call: LLMInteraction) -> Turn | None:
+        """Return the turn of a call that was added before, with the answer that the call has got since.
+
+        Return None if the call was added with its final answer, or was not added.
+        """
+        before = self._unanswered.pop(call.interaction_id, None)
+        if before is None:
+            return None
+        turn, asked = before
+        return self._with_answers(replace(turn, interaction=call), asked)
+
+    def _with_answers(self, turn: Turn, asked: AskedCall) -> Turn:
+        """Return a turn with the length of its prompt and its answer, and remember the answers."""
+        call, prompt = turn.interaction, asked.prompt
+        answers = [prompt.answer_prefix(message, self.normalizer) for message in _answers(call)]
+        length = prompt.message_count
+        if answers:
+            length = answers[0].message_count
+        turn = replace(turn, normalized_length=prompt.normalized.own + length)
+        if turn.answered:
+            self._add_answers(turn, asked, answers)
+        if not (call.answered and call.complete and call.error is None) or is_in_progress(call.response):
+            self._unanswered[call.interaction_id] = turn, asked
+            if len(self._unanswered) > MAX_UNANSWERED:
+                del self._unanswered[next(iter(self._unanswered))]
+        return turn
+
+    def calls_that_answered(self, messages: Sequence[Message]) -> Sequence[str]:
+        """Return the ids of the calls whose answer says the same as consecutive messages of a prompt."""
+        content = self.normalizer.content_of(messages)
+        return self._calls_by_answer.get(_digest_of(content), ())
 
     # ── what a request continues ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -285,20 +344,24 @@ class CallChains:
             return Continuation("begins", answers=answers)
         if not answers:
             start = history.chain_of(prompt.messages, prompt.instructions)
-            return Continuation("rewrites", chain_start=start) if start else Continuation("begins")
+            if start is None:
+                return Continuation("begins")
+            return Continuation("rewrites", chain_start=start)
         last = max(answers)
         turn, choice = answers[last]
-        relation: Relation = "edits" if unbroken >= self._records[turn].answer_count else "rewrites"
+        relation: Relation = "rewrites"
+        if unbroken >= self._records[turn].answer_count:
+            relation = "edits"
         return Continuation(relation, turn, choice, False, prompt.messages[last].end, answers, turn.chain_start)
 
     # ── what later requests may continue ─────────────────────────────────────────────────────────────────────────────
 
-    def _add_answers(
-        self, turn: Turn, prompt: RequestPrompt, continued: Continuation, answers: Sequence[AnswerPrefix]
-    ) -> None:
+    def _add_answers(self, turn: Turn, asked: AskedCall, answers: Sequence[AnswerPrefix]) -> None:
+        prompt, continued = asked.prompt, asked.continued
         instructions, first = prompt.instructions_digest, answers[0]
-        is_whole = turn.previous is not None and turn.relation != "rewrites"
-        seen = self._records[turn.previous].answer_count if turn.previous and is_whole else len(continued.answers)
+        seen = len(continued.answers)
+        if turn.previous is not None and turn.relation != "rewrites":
+            seen = self._records[turn.previous].answer_count
         earlier, keys = self._earlier_answers(turn)
         self._records[turn] = TurnRecord(
             number=len(self._records) + 1,
@@ -312,33 +375,33 @@ class CallChains:
         )
         for choice, answer in reversed([*enumerate(answers)]):
             self._answers[instructions][answer.sum] = turn, choice
-            self._answers_of_agents[agent_key(prompt.call), instructions][answer.sum] = turn, choice
-        if prompt.call.response.id:
-            self._by_response_id[prompt.call.response.id] = turn
+            self._answers_of_agents[agent_key(turn.interaction), instructions][answer.sum] = turn, choice
+            self._calls_by_answer[_digest_of(answer.content)].append(turn.interaction.interaction_id)
+        if turn.interaction.response.id:
+            self._by_response_id[turn.interaction.response.id] = turn
+        asked.history.claim(turn, prompt.normalized, asked.appended, prompt.instructions)
+        asked.history.add_answers(turn)
 
     def _earlier_answers(self, turn: Turn) -> tuple[SharedSequence[AnswerRef], SharedSequence[Hashable]]:
         """Return the answers that precede a turn in its chain, and the keys of these answers."""
         if turn.previous is None:
             return SharedSequence([]), SharedSequence([])
         before, choice = self._records[turn.previous], turn.choice
-        content = before.answers[choice if choice < len(before.answers) else 0]
+        content = before.answer(choice)
         if content is None:  # an empty answer is in no prompt
             return before.earlier_answers, before.earlier_keys
         answers = before.earlier_answers.extended([(turn.previous, choice)])
         return answers, before.earlier_keys.extended([content.identity])
 
 
-def _turn(
-    prompt: RequestPrompt,
-    continued: Continuation,
-    history: AgentMessages,
-    known: KnownMessages,
-    answers: Sequence[AnswerPrefix],
-) -> Turn:
-    reading, previous = prompt.reading, continued.previous
-    length = answers[0].message_count if answers else prompt.start_count + len(prompt.normalized.prefixes)
+def _digest_of(content: NormalizedContent | None) -> bytes | None:
+    return None if content is None else content.digest
+
+
+def _turn(asked: AskedCall, added: Sequence[int]) -> Turn:
+    prompt, continued, previous = asked.prompt, asked.continued, asked.continued.previous
     appended = prompt.appended_messages(continued)
-    new, before_answer = prompt.new_messages(continued, appended, known)
+    new, before_answer = prompt.added_messages(continued, appended, added)
     return Turn(
         prompt.call,
         continued.relation,
@@ -346,33 +409,18 @@ def _turn(
         continued.choice,
         continued.exact,
         prefix_length=continued.prefix_length,
-        prompt_length=len(reading.messages),
-        instructions=reading.instructions,
-        normalized_length=prompt.normalized.own + length,
+        prompt_length=len(prompt.reading.messages),
+        instructions=prompt.reading.instructions,
         appended=appended,
         new_messages=new,
         new_before_answer=before_answer,
-        tools=tuple(reading.tools),
-        parameters=reading.parameters,
+        tools=tuple(prompt.reading.tools),
+        parameters=prompt.reading.parameters,
         instructions_changed=previous is not None
         and not continued.exact
-        and not history.has_similar_instructions(previous, prompt.instructions),
+        and not asked.history.has_similar_instructions(previous, prompt.instructions),
         in_chain_of=continued.chain_start,
     )
-
-
-def _known_messages(prompt: RequestPrompt, continued: Continuation, history: AgentMessages) -> KnownMessages:
-    """Return which of a prompt's normalized messages were in an earlier prompt."""
-    previous, messages, own = continued.previous, prompt.messages, prompt.normalized.own
-    if previous is None or continued.relation in {"edits", "rewrites"}:
-        return history.known_messages(prompt.normalized, previous, continued.answers)
-    if continued.relation == "extends":
-        places = range(max(continued.answers) + 1, len(messages))
-        after = history.are_known_after(previous, messages[places.start :], continued.prefix_length)
-        return KnownMessages(places, after)
-    known = history.are_known_after(previous, messages, continued.prefix_length)
-    instructions = [True] * own if continued.exact else history.are_known(messages, range(own), {})
-    return KnownMessages(range(len(messages)), instructions + known[own:])
 
 
 def _referred_by_hand(call: LLMInteraction, messages: Sequence[Message], history: AgentMessages) -> Turn | None:
@@ -388,7 +436,9 @@ def _referred_by_hand(call: LLMInteraction, messages: Sequence[Message], history
         return history.callers.get(messages[0].call_id or "")
     if history.last is None or history.last.answer().tool_calls:
         return None
-    return history.last if history.has_instructions and not any(map(is_instruction, messages)) else None
+    if not history.has_instructions or any(map(is_instruction, messages)):
+        return None
+    return history.last
 
 
 def _answers(call: LLMInteraction) -> list[Message]:

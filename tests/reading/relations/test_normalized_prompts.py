@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_recorder.figures.conversations.normalized_prompts import (
+from trace_recorder.reading.relations.normalized_prompts import (
     MessageNormalizer,
     NormalizedMessage,
     PromptNormalizer,

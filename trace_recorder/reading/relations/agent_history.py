@@ -8,12 +8,12 @@ So one pass over the prompt is enough, even if the agent changed the prompt.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from trace_recorder.figures.conversations.normalized_prompts import NormalizedMessage, NormalizedPrompt
-from trace_recorder.figures.conversations.turn import Turn
+from trace_recorder.reading.relations.normalized_prompts import NormalizedMessage, NormalizedPrompt
+from trace_recorder.reading.relations.turn import Turn
 from trace_recorder.values.message_equality import NormalizedContent
 from trace_recorder.values.message_table import SharedSequence
 from trace_recorder.values.prompt_relation import equal_length
@@ -44,21 +44,11 @@ class TurnRecord:
     earlier_answers: SharedSequence[AnswerRef]
     earlier_keys: SharedSequence[Hashable]
 
-
-@dataclass(frozen=True, slots=True)
-class KnownMessages:
-    """The positions in a prompt that were searched for messages of earlier prompts, and the result for each position.
-
-    `are_known` tells for each of `places` whether an earlier prompt had the message at that position. The messages at
-    all other positions are known.
-    """
-
-    places: Sequence[int]
-    are_known: Sequence[bool]
-
-    def unknown(self, messages: Sequence[NormalizedMessage]) -> Iterator[NormalizedMessage]:
-        """Yield the prompt's `messages` that no earlier prompt had."""
-        return (messages[place] for place, is_known in zip(self.places, self.are_known, strict=True) if not is_known)
+    def answer(self, choice: int) -> NormalizedContent | None:
+        """Return the answer with the index `choice`, or the first answer if there is no such answer."""
+        if choice < len(self.answers):
+            return self.answers[choice]
+        return self.answers[0]
 
 
 @dataclass(slots=True)
@@ -70,9 +60,6 @@ class AgentMessages:
     has_instructions: bool = False
     callers: dict[str, Turn] = field(default_factory=dict)
     _answers: dict[Hashable, list[tuple[int, Turn, int]]] = field(default_factory=lambda: defaultdict(list))
-    _message_counts: Counter[Hashable] = field(default_factory=Counter)
-    _counts_after: dict[Turn, Counter[Hashable]] = field(default_factory=dict)
-    _results: set[tuple[int, int]] = field(default_factory=set)
     _chain_of_message: dict[Hashable, Turn] = field(default_factory=dict)
     _instructions: dict[Turn, str] = field(default_factory=dict)
     _claimed_by: Turn | None = None
@@ -104,7 +91,8 @@ class AgentMessages:
                 earlier = self._answers_in_a_row(answer[0], prompt, remaining)
                 answers |= zip(prompt.answer_places[remaining - len(earlier) : remaining], earlier, strict=True)
                 unbroken, remaining = unbroken + len(earlier), remaining - len(earlier)
-                answer = earlier[0] if earlier else answer
+                if earlier:
+                    answer = earlier[0]
             turn = answer[0]
         return answers, unbroken
 
@@ -118,7 +106,9 @@ class AgentMessages:
         count = min(end, len(record.earlier_keys))
         keys, start = [*prompt.keys], len(record.earlier_keys) - count
         answers = [*map(keys.__getitem__, prompt.answer_places[end - count : end])]
-        return record.earlier_answers[start:] if answers == [*record.earlier_keys[start:]] else ()
+        if answers != [*record.earlier_keys[start:]]:
+            return ()
+        return record.earlier_answers[start:]
 
     def has_answer(self, messages: Sequence[NormalizedMessage], begin: int) -> bool:
         """Whether a message from the position `begin` on is a recorded answer."""
@@ -134,13 +124,12 @@ class AgentMessages:
         """
         while turn is not None and turn.previous is not None:
             before, choice = turn.previous, turn.choice
-            messages = self.records[before].answers
-            answer = messages[choice if choice < len(messages) else 0]
+            answer = self.records[before].answer(choice)
             if answer is not None:
-                is_same = answer.identity == content.identity or (
-                    answer.calls and answer.call_keys == content.call_keys
-                )
-                return (before, choice) if is_same else None
+                has_same_calls = bool(answer.calls) and answer.call_keys == content.call_keys
+                if answer.identity == content.identity or has_same_calls:
+                    return before, choice
+                return None
             turn = before
         return None
 
@@ -149,9 +138,11 @@ class AgentMessages:
 
         If `until` is given, only answers of turns before `until` are considered.
         """
-        for key in (content.identity, content.call_keys if content.calls else None):
+        for key in content.keys:
             answers = self._answers.get(key, [])
-            end = len(answers) if until is None else bisect_left(answers, (self.records[until].number,))
+            end = len(answers)
+            if until is not None:
+                end = bisect_left(answers, (self.records[until].number,))
             if end:
                 return answers[end - 1][1:]
         return None
@@ -178,111 +169,42 @@ class AgentMessages:
         """
         return _are_similar(self._instructions.get(turn.chain_start, instructions), instructions)
 
-    def known_messages(
-        self, prompt: NormalizedPrompt, previous: Turn | None, repeats: RepeatedAnswers
-    ) -> KnownMessages:
-        """Find out which messages of a prompt an earlier prompt had. `previous` is the turn that the prompt continues.
+    # ── what a turn adds ─────────────────────────────────────────────────────────────────────────────────────────────
 
-        No search is needed for messages that the prompt shares with the prompt of `previous`, or with the prompt of
-        another turn that continues `previous`.
-        """
-        places: Sequence[int] = range(len(prompt.messages))
-        before = None if prompt.before is None else prompt.before.turn
-        if prompt.before is not None and before is not None and previous in {before, before.previous}:
-            kept, new = [*prompt.keys], sorted({*prompt.new, *prompt.inherited_unasked})
-            for place in new:
-                kept[place] = None
-            counted = (prompt.keys[n] for n in new if n not in repeats and not _caller(prompt.messages[n], repeats))
-            if {*kept}.isdisjoint(counted):  # if a new message equals a kept one, all messages have to be counted
-                places = new
-        return KnownMessages(places, self.are_known(prompt.messages, places, repeats))
+    def claim(
+        self, turn: Turn, prompt: NormalizedPrompt, added: Iterable[NormalizedMessage], instructions: str
+    ) -> None:
+        """Assign the messages of a turn's prompt to the turn's chain.
 
-    def are_known(
-        self, messages: Sequence[NormalizedMessage], places: Sequence[int], repeats: RepeatedAnswers
-    ) -> list[bool]:
-        """Return, for each position of `places`, whether an earlier prompt had the message at that position."""
-        times: Counter[Hashable] = Counter()
-        return [place in repeats or self._is_known(messages[place], repeats, times) for place in places]
-
-    def are_known_after(self, before: Turn, messages: Sequence[NormalizedMessage], kept: int) -> list[bool]:
-        """Return, for each of a prompt's `messages`, whether an earlier prompt had the message.
-
-        The prompt continues the turn `before`. Only earlier prompts that also continue `before` are considered.
-        Messages up to the position `kept` are known.
-        """
-        times: Counter[Hashable] = Counter()
-        after = self._counts_after.get(before, Counter())
-        return [message.end <= kept or _is_repetition(message.key, times, after) for message in messages]
-
-    def _is_known(self, message: NormalizedMessage, repeats: RepeatedAnswers, times: Counter[Hashable]) -> bool:
-        """Whether an earlier prompt had a message.
-
-        A tool result with a changed text is recognised by its call.
-        """
-        caller = _caller(message, repeats)
-        if message.answered_call is not None and caller is not None:
-            return (self.records[caller[0]].number, message.answered_call.call_index) in self._results
-        return _is_repetition(message.key, times, self._message_counts)
-
-    # ── what is new ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def add_prompt(self, turn: Turn, prompt: NormalizedPrompt, known: KnownMessages, repeats: RepeatedAnswers) -> None:
-        """Remember the messages of a turn's prompt, so that later prompts find them.
-
-        Messages that the prompt shares with the earlier prompt `prompt.before` are remembered already.
-        """
-        unasked = {*prompt.inherited_unasked} - {*known.places}
-        for place, is_known in zip(known.places, known.are_known, strict=True):
-            message = prompt.messages[place]
-            if message.answered_call is not None:
-                index = message.answered_call.message_index
-                caller = turn.previous if index is None else repeats[index][0] if index in repeats else None
-                if caller is not None:
-                    self._results.add((self.records[caller].number, message.answered_call.call_index))
-                else:
-                    unasked.add(place)
-            if not is_known:
-                self._message_counts[message.key] += 1
-                if turn.exact and turn.previous is not None:
-                    self._counts_after.setdefault(turn.previous, Counter())[message.key] += 1
-        prompt.turn, prompt.unasked = turn, [*unasked]
-
-    def add_answers(self, turn: Turn, prompt: NormalizedPrompt, known: KnownMessages, instructions: str | None) -> None:
-        """Remember the answers of a turn, and assign its messages to the turn's chain.
-
-        If `instructions` is not None, it replaces the instructions of the chain. Messages that the prompt repeats are
-        assigned to the chain already, unless a turn of a different chain was added in between.
+        If the history did not change, `added` are the messages that the prompt adds to it. Otherwise `instructions`
+        replaces the instructions of the chain. Messages that the prompt repeats are assigned to the chain already,
+        unless a turn of a different chain was added in between.
         """
         start = turn.chain_start
         if start is not self._claimed_by:
             self._claimed_by, self._claims = start, self._claims + 1
         repeats_claimed = prompt.before is not None and prompt.before.claim == self._claims
-        if turn.exact:
-            new = known.unknown(prompt.messages)
-        else:
-            new = map(prompt.messages.__getitem__, prompt.new) if repeats_claimed else iter(prompt.messages)
-        self._chain_of_message.update((message.key, start) for message in new)
-        prompt.claim = self._claims if repeats_claimed or not turn.exact else 0
-        if instructions is not None:
+        if not turn.exact:
             self._instructions[start] = instructions
+            added = prompt.messages
+            if repeats_claimed:
+                added = map(prompt.messages.__getitem__, prompt.new)
+        self._chain_of_message.update((message.key, start) for message in added)
+        if repeats_claimed or not turn.exact:
+            prompt.claim = self._claims
+
+    def add_answers(self, turn: Turn) -> None:
+        """Remember the answers of a turn."""
+        start = turn.chain_start
         for choice, content in enumerate(self.records[turn].answers):
             if content is None:
                 continue
             self._chain_of_message[content.identity] = start
-            for key in {content.identity, content.call_keys} if content.calls else {content.identity}:
+            for key in content.keys:
                 self._answers[key].append((self.records[turn].number, turn, choice))
             self.callers.update((call.call_id, turn) for call in content.calls)
         if self.last is None or turn.previous is not None or start is self.last.chain_start:
             self.last = turn  # a new chain does not replace `last` until a call continues the chain
-
-
-def _caller(result: NormalizedMessage, repeats: RepeatedAnswers) -> AnswerRef | None:
-    """Return the recorded answer that has the call of a tool result.
-
-    Return None if the prompt does not have that answer.
-    """
-    place = None if result.answered_call is None else result.answered_call.message_index
-    return None if place is None else repeats.get(place)
 
 
 def _are_similar(text: str, other: str) -> bool:
@@ -292,9 +214,3 @@ def _are_similar(text: str, other: str) -> bool:
     begin = equal_length(text, 0, other, 0)
     end = equal_length(text[begin:][::-1], 0, other[begin:][::-1], 0)
     return 2 * (begin + end) >= max(len(text), len(other))
-
-
-def _is_repetition(key: Hashable, times: Counter[Hashable], before: Counter[Hashable]) -> bool:
-    """Count a message of a prompt in `times`. Return whether the count is at most the message's count in `before`."""
-    times[key] += 1
-    return times[key] <= before[key]

@@ -8,7 +8,7 @@ import pytest
 
 from tests.formats.made import Payload, assistant, call, gave, run, system, use
 from trace_recorder import Trajectory
-from trace_recorder.figures.conversations.turns_of_run import turns_of
+from trace_recorder.reading.relations.prompt_relations import turns_of
 
 LS = use("c1", command="ls")
 
