@@ -118,7 +118,7 @@ class _JsonWriter:
         else:
             yield self._whole(value, level)
 
-    def _object(self, value: Mapping[str, Payload], level: int) -> Iterator[str]:
+    def _object(self, value: Mapping[Payload, Payload], level: int) -> Iterator[str]:
         before, between = "{\n" + _INDENT * (level + 1), ",\n" + _INDENT * (level + 1)
         for name, member in value.items():
             if isinstance(name, str):

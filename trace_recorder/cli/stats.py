@@ -73,7 +73,7 @@ def figure_lines(figures: Mapping[str, Payload], width: int | None = None) -> It
         else:
             size = max(width, MIN_NAME + LABEL_WIDTH)
             yield from wrap(line, size, subsequent_indent=indent, break_on_hyphens=False)
-    titles = ("model", "calls", "failed", "retries", "tokens in", "out", "cached", "per call", "cost USD")
+    titles: TextRow = ("model", "calls", "failed", "retries", "tokens in", "out", "cached", "per call", "cost USD")
     yield from _table([titles, *map(_model, figures["models"])], width, side_by_side=True)
     tools = [tool for tool in figures["tools"] if tool["calls"]]  # a tool that was only replayed has no figures
     titles = ("tool", "calls", "failed", "no answer", "outcome unknown", "per call")

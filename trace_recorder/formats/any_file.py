@@ -49,9 +49,9 @@ def load(path: str | Path) -> Trajectory:
     runs = list(islice(load_each(Path(path)), 2))
     if len(runs) == 1:
         return runs[0]
+    count = "several runs" if runs else "no run"
     raise TrajectoryFormatError(
-        f"{path} has {'several runs' if runs else 'no run'}: "
-        "`trace-recorder import` writes a journal for each run, and load_all() reads all of them."
+        f"{path} has {count}: `trace-recorder import` writes a journal for each run, and load_all() reads all of them."
     )
 
 
@@ -136,7 +136,9 @@ def foreign_format(path: Path) -> str | None:
         from trace_recorder.formats.recognition import format_of  # noqa: PLC0415 - see `_source`
 
         name = format_of(source)
-        return None if name == "document" else name
+        if name == "document":
+            return None
+        return name
     except TrajectoryFormatError:
         return None
     return None
@@ -160,8 +162,10 @@ class Runs(Iterator[Trajectory]):
 
     def __repr__(self) -> str:
         """Return the counts so far, without reading more."""
-        counts = {"read": self._read, **({"failed": len(self.failures)} if self.failures else {})}
-        return call_repr("Runs", {"path": str(self._path), "strict": self.strict, **counts})
+        state: dict[str, object] = {"path": str(self._path), "strict": self.strict, "read": self._read}
+        if self.failures:
+            state["failed"] = len(self.failures)
+        return call_repr("Runs", state)
 
     def __next__(self) -> Trajectory:
         run = self._next()

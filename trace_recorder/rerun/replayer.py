@@ -25,7 +25,7 @@ from trace_recorder.decompression import TooLargeError
 from trace_recorder.dialects.endpoints import Endpoint, Poll
 from trace_recorder.errors import ReplayMismatchError
 from trace_recorder.facts import ABSENT
-from trace_recorder.recording.stand_ins import Outcome, let_tool_run, stand_in_for_tools
+from trace_recorder.recording.stand_ins import Outcome, StandIn, let_tool_run, stand_in_for_tools
 from trace_recorder.rerun.answers import Answer, Missing
 from trace_recorder.rerun.clients import ReplayTransports
 from trace_recorder.rerun.differences import explain_mismatch
@@ -115,7 +115,7 @@ class Replay:
     def __enter__(self) -> Self:
         if self._instruments:
             self._installed.everywhere()
-        stand_in = let_tool_run
+        stand_in: StandIn = let_tool_run
         if self._stands_in:
             stand_in = self.tool_outcome
         self._blocks.enter_context(stand_in_for_tools(stand_in, self.origin))

@@ -83,7 +83,7 @@ def _block(part: JsonObject) -> JsonObject:
 
 
 def _result(message: Message) -> JsonObject:
-    result = {"type": "tool_result", "tool_use_id": _identity(message.call_id or "")}
+    result: JsonObject = {"type": "tool_result", "tool_use_id": _identity(message.call_id or "")}
     if isinstance(message.content, str):
         result["content"] = message.content
     elif message.content is not None:

@@ -24,13 +24,14 @@ from trace_recorder.formats.foreign_runs.run import (
     TimedFact,
     ToolRun,
 )
+from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
-from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage, without_none
+from trace_recorder.values.messages import LLMResponse, Message, Payload, without_none
 from trace_recorder.values.origins import ReplayedFrom
 from trace_recorder.values.trajectory import Status
 
-_TREE = {"task", "steps", "metrics", "execution_metrics", "model_id"}
+_TREE = Signs(members=("task", "metrics", "execution_metrics", "model_id"), lists=("steps",))
 _STATUS: dict[str, Status] = {
     "ENV_DONE": "completed",
     "MAX_STEPS": "completed",
@@ -38,7 +39,7 @@ _STATUS: dict[str, Status] = {
     "ERROR": "failed",
     "TIMEOUT": "failed",
 }
-_COUNTS = {
+_COUNTS = {  # the SDK has the names of OpenAI
     "prompt_tokens": "input_tokens",
     "completion_tokens": "output_tokens",
     "cache_read_tokens": "cache_read_input_tokens",
@@ -48,14 +49,11 @@ _COUNTS = {
 
 def recognizes(source: Source) -> bool:
     """Return whether the document, or the first line, is a tree of the Hierarchy SDK."""
-    first = source.first_lines[0].value if source.first_lines else source.document
-    return _is_tree(first) or _is_tree(source.document)
+    return any(_is_tree(line.value) for line in source.first_lines[:1]) or _is_tree(source.document)
 
 
 def _is_tree(value: Payload) -> bool:
-    tree = as_dict(value)
-    steps = tree.get("steps")
-    return tree.keys() >= _TREE and isinstance(steps, list) and all("messages" in as_dict(step) for step in steps)
+    return _TREE.match(value) and all("messages" in as_dict(step) for step in value["steps"])
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
@@ -78,15 +76,15 @@ def read(source: Source) -> Iterator[ForeignRun]:
 def _run(name: str, tree: Members) -> ForeignRun:
     task = as_dict(tree.get("task"))
     reason = as_text(as_dict(tree.get("execution_metrics")).get("termination_reason"))
-    error = as_text(tree.get("error"))
-    kind, _, message = (error or "").partition(": ")
     run = ForeignRun(
         identity=as_text(task.get("conversation_id")) or as_text(task.get("id")) or name,
         model=as_text(tree.get("model_id")),
         status=_STATUS.get(reason or "", "unknown"),
-        error=None if error is None else {"type": kind, "message": message or error},
         source=without_none(data_source=task.get("data_source")),
     )
+    if (error := as_text(tree.get("error"))) is not None:
+        kind, _, message = error.partition(": ")
+        run.error = {"type": kind, "message": message or error}
     reader = _TreeReader(run, is_ours=_is_ours(tree))
     for number, step in enumerate(as_list(tree.get("steps")), start=1):
         reader.read_step(number, as_dict(step))
@@ -150,9 +148,10 @@ class _TreeReader:
         identity = as_dict(message.get("metadata")).get("interaction_id")
         if not self.is_ours:
             return is_new
-        is_new = isinstance(identity, str) and identity not in self.known
-        self.known.add(identity if isinstance(identity, str) else "")
-        return is_new
+        if not isinstance(identity, str) or identity in self.known:
+            return False
+        self.known.add(identity)
+        return True
 
     def _add_call(  # noqa: PLR0913, PLR0917 - the members of one call
         self,
@@ -165,12 +164,14 @@ class _TreeReader:
     ) -> None:
         metadata = as_dict(message.get("metadata"))
         origin = ReplayedFrom.of_document(metadata.get("replayed_from"))
+        counts = dict(as_dict((metadata["replayed_from"] if origin else message).get("usage")))
+        counts.pop("total_tokens", None)
         response = LLMResponse(
             as_text(answer.get("content")),
             reasoning=as_text(answer.get("reasoning")),
             tool_calls=tuple(map(read_tool_call, as_list(answer.get("tool_calls")))),
             finish_reason=as_text(message.get("finish_reason")),
-            usage=_usage(as_dict((metadata["replayed_from"] if origin else message).get("usage"))),
+            usage=read_usage({_COUNTS.get(name, name): count for name, count in counts.items()}),
             model=as_text(metadata.get("model")) or self.run.model,
         )
         self.run.events.append(
@@ -204,11 +205,11 @@ class _TreeReader:
             arguments=tool_response.get("arguments"),
             call_id=call_id or None,
             ended="",
-            success=None if failure is None else False,
-            result=None if failure is not None else tool_response.get("response"),
-            error=failure,
+            result=tool_response.get("response"),
             agent=agent,
         )
+        if failure is not None:
+            execution.success, execution.result, execution.error = False, None, failure
         if tool_response.get("response") == (message.get("content") or "") or failure is not None:
             self.unseen[call_id] = execution
             return
@@ -226,9 +227,14 @@ def _role(message: Members) -> str | None:
 
 def _message(message: Members) -> Message:
     metadata, result = as_dict(message.get("metadata")), as_dict(message.get("tool_response"))
-    text, parts = message.get("content"), as_list(metadata.get("parts"))
-    content = [*([] if text is None else [{"type": "text", "text": text}]), *parts] if parts else text
-    failed = {"is_error": True} if isinstance(result.get("error"), str) else {}
+    content, parts = message.get("content"), as_list(metadata.get("parts"))
+    if parts and content is not None:
+        content = [{"type": "text", "text": content}, *parts]
+    elif parts:
+        content = parts
+    extra = dict(as_dict(metadata.get("extra")))
+    if isinstance(result.get("error"), str):
+        extra["is_error"] = True
     return Message(
         as_text(metadata.get("original_role")) or _role(message) or "user",
         content_of(content),
@@ -236,18 +242,13 @@ def _message(message: Members) -> Message:
         as_text(result.get("id")),
         as_text(metadata.get("name")) or as_text(result.get("name")),
         as_text(message.get("reasoning")),
-        extra=as_dict(metadata.get("extra")) | failed,
+        extra=extra,
     )
 
 
 def _call(call: Payload) -> Members:
     members = as_dict(call)
     return {"call_id": members.get("id"), "name": members.get("name"), "arguments": members.get("arguments")}
-
-
-def _usage(counts: Members) -> Usage:
-    """Read the SDK's token counts, which have OpenAI's names."""
-    return read_usage({_COUNTS.get(name, name): count for name, count in counts.items() if name != "total_tokens"})
 
 
 def _scores(reward: Members, step_numbers: Payload = None) -> Iterator[TimedFact]:
@@ -263,10 +264,12 @@ def _scores(reward: Members, step_numbers: Payload = None) -> Iterator[TimedFact
         if value is None or len(numbers) > 1:
             yield TimedFact.unread(what="reward", value=component)
             continue
+        if weight is None:
+            weight = 1.0
         yield TimedFact.reward(
             name=as_text(component.get("name")) or "reward",
             value=value,
-            weight=1.0 if weight is None else weight,
+            weight=weight,
             step_number=next((number for number in numbers if isinstance(number, int)), None),
             explanation=as_text(component.get("explanation")),
         )

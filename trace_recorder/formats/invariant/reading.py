@@ -18,15 +18,17 @@ from trace_recorder.dialects.manual import read_usage
 from trace_recorder.dialects.openai_chat import read_message
 from trace_recorder.formats.foreign_runs.agent_history import AgentHistory
 from trace_recorder.formats.foreign_runs.run import Call, ForeignAgent, ForeignRun, TimedFact, ToolRun
+from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Line, Source
-from trace_recorder.formats.foreign_runs.stated_values import stated_time
-from trace_recorder.formats.plain_conversations import conversations, messages_of
+from trace_recorder.formats.foreign_runs.stated_values import stated_flag, stated_time, success_of
+from trace_recorder.formats.plain_conversations import messages_in, named_conversations
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, Usage, without_none
 from trace_recorder.values.origins import ReplayedFrom
 from trace_recorder.values.structs import replace
 from trace_recorder.values.trajectory import Status
 
-_ROW = {"messages", "annotations", "metadata"}
+_ROW_MEMBERS = {"messages", "annotations", "metadata"}
+_ROW = Signs(members=_ROW_MEMBERS)
 _DERIVED = ("metrics", "execution_time", "journal_records")
 """Members of a run's metadata that our view writes, and that are derived again from the imported run."""
 _OURS = {"interaction_id", "asked_by_model", "shown_to_model"}
@@ -45,23 +47,23 @@ def recognizes(source: Source) -> bool:
     In a file that is one document, the document is examined.
     """
     values = [line.value for line in source.first_lines[:2]] or [source.document]
-    return any(as_dict(value).keys() >= _ROW or _is_ours(value) for value in values)
+    return any(_ROW.match(value) or _is_ours(value) for value in values)
 
 
 def _is_ours(value: Payload) -> bool:
-    metadata = (as_dict(as_dict(message).get("metadata")) for message in messages_of(value))
+    metadata = (as_dict(as_dict(message).get("metadata")) for message in messages_in(value))
     return any(not members.keys().isdisjoint(_OURS) for members in metadata)
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the run of each trace. The first line may be the metadata of the dataset."""
-    for name, line in conversations(source):
+    for name, line in named_conversations(source):
         if line.number > 1 or line.why is not None or _has_messages(line.value):
             yield _run(name, line)
 
 
 def _has_messages(value: Payload) -> bool:
-    return bool(messages_of(value)) or "messages" in as_dict(value)
+    return bool(messages_in(value)) or "messages" in as_dict(value)
 
 
 def _run(name: str, line: Line) -> ForeignRun:
@@ -77,22 +79,25 @@ def _run(name: str, line: Line) -> ForeignRun:
         start_time=stated_time(metadata.take("start_time")),
         end_time=stated_time(metadata.take("end_time")),
         status=next((status for status in get_args(Status) if status == metadata.get("status")), "unknown"),
-        success=metadata.take("success") if isinstance(metadata.get("success"), bool) else None,
+        success=stated_flag(metadata.get("success")),
         final_result=metadata.take("final_result"),
         error=metadata.object("error") or None,
         metadata=metadata.object("metadata"),
     )
+    if run.success is not None:
+        del metadata["success"]
     if metadata.get("status") == run.status:
         del metadata["status"]
     is_ours = _is_ours(line.value)
     if is_ours or as_dict(metadata.get("metrics")).keys() >= {"llm_calls", "redactions"}:
         for derived in _DERIVED:
             metadata.pop(derived, None)
-    rest = {key: value for key, value in row.items() if key not in {*_ROW, "index", "name"}} | metadata.rest()
+    rest = {key: value for key, value in row.items() if key not in {*_ROW_MEMBERS, "index", "name"}} | metadata.rest()
     if rest:
-        earlier = {"metadata": {"row": run.metadata["row"]}} if "row" in run.metadata else {}
-        run.metadata = run.metadata | {"row": rest | earlier}
-    _TraceReader(run, is_ours=is_ours).read(messages_of(line.value))
+        if "row" in run.metadata:
+            rest["metadata"] = {"row": run.metadata["row"]}
+        run.metadata = run.metadata | {"row": rest}
+    _TraceReader(run, is_ours=is_ours).read(messages_in(line.value))
     for annotation in as_list(row.get("annotations")):
         _read_annotation(run, as_dict(annotation))
     if line.why is not None or not _has_messages(line.value):
@@ -126,8 +131,10 @@ class _TraceReader:
             history = self.histories.setdefault(key, AgentHistory(self.run.events, agent))
             if rest := _without(metadata, *_OF_MESSAGE):
                 self.run.events.append(TimedFact.unread(what=f"metadata of message {number}", value=rest))
+            time = ""
+            if metadata.get("asked_by_model") is False:
+                time = stated_time(metadata.get("timestamp"))
             for message in read_message(_restored(members, metadata)):
-                time = stated_time(metadata.get("timestamp")) if metadata.get("asked_by_model") is False else ""
                 calls = self._restored_calls(message.tool_calls, as_list(members.get("tool_calls")), time)
                 extra = message.extra | as_dict(metadata.get("extra"))
                 self._add(history, replace(message, tool_calls=calls, extra=extra), metadata)
@@ -144,7 +151,9 @@ class _TraceReader:
         for call in calls:
             members = Members(metadata_of.get(call.call_id))
             call_id, is_made_up = members.text("call_id") or call.call_id, members.take("id_made_up") is True
-            extra = call.extra | members.object("extra") | ({"metadata": rest} if (rest := members.rest()) else {})
+            extra = call.extra | members.object("extra")
+            if rest := members.rest():
+                extra["metadata"] = rest
             restored.append(replace(call, call_id=call_id, call_id_made_up=is_made_up, extra=extra))
             self.calls[call.call_id] = restored[-1].to_document() | {"time": time}
         return tuple(restored)
@@ -156,7 +165,8 @@ class _TraceReader:
         if message.role == "tool":
             self._add_result(history, message, metadata)
         elif message.role != "assistant":
-            self.run.task = self.run.task or (as_text(message.content) if message.role == "user" else None)
+            if message.role == "user":
+                self.run.task = self.run.task or as_text(message.content)
             history.add(message, time)
         elif self.is_ours and "interaction_id" not in metadata:  # the agent itself put the answer into its history
             history.add(message, time)
@@ -165,14 +175,16 @@ class _TraceReader:
 
     def _add_call(self, history: AgentHistory, message: Message, metadata: dict[str, Payload], time: str) -> None:
         origin = ReplayedFrom.of_document(metadata.get("replayed_from"))
-        usage = as_dict(as_dict(metadata["replayed_from"] if origin else metadata).get("usage"))
-        content = message.content if isinstance(message.content, str | None) else None
+        stated = as_dict(as_dict(metadata["replayed_from"] if origin else metadata).get("usage"))
+        usage = Usage()
+        if stated:
+            usage = read_usage(stated)
         response = LLMResponse(
-            content,
+            as_text(message.content),
             reasoning=message.reasoning,
             tool_calls=message.tool_calls,
             finish_reason=as_text(metadata.get("finish_reason")),
-            usage=read_usage(usage) if usage else Usage(),
+            usage=usage,
             model=as_text(metadata.get("model")) or self.run.model,
             extra=message.extra,
         )
@@ -198,19 +210,21 @@ class _TraceReader:
         if is_shown and recorded is None:
             return
         failed = message.extra.get("is_error")
-        self.run.events.append(
-            ToolRun(
-                time=as_text(call.get("time")) or "",
-                name=as_text(call.get("name")) or message.name or "",
-                arguments=call.get("arguments"),
-                call_id=message.call_id,
-                ended="",
-                success=None if failed is None else not failed,
-                result=message.content if recorded is None else recorded,
-                error=as_text(message.content) if failed is True else None,
-                agent=history.agent,
-            )
+        execution = ToolRun(
+            time=as_text(call.get("time")) or "",
+            name=as_text(call.get("name")) or message.name or "",
+            arguments=call.get("arguments"),
+            call_id=message.call_id,
+            ended="",
+            success=success_of(failed),
+            result=recorded,
+            agent=history.agent,
         )
+        if recorded is None:
+            execution.result = message.content
+        if failed is True:
+            execution.error = as_text(message.content)
+        self.run.events.append(execution)
 
 
 _AGENT = {"name": "agent", "agent_id": "agent_id", "parent_agent_id": "parent_agent_id"}
@@ -225,9 +239,11 @@ def _restored(members: dict[str, Payload], metadata: dict[str, Payload]) -> dict
     if isinstance(content, list):
         content = [*_with_parts(content, deque(as_list(metadata.get("parts"))))]
     calls = [_without(as_dict(call), "metadata") for call in as_list(members.get("tool_calls"))]
-    is_result = members["role"] == "tool"
-    return _without(members, "metadata", *(["id"] if is_result else [])) | without_none(
-        tool_call_id=(members.get("tool_call_id") or members.get("id")) if is_result else None,
+    restored = _without(members, "metadata")
+    if members["role"] == "tool":
+        identity = restored.pop("id", None)
+        restored |= without_none(tool_call_id=members.get("tool_call_id") or identity)
+    return restored | without_none(
         role=as_text(metadata.get("original_role")) or members["role"],
         content=content,
         tool_calls=calls or None,
@@ -252,8 +268,10 @@ def name_of_part(part: Payload) -> str:
     """Return the text that `formats/invariant/writing.py` writes in place of a part. `read` restores the part."""
     members = as_dict(part)
     address = as_text(as_dict(members.get("image_url")).get("url"))
+    if address is not None:
+        return f"[image: {address}]"
     kind = members.get("type") or "a part that is neither text nor image"
-    return f"[{kind}]" if address is None else f"[image: {address}]"
+    return f"[{kind}]"
 
 
 def _read_annotation(run: ForeignRun, annotation: dict[str, Payload]) -> None:
@@ -261,11 +279,14 @@ def _read_annotation(run: ForeignRun, annotation: dict[str, Payload]) -> None:
     metadata, content = as_dict(annotation.get("extra_metadata")), annotation.get("content")
     value, kind = as_number(metadata.get("value")), metadata.get("kind")
     if kind == "reward" and value is not None:
+        weight = as_number(metadata.get("weight"))
+        if weight is None:
+            weight = 1.0
         run.events.append(
             TimedFact.reward(
                 name=as_text(metadata.get("name")) or "reward",
                 value=value,
-                weight=1.0 if (weight := as_number(metadata.get("weight"))) is None else weight,
+                weight=weight,
                 step_number=as_int(metadata.get("step_number")),
                 explanation=as_text(metadata.get("explanation")),
                 time=stated_time(metadata.get("timestamp")),

@@ -198,13 +198,9 @@ def find_words_by_pattern() -> Callable[[bytes], list[Match]]:
             for match in pattern.finditer(data)
             for number in shorter[match[1]]
         ]
-        return sorted(matches, key=_end_and_start)
+        return sorted(matches, key=itemgetter(2, 1))
 
     return find
-
-
-def _end_and_start(match: Match) -> tuple[int, int]:
-    return match[2], match[1]
 
 
 def _any_of(words: Iterable[bytes]) -> bytes:

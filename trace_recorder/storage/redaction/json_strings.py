@@ -199,7 +199,7 @@ def pointers_of(text: str, starts: Iterable[int]) -> dict[int, str]:
         sign = token[0][0]
         if sign == '"':
             while wanted and wanted[-1] < token.end():
-                pointers[wanted.pop()] = "".join(f"/{_escape_key(key)}" for key in keys)
+                pointers[wanted.pop()] = "".join("/" + str(key).replace("~", "~0").replace("/", "~1") for key in keys)
             if keys and isinstance(keys[-1], str) and COLON.match(text, token.end()):
                 keys[-1] = decode_string(text, *token.span())
         elif sign in "{[":
@@ -211,10 +211,6 @@ def pointers_of(text: str, starts: Iterable[int]) -> dict[int, str]:
         if not wanted:
             break
     return pointers
-
-
-def _escape_key(key: str | int) -> str:
-    return str(key).replace("~", "~0").replace("/", "~1")
 
 
 def encode_string(text: str) -> str:

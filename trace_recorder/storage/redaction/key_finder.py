@@ -55,7 +55,7 @@ _INSIDE = frozenset(
     }
 )
 """Most pairs of characters that `_IN_A_WORD` matches. To look up a pair is quicker than to try a pattern."""
-_OPEN_END = re.compile(r"\{([0-9]+),\}\+(?:=\*\+)?(\)?)\Z")
+_OPEN_END = re.compile(r"\{([0-9]{1,4}),\}\+(?:=\*\+)?(\)?)\Z")
 """Matches the end of a form's pattern that reads the rest of a key. The fewest letters of it show that a key begins."""
 _IN_WORDS = "[A-Za-z0-9+/_.=~:|@%!-]"
 _PART_OF_WORD = re.compile(f"{_IN_WORDS}*+")

@@ -16,6 +16,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
+from operator import attrgetter
 from typing import TypeVar
 
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
@@ -224,11 +225,7 @@ class Part:
             self._lines[first:] = [""]
             self.text = "\n".join(self._lines)
             for pieces in self._pieces_at.values():
-                del pieces[bisect_left(pieces, first, key=_line_of) :]
-
-
-def _line_of(piece: _Piece) -> int:
-    return piece.line
+                del pieces[bisect_left(pieces, first, key=attrgetter("line")) :]
 
 
 class _JoinedText:
