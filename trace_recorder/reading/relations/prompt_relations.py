@@ -74,7 +74,9 @@ class PromptRelation:
     @property
     def gone(self) -> int:
         """The number of messages of the history that were removed or changed."""
-        return 0 if self.kind in {"begins", "refers"} else len(self.comparison.gone)
+        if self.kind in {"begins", "refers"}:
+            return 0
+        return len(self.comparison.gone)
 
 
 def relations_of(trajectory: Trajectory) -> PromptRelations:
@@ -353,7 +355,7 @@ class _ComparedCalls:
         """Return the digest of a message for the equality *says the same*, or None for an empty answer."""
         if number not in self._digests:
             content = self._chains.normalizer.content_of(message)
-            self._digests[number] = None if content is None else content.digest
+            self._digests[number] = content and content.digest
         return self._digests[number]
 
 
