@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import cast
 
 from trace_recorder.dialects.call_ids import number_messages
 from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text, content_of
@@ -26,12 +27,13 @@ from trace_recorder.formats.foreign_runs.run import (
 )
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
+from trace_recorder.formats.hierarchy.own_members import MessageMetadata, StepInfo, Termination
 from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage, without_none
 from trace_recorder.values.origins import ReplayedFrom
 from trace_recorder.values.trajectory import Status
 
 _TREE = {"task", "steps", "metrics", "execution_metrics", "model_id"}
-_STATUS: dict[str, Status] = {
+_STATUS: dict[Termination, Status] = {
     "ENV_DONE": "completed",
     "MAX_STEPS": "completed",
     "TRUNCATION": "completed",
@@ -48,8 +50,9 @@ _COUNTS = {
 
 def recognizes(source: Source) -> bool:
     """Return whether the document, or the first line, is a tree of the Hierarchy SDK."""
-    first = source.first_lines[0].value if source.first_lines else source.document
-    return _is_tree(first) or _is_tree(source.document)
+    if source.first_lines and _is_tree(source.first_lines[0].value):
+        return True
+    return _is_tree(source.document)
 
 
 def _is_tree(value: Payload) -> bool:
@@ -78,15 +81,16 @@ def read(source: Source) -> Iterator[ForeignRun]:
 def _run(name: str, tree: Members) -> ForeignRun:
     task = as_dict(tree.get("task"))
     reason = as_text(as_dict(tree.get("execution_metrics")).get("termination_reason"))
-    error = as_text(tree.get("error"))
-    kind, _, message = (error or "").partition(": ")
     run = ForeignRun(
         identity=as_text(task.get("conversation_id")) or as_text(task.get("id")) or name,
         model=as_text(tree.get("model_id")),
-        status=_STATUS.get(reason or "", "unknown"),
-        error=None if error is None else {"type": kind, "message": message or error},
+        status=_STATUS.get(cast("Termination", reason), "unknown"),
         source=without_none(data_source=task.get("data_source")),
     )
+    error = as_text(tree.get("error"))
+    if error is not None:
+        kind, _, message = error.partition(": ")
+        run.error = {"type": kind, "message": message or error}
     reader = _TreeReader(run, is_ours=_is_ours(tree))
     for number, step in enumerate(as_list(tree.get("steps")), start=1):
         reader.read_step(number, as_dict(step))
@@ -99,7 +103,7 @@ def _is_ours(tree: Members) -> bool:
     """Return whether our own view wrote the tree. Only our view names the interactions of answers."""
     steps = as_list(tree.get("steps"))
     messages = (as_dict(message) for step in steps for message in as_list(as_dict(step).get("messages")))
-    return any("interaction_id" in as_dict(message.get("metadata")) for message in messages)
+    return any("interaction_id" in _metadata(message) for message in messages)
 
 
 @dataclass(slots=True)
@@ -115,9 +119,10 @@ class _TreeReader:
 
     def read_step(self, number: int, step: Members) -> None:
         """Add the calls, results and rewards of a step to the run."""
-        info = as_dict(step.get("info"))
+        info = cast("StepInfo", as_dict(step.get("info")))
         agent = ForeignAgent(name=as_text(info.get("agent")), agent_id=as_text(info.get("agent_id")))
-        messages = [message for message in map(as_dict, as_list(step.get("messages"))) if _role(message) is not None]
+        all_messages = map(as_dict, as_list(step.get("messages")))
+        messages = [message for message in all_messages if as_text(message.get("role")) is not None]
         if len(messages) < len(as_list(step.get("messages"))):
             self.run.events.append(TimedFact.gap(what=f"messages of step {number}", why="they have no role"))
         shown = [message for message in messages if _is_shown(message)]
@@ -147,12 +152,13 @@ class _TreeReader:
         self.run.events += self.unseen.values()
 
     def _is_call(self, message: Members, *, is_new: bool) -> bool:
-        identity = as_dict(message.get("metadata")).get("interaction_id")
         if not self.is_ours:
             return is_new
-        is_new = isinstance(identity, str) and identity not in self.known
-        self.known.add(identity if isinstance(identity, str) else "")
-        return is_new
+        identity = _metadata(message).get("interaction_id")
+        if not isinstance(identity, str) or identity in self.known:
+            return False
+        self.known.add(identity)
+        return True
 
     def _add_call(  # noqa: PLR0913, PLR0917 - the members of one call
         self,
@@ -163,14 +169,16 @@ class _TreeReader:
         conversation: ForeignConversation,
         length: int,
     ) -> None:
-        metadata = as_dict(message.get("metadata"))
-        origin = ReplayedFrom.of_document(metadata.get("replayed_from"))
+        metadata = _metadata(message)
+        usage, origin = message.get("usage"), ReplayedFrom.of_document(metadata.get("replayed_from"))
+        if origin is not None:
+            usage = metadata["replayed_from"].get("usage")
         response = LLMResponse(
             as_text(answer.get("content")),
             reasoning=as_text(answer.get("reasoning")),
             tool_calls=tuple(map(read_tool_call, as_list(answer.get("tool_calls")))),
             finish_reason=as_text(message.get("finish_reason")),
-            usage=_usage(as_dict((metadata["replayed_from"] if origin else message).get("usage"))),
+            usage=_usage(as_dict(usage)),
             model=as_text(metadata.get("model")) or self.run.model,
         )
         self.run.events.append(
@@ -204,11 +212,12 @@ class _TreeReader:
             arguments=tool_response.get("arguments"),
             call_id=call_id or None,
             ended="",
-            success=None if failure is None else False,
-            result=None if failure is not None else tool_response.get("response"),
-            error=failure,
             agent=agent,
         )
+        if failure is None:
+            execution.result = tool_response.get("response")
+        else:
+            execution.success, execution.error = False, failure
         if tool_response.get("response") == (message.get("content") or "") or failure is not None:
             self.unseen[call_id] = execution
             return
@@ -216,27 +225,32 @@ class _TreeReader:
         self.run.events.append(execution)
 
 
+def _metadata(message: Members) -> MessageMetadata:
+    return cast("MessageMetadata", as_dict(message.get("metadata")))
+
+
 def _is_shown(message: Members) -> bool:
-    return as_dict(message.get("metadata")).get("shown_to_model") is not False
-
-
-def _role(message: Members) -> str | None:
-    return as_text(message.get("role"))
+    return _metadata(message).get("shown_to_model") is not False
 
 
 def _message(message: Members) -> Message:
-    metadata, result = as_dict(message.get("metadata")), as_dict(message.get("tool_response"))
-    text, parts = message.get("content"), as_list(metadata.get("parts"))
-    content = [*([] if text is None else [{"type": "text", "text": text}]), *parts] if parts else text
-    failed = {"is_error": True} if isinstance(result.get("error"), str) else {}
+    metadata, result = _metadata(message), as_dict(message.get("tool_response"))
+    content, parts = message.get("content"), as_list(metadata.get("parts"))
+    if parts and content is not None:
+        content = [{"type": "text", "text": content}, *parts]
+    elif parts:
+        content = parts
+    extra = {**as_dict(metadata.get("extra"))}
+    if isinstance(result.get("error"), str):
+        extra["is_error"] = True
     return Message(
-        as_text(metadata.get("original_role")) or _role(message) or "user",
+        as_text(metadata.get("original_role")) or as_text(message.get("role")) or "user",
         content_of(content),
         tuple(map(read_tool_call, map(_call, as_list(message.get("tool_calls"))))),
         as_text(result.get("id")),
         as_text(metadata.get("name")) or as_text(result.get("name")),
         as_text(message.get("reasoning")),
-        extra=as_dict(metadata.get("extra")) | failed,
+        extra=extra,
     )
 
 
@@ -260,13 +274,15 @@ def _scores(reward: Members, step_numbers: Payload = None) -> Iterator[TimedFact
     numbers = as_list(step_numbers)
     for component in map(as_dict, as_list(reward.get("components"))):
         value, weight = as_number(component.get("value")), as_number(component.get("weight"))
+        if weight is None:
+            weight = 1.0
         if value is None or len(numbers) > 1:
             yield TimedFact.unread(what="reward", value=component)
             continue
         yield TimedFact.reward(
             name=as_text(component.get("name")) or "reward",
             value=value,
-            weight=1.0 if weight is None else weight,
+            weight=weight,
             step_number=next((number for number in numbers if isinstance(number, int)), None),
             explanation=as_text(component.get("explanation")),
         )

@@ -9,9 +9,9 @@ earlier messages of its agent. If the agent changed its history, the real prompt
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import get_args
+from typing import cast, get_args
 
 from trace_recorder.dialects.json_access import Members, as_dict, as_int, as_list, as_number, as_text
 from trace_recorder.dialects.manual import read_usage
@@ -20,6 +20,13 @@ from trace_recorder.formats.foreign_runs.agent_history import AgentHistory
 from trace_recorder.formats.foreign_runs.run import Call, ForeignAgent, ForeignRun, TimedFact, ToolRun
 from trace_recorder.formats.foreign_runs.source import Line, Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
+from trace_recorder.formats.invariant.own_members import (
+    NOT_READ,
+    ONLY_OURS,
+    AnnotationKind,
+    MessageMetadata,
+    name_of_part,
+)
 from trace_recorder.formats.plain_conversations import conversations, messages_of
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, Usage, without_none
 from trace_recorder.values.origins import ReplayedFrom
@@ -29,13 +36,7 @@ from trace_recorder.values.trajectory import Status
 _ROW = {"messages", "annotations", "metadata"}
 _DERIVED = ("metrics", "execution_time", "journal_records")
 """Members of a run's metadata that our view writes, and that are derived again from the imported run."""
-_OURS = {"interaction_id", "asked_by_model", "shown_to_model"}
-"""Members of a message's metadata that only our view writes."""
-_OF_MESSAGE = _OURS | {
-    *("agent", "agent_id", "parent_agent_id", "timestamp", "step_number", "provider", "api", "model", "finish_reason"),
-    *("usage", "replayed_from", "duration_seconds", "complete", "result"),
-    *("original_role", "parts", "name", "reasoning", "is_error", "extra"),
-}
+_OF_MESSAGE = MessageMetadata.__annotations__.keys() - NOT_READ
 """Members of a message's metadata that are read, or derived again. All others are kept."""
 
 
@@ -50,7 +51,7 @@ def recognizes(source: Source) -> bool:
 
 def _is_ours(value: Payload) -> bool:
     metadata = (as_dict(as_dict(message).get("metadata")) for message in messages_of(value))
-    return any(not members.keys().isdisjoint(_OURS) for members in metadata)
+    return any(not members.keys().isdisjoint(ONLY_OURS) for members in metadata)
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
@@ -77,21 +78,23 @@ def _run(name: str, line: Line) -> ForeignRun:
         start_time=stated_time(metadata.take("start_time")),
         end_time=stated_time(metadata.take("end_time")),
         status=next((status for status in get_args(Status) if status == metadata.get("status")), "unknown"),
-        success=metadata.take("success") if isinstance(metadata.get("success"), bool) else None,
         final_result=metadata.take("final_result"),
         error=metadata.object("error") or None,
         metadata=metadata.object("metadata"),
     )
     if metadata.get("status") == run.status:
         del metadata["status"]
+    if isinstance(metadata.get("success"), bool):
+        run.success = metadata.take("success")
     is_ours = _is_ours(line.value)
     if is_ours or as_dict(metadata.get("metrics")).keys() >= {"llm_calls", "redactions"}:
         for derived in _DERIVED:
             metadata.pop(derived, None)
     rest = {key: value for key, value in row.items() if key not in {*_ROW, "index", "name"}} | metadata.rest()
     if rest:
-        earlier = {"metadata": {"row": run.metadata["row"]}} if "row" in run.metadata else {}
-        run.metadata = run.metadata | {"row": rest | earlier}
+        if "row" in run.metadata:
+            rest["metadata"] = {"row": run.metadata["row"]}
+        run.metadata = run.metadata | {"row": rest}
     _TraceReader(run, is_ours=is_ours).read(messages_of(line.value))
     for annotation in as_list(row.get("annotations")):
         _read_annotation(run, as_dict(annotation))
@@ -117,17 +120,23 @@ class _TraceReader:
         """Add the messages to the run."""
         for number, value in enumerate(messages, start=1):
             members = as_dict(value)
-            metadata = as_dict(members.get("metadata"))
+            metadata = cast("MessageMetadata", as_dict(members.get("metadata")))
             if as_text(members.get("role")) is None:
                 self.run.events.append(TimedFact.gap(what=f"message {number}", why="it has no role"))
                 continue
-            agent = ForeignAgent(**{key: as_text(metadata.get(name)) for key, name in _AGENT.items()})
+            agent = ForeignAgent(
+                name=as_text(metadata.get("agent")),
+                agent_id=as_text(metadata.get("agent_id")),
+                parent_agent_id=as_text(metadata.get("parent_agent_id")),
+            )
             key = agent.agent_id or agent.name
             history = self.histories.setdefault(key, AgentHistory(self.run.events, agent))
             if rest := _without(metadata, *_OF_MESSAGE):
                 self.run.events.append(TimedFact.unread(what=f"metadata of message {number}", value=rest))
             for message in read_message(_restored(members, metadata)):
-                time = stated_time(metadata.get("timestamp")) if metadata.get("asked_by_model") is False else ""
+                time = ""
+                if metadata.get("asked_by_model") is False:
+                    time = stated_time(metadata.get("timestamp"))
                 calls = self._restored_calls(message.tool_calls, as_list(members.get("tool_calls")), time)
                 extra = message.extra | as_dict(metadata.get("extra"))
                 self._add(history, replace(message, tool_calls=calls, extra=extra), metadata)
@@ -144,35 +153,42 @@ class _TraceReader:
         for call in calls:
             members = Members(metadata_of.get(call.call_id))
             call_id, is_made_up = members.text("call_id") or call.call_id, members.take("id_made_up") is True
-            extra = call.extra | members.object("extra") | ({"metadata": rest} if (rest := members.rest()) else {})
+            extra = call.extra | members.object("extra")
+            rest = members.rest()
+            if rest:
+                extra["metadata"] = rest
             restored.append(replace(call, call_id=call_id, call_id_made_up=is_made_up, extra=extra))
             self.calls[call.call_id] = restored[-1].to_document() | {"time": time}
         return tuple(restored)
 
-    def _add(self, history: AgentHistory, message: Message, metadata: dict[str, Payload]) -> None:
+    def _add(self, history: AgentHistory, message: Message, metadata: MessageMetadata) -> None:
         time = stated_time(metadata.get("timestamp"))
         if metadata.get("asked_by_model") is False and message.role == "assistant":
             return  # the results that follow become executions of these calls
         if message.role == "tool":
             self._add_result(history, message, metadata)
         elif message.role != "assistant":
-            self.run.task = self.run.task or (as_text(message.content) if message.role == "user" else None)
+            if message.role == "user":
+                self.run.task = self.run.task or as_text(message.content)
             history.add(message, time)
         elif self.is_ours and "interaction_id" not in metadata:  # the agent itself put the answer into its history
             history.add(message, time)
         else:
             self._add_call(history, message, metadata, time)
 
-    def _add_call(self, history: AgentHistory, message: Message, metadata: dict[str, Payload], time: str) -> None:
-        origin = ReplayedFrom.of_document(metadata.get("replayed_from"))
-        usage = as_dict(as_dict(metadata["replayed_from"] if origin else metadata).get("usage"))
-        content = message.content if isinstance(message.content, str | None) else None
+    def _add_call(self, history: AgentHistory, message: Message, metadata: MessageMetadata, time: str) -> None:
+        usage, origin = metadata.get("usage"), ReplayedFrom.of_document(metadata.get("replayed_from"))
+        if origin is not None:
+            usage = as_dict(metadata["replayed_from"]).get("usage")
+        counts = Usage()
+        if as_dict(usage):
+            counts = read_usage(usage)
         response = LLMResponse(
-            content,
+            as_text(message.content),
             reasoning=message.reasoning,
             tool_calls=message.tool_calls,
             finish_reason=as_text(metadata.get("finish_reason")),
-            usage=read_usage(usage) if usage else Usage(),
+            usage=counts,
             model=as_text(metadata.get("model")) or self.run.model,
             extra=message.extra,
         )
@@ -184,7 +200,7 @@ class _TraceReader:
         call.complete = metadata.get("complete") is not False
         call.replayed_from = origin
 
-    def _add_result(self, history: AgentHistory, message: Message, metadata: dict[str, Payload]) -> None:
+    def _add_result(self, history: AgentHistory, message: Message, metadata: MessageMetadata) -> None:
         """Add a tool's result as a message, if the model saw it.
 
         Add an execution if the model did not see the result, or if the file also has the value that the tool returned.
@@ -197,26 +213,26 @@ class _TraceReader:
             history.add(message, "", has_event=recorded is not None)
         if is_shown and recorded is None:
             return
-        failed = message.extra.get("is_error")
-        self.run.events.append(
-            ToolRun(
-                time=as_text(call.get("time")) or "",
-                name=as_text(call.get("name")) or message.name or "",
-                arguments=call.get("arguments"),
-                call_id=message.call_id,
-                ended="",
-                success=None if failed is None else not failed,
-                result=message.content if recorded is None else recorded,
-                error=as_text(message.content) if failed is True else None,
-                agent=history.agent,
-            )
+        execution = ToolRun(
+            time=as_text(call.get("time")) or "",
+            name=as_text(call.get("name")) or message.name or "",
+            arguments=call.get("arguments"),
+            call_id=message.call_id,
+            ended="",
+            result=recorded,
+            agent=history.agent,
         )
+        failed = message.extra.get("is_error")
+        if failed is not None:
+            execution.success = not failed
+        if failed is True:
+            execution.error = as_text(message.content)
+        if recorded is None:
+            execution.result = message.content
+        self.run.events.append(execution)
 
 
-_AGENT = {"name": "agent", "agent_id": "agent_id", "parent_agent_id": "parent_agent_id"}
-
-
-def _restored(members: dict[str, Payload], metadata: dict[str, Payload]) -> dict[str, Payload]:
+def _restored(members: dict[str, Payload], metadata: MessageMetadata) -> dict[str, Payload]:
     """Return a message in OpenAI's form, with most members that our view moved into the metadata.
 
     `_TraceReader` restores the others: the `extra` of messages, and the facts of tool calls.
@@ -225,10 +241,13 @@ def _restored(members: dict[str, Payload], metadata: dict[str, Payload]) -> dict
     if isinstance(content, list):
         content = [*_with_parts(content, deque(as_list(metadata.get("parts"))))]
     calls = [_without(as_dict(call), "metadata") for call in as_list(members.get("tool_calls"))]
-    is_result = members["role"] == "tool"
-    return _without(members, "metadata", *(["id"] if is_result else [])) | without_none(
-        tool_call_id=(members.get("tool_call_id") or members.get("id")) if is_result else None,
-        role=as_text(metadata.get("original_role")) or members["role"],
+    role, call_id = members["role"], None
+    if role == "tool":
+        call_id = members.get("tool_call_id") or members.get("id")
+        members = _without(members, "id")
+    return _without(members, "metadata") | without_none(
+        tool_call_id=call_id,
+        role=as_text(metadata.get("original_role")) or role,
         content=content,
         tool_calls=calls or None,
         name=metadata.get("name"),
@@ -237,35 +256,32 @@ def _restored(members: dict[str, Payload], metadata: dict[str, Payload]) -> dict
     )
 
 
-def _without(members: dict[str, Payload], *names: str) -> dict[str, Payload]:
+def _without(members: Mapping[str, Payload], *names: str) -> dict[str, Payload]:
     return {name: value for name, value in members.items() if name not in names}
 
 
 def _with_parts(content: Sequence[Payload], parts: deque[Payload]) -> Iterator[Payload]:
     """Yield the parts of a content. A text that our view wrote in place of a part is replaced by the part."""
     for element in content:
-        is_replaced = parts and as_dict(element).get("text") == name_of_part(parts[0])
-        yield parts.popleft() if is_replaced else element
-
-
-def name_of_part(part: Payload) -> str:
-    """Return the text that `formats/invariant/writing.py` writes in place of a part. `read` restores the part."""
-    members = as_dict(part)
-    address = as_text(as_dict(members.get("image_url")).get("url"))
-    kind = members.get("type") or "a part that is neither text nor image"
-    return f"[{kind}]" if address is None else f"[image: {address}]"
+        if parts and as_dict(element).get("text") == name_of_part(parts[0]):
+            yield parts.popleft()
+        else:
+            yield element
 
 
 def _read_annotation(run: ForeignRun, annotation: dict[str, Payload]) -> None:
     """Add an annotation to the run: as a reward or an annotation if our view wrote it, and otherwise unchanged."""
     metadata, content = as_dict(annotation.get("extra_metadata")), annotation.get("content")
-    value, kind = as_number(metadata.get("value")), metadata.get("kind")
+    value, weight = as_number(metadata.get("value")), as_number(metadata.get("weight"))
+    if weight is None:
+        weight = 1.0
+    kind: AnnotationKind | None = metadata.get("kind")
     if kind == "reward" and value is not None:
         run.events.append(
             TimedFact.reward(
                 name=as_text(metadata.get("name")) or "reward",
                 value=value,
-                weight=1.0 if (weight := as_number(metadata.get("weight"))) is None else weight,
+                weight=weight,
                 step_number=as_int(metadata.get("step_number")),
                 explanation=as_text(metadata.get("explanation")),
                 time=stated_time(metadata.get("timestamp")),
