@@ -68,14 +68,18 @@ class TrajectoryAssertions:
             for count in counts
             if count is not None and count.prompt is not None and count.completion is not None
         ]
-        return sum(known) if len(known) == len(counts) else None
+        if len(known) < len(counts):
+            return None
+        return sum(known)
 
     @property
     def cost(self) -> float | None:
         """The cost of all answers in US dollars, billed or estimated (extra `prices`), or None if a cost is unknown."""
         costs = [cost_of(call) for call in self._answered()]
         known = [cost.amount for cost in costs if cost is not None]
-        return sum(known) if len(known) == len(costs) else None
+        if len(known) < len(costs):
+            return None
+        return sum(known)
 
     def _answered(self) -> list[LLMInteraction]:
         return [call for call in self.trajectory.llm_interactions if call.answered]
@@ -84,7 +88,9 @@ class TrajectoryAssertions:
     def final_text(self) -> str | None:
         """The text of the last answer that has a text, or None."""
         answers = [call.response.content for call in self.trajectory.llm_interactions if call.response.content]
-        return answers[-1] if answers else None
+        if not answers:
+            return None
+        return answers[-1]
 
     @property
     def errors(self) -> list[str]:
@@ -101,7 +107,9 @@ class TrajectoryAssertions:
             if use.result is not None and use.failed
         ]
         messages += [f"step {step.step_number}: {step.error}" for step in self.steps if step.error and not step.derived]
-        return messages + ([f"the run: {_text(run.error)}"] if run.error else [])
+        if run.error is not None:
+            messages.append(f"the run: {_text(run.error)}")
+        return messages
 
     def assert_no_errors(self) -> None:
         """Fail if anything in the run failed."""
