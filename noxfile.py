@@ -15,9 +15,9 @@
     nox -s many_runs                       # 2,000 runs indexed and searched, 200 indexers killed; -- --runs 100000
     nox -s suite                           # every test, on each installed Python: ten minutes each
 
-Each session of the matrix adds its line to `.venv-nox/results.md`, or to `frameworks.md` next to it. `docs/versions.md`
-and `docs/frameworks-results.md` have the lines of the last whole run. The readers' table is written to
-`.venv-nox/readers.md`, and copied to `docs/views/readers.md`. A row of the tables here has the requirements for pip:
+Each session of the matrix adds its line to `.venv-nox/results.md`, or to `frameworks.md` next to it. The lines of the
+last whole run are in `results/versions.md` and `results/frameworks.md`. The readers' table is written to
+`.venv-nox/readers.md`, and copied to `results/readers.md`. A row of the tables here has the requirements for pip:
 `openai<2` is the newest 1.x. OLDEST has the oldest versions that pyproject.toml supports. A framework's environment is
 large, and is removed after its session.
 """

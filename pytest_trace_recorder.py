@@ -200,7 +200,7 @@ def _last_steps(path: Path) -> str:
 
         from trace_recorder.cli.show import Show  # noqa: PLC0415
         from trace_recorder.cli.text_layout import EntryWriter  # noqa: PLC0415
-        from trace_recorder.figures.conversations.steps_and_calls import steps_and_calls  # noqa: PLC0415
+        from trace_recorder.reading.steps_and_calls import steps_and_calls  # noqa: PLC0415
     except ImportError:
         return "Its steps are shown here where trace-recorder[cli] is installed."
     from trace_recorder import load  # noqa: PLC0415

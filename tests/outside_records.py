@@ -11,8 +11,8 @@ from contextlib import contextmanager
 
 from trace_recorder.dialects.dialect import Dialect, History
 from trace_recorder.dialects.json_access import Members, as_dict, as_text, json_value
+from trace_recorder.dialects.message_text import text_of
 from trace_recorder.dialects.stream_framing import events, unstreamed
-from trace_recorder.figures.content.chat_form import text_of
 from trace_recorder.formats.foreign_runs.run import Call, ForeignConversation, ForeignRun
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.format import Format, FormatReader

@@ -1,4 +1,4 @@
-"""pyproject.toml, noxfile.py, README and docs/versions.md state the same supported versions."""
+"""pyproject.toml, noxfile.py, README and results/versions.md state the same supported versions."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ def test_every_supported_python_is_tested() -> None:
 
 
 def test_the_documented_results_are_those_of_the_matrix() -> None:
-    """docs/versions.md has a row without failed tests for each session of the matrix."""
+    """results/versions.md has a row without failed tests for each session of the matrix."""
     tables = matrix()
     names = [name for table in ("OLDEST", "BETWEEN", "NEWEST") for name in tables[table]]
-    said = [(row, python, failed) for row, python, _, _, failed, _ in results_of("docs/versions.md")]
+    said = [(row, python, failed) for row, python, _, _, failed, _ in results_of("results/versions.md")]
 
     assert said == [(name, python, "0") for name, python in product(names, tables["PYTHONS"])]
 
 
 def test_the_readme_names_the_tested_versions() -> None:
     """The README's ranges go from the lower bounds to the newest versions in the results."""
-    installed = ", ".join(row[2] for row in rows("docs/versions.md", "Results"))
+    installed = ", ".join(row[2] for row in rows("results/versions.md", "Results"))
     newest = {
         name: max(
             re.findall(rf"(?<![\w-]){name} ([\d.]+\d)", installed),

@@ -112,8 +112,9 @@ class AnswerError(ClientError):
     def __init__(self, provider: str, error: object) -> None:
         super().__init__(f"{provider} answered 200 with an error in the body: {error}")
         self.error = error
-        code = error.get("code") if isinstance(error, dict) else None
-        self.status_code = code if isinstance(code, int) else None
+        self.status_code: int | None = None
+        if isinstance(error, dict) and isinstance(error.get("code"), int):
+            self.status_code = error["code"]
 
 
 class UnreadableRunsError(TrajectoryFormatError):

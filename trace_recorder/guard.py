@@ -70,7 +70,9 @@ class Failure:
         new = self.count - self.reported
         if self.reported:
             return f"{self.why} ({new} more)"
-        return f"{self.why} ({new} times)" if new > 1 else self.why
+        if new > 1:
+            return f"{self.why} ({new} times)"
+        return self.why
 
 
 class Guard:
@@ -102,7 +104,9 @@ class Guard:
 
         Log the failure if it is the first with this action and this class of error.
         """
-        why = try_call(lambda: f"{type(error).__name__}: {error}", lambda _: type(error).__name__)
+        why = type(error).__name__
+        with ignore_failures:
+            why = f"{type(error).__name__}: {error}"
         why = why.encode("utf-8", "backslashreplace").decode()
         self.count += 1
         self.queue_failure(what, why, costs_record=costs_record)
@@ -110,13 +114,16 @@ class Guard:
         if kind not in self._logged and len(self._logged) < 100:
             self._logged.add(kind)
             message = "could not %s: %s (the agent is not affected; logged once)"
-            try_call(lambda: logger.warning(message, what, why, exc_info=error), lambda _: None)
+            with ignore_failures:
+                logger.warning(message, what, why, exc_info=error)
 
     def queue_failure(self, what: str, why: str, *, costs_record: bool = True) -> None:
         """Queue a failure for the journal. A repetition of a failure that costs no record is only counted."""
         last = self._last
         if last is not None and (last.what, last.why) == (what, why):
-            last.time, last.count = (now() if last.reported else last.time), last.count + 1
+            if last.reported:
+                last.time = now()
+            last.count += 1
             return
         failure = Failure(now(), what, why)
         if not costs_record:

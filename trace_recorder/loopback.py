@@ -19,7 +19,13 @@ DEFAULT_PORT = 80
 def own_hosts(port: int) -> frozenset[str]:
     """Return the values of the header `Host` that are right for a server at `port` of the loopback interface."""
     shown = "" if port == DEFAULT_PORT else f":{port}"
-    return frozenset(f"[{name}]{shown}" if ":" in name else f"{name}{shown}" for name in LOOPBACK_NAMES)
+    hosts = set()
+    for name in LOOPBACK_NAMES:
+        if ":" in name:
+            hosts.add(f"[{name}]{shown}")
+        else:
+            hosts.add(f"{name}{shown}")
+    return frozenset(hosts)
 
 
 def why_refused(port: int, method: str, header: Callable[[str], str | None]) -> str | None:

@@ -13,8 +13,8 @@ from tests.journals import journal_of, records_of
 from tests.wire.corpus import load as corpus
 from trace_recorder import LLMInteraction, TrajectoryRecorder, load
 from trace_recorder.dialects.dialect import join_stream
-from trace_recorder.figures.conversations.turns_of_run import turns_of
 from trace_recorder.formats.training import openai_finetuning
+from trace_recorder.reading.relations.prompt_relations import turns_of
 from trace_recorder.values.messages import Payload
 
 MISSING = "the stream ended without its last event"

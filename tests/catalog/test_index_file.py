@@ -21,8 +21,9 @@ from tests.catalog.many_runs import make_runs, record_run, settle
 from tests.cli.invoking import invoke, recorded
 from tests.faults.unlucky import UnavailableError, immutable_directory
 from trace_recorder import load_all, open_index
-from trace_recorder.catalog.index import KeptRun, NotKept, Task, kept_run
+from trace_recorder.catalog.index import IndexTask, KeptRun, NotKept, kept_run
 from trace_recorder.catalog.index_file import INDEX_NAME, reading
+from trace_recorder.catalog.value_tables import FilesState
 
 QUERIES = ("alpha", "tool:bash", "-success:yes", 'text~"code 1"')
 KILLS = int(os.environ.get("TRACE_RECORDER_INDEX_KILLS", "4"))
@@ -316,7 +317,9 @@ def test_a_run_that_changes_while_it_is_read_is_read_again(tmp_path: Path) -> No
     settle(tmp_path)
     index = open_index(tmp_path)
 
-    def read_all(work: Callable[[Task], KeptRun | NotKept], tasks: Iterable[Task]) -> Iterator[KeptRun | NotKept]:
+    def read_all(
+        work: Callable[[IndexTask], KeptRun | NotKept], tasks: Iterable[IndexTask]
+    ) -> Iterator[KeptRun | NotKept]:
         for task in tasks:
             kept = work(task)
             recorded(tmp_path / "run.json", "omega")
@@ -334,7 +337,7 @@ def test_a_run_that_changed_just_now_is_not_kept_yet(tmp_path: Path) -> None:
 
     def kept_after(age_ns: int) -> KeptRun | NotKept:
         changed = time.time_ns() - age_ns
-        return kept_run((path, b"run.json", (changed, path.stat().st_size, changed, 0)))
+        return kept_run(IndexTask(path, b"run.json", FilesState(changed, path.stat().st_size, changed, 0)))
 
     assert isinstance(kept_after(10**10), KeptRun)
     began, just_now = time.time(), kept_after(0)

@@ -1,4 +1,4 @@
-"""docs/commands-by-example.md: each command prints what the page shows, and exits as it says."""
+"""docs/commands.md: each command prints what the page shows, and exits as it says."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tests.data.shown import by_hand, captured
 from tests.data.written import Writing, asked, called, said
 from tests.processes import ROOT
 
-PAGE = (ROOT / "docs" / "commands-by-example.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL)
+PAGE = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```console\n(\$ trace-recorder .*?)```", PAGE, re.DOTALL)
 WIDTH = "60"
 MODEL = "local-model"
 ELSEWHERE = {"tail", "view", "import", "index", "export", "score", "run", "proxy", "replay", "fork", "serve"}

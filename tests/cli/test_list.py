@@ -12,7 +12,7 @@ import pytest
 from tests.cli.invoking import invoke, recorded
 from trace_recorder import load
 from trace_recorder.cli.list_runs import listing
-from trace_recorder.cli.list_table import as_list, table
+from trace_recorder.cli.list_table import as_flat_list, run_table
 
 RUNS = {
     "a.json": {
@@ -171,9 +171,9 @@ def test_default_names_are_shortened(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_the_status_has_a_colour(runs: Path) -> None:
     """`list` prints success in green and failure in red."""
-    rows = as_list(listing([runs]).trajectories)
+    rows = as_flat_list(listing([runs]).trajectories)
 
-    coloured = [{line.plain[at.start : at.end].strip(): at.style for at in line.spans} for line in table(rows, 60)]
+    coloured = [{line.plain[at.start : at.end].strip(): at.style for at in line.spans} for line in run_table(rows, 60)]
     assert coloured == [
         {},
         {"interrupted": "yellow"},

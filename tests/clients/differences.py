@@ -1,4 +1,4 @@
-"""The differences between the documents of one agent that ran with seven providers: the table of `docs/clients.md`.
+"""The differences between the documents of one agent that ran with seven providers: the table of `results/clients.md`.
 
 `python -m tests.clients.differences` prints it. A row is a member of the document, wherever it is in lists. A cell has
 every value of the member in a run, in order. Times, values of ids and numbers of records are left out.

@@ -2,7 +2,7 @@
 named kinds.
 
 A request of the corpus is read by its dialect's reader, its messages are written in the document's form, and the
-builder makes a request of them. `python -m tests.clients.round_trip` prints the table of `docs/clients.md`.
+builder makes a request of them. `python -m tests.clients.round_trip` prints the table of `results/clients.md`.
 """
 
 from __future__ import annotations

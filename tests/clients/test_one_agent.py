@@ -64,10 +64,10 @@ def test_the_agent_runs_with_every_provider_in_every_form(files, kind, form):
 
 
 def test_the_documents_differ_only_as_documented(tmp_path):
-    """Each member in which the seven documents of the agent differ is in the table of docs/clients.md."""
+    """Each member in which the seven documents of the agent differ is in the table of results/clients.md."""
     table = markdown(documents(tmp_path))
 
-    written = (ROOT / "docs" / "clients.md").read_text()
+    written = (ROOT / "results" / "clients.md").read_text()
     assert re.findall(r"\| member \|.*?(?=\n\n)", written, re.DOTALL) == [table]
 
 

@@ -21,7 +21,7 @@ def test_every_difference_has_a_named_kind() -> None:
 
 @with_corpus
 def test_the_docs_have_the_figures() -> None:
-    """The tables of docs/clients.md have the figures of the corpus."""
-    written = (ROOT / "docs" / "clients.md").read_text()
+    """The tables of results/clients.md have the figures of the corpus."""
+    written = (ROOT / "results" / "clients.md").read_text()
 
     assert markdown() in written

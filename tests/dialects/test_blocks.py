@@ -11,9 +11,9 @@ import pytest
 from tests.chat_calls import Answer, Wire
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.dialects import anthropic_messages, google_generate, google_interactions, openai_chat
-from trace_recorder.figures.content.chat_form import text_of
-from trace_recorder.figures.conversations.turns_of_run import turns_of
+from trace_recorder.dialects.message_text import text_of
 from trace_recorder.reading.document import from_document
+from trace_recorder.reading.relations.prompt_relations import turns_of
 from trace_recorder.values.messages import Block, LLMResponse, Message, Payload
 from trace_recorder.values.trajectory import Trajectory
 

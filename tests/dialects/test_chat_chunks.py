@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trace_recorder.dialects.chat_chunks import join_chunks
+from trace_recorder.dialects.chat_chunks import join_chat_stream
 from trace_recorder.values.messages import JoinedStream, Payload
 
 DATA = Path(__file__).parent / "data"
@@ -21,7 +21,7 @@ def stream_of(*deltas: Payload, end: str = "data: [DONE]\n\n") -> str:
 
 def message_of(*deltas: Payload) -> Payload:
     """Join a chat stream of one choice, and return its message."""
-    return join_chunks(stream_of(*deltas)).body["choices"][0]["message"]
+    return join_chat_stream(stream_of(*deltas)).body["choices"][0]["message"]
 
 
 def call(name: str | None = None, arguments: Payload = "", **members: Payload) -> Payload:
@@ -189,7 +189,7 @@ def test_several_choices_are_joined_separately():
             "message": {"content": "bB"},
         },
     ]
-    joined = join_chunks("".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks))
+    joined = join_chat_stream("".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks))
     assert joined == JoinedStream({"choices": expected}, ended=True, events=5)
 
 
@@ -205,7 +205,7 @@ def test_several_choices_are_joined_separately():
 )
 def test_a_stream_ends_with_done_or_a_finish_reason(end, ended, events):
     """An event that is not a chunk is only counted."""
-    joined = join_chunks(stream_of({"content": "a"}, end=end))
+    joined = join_chat_stream(stream_of({"content": "a"}, end=end))
     assert (joined.ended, joined.events, joined.body["choices"][0]["message"]) == (ended, events, {"content": "a"})
 
 
@@ -221,7 +221,7 @@ def test_a_stream_ends_with_done_or_a_finish_reason(end, ended, events):
 )
 def test_an_error_in_a_stream_is_the_stream_s_error(event, error):
     """The error is in the body too, and the text before the error is kept."""
-    joined = join_chunks(stream_of({"content": "a"}, end=event))
+    joined = join_chat_stream(stream_of({"content": "a"}, end=event))
     choices = [{"index": 0, "message": {"content": "a"}}]
     body = {"id": "c", "object": "chat.completion", "error": error, "choices": choices}
     assert joined == JoinedStream(body, ended=False, events=2, error=error)
@@ -229,7 +229,7 @@ def test_an_error_in_a_stream_is_the_stream_s_error(event, error):
 
 def test_a_stream_of_openrouter_is_joined():
     """Comments are skipped. Reasoning details of one type are merged until a signed one. The cost is kept."""
-    joined = join_chunks((DATA / "openai_chat_openrouter.sse").read_text())
+    joined = join_chat_stream((DATA / "openai_chat_openrouter.sse").read_text())
     details = [
         {
             "type": "reasoning.text",
@@ -266,12 +266,12 @@ def test_a_stream_of_azure_is_joined():
             }
         ],
     }
-    assert join_chunks((DATA / "openai_chat_azure.sse").read_text()) == JoinedStream(body, ended=True, events=5)
+    assert join_chat_stream((DATA / "openai_chat_azure.sse").read_text()) == JoinedStream(body, ended=True, events=5)
 
 
 def test_a_stream_of_mistral_is_joined():
     """Content that is a list while the model thinks, and then a text, becomes one list of parts without filler."""
-    joined = join_chunks((DATA / "openai_chat_mistral.sse").read_text())
+    joined = join_chat_stream((DATA / "openai_chat_mistral.sse").read_text())
     thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "Hmm."}]}
     content = [thinking, {"type": "text", "text": "Four."}]
     assert ("p" in joined.body, joined.body["choices"][0]["message"]["content"]) == (False, content)
@@ -281,6 +281,6 @@ def test_a_stream_of_mistral_is_joined():
 def test_every_prefix_of_a_stream_can_be_joined(name):
     """A stream can be cut off at any character. It is complete only after a finish reason."""
     text = (DATA / f"openai_chat_{name}.sse").read_text()
-    ended = {cut: join_chunks(text[:cut]).ended for cut in range(len(text))}
+    ended = {cut: join_chat_stream(text[:cut]).ended for cut in range(len(text))}
     finished = text.index("}", text.index('"finish_reason":"stop"'))
     assert not any(ended[cut] for cut in range(finished))

@@ -58,4 +58,4 @@ def test_an_answer_is_read_without_its_vectors(body, expected):
 
 def test_a_body_in_place_of_a_stream_is_the_answer():
     """If a single JSON body is read as a stream, the result is that body, complete and without events."""
-    assert embeddings.join_stream('{"model": "m"}') == JoinedStream({"model": "m"}, ended=True, events=0)
+    assert embeddings.DIALECT.join_stream('{"model": "m"}') == JoinedStream({"model": "m"}, ended=True, events=0)

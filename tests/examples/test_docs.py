@@ -19,7 +19,7 @@ from tests.processes import ROOT
 from trace_recorder import TrajectoryRecorder
 from trace_recorder.formats.format_writer import EXPORT_FORMATS
 
-ALL = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+ALL = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "results").glob("*.md")])
 PAGES = [page for page in ALL if page.parent.name != "decisions" and page.name != "CHANGELOG.md"]
 ON_THE_CODE = [
     ROOT / "docs" / name for name in ("architecture.md", "glossary.md", "add-a-dialect.md", "add-a-format.md")
@@ -55,7 +55,7 @@ def quoted(page: Path) -> frozenset[str]:
 def files() -> frozenset[str]:
     """Return the paths of all files and folders of the project, and each trailing part of these paths."""
     endings = set()
-    for top in ("trace_recorder", "tests", "docs", "examples", "benchmarks", "scripts"):
+    for top in ("trace_recorder", "tests", "docs", "results", "examples", "benchmarks", "scripts"):
         for path in (ROOT / top).rglob("*"):
             parts = path.relative_to(ROOT).parts
             end = "/" if path.is_dir() else ""
@@ -78,6 +78,17 @@ def test_links_lead_to_existing_files(page: Path) -> None:
     links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", prose(page))
 
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_the_index_lists_every_decision() -> None:
+    """The index links each page of docs/decisions/ under its number and title. A replaced decision has no page."""
+    directory = ROOT / "docs" / "decisions"
+    lines = re.findall(r"^- (\d+) (.*?); (.*?)\.(?: |$)", (directory / "README.md").read_text("utf-8"), re.MULTILINE)
+    titles = {path.name: path.read_text("utf-8").partition("\n")[0] for path in directory.glob("0*.md")}
+    pages = [(str(int(name[:4])), f"[{title.partition('. ')[2]}]({name})") for name, title in sorted(titles.items())]
+
+    assert [(number, title) for number, title, _ in lines if title.startswith("[")] == pages
+    assert [number for number, title, state in lines if title.startswith("[") == state.startswith("replaced")] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

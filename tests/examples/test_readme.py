@@ -204,9 +204,9 @@ def alike(line: str) -> str:
 
 
 def test_the_transcript_is_the_demo_s_output(shown: list[str]) -> None:
-    """docs/commands.md has the whole output of the demo, and the README a part of it."""
-    [transcript] = [text for language, text in blocks_of(COMMANDS) if language == "console"]
-    assert [alike(line) for line in transcript.splitlines()] == shown
+    """docs/commands.md and the README have parts of the output of the demo."""
+    [transcript] = [text for _, text in blocks_of(COMMANDS) if text.startswith("A small agent")]
+    assert_printed(transcript, shown)
 
     [part] = [text for language, text in blocks_of(README) if language == "console" and text.startswith(DEMO)]
     assert_printed(part.removeprefix(DEMO), shown)

@@ -73,3 +73,16 @@ def test_the_first_page_shows_the_example_of_the_readme() -> None:
     block = re.compile(r"```python\n(.*?)```", re.DOTALL)
     first = block.findall((ROOT / "docs" / "index.md").read_text(encoding="utf-8"))
     assert first == block.findall((ROOT / "README.md").read_text(encoding="utf-8"))[:1]
+
+
+def test_the_list_for_language_models_is_up_to_date(site: Path) -> None:
+    """docs/llms.txt is the output of `scripts/llms`, each address in it exists, and the file is at the site's root."""
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "scripts" / "llms"), "--print"], capture_output=True, text=True, check=True
+    )
+    text = (site / "llms.txt").read_text(encoding="utf-8")
+    addresses = re.findall(r"^- \[[^\]]*\]\((.*?)\)", text, re.MULTILINE)
+
+    assert done.stdout == (ROOT / "docs" / "llms.txt").read_text(encoding="utf-8") == text
+    assert [address for address in addresses if not (site / address).is_file()] == []
+    assert addresses

@@ -8,9 +8,9 @@ import pytest
 
 from tests.counting import calls
 from tests.formats.made import Payload, call, run, use
-from trace_recorder.figures.conversations.turns_of_run import turns_of
 from trace_recorder.figures.cost import Cost, cost_of, table
 from trace_recorder.figures.stats import Stats, time_of
+from trace_recorder.reading.relations.prompt_relations import turns_of
 from trace_recorder.values.token_counts import Counts
 
 LS = use("c1", command="ls")

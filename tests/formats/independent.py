@@ -1,6 +1,6 @@
 """A second reading of the newest files, with the simplest code for each, of answers, results and times.
 
-`python -m tests.formats.independent` prints the table of docs/import-results.md.
+`python -m tests.formats.independent` prints the table of results/imports.md.
 """
 
 from __future__ import annotations

@@ -18,11 +18,11 @@ from google.genai import types
 from tests.provider import Answer, Server, serving, stream
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.dialects.google_generate import read_request
-from trace_recorder.figures.conversations.turns_of_run import turns_of
 from trace_recorder.formats.invariant.writing import to_invariant
 from trace_recorder.formats.pi.writing import to_traces
 from trace_recorder.formats.training.openai_finetuning import to_openai_finetuning
 from trace_recorder.formats.training.trl import to_trl
+from trace_recorder.reading.relations.prompt_relations import turns_of
 from trace_recorder.values.messages import Message, Payload, ToolCall
 from trace_recorder.values.trajectory import History
 

@@ -18,8 +18,8 @@ from trace_recorder import load
 from trace_recorder.cli.show import Show
 from trace_recorder.cli.stats import count_run
 from trace_recorder.figures.comparison.trajectory_diff import diff
-from trace_recorder.figures.conversations.steps_and_calls import steps_and_calls
 from trace_recorder.formats.format_writer import EXPORT_FORMATS, OutputPlace
+from trace_recorder.reading.steps_and_calls import steps_and_calls
 from trace_recorder.values.messages import Payload
 from trace_recorder.viewer.interface import RunAnswers
 

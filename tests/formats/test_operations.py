@@ -13,11 +13,11 @@ import pytest
 
 from tests.cli.showing import shown as shown_by_the_command
 from trace_recorder import Trajectory, TrajectoryRecorder, load
-from trace_recorder.figures.conversations.turns_of_run import turns_of
 from trace_recorder.figures.cost import cost_of
 from trace_recorder.formats.left_out import OTHER_CALLS
 from trace_recorder.formats.spans.writing.spans import to_spans
 from trace_recorder.formats.training.openai_finetuning import to_openai_finetuning
+from trace_recorder.reading.relations.prompt_relations import turns_of
 from trace_recorder.viewer.parts import WHOLE, response_json
 from trace_recorder.viewer.prompts import Prompts
 

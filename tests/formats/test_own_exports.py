@@ -12,7 +12,8 @@ import pytest
 from tests.formats.made import assistant, call, run, system
 from tests.formats.runs import every
 from trace_recorder import Trajectory, load
-from trace_recorder.figures.content.chat_form import lines_of, result_text, text_of
+from trace_recorder.dialects.message_text import text_of
+from trace_recorder.figures.content.chat_form import lines_of, result_text
 from trace_recorder.formats.any_file import load_each
 from trace_recorder.formats.format_writer import EXPORT_FORMATS, OutputPlace
 from trace_recorder.values.token_counts import counts_of

@@ -1,5 +1,5 @@
 """Our runs, exported and read again: equal members, and members that a format cannot express
-(docs/import-results.md).
+(results/imports.md).
 """
 
 from __future__ import annotations

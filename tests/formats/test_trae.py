@@ -8,8 +8,8 @@ from pathlib import Path
 
 from tests.formats.made import call, gave, run, use
 from trace_recorder import Trajectory, load
-from trace_recorder.figures.conversations.turns_of_run import turns_of
 from trace_recorder.formats.trae import to_trae
+from trace_recorder.reading.relations.prompt_relations import turns_of
 
 USED = {"call_id": "c1", "name": "bash", "arguments": {"command": "ls"}}
 TRAE = {

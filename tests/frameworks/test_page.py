@@ -1,4 +1,4 @@
-"""docs/frameworks.md and its appendix: sections, blocks and results agree with the tests and with noxfile.py."""
+"""docs/frameworks.md and its results: sections, blocks and results agree with the tests and with noxfile.py."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.processes import ROOT
 from tests.supported_versions import matrix, results_of, rows
 
 PAGE_NAME = "docs/frameworks.md"
-RESULTS = "docs/frameworks-results.md"
+RESULTS = "results/frameworks.md"
 BLOCKS = {
     "LangChain": 3,
     "OpenAI Agents SDK": 2,
@@ -47,8 +47,8 @@ def test_an_agent_without_our_lines_is_a_program(name: str) -> None:
 
 
 def test_the_results_are_those_of_the_sessions() -> None:
-    """Each framework of noxfile.py has tests, and the appendix has its results on the same Pythons, without failures
-    and skips.
+    """Each framework of noxfile.py has tests, and results/frameworks.md has its results on the same Pythons, without
+    failures and skips.
     """
     tables = matrix()
     results = [(name, python, failed, skipped) for name, python, _, _, failed, skipped in results_of(RESULTS)]

@@ -32,17 +32,17 @@ from tests.journals import journal_of, records_of
 from tests.poison.mutations import deep
 from trace_recorder import TraceRecorderError, Trajectory, diff, load, to_dataframe
 from trace_recorder.cli.read_files import UnreadableError
-from trace_recorder.cli.run_header import head
+from trace_recorder.cli.run_header import header_entries
 from trace_recorder.cli.show import Show
 from trace_recorder.cli.show_command import raw_calls
 from trace_recorder.cli.text_layout import EntryWriter
-from trace_recorder.figures.conversations.steps_and_calls import steps_and_calls
 from trace_recorder.figures.stats import Stats
 from trace_recorder.formats.format_writer import EXPORT_FORMATS, OutputPlace
 from trace_recorder.formats.toolbrain.turns import format_turns, to_turns
 from trace_recorder.formats.training.preferences import preference_pairs
+from trace_recorder.reading.steps_and_calls import steps_and_calls
 from trace_recorder.rerun.recorded import Recording
-from trace_recorder.viewer.one_file import json_text, run_data
+from trace_recorder.viewer.one_file import ascii_json, run_data
 
 Payload = Any
 Act = Callable[[Trajectory], object]
@@ -166,7 +166,7 @@ def _figures(run: Trajectory) -> str:
 
 def _shown(run: Trajectory) -> None:
     show, writer = Show(run, full=True), EntryWriter(Console(file=StringIO()), full=True)
-    writer.write(head(run, "run"))
+    writer.write(header_entries(run, "run"))
     for part in steps_and_calls(run):
         writer.write(show.part(part))
 
@@ -178,7 +178,7 @@ ACTS: dict[str, Act] = {
     **dict(_exports()),
     "format_turns": lambda run: list(format_turns(to_turns(run))),
     "stats": _figures,
-    "viewer": lambda run: json_text(run_data(run, "run")),
+    "viewer": lambda run: ascii_json(run_data(run, "run")),
     "diff": lambda run: json.dumps(diff(run, run).to_dict()),
     "raw calls": lambda run: raw_calls(run, steps_and_calls(run)),
     "preferences": lambda run: list(preference_pairs([run, run], lambda one: float(one is run))),

@@ -1,11 +1,11 @@
-"""The lists of `docs/secret-patterns.md`, generated from the code. `python -m tests.secrets.published` updates the
-page.
+"""The lists of `docs/secret-patterns.md` and `results/secret-kinds.md`, generated from the code.
+
+`python -m tests.secrets.published` updates both pages.
 """
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from tests.processes import ROOT
 from tests.secrets.corpus import keys
@@ -13,17 +13,18 @@ from tests.secrets.everywhere import PLACES
 from trace_recorder.storage.redaction.patterns import FORMS
 
 PAGE = ROOT / "docs" / "secret-patterns.md"
+KINDS = ROOT / "results" / "secret-kinds.md"
 
 
 def lists() -> dict[str, str]:
     """Return the kinds of secrets that are masked by their form, and the kinds of measured texts."""
     signs: dict[str, list[str]] = {}
     for shape in FORMS:
-        signs.setdefault(shape.what, []).append(f"`{shape.literal.strip()}`".replace("|", "\\|"))
-    rows = [f"| {what} | {', '.join(dict.fromkeys(some))} |" for what, some in sorted(signs.items())]
+        signs.setdefault(shape.what, []).append(shape.literal.strip())
+    rows = [f"{what:22}{'  '.join(dict.fromkeys(some))}" for what, some in sorted(signs.items())]
     kinds = ", ".join(dict.fromkeys(key.service.removeprefix("named: ") for key in keys(1)))
     return {
-        "shapes": "\n".join(["| mask | a key begins with, or is found by |", "|---|---|", *rows]),
+        "shapes": "\n".join(["```text", *rows, "```"]),
         "kinds": f"{len(keys(1))} kinds: {kinds}.",
         "places": f"{len(PLACES)} places: {', '.join(PLACES)}.",
     }
@@ -39,9 +40,10 @@ def page(text: str) -> str:
     return text
 
 
-def write(path: Path = PAGE) -> None:
-    """Update the page."""
-    path.write_text(page(path.read_text(encoding="utf-8")), encoding="utf-8")
+def write() -> None:
+    """Update both pages."""
+    for path in (PAGE, KINDS):
+        path.write_text(page(path.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

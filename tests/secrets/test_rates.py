@@ -1,4 +1,4 @@
-"""The two rates that `docs/secrets-results.md` publishes: no kind of secret is missed in any place, and fewer than one
+"""The two rates that `results/secrets.md` publishes: no kind of secret is missed in any place, and fewer than one
 in a hundred texts without a secret is changed.
 """
 
@@ -40,7 +40,7 @@ def test_fewer_than_one_in_a_hundred_harmless_texts_is_changed() -> None:
 
 
 def test_the_page_lists_the_current_kinds() -> None:
-    """The lists of the page are the output of `python -m tests.secrets.published`."""
-    text = published.PAGE.read_text(encoding="utf-8")
+    """The lists of both pages are the output of `python -m tests.secrets.published`."""
+    texts = [path.read_text(encoding="utf-8") for path in (published.PAGE, published.KINDS)]
 
-    assert published.page(text) == text
+    assert [published.page(text) for text in texts] == texts

@@ -20,7 +20,7 @@ from trace_recorder.background_work import current_yield
 from trace_recorder.storage.redaction.partial_secrets import unfinished
 from trace_recorder.storage.redaction.patterns import PEM_LONGEST
 from trace_recorder.storage.redaction.redactor import Redaction
-from trace_recorder.storage.redaction.text_masking import default_redactor
+from trace_recorder.storage.redaction.text_masking import default_redactor, find_secrets
 
 BODY = "\n".join("MIIEowIBAAKCAQEAx7k2" + f"{n:02d}" + "Qw9ErTy8UiOp3AsDf6GhJk1LzXcVb0Nm5QwErTyUiO" for n in range(26))
 PEM = f"-----BEGIN RSA PRIVATE KEY-----\n{BODY}\n-----END RSA PRIVATE KEY-----"
@@ -62,6 +62,19 @@ def test_a_secret_in_two_parts_is_masked_at_any_cut(secret: str) -> None:
     }
 
     assert {at: text for at, text in texts.items() if text != whole} == {}
+
+
+@pytest.mark.parametrize(
+    "form", ["password: {}\n", "  DB_PASS={}", 'secret = "{}"', "use --token {} -v", "the pass is {}, so"]
+)
+def test_what_is_masked_as_a_whole_waits_as_a_whole(form: str) -> None:
+    """At any cut of a text with a value after a name, all that is shown of the secret so far waits for the rest."""
+    text = form.format("pässwörd1x9y8z7w6v5u4")
+    spans = find_secrets(text).secrets
+
+    assert len(spans) == 1
+    for cut in range(spans[0].start + 1, spans[0].end):
+        assert cut - unfinished(text[:cut]) <= spans[0].start
 
 
 @pytest.mark.parametrize("every", [1, 7, 50])

@@ -18,9 +18,15 @@ PAGE = (ROOT / "docs" / "tables.md").read_text(encoding="utf-8")
 
 
 def rows_of(heading: str) -> list[tuple[str, str, str]]:
-    """Return the columns in a section of the page: name, type, and meaning."""
+    """Return the columns in a section of the page: name, type, and meaning. A column may be as in another table."""
     section = PAGE.partition(f"\n### {heading}\n")[2].partition("\n### ")[0]
-    return re.findall(r"^\| `(\w+)` \| (.*?) \| (.*) \|$", section, re.MULTILINE)
+    columns = []
+    for name, kind, meaning, table in re.findall(
+        r"^- `(\w+)`(?:, `(.*?)`: (.*)|: as in `(\w+)`)$", section, re.MULTILINE
+    ):
+        [column] = [one for one in rows_of(table) if one[0] == name] if table else [(name, kind, meaning)]
+        columns.append(column)
+    return columns
 
 
 @pytest.mark.parametrize("table", TABLES)

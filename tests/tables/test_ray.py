@@ -22,7 +22,7 @@ from tests.cli.invoking import invoke, recorded  # noqa: E402
 from tests.formats.files import PRODUCED  # noqa: E402
 from tests.processes import ROOT  # noqa: E402
 from trace_recorder import load, read_runs, to_arrow  # noqa: E402
-from trace_recorder.tables.ray_data import in_order  # noqa: E402
+from trace_recorder.tables.ray_data import in_order_by_ray  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's own
 
@@ -149,13 +149,13 @@ def test_a_task_is_repeated_if_its_process_dies(cluster: Any, tmp_path: Path) ->
     """A task whose process dies is repeated, and results come in the order of the tasks."""
     tasks = [tmp_path / f"{number}" for number in range(3)]
 
-    assert [*in_order(_die_once, tasks, cluster.address)] == ["0", "1", "2"]
+    assert [*in_order_by_ray(_die_once, tasks, cluster.address)] == ["0", "1", "2"]
 
 
 def test_an_exception_of_a_task_is_raised(cluster: Any) -> None:
     """An exception in a task is raised as without Ray."""
     with pytest.raises(ValueError, match="invalid literal"):
-        [*in_order(int, ["1", "no"], cluster.address)]
+        [*in_order_by_ray(int, ["1", "no"], cluster.address)]
 
 
 def test_runs_are_a_dataset(cluster: Any, runs: Path) -> None:

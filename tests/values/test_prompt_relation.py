@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
+from collections.abc import Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from trace_recorder.values.prompt_relation import (
+    Change,
     EarlierLists,
     EarlierPrompts,
-    apply_changes,
+    Numbers,
     changes_between,
     compare,
     ranges_of,
@@ -86,6 +88,14 @@ def test_a_list_that_is_added_again_is_the_newest() -> None:
 LISTS = st.lists(st.integers(0, 30), max_size=60)
 
 
+def applied(numbers: Numbers, changes: Sequence[Change]) -> Numbers:
+    """Return a copy of a list with the changes applied."""
+    result = numbers[:]
+    for change in reversed(changes):
+        result[change.position : change.position + change.removed] = change.inserted
+    return result
+
+
 def changes(old: list[int], new: list[int]) -> list[tuple[int, int, list[int]]]:
     edits = changes_between(array("q", old), array("q", new))
     return [(change.position, change.removed, [*change.inserted]) for change in edits]
@@ -96,7 +106,7 @@ def test_changes_turn_one_list_into_the_other(old: list[int], new: list[int]) ->
     """The changes between any two lists turn the first list into the second."""
     one, other = array("q", old), array("q", new)
 
-    assert apply_changes(one, changes_between(one, other)) == other
+    assert applied(one, changes_between(one, other)) == other
 
 
 @given(st.lists(st.tuples(st.integers(0, 200), st.integers(0, 12), st.integers(0, 12)), max_size=5))

@@ -21,7 +21,7 @@ from trace_recorder.errors import TraceRecorderError
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.viewer.interface import RunAnswers
-from trace_recorder.viewer.one_file import json_text, run_data
+from trace_recorder.viewer.one_file import ascii_json, run_data
 
 
 @cache
@@ -34,7 +34,7 @@ def journals() -> tuple[bytes, ...]:
 
 def assert_answers(run: Trajectory) -> None:
     """Assert that all answers are JSON, and that the message numbers of each prompt lead to its messages."""
-    data = json.loads(json_text(run_data(run, "run.json")))
+    data = json.loads(ascii_json(run_data(run, "run.json")))
     answers = RunAnswers(run)
     for number, one in enumerate(run.llm_interactions, start=1):
         ranges = answers.interaction(number)["prompt"]
@@ -91,7 +91,7 @@ def test_a_journal_with_any_json_anywhere_has_answers(which: int, place: float, 
         run = folded(data)
     except TraceRecorderError:
         return
-    json.loads(json_text(run_data(run, "run.json")))
+    json.loads(ascii_json(run_data(run, "run.json")))
 
 
 def test_an_agent_whose_name_is_not_text_has_answers() -> None:

@@ -22,7 +22,7 @@ from tests.viewer.packed import unpacked
 from tests.viewer.recorded import TASK, gave, growing, record
 from trace_recorder import load
 from trace_recorder.values.messages import Payload
-from trace_recorder.viewer.one_file import LONG_CHARACTERS, one_file, packed, run_data
+from trace_recorder.viewer.one_file import LONG_CHARACTERS, one_file, packed_sections, run_data
 
 HOSTILE = "</script><script>alert(1)</script><!--<script> \u2028\u2029 &lt; \x1b[2J \u202e ]]>"
 
@@ -197,13 +197,13 @@ VALUES = st.recursive(
 @example({"run": {"__proto__": "\u00010", "constructor": ["\u0001" * 200]}})
 def test_packing_loses_nothing(sections: dict[str, Payload]) -> None:
     """Any recorded text is the same after packing and unpacking, even a text that looks like a reference to a text."""
-    assert unpacked(packed(sections)) == sections
+    assert unpacked(packed_sections(sections)) == sections
 
 
 def test_packing_does_not_change_the_run() -> None:
     """Packing replaces long texts in a copy, and leaves the values of the run unchanged."""
     value = {"a": ["x" * LONG_CHARACTERS, {"b": "y" * LONG_CHARACTERS}]}
     before = json.dumps(value)
-    packed({"run": value})
+    packed_sections({"run": value})
 
     assert json.dumps(value) == before

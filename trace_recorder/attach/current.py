@@ -52,12 +52,16 @@ class FollowingTarget:
     def open_run(self) -> Run | None:
         """Return the run of a call that is made here, or None. Begin the run if necessary."""
         recorder = _following("an LLM call")
-        return recorder._lifecycle.open_run("a wrapped client") if recorder else None
+        if recorder is None:
+            return None
+        return recorder._lifecycle.open_run("a wrapped client")
 
     def run_of_tool(self) -> Run | None:
         """Return the run that records a tool's execution. The run is chosen as `open_run` chooses it."""
         recorder = _following("a tool call")
-        return recorder._lifecycle.open_run("a tool") if recorder else None
+        if recorder is None:
+            return None
+        return recorder._lifecycle.open_run("a tool")
 
     def run_in_progress(self) -> Run | None:
         """Return the run that `open_run` would return if it is open already.
@@ -68,8 +72,14 @@ class FollowingTarget:
         for recorder in (context, defaults.instrumented):
             if recorder is not None and recorder._lifecycle.is_running():
                 return recorder._lifecycle.run_in_progress()
-        only = (unassigned.only_recorder() if context is None else None) or _made_for_command()
-        return None if only is None else only._lifecycle.run_in_progress()
+        only = None
+        if context is None:
+            only = unassigned.only_recorder()
+        if only is None:
+            only = _made_for_command()
+        if only is None:
+            return None
+        return only._lifecycle.run_in_progress()
 
     def is_running(self) -> bool:
         """Return False, because this target is not bound to one run."""
@@ -89,6 +99,11 @@ def wrap(client: Client, provider: str | None = None) -> Client:
 
     Return the client. Raises UnsupportedClientError if the client cannot be recorded, and BoundClientError if the
     client is bound to another recorder.
+
+    Examples:
+        >>> client = wrap(OpenAI())
+        >>> with TrajectoryRecorder(task="count the files"):
+        ...     reply = run_my_agent(client)
     """
     return clients.wrap(client, following, provider)
 
@@ -105,6 +120,13 @@ def tool(function: Callable[..., object] | None = None, /, *, name: str | None =
     """Record the calls of a function as executions of a tool, by the recorder that is active at each call.
 
     Use this as a decorator, with or without a name, as `TrajectoryRecorder.tool`.
+
+    Examples:
+        >>> @tool
+        ... def search(query: str) -> list[str]:
+        ...     return ["a book"]
+        >>> with TrajectoryRecorder(task="what is tea?"):
+        ...     books = search("tea")
     """
     return tools.make_tool(following.run_of_tool, function, name)
 
@@ -113,15 +135,29 @@ def step(step_number: int | None = None) -> steps.Step:
     """Begin a step of the recorder that is active here, as `TrajectoryRecorder.step` does.
 
     If no recorder is active, the step is not recorded. The step's number is then `step_number`, or 1.
+
+    Examples:
+        >>> with TrajectoryRecorder(task="count the files"), step() as current:
+        ...     reply = run_my_agent(wrap(OpenAI()))
+        ...     current.reflection = "nothing is left to count"
     """
     recorder = _active("a step")
-    return recorder.step(step_number) if recorder else steps.Step(None, 1 if step_number is None else step_number)
+    if recorder is not None:
+        return recorder.step(step_number)
+    return steps.Step(None, 1 if step_number is None else step_number)
 
 
 def agent(name: str) -> steps.Agent:
-    """Mark a sub-agent of the recorder that is active here, as `TrajectoryRecorder.agent` does."""
+    """Mark a sub-agent of the recorder that is active here, as `TrajectoryRecorder.agent` does.
+
+    Examples:
+        >>> with TrajectoryRecorder(task="what is tea?"), agent("researcher"):
+        ...     reply = run_my_agent(wrap(OpenAI()))
+    """
     recorder = _active("a sub-agent")
-    return recorder.agent(name) if recorder else steps.Agent(None, name)
+    if recorder is not None:
+        return recorder.agent(name)
+    return steps.Agent(None, name)
 
 
 def tool_call(name: str, arguments: object = None, call_id: str | None = None) -> tools.AnnouncedExecution:
@@ -163,7 +199,9 @@ def _active(what: str) -> TrajectoryRecorder | None:
     `what` says in warnings and error texts what was to be recorded, such as "a reward".
     """
     recorder = _following(what)
-    return recorder if recorder is not None and recorder._lifecycle.open_run(what) is not None else None
+    if recorder is None or recorder._lifecycle.open_run(what) is None:
+        return None
+    return recorder
 
 
 def _following(what: str) -> TrajectoryRecorder | None:
@@ -281,7 +319,9 @@ def async_http_client(
 
 def _target(recorder: TrajectoryRecorder | None) -> Target:
     check_recorder(recorder)
-    return RecorderTarget(recorder) if recorder is not None else following
+    if recorder is None:
+        return following
+    return RecorderTarget(recorder)
 
 
 def check_recorder(recorder: object) -> None:

@@ -97,7 +97,9 @@ class Exporting:
 def _current_span() -> str | None:
     """Return the application's current OpenTelemetry span as a W3C `traceparent`, or None."""
     trace = sys.modules.get("opentelemetry.trace")
-    context = trace.get_current_span().get_span_context() if trace is not None else None
+    if trace is None:
+        return None
+    context = trace.get_current_span().get_span_context()
     if context is None or not context.is_valid:
         return None
     return f"00-{context.trace_id:032x}-{context.span_id:016x}-{int(context.trace_flags):02x}"

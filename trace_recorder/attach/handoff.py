@@ -83,7 +83,9 @@ class Handoff:
         Raises ValueError or TypeError if the variable has other content.
         """
         text = environment.get(VARIABLE)
-        return cls(**json.loads(text)) if text else None
+        if not text:
+            return None
+        return cls(**json.loads(text))
 
     def document(self) -> Path | None:
         """Return the path of the document of this process, or None if the user named no file.
@@ -94,7 +96,9 @@ class Handoff:
         if self.file is None:
             return None
         path = Path(self.file)
-        return path if self._is_first() else path.with_name(f"{path.stem}.{os.getpid()}{path.suffix}")
+        if self._is_first():
+            return path
+        return path.with_name(f"{path.stem}.{os.getpid()}{path.suffix}")
 
     def _is_first(self) -> bool:
         first = Path(self.reports, _FIRST)

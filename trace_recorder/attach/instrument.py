@@ -19,6 +19,12 @@ def instrument(*, recorder: TrajectoryRecorder | None = None) -> None:
     records the call. A call of a wrapped client is recorded once, by its own recorder. If `instrument` is called again,
     it only changes `recorder`. Raises UnsupportedClientError, with nothing changed, if a library has an unknown
     structure.
+
+    Examples:
+        >>> instrument()
+        >>> with TrajectoryRecorder(task="count the files"):
+        ...     reply = run_my_agent(OpenAI())
+        >>> uninstrument()
     """
     check_recorder(recorder)
     if defaults.of_command is None:  # otherwise the command records every client already

@@ -20,7 +20,7 @@ from trace_recorder.attach.main_flow import is_main_flow
 from trace_recorder.attach.unended_runs import say_at_end_of_interpreter, say_how_to_end
 from trace_recorder.capture.unseen_clients import unseen_clients
 from trace_recorder.errors import AlreadyFinalizedError, RecorderStateError, TrajectoryPathError
-from trace_recorder.guard import Guard, logger, try_call
+from trace_recorder.guard import Guard, ignore_failures, logger
 from trace_recorder.locks import new_lock
 from trace_recorder.recording import process
 from trace_recorder.recording.limits import Limits
@@ -107,7 +107,8 @@ class Lifecycle:
         if "TRACE_RECORDER_RUN" in os.environ:
             from trace_recorder.attach.handoff import report_own_runs  # noqa: PLC0415 - few programs are run by a command
 
-            try_call(report_own_runs, lambda _: None)
+            with ignore_failures:
+                report_own_runs()
         try:
             document, journal = self._files.take(self._earlier_run())
         except TrajectoryPathError as error:
@@ -166,7 +167,8 @@ class Lifecycle:
         if not self._warned_of_files:
             self._warned_of_files = True
             message = "%s: the agent runs unrecorded (logged once)"
-            try_call(lambda: logger.error(message, error), lambda _: None)
+            with ignore_failures:
+                logger.error(message, error)
             process.report_run(self._files.disabled_path())  # it does not exist, so its reader knows of the failure
 
     def serve_command(self) -> None:
@@ -233,19 +235,25 @@ class Lifecycle:
         if self.ended and not self._warned:
             self._warned = True
             logger.warning("%s goes on unrecorded: its recorder has ended (%s)", who, self._path)
-        if self.ended or self.run is not None:
-            return None if self.ended else self.run
+        if self.ended:
+            return None
+        if self.run is not None:
+            return self.run
         with self.guard.protect("begin the run"):
             return self.run_for("a captured call")
         return None
 
     def run_in_progress(self) -> Run | None:
         """Return the run if it is open. Never begin a run."""
-        return self.run if self.run is not None and not self.run.closed else None
+        if self.run is None or self.run.closed:
+            return None
+        return self.run
 
     def is_running(self) -> bool:
         """Return whether a run is open, or will begin in this forked child with its first record."""
-        return not self.run.closed if self.run else self._parent is not None and not self.ended
+        if self.run is not None:
+            return not self.run.closed
+        return self._parent is not None and not self.ended
 
     def number_step(self, number: object) -> int:
         """Return the number of a new step: `number` if it is an int, or else the number of the last step plus one."""
@@ -295,8 +303,12 @@ class Lifecycle:
             self._exporting.end()
 
     def __str__(self) -> str:
-        running = "running" if self.is_running() else "not started"
-        state = "ended" if self.ended else running
+        if self.ended:
+            state = "ended"
+        elif self.is_running():
+            state = "running"
+        else:
+            state = "not started"
         return f"{self._path or self._files}: {state}"
 
 
@@ -325,7 +337,9 @@ def not_ended(recorder: Recorder | None) -> Recorder | None:
     while recorder is not None and recorder._lifecycle.ended and recorder not in passed:
         passed.append(recorder)
         recorder = recorder._outer() if recorder._outer else None
-    return None if recorder is None or recorder._lifecycle.ended else recorder
+    if recorder is None or recorder._lifecycle.ended:
+        return None
+    return recorder
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,7 +356,9 @@ class RecorderTarget:
         """Return the recorder's run, and begin it if necessary. If the run has ended, warn once and return None."""
         lifecycle = self.recorder._lifecycle
         run = lifecycle.run  # the quick test comes first: a run is open in nearly all calls
-        return lifecycle.open_run("a wrapped client") if run is None or lifecycle.ended else run
+        if run is not None and not lifecycle.ended:
+            return run
+        return lifecycle.open_run("a wrapped client")
 
     def run_of_tool(self) -> Run | None:
         """Return the recorder's run for the call of a tool."""

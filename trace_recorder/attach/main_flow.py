@@ -65,8 +65,10 @@ _NO_LOOP = object()
 def _asyncio_task() -> object:
     """Return the current task of asyncio. Return None in a callback of a loop, and `_NO_LOOP` if no loop runs here."""
     asyncio = sys.modules.get("asyncio")
+    if asyncio is None:
+        return _NO_LOOP
     try:
-        return _NO_LOOP if asyncio is None else asyncio.current_task()
+        return asyncio.current_task()
     except ours(RuntimeError):
         return _NO_LOOP
 
@@ -74,8 +76,10 @@ def _asyncio_task() -> object:
 def _is_main_task_of_trio() -> bool:
     """Return whether the current task is the one that `trio.run` waits for. It is alone in the innermost nursery."""
     trio = sys.modules.get("trio.lowlevel")
+    if trio is None:
+        return False
     try:
-        root = None if trio is None else trio.current_root_task()
-        return trio is not None and root is not None and trio.current_task().parent_nursery is root.child_nurseries[-1]
+        root = trio.current_root_task()
+        return root is not None and trio.current_task().parent_nursery is root.child_nurseries[-1]
     except ours(RuntimeError):
         return False

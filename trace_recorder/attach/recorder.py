@@ -61,6 +61,11 @@ class TrajectoryRecorder:
     be created. `exporters`, such as `otlp(endpoint)`, send each run to other tools. If TRACE_RECORDER_DISABLED is set,
     nothing is recorded.
 
+    Examples:
+        >>> with TrajectoryRecorder(task="count the files") as recorder:
+        ...     client = recorder.wrap(OpenAI())
+        ...     reply = client.chat.completions.create(model="gpt-4o-mini", messages=messages)
+
     Every method may be called from any thread and from async code. When a method returns, its records are in the
     journal, even if the process is killed right after that. A `with` or `async with` block starts and ends a run. The
     status is "completed" after a normal end or `sys.exit(0)`. The status is "interrupted" after Ctrl-C, a cancelled
@@ -125,6 +130,11 @@ class TrajectoryRecorder:
         A run that is still open is closed as "interrupted", with a warning. If an argument is None, the value that was
         given to the recorder is used. `metadata` is added to the recorder's metadata. Raises TrajectoryPathError if a
         given path is wrong. If the files cannot be created for another reason, an error is logged.
+
+        Examples:
+            >>> recorder = TrajectoryRecorder("trajectories/task-7.json")
+            >>> path = recorder.start(task="count the files", provider="my-server", model="my-model", max_steps=10)
+            >>> recorder.finalize()
         """
         facts = without_none(**manual_records.start_members("start()", task, provider, model, max_steps))
         added = manual_records.metadata_of(metadata)
@@ -147,6 +157,10 @@ class TrajectoryRecorder:
         Everything is on file when this returns. `success` is a bool, a 0 or 1 of any numeric class, or None if it is
         unknown. Raises AlreadyFinalizedError if the run has ended already. Raises TypeError for any other `success`,
         after the run has ended.
+
+        Examples:
+            >>> with TrajectoryRecorder(task="count the files") as recorder:
+            ...     recorder.finalize(success=True, final_result="There are 3 files.")
         """
         numbers = ArgumentReader("finalize()")
         with self._lifecycle.lock:
@@ -214,6 +228,12 @@ class TrajectoryRecorder:
 
         Messages, response and tools may be dicts, objects with attributes, pydantic models, dataclasses, or an SDK's
         own objects. They are copied at once. If `response` is an exception, a failed call is recorded.
+
+        Examples:
+            >>> question = {"role": "user", "content": "How many files are here?"}
+            >>> answer = {"content": "There are 3."}
+            >>> with TrajectoryRecorder(task="count the files") as recorder:
+            ...     recorder.record_llm_interaction([question], answer, provider="my-server", model="my-model")
         """
         record = partial(
             manual_records.interaction,
@@ -242,6 +262,11 @@ class TrajectoryRecorder:
         arguments may be of any kind that `record_llm_interaction` accepts. Inside the block of a `step()` with this
         number, the record describes that step, and its values replace the values that were set in the block. If
         `step_number` is not a number, raises TypeError after everything else is on file.
+
+        Examples:
+            >>> question = {"role": "user", "content": "How many files are here?"}
+            >>> with TrajectoryRecorder(task="count the files") as recorder:
+            ...     recorder.record_agent_step(1, "completed", [question], {"content": "There are 3."})
         """
         numbers = ArgumentReader("record_agent_step()")
         number = numbers.integer("step_number", step_number)
@@ -272,16 +297,27 @@ class TrajectoryRecorder:
 
         `value` and `weight` are numbers of any class. A bool is 0 or 1. If either is not a number, raises TypeError
         after the reward is on file.
+
+        Examples:
+            >>> with TrajectoryRecorder(task="fix the tests") as recorder:
+            ...     recorder.reward("tests", 0.5, explanation="half of them pass")
         """
         numbers = ArgumentReader("reward()")
         counts = {"value": numbers.number("value", value), "weight": numbers.number("weight", weight)}
-        number = None if step_number is None else numbers.integer("step_number", step_number)
+        number = None
+        if step_number is not None:
+            number = numbers.integer("step_number", step_number)
         members = {"name": name, **counts, "step_number": number, "explanation": explanation}
         self._record("reward()", "record a reward", partial(manual_records.reward, members=members))
         numbers.raise_if_refused()
 
     def annotate(self, key: str, value: object) -> None:
-        """Record a fact about the run. In the document, a later value replaces an earlier value of the same key."""
+        """Record a fact about the run. In the document, a later value replaces an earlier value of the same key.
+
+        Examples:
+            >>> with TrajectoryRecorder(task="fix the tests") as recorder:
+            ...     recorder.annotate("branch", "main")
+        """
         self._record("annotate()", "record an annotation", partial(manual_records.annotation, key=key, value=value))
 
     def update_lakeview(self, step_number: int, lakeview_summary: object) -> None:
@@ -312,8 +348,12 @@ class TrajectoryRecorder:
 
         The LLM calls and tools in the `with` block belong to the step. The step's number is `step_number`. The default
         is one more than the number of the run's last step, whichever agent made that step. The returned step's `state`,
-        `reflection` and `error` may be set. An exception in the block is not suppressed. Raises TypeError if
-        `step_number` is not a number.
+        `reflection` and `error` may be set. Raises TypeError if `step_number` is not a number.
+
+        Examples:
+            >>> with TrajectoryRecorder(task="count the files") as recorder, recorder.step() as step:
+            ...     reply = run_my_agent(recorder.wrap(OpenAI()))
+            ...     step.reflection = "nothing is left to count"
         """
         numbers = ArgumentReader("step()")
         number = None if step_number is None else numbers.integer("step_number", step_number)
@@ -340,7 +380,14 @@ class TrajectoryRecorder:
 
         Use it as a decorator, `@recorder.tool` or `@recorder.tool(name="bash")`, for functions, coroutine functions,
         generators, async generators and methods. The decorator may be above or below @staticmethod and @classmethod.
-        The function behaves as before and keeps its type.
+
+        Examples:
+            >>> with TrajectoryRecorder(task="What is 17 * 23?") as recorder:
+            ...     @recorder.tool
+            ...     def multiply(a: int, b: int) -> int:
+            ...         return a * b
+            ...     print(multiply(17, 23))
+            391
         """
         return tools.make_tool(RecorderTarget(self).run_of_tool, function, name)
 
@@ -357,6 +404,10 @@ class TrajectoryRecorder:
         """Record every LLM call of a client in this recorder, and return the same client.
 
         `provider` names the provider if the address does not. Raises UnsupportedClientError and BoundClientError.
+
+        Examples:
+            >>> with TrajectoryRecorder(task="count the files") as recorder:
+            ...     reply = run_my_agent(recorder.wrap(OpenAI()))
         """
         return clients.wrap(client, RecorderTarget(self), provider)
 
@@ -370,8 +421,9 @@ class TrajectoryRecorder:
     @property
     def trajectory_data(self) -> dict[str, Payload]:
         """The document so far, as Trae Agent's recorder has it. Changes to this dict do not change the file."""
-        trajectory = Fold().trajectory("unknown") if self._lifecycle.run is None else load_own(self.trajectory_path)
-        return trajectory.to_document("inline")
+        if self._lifecycle.run is None:
+            return Fold().trajectory("unknown").to_document("inline")
+        return load_own(self.trajectory_path).to_document("inline")
 
     def get_trajectory_path(self) -> str:
         """Return the path of the document as a string."""
@@ -384,7 +436,10 @@ class TrajectoryRecorder:
         this run.
         """
         run = self._lifecycle.run_for("child_environment()")
-        return {**os.environ, **({process.PARENT_VARIABLE: run.trajectory_id} if run else {})}
+        environment = dict(os.environ)
+        if run is not None:
+            environment[process.PARENT_VARIABLE] = run.trajectory_id
+        return environment
 
     def __bool__(self) -> bool:
         """Return True, so that agents can test by `if self.trajectory_recorder:` whether they have a recorder."""

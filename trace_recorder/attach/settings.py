@@ -50,7 +50,6 @@ def check_redactors(redact: object, on_secret: object) -> None:
 
 def exporters_of(exporters: Sequence[Exporter]) -> tuple[Exporter, ...]:
     """Return the exporters as a tuple. Raises TypeError if they are not a list or a tuple of exporters."""
-    listed = tuple(exporters) if isinstance(exporters, list | tuple) else ()
-    if not isinstance(exporters, list | tuple) or not all(hasattr(exporter, "start") for exporter in listed):
+    if not isinstance(exporters, list | tuple) or not all(hasattr(exporter, "start") for exporter in exporters):
         raise TypeError(f"exporters is {exporters!r}, and must be a list of exporters, such as [otlp(endpoint)].")
-    return listed
+    return tuple(exporters)

@@ -9,7 +9,7 @@ other cases it belongs to no run, and the process says so once.
 from __future__ import annotations
 
 from trace_recorder.attach.recorder import TrajectoryRecorder, running
-from trace_recorder.guard import logger, try_call
+from trace_recorder.guard import ignore_failures, logger
 from trace_recorder.recording import process
 
 _ADVICE = (
@@ -22,7 +22,9 @@ _reported: list[str] = []
 def only_recorder() -> TrajectoryRecorder | None:
     """Return the recorder of everything that has no context, or None if there is no such recorder."""
     recorders = _running()
-    return recorders[0] if len(recorders) == 1 and _why_not(recorders) is None else None
+    if len(recorders) != 1 or _why_not(recorders) is not None:
+        return None
+    return recorders[0]
 
 
 def report(what: str) -> None:
@@ -30,11 +32,14 @@ def report(what: str) -> None:
 
     `what` names it, such as "an LLM call".
     """
-    why = None if _reported else _why_not(_running())
-    if why is not None and not _reported:
+    if _reported:
+        return
+    why = _why_not(_running())
+    if why is not None and not _reported:  # a signal handler may have reported meanwhile
         _reported.append(why)
         message = "%s is not recorded: no recorder is active in its context, and %s. %s. (logged once)"
-        try_call(logger.warning, lambda _: None, message, what, why, _ADVICE)
+        with ignore_failures:
+            logger.warning(message, what, why, _ADVICE)
 
 
 def _running() -> list[TrajectoryRecorder]:

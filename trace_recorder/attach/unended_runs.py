@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from trace_recorder.guard import logger, try_call
+from trace_recorder.guard import ignore_failures, logger
 from trace_recorder.recording.run import Run
 
 _reported: list[str] = []
@@ -19,7 +19,8 @@ def say_how_to_end(run: Run) -> None:
             "%s was started and not ended, so its status is interrupted. End a run with recorder.finalize(), or record "
             "it in a block: `with TrajectoryRecorder(...)`. (logged once)"
         )
-        try_call(lambda: logger.warning(message, run.document), lambda _: None)
+        with ignore_failures:
+            logger.warning(message, run.document)
 
 
 def say_at_end_of_interpreter(run: Run) -> None:

@@ -1,9 +1,9 @@
 """The seam of aiohttp: each request of a client session, and the body of its response.
 
-`ClientSession._request` calls the middlewares of a session, which send, and follows redirects. `attempts` is called in
-its place, for a wrapped session or for the whole process, and calls `send` for each attempt. The class of the response
-is replaced by a subclass, which records how the response is closed. The response's `content` becomes a reader that
-records each piece of the body after aiohttp has decoded the piece. aiohttp 3 is supported.
+`ClientSession._request` calls the middlewares of a session, which send, and follows redirects. `aiohttp_attempts` is
+called in its place, for a wrapped session or for the whole process, and calls `send_by_aiohttp` for each attempt. The
+class of the response is replaced by a subclass, which records how the response is closed. The response's `content`
+becomes a reader that records each piece of the body after aiohttp has decoded the piece. aiohttp 3 is supported.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from trace_recorder.values.origins import ReplayedFrom
 Piece = TypeVar("Piece", bytes, tuple[bytes, bool])
 
 
-async def attempts(
+async def aiohttp_attempts(
     original: Any,
     around: Callable[[Any], Any],
     may_be_answered: bool,  # noqa: FBT001 - the first arguments of all seams have no names
@@ -66,11 +66,11 @@ async def attempts(
     return await original(session, method, url, **keywords)
 
 
-async def send(original: Any, binding: Binding, session: Any, *arguments: Any, **keywords: Any) -> Any:
+async def send_by_aiohttp(original: Any, binding: Binding, session: Any, *arguments: Any, **keywords: Any) -> Any:
     """Send an attempt with a session, and record the attempt if it is a call to a model."""
     request: LibraryRequest | None = None
     with guard.protect("read a request of aiohttp"):
-        request = read_request(session, *arguments, **keywords)
+        request = read_aiohttp_request(session, *arguments, **keywords)
     if request is None:
         return await original(session, *arguments, **keywords)
     exchange = await begin_in_event_loop(binding, request, tuple)
@@ -101,7 +101,7 @@ def _with_headers(
     return arguments, {**keywords, "headers": headers}
 
 
-def read_request(session: Any, *arguments: Any, **keywords: Any) -> LibraryRequest:
+def read_aiohttp_request(session: Any, *arguments: Any, **keywords: Any) -> LibraryRequest:
     """Return the request that a session sends for the arguments of an attempt."""
     if len(arguments) > 1:
         return _read_arguments(session, keywords, *arguments)
@@ -109,7 +109,6 @@ def read_request(session: Any, *arguments: Any, **keywords: Any) -> LibraryReque
 
 
 def _read_request(request: Any) -> LibraryRequest:
-    """Return a request of aiohttp."""
     body = request.body
     in_memory = body_in_memory(getattr(body, "_value", body))
     passes = bool(body) and not in_memory

@@ -70,8 +70,9 @@ class TransportPatch:
 
     def _patch_module(self, module: ModuleType) -> None:
         with guard.protect("record the calls of a library that is imported now"), self._lock:
-            for kind in _clients_of(module) if self._installed else ():
-                self._patch(kind)
+            if self._installed:
+                for kind in _clients_of(module):
+                    self._patch(kind)
 
     def _patch(self, kind: type) -> None:
         if kind not in self._replaced:
@@ -79,7 +80,9 @@ class TransportPatch:
 
             def transport_for(original: Any, *arguments: Any, **keywords: Any) -> Any:
                 transport = original(*arguments, **keywords)
-                return self._wrap(transport, library, asynchronous=asynchronous) if self._installed else transport
+                if not self._installed:
+                    return transport
+                return self._wrap(transport, library, asynchronous=asynchronous)
 
             self._replaced[kind] = ReplacedMethod(kind, TRANSPORT_METHOD, transport_for)
         self._replaced[kind].put()

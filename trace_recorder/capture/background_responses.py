@@ -104,7 +104,7 @@ def response_id(text: str) -> str | None:
         return None
 
 
-def find(poll: Poll, preferred: Callable[[], Run | None]) -> tuple[Run, BackgroundCall] | None:
+def find_polled_call(poll: Poll, preferred: Callable[[], Run | None]) -> tuple[Run, BackgroundCall] | None:
     """Return the newest call whose response is polled, and the run of the call.
 
     Return None if no open run has such a call.
@@ -131,7 +131,7 @@ def take(call: BackgroundCall) -> bool:
 
 def poll_records(poll: Poll, target: Target, request: Any) -> PollRecords | None:
     """Return the records of a poll, or None if no run has the polled response, or a seam around this one records it."""
-    found = find(poll, target.open_run)
+    found = find_polled_call(poll, target.open_run)
     if found is None:
         return None
     run, call = found

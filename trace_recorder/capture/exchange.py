@@ -50,8 +50,8 @@ from trace_recorder.capture.seam import (
     hosts_in_use,
     is_recorded_outside,
     note_unread,
-    read_request,
     request_in_progress,
+    request_to_send,
 )
 from trace_recorder.clocks import monotonic_seconds
 from trace_recorder.dialects.endpoints import (
@@ -99,7 +99,7 @@ def begin(
         return None
     exchange: Exchange | None = None
     with run.guard.protect("record a request"):
-        sent = read_request(run, recognition.call, binding, request, plain_body)
+        sent = request_to_send(run, recognition.call, binding, request, plain_body)
         passing = PassingBody(run.limits.body_bytes) if sent.passes else None
         is_body_known = passing is None and not sent.is_encoded
         attempt = identify(run, sent) if is_body_known else None  # otherwise the body, once it is known, tells it

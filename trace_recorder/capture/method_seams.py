@@ -20,9 +20,10 @@ from types import ModuleType
 from typing import Any
 from weakref import WeakSet
 
-from trace_recorder.capture import aiohttp_sessions, urllib3_pools
+from trace_recorder.capture.aiohttp_sessions import aiohttp_attempts, send_by_aiohttp
 from trace_recorder.capture.replaced_methods import ReplacedMethod
 from trace_recorder.capture.seam import Binding, guard
+from trace_recorder.capture.urllib3_pools import send_by_urllib3, urllib3_attempts
 
 Middleware = Callable[[str, Any], Any]
 """A function that takes a library's name and the library's method that sends requests.
@@ -77,18 +78,10 @@ class Seam:
 
 
 SEAMS = {
-    seam.library: seam
-    for seam in (
-        Seam("aiohttp", "ClientSession", "_request", "ClientSession", aiohttp_sessions.attempts, aiohttp_sessions.send),
-        Seam(
-            "urllib3",
-            "HTTPConnectionPool",
-            "_make_request",
-            "BaseHTTPResponse",
-            urllib3_pools.attempts,
-            urllib3_pools.send,
-        ),
-    )
+    "aiohttp": Seam("aiohttp", "ClientSession", "_request", "ClientSession", aiohttp_attempts, send_by_aiohttp),
+    "urllib3": Seam(
+        "urllib3", "HTTPConnectionPool", "_make_request", "BaseHTTPResponse", urllib3_attempts, send_by_urllib3
+    ),
 }
 LIBRARIES = tuple(SEAMS)
 
@@ -176,8 +169,9 @@ class MethodPatch:
         if self._import_hook in sys.meta_path:
             sys.meta_path.remove(self._import_hook)
         with self._lock:
-            for replaced in self._replaced.values() if not self._wrapped else ():
-                replaced.take_out()
+            if not self._wrapped:
+                for replaced in self._replaced.values():
+                    replaced.take_out()
 
     def _send(self, seam: Seam, original: Any, owner: Any, *arguments: Any, **keywords: Any) -> Any:
         """Record or answer a request, or pass it to the library's own method."""

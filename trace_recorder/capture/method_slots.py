@@ -174,15 +174,11 @@ def method_slots(client: object) -> Iterator[MethodSlot]:
         getattr(getattr(client, "_endpoint", None), "http_session", None) if aws else None,
         getattr(client, "_api_client", None),
     ):
-        for request_method in _request_methods(owner):
+        names = ((kind.__module__.partition(".")[0], kind.__name__) for kind in type(owner).__mro__)
+        for request_method in next(filter(None, map(REQUEST_METHODS.get, names)), ()):
             slot = MethodSlot(owner, request_method.method, request_method.library)
             if slot.is_bound() or request_method.is_used(owner):
                 yield slot
-
-
-def _request_methods(owner: object) -> tuple[RequestMethod, ...]:
-    names = ((kind.__module__.partition(".")[0], kind.__name__) for kind in type(owner).__mro__)
-    return next((REQUEST_METHODS[name] for name in names if name in REQUEST_METHODS), ())
 
 
 @contextmanager

@@ -8,12 +8,12 @@ is replaced. The recording transport has the original one inside, unchanged. `un
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 from weakref import ref
 
 from trace_recorder.capture.method_slots import MethodSlot, method_slots
@@ -88,20 +88,14 @@ def slots_of(http_client: Any) -> Iterator[TransportSlot]:
             "look for it. Build the client with http_client=trace_recorder.http_client() instead."
         )
     asynchronous = hasattr(http_client, "aclose")
-    yield TransportSlot(library, asynchronous, *_attribute_access(http_client, "_transport"))
+    get, put = partial(getattr, http_client, "_transport"), partial(setattr, http_client, "_transport")
+    yield TransportSlot(library, asynchronous, get, put)
     for pattern, transport in mounts.items():
         if transport is not None:
-            yield TransportSlot(library, asynchronous, *_item_access(mounts, pattern))
+            get, put = partial(mounts.__getitem__, pattern), partial(mounts.__setitem__, pattern)
+            yield TransportSlot(library, asynchronous, get, put)
     for inner in list(getattr(http_client, "_loop_clients", {}).values()):
         yield from slots_of(inner)
-
-
-def _attribute_access(owner: Any, name: str) -> tuple[Callable[[], Any], Callable[[Any], None]]:
-    return lambda: getattr(owner, name), lambda value: setattr(owner, name, value)
-
-
-def _item_access(owner: MutableMapping[Any, Any], key: Any) -> tuple[Callable[[], Any], Callable[[Any], None]]:
-    return lambda: owner[key], lambda value: owner.__setitem__(key, value)
 
 
 MAKERS = ("_inner_client_cls", "_make_async_client")
@@ -243,8 +237,16 @@ def _shared_client_error(client: object, other: object) -> BoundClientError:
     )
 
 
-def ways_out(client: object) -> tuple[list[MethodSlot], list[Any], list[Any]]:
-    """Return the methods, the HTTP clients and the makers of HTTP clients through which a client's calls go.
+class WaysOut(NamedTuple):
+    """The methods, the HTTP clients and the makers of HTTP clients through which a client's calls go."""
+
+    methods: list[MethodSlot]
+    http_clients: list[Any]
+    makers: list[Any]
+
+
+def ways_out(client: object) -> WaysOut:
+    """Return the ways through which a client's calls go.
 
     Raises UnsupportedClientError if the client has neither methods nor HTTP clients of these kinds.
     """
@@ -257,7 +259,7 @@ def ways_out(client: object) -> tuple[list[MethodSlot], list[Any], list[Any]]:
     makers = [candidate for candidate in candidates if any(maker_slots(candidate))]
     if not (methods or http_clients or makers):
         raise _unknown_client_error(client)
-    return methods, http_clients, makers
+    return WaysOut(methods, http_clients, makers)
 
 
 def _unknown_client_error(client: object) -> UnsupportedClientError:

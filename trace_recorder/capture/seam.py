@@ -178,7 +178,7 @@ def note_unread(binding: Binding, request: Any) -> None:
         run.guard.queue_failure(f"record a request to {host}", "no dialect has this address")
 
 
-def read_request(
+def request_to_send(
     run: Run, endpoint: Endpoint, binding: Binding, request: Any, plain_body: type[Iterable[bytes]]
 ) -> SentRequest:
     """Return a request as it is about to be sent, with its body if the body is in memory."""

@@ -24,7 +24,7 @@ from trace_recorder.capture.replaced_methods import ReplacedMethod
 from trace_recorder.capture.seam import is_sending_to
 from trace_recorder.clocks import monotonic_seconds
 from trace_recorder.dialects.endpoints import is_model_server
-from trace_recorder.guard import logger, try_call
+from trace_recorder.guard import ignore_failures, logger
 
 _HTTP_LIBRARIES = (
     *("requests", "urllib3", "urllib", "http", "aiohttp", "httpx", "httpcore", "httpx2", "httpcore2"),
@@ -54,11 +54,14 @@ class UnseenConnection:
 
 def unseen_connection(host: object, port: object) -> UnseenConnection | None:
     """Return the connection to a host if a model is served there and no seam of ours is sending to that host."""
-    name = host.decode("ascii", "replace") if isinstance(host, bytes) else host
-    number = int(port) if isinstance(port, int | str) and str(port).isdecimal() else None
-    if not isinstance(name, str) or not is_model_server(name, number, os.environ):
+    name, number = host, None
+    if isinstance(host, bytes):
+        name = host.decode("ascii", "replace")
+    if isinstance(port, int | str) and str(port).isdecimal():
+        number = int(port)
+    if not isinstance(name, str) or not is_model_server(name, number, os.environ) or is_sending_to(name):
         return None
-    return None if is_sending_to(name) else UnseenConnection(_library(sys._getframe(1)), name)
+    return UnseenConnection(_library(sys._getframe(1)), name)
 
 
 def _library(frame: FrameType | None) -> str:
@@ -119,17 +122,19 @@ class UnseenClients:
         """
         if self._is_reported or (has_calls_since is not None and self.listeners):
             return
-        since = 0.0 if has_calls_since is None else self._watching.get(has_calls_since, math.inf)
+        since, lacks = 0.0, "has no LLM call, but"
+        if has_calls_since is not None:
+            since, lacks = self._watching.get(has_calls_since, math.inf), "may lack LLM calls:"
         connections = [connection for connection, made_at in self._noted.copy().items() if made_at >= since]
         if connections:
             self._is_reported = True
-            lacks = "has no LLM call, but" if has_calls_since is None else "may lack LLM calls:"
-            message = "%s %s %s (logged once)"
-            try_call(logger.warning, lambda _: None, message, document, lacks, advice(connections))
+            with ignore_failures:
+                logger.warning("%s %s %s (logged once)", document, lacks, advice(connections))
 
     def _look_up(self, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
         if self._watching:
-            try_call(self._note_lookup, lambda _: None, arguments, keywords)
+            with ignore_failures:
+                self._note_lookup(arguments, keywords)
         return original(*arguments, **keywords)
 
     def _note_lookup(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
@@ -139,8 +144,9 @@ class UnseenClients:
             return
         is_new = connection not in self._noted
         self._noted[connection] = monotonic_seconds()
-        for listener in self.listeners if is_new else ():
-            listener(connection)
+        if is_new:
+            for listener in self.listeners:
+                listener(connection)
 
 
 unseen_clients = UnseenClients()

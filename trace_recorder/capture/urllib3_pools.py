@@ -26,7 +26,7 @@ from trace_recorder.capture.seam import (
 )
 
 
-def attempts(
+def urllib3_attempts(
     make_request: Any,
     around: Callable[[Any], Any],
     may_be_answered: bool,  # noqa: FBT001 - the first arguments of all seams have no names
@@ -39,17 +39,17 @@ def attempts(
     If the attempt may be answered, a body that is made while it is sent is read first.
     """
     if may_be_answered:
-        request = read_request(pool, *arguments, **keywords)
+        request = read_urllib3_request(pool, *arguments, **keywords)
         if request.body_passes and recognise_request(request).call is not None:
             arguments, keywords = with_body(arguments, keywords, _read_body)
     return around(make_request)(pool, *arguments, **keywords)
 
 
-def send(make_request: Any, binding: Binding, pool: Any, *arguments: Any, **keywords: Any) -> Any:
+def send_by_urllib3(make_request: Any, binding: Binding, pool: Any, *arguments: Any, **keywords: Any) -> Any:
     """Send one attempt with a pool, and record the attempt if it is a call to a model."""
     request: LibraryRequest | None = None
     with guard.protect("read a request of urllib3"):
-        request = read_request(pool, *arguments, **keywords)
+        request = read_urllib3_request(pool, *arguments, **keywords)
     if request is None:
         return make_request(pool, *arguments, **keywords)
     exchange = begin(binding, request, tuple)
@@ -64,7 +64,7 @@ def send(make_request: Any, binding: Binding, pool: Any, *arguments: Any, **keyw
     return response
 
 
-def read_request(
+def read_urllib3_request(
     pool: Any, _connection: object, method: str, url: str, body: object = None, headers: Any = None, *_: Any, **__: Any
 ) -> LibraryRequest:
     """Return the request that a pool is asked to send. `url` has a host only if a proxy is used."""

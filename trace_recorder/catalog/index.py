@@ -16,26 +16,34 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import Enum
 from pathlib import Path
+from typing import NamedTuple
 
 from trace_recorder.catalog import index_file
 from trace_recorder.catalog.index_file import IndexWriter
 from trace_recorder.catalog.matching import Matcher
-from trace_recorder.catalog.planning import Plan, State, states_of
+from trace_recorder.catalog.planning import Plan, runs_on_disk
 from trace_recorder.catalog.query import Term, condition_of, parse_query
 from trace_recorder.catalog.rows import Json, Row, costs_json, ended_summary, row_of, row_with_costs, summary_of
 from trace_recorder.catalog.run_values import counted_of, values_of
 from trace_recorder.catalog.searched_values import RunValues
-from trace_recorder.catalog.value_tables import FactTables
+from trace_recorder.catalog.value_tables import FactTables, FilesState, KnownRun
 from trace_recorder.figures.cost import costs_of_calls, may_have_price
 from trace_recorder.figures.stats import Stats
 from trace_recorder.formats.any_file import Runs, load_each
-from trace_recorder.guard import try_call
+from trace_recorder.guard import ignore_failures
 from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.trajectory import Trajectory
 
-Task = tuple[Path, bytes, State]
-"""A run that must be read: its path, its name in the index, and the state of its files."""
+
+class IndexTask(NamedTuple):
+    """A run that must be read: its path, its name in the index, and the state of its files."""
+
+    path: Path
+    name: bytes
+    state: FilesState
+
+
 _TICK_NS = 100_000_000
 """If a file was read within this time after a change, it may change again without a new modification time."""
 _OWN_BEGINNINGS = (b'{"seq":1,"time":"', b'{\n"task": ')
@@ -59,10 +67,10 @@ class KeptRun:
     """
 
     name: bytes
-    state: State
+    state: FilesState
     values: RunValues
     kept: tuple[str, ...]
-    """The parts of the run that the index stores, each as JSON, in the order of the names in `Kept`."""
+    """The parts of the run that the index stores, each as JSON, in the order of the names in `KeptPart`."""
     is_of_host: bool
 
 
@@ -82,42 +90,37 @@ def keep(tables: FactTables, kept: KeptRun, run: int | None) -> bool:
     return deleted
 
 
-def kept_run(task: Task) -> KeptRun | NotKept:
+def kept_run(task: IndexTask) -> KeptRun | NotKept:
     """Read a run for the index. Return the entry, or the reason why the index cannot have the run."""
-    path, name, state = task
+    with ignore_failures:
+        return _read(task)
+    return NotKept.UNREADABLE
+
+
+def _read(task: IndexTask) -> KeptRun | NotKept:
+    """Read a run for the index. Raises any exception if the run cannot be read."""
     began = time.time_ns()
-
-    def read() -> KeptRun | NotKept:
-        runs = load_each(path)
-        run = next(runs)
-        if not _is_own(path):
-            return NotKept.FOREIGN
-        values, row = values_of(run), row_of_run(run, path)
-        if run.status in {"running", "unknown"}:
-            return NotKept.RUNNING
-        if max(state[0], state[2]) > began - _TICK_NS:
-            return NotKept.NEW
-        if not values.is_exact or not _document_agrees(path, run):
-            return NotKept.UNCLEAR
-        others = map(json.dumps, (_summary(path, run), counted_of(run, values)))
-        kept = json.dumps(asdict(row)), _stats(run), *others
-        return KeptRun(name, state, values, kept, run.end_time is None)
-
-    return try_call(read, lambda _: NotKept.UNREADABLE)
-
-
-def _stats(run: Trajectory) -> str:
+    runs = load_each(task.path)
+    run = next(runs)
+    if not _is_own(task.path):
+        return NotKept.FOREIGN
+    values, row = values_of(run), row_of_run(run, task.path)
+    if run.status in {"running", "unknown"}:
+        return NotKept.RUNNING
+    if task.state.changed > began - _TICK_NS:
+        return NotKept.NEW
+    if not values.is_exact or not _document_agrees(task.path, run):
+        return NotKept.UNCLEAR
     stats = Stats()
     stats.add(run)
     stats.to_json()  # if this raises, the run counts as unreadable
-    return stats.to_text()
-
-
-def _summary(path: Path, run: Trajectory) -> tuple[Json, Json | None]:
-    """Return the row of a run in the viewer's list, and the costs of the run if a call may have a price."""
-    summary = summary_of(path, "")
-    may_cost = may_have_price(summary["status"], summary["llm_calls"])
-    return summary, costs_json(costs_of_calls(run.llm_interactions)) if may_cost else None
+    summary = summary_of(task.path, "")
+    costs: Json | None = None
+    if may_have_price(summary["status"], summary["llm_calls"]):
+        costs = costs_json(costs_of_calls(run.llm_interactions))
+    others = map(json.dumps, ((summary, costs), counted_of(run, values)))
+    kept = json.dumps(asdict(row)), stats.to_text(), *others
+    return KeptRun(task.name, task.state, values, kept, run.end_time is None)
 
 
 def row_of_run(run: Trajectory, path: Path, file: str = "") -> Row:
@@ -127,8 +130,11 @@ def row_of_run(run: Trajectory, path: Path, file: str = "") -> Row:
 
 
 def _is_own(path: Path) -> bool:
+    files = [path]
     journal = journal_path_for(path)
-    for file in (journal, path) if journal.is_file() else (path,):
+    if journal.is_file():
+        files.insert(0, journal)
+    for file in files:
         with file.open("rb") as opened:
             if opened.read(32).startswith(_OWN_BEGINNINGS):
                 return True
@@ -145,7 +151,7 @@ def _document_agrees(path: Path, run: Trajectory) -> bool:
     return rows[0] == rows[1] and summary.metadata == run.metadata and summary.error == run.error
 
 
-ReadAll = Callable[[Callable[[Task], KeptRun | NotKept], Iterable[Task]], Iterator[KeptRun | NotKept]]
+ReadAll = Callable[[Callable[[IndexTask], KeptRun | NotKept], Iterable[IndexTask]], Iterator[KeptRun | NotKept]]
 _TRANSACTION_CHARACTERS = 16_000_000
 _TRANSACTION_RUNS = 1000
 
@@ -168,7 +174,10 @@ class RunIndex:
 
     def __init__(self, directory: str | Path, path: str | Path | None = None) -> None:
         self.directory = Path(directory)
-        self.path = index_file.index_path(self.directory) if path is None else Path(path)
+        if path is None:
+            self.path = index_file.index_path(self.directory)
+        else:
+            self.path = Path(path)
 
     def __repr__(self) -> str:
         return f"RunIndex({str(self.directory)!r}, {str(self.path)!r})"
@@ -205,6 +214,12 @@ def open_index(directory: str | Path, path: str | Path | None = None) -> RunInde
 
     This function neither reads nor writes a file. `path` is the path of the index, if the index is not in the
     directory.
+
+    Examples:
+        >>> index = open_index("trajectories")
+        >>> changes = index.update()  # reads the runs that changed
+        >>> [*index.find("has:error")]
+        []
     """
     return RunIndex(directory, path)
 
@@ -216,7 +231,7 @@ class _Updating:
         self._writer = writer
         self._transaction_runs = transaction_runs
         self._update = Update()
-        self._known: dict[bytes, tuple[int, State]] = {row[0]: (row[1], row[2:]) for row in writer.tables.files()}
+        self._known: dict[bytes, KnownRun] = {known.name: known for known in writer.tables.files()}
         self._seen: set[bytes] = set()
         self._characters = self._runs = 0
 
@@ -228,28 +243,31 @@ class _Updating:
             else:
                 self._keep(kept)
         for path in self._known.keys() - self._seen:  # their files are gone, or the index cannot have the runs any more
-            self._writer.has_deleted_words |= self._writer.tables.remove(self._known[path][0])
+            self._writer.has_deleted_words |= self._writer.tables.remove(self._known[path].run)
             self._update.removed += 1
         self._writer.forget_deleted_words()
         self._writer.commit()
         self._update.runs = len(self._seen)
         return self._update
 
-    def _tasks(self, directory: Path) -> Iterator[Task]:
+    def _tasks(self, directory: Path) -> Iterator[IndexTask]:
         """Yield the runs that are new, or that changed after they were indexed."""
-        for name, files, state in states_of(directory):
+        for name, files, state in runs_on_disk(directory):
             known = self._known.get(name)
-            if known is None or state != known[1]:
-                yield files.path, name, state
+            if known is None or state != known.state:
+                yield IndexTask(files.path, name, state)
             else:
                 self._seen.add(name)
 
     def _keep(self, kept: KeptRun) -> None:
         self._seen.add(kept.name)
         known = self._known.get(kept.name)
-        self._writer.has_deleted_words |= keep(self._writer.tables, kept, None if known is None else known[0])
+        run = None
+        if known is not None:
+            run = known.run
+        self._writer.has_deleted_words |= keep(self._writer.tables, kept, run)
         self._runs += 1
-        self._characters += sum(len(text) for *_, text in kept.values.texts)
+        self._characters += sum(len(text.text) for text in kept.values.texts)
         if self._characters > _TRANSACTION_CHARACTERS or self._runs >= self._transaction_runs:
             self._writer.commit()
             self._characters = self._runs = 0

@@ -103,9 +103,10 @@ class IndexWriter:
         self.is_new = not self._is_intact() or not self._has_expected_facts()
         if self.is_new:
             self._refuse_other_file()
-            self._begin_again()
-        else:
-            self._journal().unlink(missing_ok=True)  # of an interrupted transaction that wrote nothing to the file
+        self._journal().unlink(missing_ok=True)  # of an interrupted transaction
+        if self.is_new:  # the file is emptied in place, so that readers that have opened it notice this
+            os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
+            self._path.chmod(0o600)
         self._connection = self._connected()
         self.tables = FactTables(self._connection)
         if self.is_new:
@@ -171,12 +172,6 @@ class IndexWriter:
                 reason = "this file is not an index, and is not overwritten; delete it, or name another one"
                 raise OSError(errno.EEXIST, reason, str(self._path))
 
-    def _begin_again(self) -> None:
-        """Empty the file in place, so that readers that have opened the file notice this."""
-        self._journal().unlink(missing_ok=True)
-        os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
-        self._path.chmod(0o600)
-
     def _journal(self) -> Path:
         return self._path.with_name(self._path.name + "-journal")
 
@@ -199,7 +194,9 @@ def writing(path: Path, directory: Path) -> Iterator[IndexWriter]:
         with directory_lock(path.parent, wait=True), closing(IndexWriter(path, directory)) as writer:
             yield writer
     except sqlite3.Error as error:
-        code = errno.EROFS if error.sqlite_errorcode & 0xFF in _NOT_WRITABLE else errno.EIO
+        code = errno.EIO
+        if error.sqlite_errorcode & 0xFF in _NOT_WRITABLE:
+            code = errno.EROFS
         raise OSError(code, f"the index cannot be written ({error})", str(path)) from error
 
 

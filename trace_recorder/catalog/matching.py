@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from trace_recorder.catalog.planning import Plan, Planned, State
+from trace_recorder.catalog.planning import Plan, Planned
 from trace_recorder.catalog.query import Term, condition_of, parse_query
 from trace_recorder.catalog.run_values import COUNTED, counted_of, values_of
-from trace_recorder.catalog.value_tables import FactTables
+from trace_recorder.catalog.value_tables import FactTables, FilesState
 from trace_recorder.formats.any_file import Runs
 from trace_recorder.storage.run_files import runs_in_directory
 from trace_recorder.values.messages import Payload
@@ -54,13 +54,22 @@ def load_all(path: str | Path, *, where: str | None = None, strict: bool = True)
     False, no such error is raised, and the iterator's `failures` has the files. `where` is a query (docs/many-runs.md):
     only matching runs are returned. If the directory has an index, only runs that match, or that changed after they
     were indexed, are read. Raises OSError if the directory cannot be read, and QueryError if the query is wrong.
+
+    Examples:
+        >>> [run.task for run in load_all("trajectories", where="task:again calls>0")]
+        ['count the files again']
     """
     path = Path(path)
-    paths = iter([path]) if path.is_file() else runs_in_directory(path)
+    is_file = path.is_file()
+    paths = iter([path])
+    if not is_file:
+        paths = runs_in_directory(path)  # this raises OSError, even if a plan finds the runs
     if where is None:
         return Runs(paths, strict, _path=path)
     selection = _Selection(where)
-    planned = map(Planned, paths) if path.is_file() else Plan(path, condition_of(selection.terms))
+    planned: Iterable[Planned] = map(Planned, paths)
+    if not is_file:
+        planned = Plan(path, condition_of(selection.terms))
     return Runs(selection.candidates(planned), strict, selection, _path=path)
 
 
@@ -85,9 +94,9 @@ class _Selection:
         return self._is_known or self._matches(run)
 
 
-RunState = tuple[State, Payload]
+RunState = tuple[FilesState, Payload]
 """The state of a run's files, and the status of the run. The status may change without a change of the files."""
-KnownRuns = Mapping[str, tuple[State, str | None]]
+KnownRuns = Mapping[str, tuple[FilesState, str | None]]
 """The runs of an index by name: the state of the files, and the counted values as JSON.
 
 A run that does not match has None.
@@ -142,7 +151,9 @@ class Search:
     def counted_in(self, path: Path) -> str | None:
         """Read a run, and return its counted values as JSON. Return None if the run does not match."""
         runs = [*Runs(iter([path]), strict=False, select=self._matches)]
-        return json.dumps(counted_of(runs[0])) if len(runs) == 1 else None
+        if len(runs) != 1:
+            return None
+        return json.dumps(counted_of(runs[0]))
 
     def take(self, name: str, counted: str | None) -> bool:
         """Take the counted values of a run that was read, or None if the run does not match.

@@ -14,18 +14,23 @@ from typing import NamedTuple
 
 from trace_recorder.catalog import index_file
 from trace_recorder.catalog.query import Condition, Term, condition_of
-from trace_recorder.catalog.value_tables import Kept, KnownFiles
+from trace_recorder.catalog.value_tables import FilesState, KeptPart, KnownRun
 from trace_recorder.storage.run_files import NO_FILE, RunFiles, run_files, runs_in_directory
 
-State = tuple[int, int, int, int]
-"""The state of a run's files: last change (in ns) and size (in bytes) of the document, and the same of the journal."""
 
-
-def states_of(directory: Path) -> Iterator[tuple[bytes, RunFiles, State]]:
-    """Yield the runs in and below a directory: for each, its name in the index, its files, and the state of its files.
+class RunOnDisk(NamedTuple):
+    """A run in a directory: its name in the index, its files, and the state of its files.
 
     The name is the path relative to the directory, as bytes.
     """
+
+    name: bytes
+    files: RunFiles
+    state: FilesState
+
+
+def runs_on_disk(directory: Path) -> Iterator[RunOnDisk]:
+    """Yield the runs in and below a directory."""
     start = len(os.fsencode(directory / "_")) - 1
     place, prefix = None, b""
     for run in run_files(directory):
@@ -41,7 +46,7 @@ def states_of(directory: Path) -> Iterator[tuple[bytes, RunFiles, State]]:
                 journal = stat.st_mtime_ns, stat.st_size
         except OSError:  # the file is gone; the error is reported when the run is read
             pass
-        yield prefix + os.fsencode(run.name), run, (*document, *journal)
+        yield RunOnDisk(prefix + os.fsencode(run.name), run, FilesState(*document, *journal))
 
 
 class Planned(NamedTuple):
@@ -61,43 +66,45 @@ class Plan:
     The iteration raises OSError at its start if the directory cannot be read.
     """
 
-    def __init__(self, directory: Path, condition: Condition, index: Path | None = None, part: Kept = "row") -> None:
+    def __init__(
+        self, directory: Path, condition: Condition, index: Path | None = None, part: KeptPart = "row"
+    ) -> None:
         self.others: Counter[Path] = Counter()
         """How many runs of each directory the iteration has left out so far, because they do not match the query."""
         self._directory = directory
         self._condition = condition
         self._index = index or index_file.index_path(directory)
-        self._part: Kept = part
+        self._part: KeptPart = part
 
     def __iter__(self) -> Iterator[Planned]:
         known, kept = _known(self._directory, self._condition, self._index, self._part)
         if not known:  # without an index, there are no states to compare with
             yield from map(Planned, runs_in_directory(self._directory))
             return
-        for name, files, state in states_of(self._directory):
+        for name, files, state in runs_on_disk(self._directory):
             row = known.get(name)
-            if row is None or row[2:] != state:
+            if row is None or row.state != state:
                 yield Planned(files.path)
-            elif row[1] in kept:
-                yield Planned(files.path, is_known=True, kept=kept[row[1]])
+            elif row.run in kept:
+                yield Planned(files.path, is_known=True, kept=kept[row.run])
             else:
                 self.others[files.place] += 1
 
 
 def known_runs(
-    directory: Path, terms: Sequence[Term] = (), index: Path | None = None, part: Kept = "row"
-) -> dict[bytes, tuple[State, str | None]]:
+    directory: Path, terms: Sequence[Term] = (), index: Path | None = None, part: KeptPart = "row"
+) -> dict[bytes, tuple[FilesState, str | None]]:
     """Return the runs of an index by name: the state of a run's files, and the stored part `part` of the run as JSON.
 
     The part is None if the run does not match `terms`.
     """
     known, kept = _known(directory, condition_of(terms), index or index_file.index_path(directory), part)
-    return {name: (row[2:], kept.get(row[1])) for name, row in known.items()}
+    return {name: (row.state, kept.get(row.run)) for name, row in known.items()}
 
 
 def _known(
-    directory: Path, condition: Condition, index: Path, part: Kept
-) -> tuple[dict[bytes, KnownFiles], dict[int, str]]:
+    directory: Path, condition: Condition, index: Path, part: KeptPart
+) -> tuple[dict[bytes, KnownRun], dict[int, str]]:
     """Return the runs of an index by name, and the stored part `part` of each matching run by the id of the run."""
     with index_file.reading(index, directory) as tables:
         if tables is None:
@@ -105,6 +112,6 @@ def _known(
         try:
             kept = tables.kept(condition, part)
             rows = tables.files(with_host=index_file.is_of_this_host(tables))
-            return {row[0]: row for row in rows}, kept
+            return {row.name: row for row in rows}, kept
         except DatabaseError:  # SQLite found damage, although the file's modification time is right
             return {}, {}

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import get_args
 
-from trace_recorder.catalog.searched_values import NUMBERS, Place, storable
+from trace_recorder.catalog.searched_values import NUMBERS, SearchPlace, storable
 from trace_recorder.errors import QueryError
 from trace_recorder.values.trajectory import Status
 
@@ -118,7 +118,7 @@ def _field_term(field: str, value: str, *, negated: bool) -> Term:
             raise QueryError(f"{field}:{value} is not one of {', '.join(f'{field}:{word}' for word in CHOICES[field])}")
         return Term(field, value, negated=negated)
     if field in TIMES:
-        return Term(field, time_of(_unquoted(value)).timestamp(), negated=negated)
+        return Term(field, parse_moment(_unquoted(value)).timestamp(), negated=negated)
     if field in NAMES:
         return _name_term(field, value, negated=negated)
     known = ", ".join(FIELDS)
@@ -146,9 +146,10 @@ def _name_term(field: str, value: str, *, negated: bool) -> Term:
 
 
 def _number_term(field: str, relation: str, value: str, *, negated: bool) -> Term:
-    match = re.fullmatch(r"([<>]=?|=)?(.*)", value) if relation == ":" else None
-    if match is not None:
-        relation, value = match[1] or "=", match[2]
+    if relation == ":":
+        match = re.fullmatch(r"([<>]=?|=)?(.*)", value)
+        if match is not None:
+            relation, value = match[1] or "=", match[2]
     if relation not in RELATIONS:
         raise QueryError(f"{field}{relation}{value}: a number is compared with one of {' '.join(RELATIONS)}")
     return Term(field, relation=relation, number=number_of(value), negated=negated)
@@ -162,10 +163,12 @@ def number_of(text: str) -> float:
         number = float("nan")
     if number != number or abs(number) == float("inf"):  # noqa: PLR0124 - nan is not itself
         raise QueryError(f"{text!r} is not a number")
-    return int(number) if number.is_integer() and abs(number) < 2**53 else number
+    if number.is_integer() and abs(number) < 2**53:
+        return int(number)
+    return number
 
 
-def time_of(text: str) -> datetime:
+def parse_moment(text: str) -> datetime:
     """Parse a date, a time, or a duration before now such as "7d".
 
     A time without a zone is local time. Raises QueryError for any other text.
@@ -228,7 +231,7 @@ def condition_of(terms: Iterable[Term]) -> Condition:
     )
 
 
-def condition_of_texts(is_wanted: Callable[[str], bool], places: Collection[Place]) -> Condition:
+def condition_of_texts(is_wanted: Callable[[str], bool], places: Collection[SearchPlace]) -> Condition:
     """Return the condition that the run has a text in one of `places` for which `is_wanted` returns True."""
     listed = ", ".join("?" * len(places))
     return Condition(
@@ -242,7 +245,9 @@ def _condition(term: Term) -> Condition:
     else:
         condition = _CONDITIONS[term.field](term)
     # A run matches the negation if the condition is false or unknown.
-    sql = f"NOT ifnull({condition.sql}, 0)" if term.negated else condition.sql
+    sql = condition.sql
+    if term.negated:
+        sql = f"NOT ifnull({sql}, 0)"
     return replace(condition, sql=sql, needs_calls=condition.needs_calls or term.field in _OF_CALLS)
 
 
@@ -261,11 +266,6 @@ def _status(term: Term) -> Condition:
     return Condition(f"({sql})", tuple(word for word in words if word not in _JUDGEMENTS))
 
 
-def _in_column(column: str) -> Callable[[Term], Condition]:
-    """Return a function from a term to the condition that the column contains the term's text. Case is ignored."""
-    return lambda term: Condition(f"instr(folded(r.{column}), ?) > 0", (_text(term).casefold(),))
-
-
 def _in_name(kind: str) -> Callable[[Term], Condition]:
     """Return a function from a term to the condition that a name of this kind contains the term's text.
 
@@ -282,8 +282,9 @@ def _named(kind: str, number: str = "number") -> Callable[[Term], Condition]:
             return _has_name(kind, "n.name = ? AND n.text = ?", _text(term), storable(term.text))
         if term.relation is not None:
             return _has_name(kind, f"n.name = ? AND n.{number} {term.relation} ?", _text(term), _number(term))
-        is_there = " AND n.failed > 0" if number == "failed" else ""
-        return _has_name(kind, f"n.name = ?{is_there}", _text(term))
+        if number == "failed":
+            return _has_name(kind, "n.name = ? AND n.failed > 0", _text(term))
+        return _has_name(kind, "n.name = ?", _text(term))
 
     return condition
 
@@ -306,7 +307,7 @@ _CONDITIONS: dict[str, Callable[[Term], Condition]] = {
     "status": _status,
     "id": lambda term: Condition("r.trajectory_id = ?", (_text(term),)),
     "parent": lambda term: Condition("r.parent = ?", (_text(term),)),
-    "task": _in_column("task"),
+    "task": lambda term: Condition("instr(folded(r.task), ?) > 0", (_text(term).casefold(),)),  # case is ignored
     "model": _in_name("model"),
     "provider": _in_name("provider"),
     "agent": _in_name("agent"),

@@ -71,7 +71,12 @@ class Row:
 
 def row_of(file: str, path: Path, run: Trajectory, metrics: Mapping[str, Payload]) -> Row:
     """Return the row of a run with `metrics`. `file` is the name of the run in the list."""
+    forked_from = replay_of = None
     origin = run_origin_of(run.metadata)
+    if isinstance(origin, ForkedFrom):
+        forked_from = f"{origin.file} {origin.interaction_id}"
+    elif isinstance(origin, ReplayOf):
+        replay_of = name_of(origin)
     return Row(
         file=file,
         path=str(path),
@@ -92,8 +97,8 @@ def row_of(file: str, path: Path, run: Trajectory, metrics: Mapping[str, Payload
         failed_llm_calls=metrics.get("failed_llm_calls"),
         failed_tool_calls=metrics.get("failed_tool_calls"),
         rewards=rewards_of(run),
-        forked_from=f"{origin.file} {origin.interaction_id}" if isinstance(origin, ForkedFrom) else None,
-        replay_of=name_of(origin) if isinstance(origin, ReplayOf) else None,
+        forked_from=forked_from,
+        replay_of=replay_of,
         replayed_llm_calls=metrics.get("replayed_llm_calls"),
     )
 
@@ -109,7 +114,7 @@ def row_with_costs(row: Row, costs_of_run: Callable[[], RunCosts]) -> Row:
     `costs_of_run` computes them, and is called only if a call may have a price.
     """
     if not may_have_price(row.status, row.llm_calls):
-        return replace(row, cost_estimated=None if row.cost is None else False)
+        return replace(row, cost_estimated=stated_costs(row.cost)["cost_estimated"])
     costs = costs_of_run()
     known = replace(row, cost=costs.amount, cost_estimated=costs.estimated)
     return replace(known, calls_without_price=costs.calls_without_price)
@@ -122,7 +127,10 @@ def ended_summary(path: Path) -> Trajectory | None:
     """
     try:
         ends = document_ends(path)
-        document = json.loads(path.read_bytes()) if ends is None else {**ends, "llm_interactions": []}
+        if ends is None:
+            document = json.loads(path.read_bytes())
+        else:
+            document = {**ends, "llm_interactions": []}
         if document["status"] != "running" and document["metrics"] and document["llm_interactions"] is not None:
             return from_document({**document, "llm_interactions": [], "agent_steps": []}, str(path))
     except (OSError, ValueError, RecursionError, KeyError, TypeError):
@@ -157,8 +165,10 @@ def summary_of(path: Path, name: str) -> Json:
     ends = document_ends(path)
     if ends is None:
         return _from_whole_run(path, name)
-    if ends.get("status") == "running":
-        ends = {**ends, **(_journal_ends(journal)[1] if journal.is_file() else {"status": "unknown"})}
+    if ends.get("status") == "running" and journal.is_file():
+        ends = {**ends, **_journal_ends(journal)[1]}
+    elif ends.get("status") == "running":
+        ends = {**ends, "status": "unknown"}
     return _viewer_row(ends, name)
 
 
@@ -167,7 +177,9 @@ def stated_costs(cost: float | None) -> Json:
 
     `cost` is the sum that the providers stated.
     """
-    return {**NO_COSTS, "cost": cost, "cost_estimated": None if cost is None else False}
+    if cost is None:
+        return NO_COSTS
+    return {**NO_COSTS, "cost": cost, "cost_estimated": False}
 
 
 def costs_json(costs: RunCosts) -> Json:
@@ -231,7 +243,9 @@ def _end_by_lock(path: Path, host: str | None) -> Json:
     alive = writer_is_alive(path, host)
     if alive is None:
         return {"status": "unknown"}
-    return {"status": "running" if alive else "interrupted"}
+    if alive:
+        return {"status": "running"}
+    return {"status": "interrupted"}
 
 
 def _from_whole_run(path: Path, name: str) -> Json:
@@ -244,7 +258,14 @@ def _from_whole_run(path: Path, name: str) -> Json:
 
 
 def _viewer_row(document: Mapping[str, Payload], name: str) -> Json:
-    figures, error = _figures_of(document), document.get("error")
+    figures, rewards, error = document.get("metrics"), document.get("rewards"), document.get("error")
+    if not isinstance(figures, dict):
+        figures = {}
+    if not isinstance(rewards, list):
+        rewards = []
+    if not isinstance(error, dict):
+        error = None
+    of_run = [reward for reward in rewards if isinstance(reward, dict) and reward.get("step_number") is None]
     return {
         "id": name,
         "trajectory_id": document.get("trajectory_id"),
@@ -257,25 +278,16 @@ def _viewer_row(document: Mapping[str, Payload], name: str) -> Json:
         "steps": figures.get("agent_steps"),
         **{key: figures.get(key) for key in _FIGURES},
         **stated_costs(figures.get("cost")),
-        "rewards": _rewards(document.get("rewards")),
-        "error": error if isinstance(error, dict) else None,
+        "rewards": {str(reward.get("name")): reward.get("value") for reward in of_run},
+        "error": error,
         **origin_members(document.get("metadata")),
     }
 
 
-def _figures_of(document: Mapping[str, Payload]) -> Mapping[str, Payload]:
-    metrics = document.get("metrics")
-    return metrics if isinstance(metrics, dict) else {}
-
-
 def origin_members(metadata: Payload) -> Json:
     """Return the members of a row that state whether the run is a fork or a replay, and of which run."""
+    members: Json = {"forked_from": None, "replay_of": None}
     origin = run_origin_of(metadata)
-    return {"forked_from": None, "replay_of": None} | (origin.in_metadata() if origin else {})
-
-
-def _rewards(rewards: Payload) -> dict[str, Payload]:
-    """Return the last value of each reward of the run as a whole, by name. Rewards of single steps are left out."""
-    listed = rewards if isinstance(rewards, list) else []
-    of_run = [reward for reward in listed if isinstance(reward, dict) and reward.get("step_number") is None]
-    return {str(reward.get("name")): reward.get("value") for reward in of_run}
+    if origin:
+        members |= origin.in_metadata()
+    return members

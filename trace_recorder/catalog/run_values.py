@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from trace_recorder.catalog.searched_values import MAX_INTEGER, Named, RunValues, is_storable, storable
+from trace_recorder.catalog.searched_values import MAX_INTEGER, Named, RunValues, Single, TextInRun, storable
 from trace_recorder.catalog.texts import texts_of
 from trace_recorder.clocks import parse_time
 from trace_recorder.figures.call_figures import made_calls
@@ -33,28 +33,32 @@ def values_of(run: Trajectory, *, with_texts: bool = True) -> RunValues:
     metrics = run.metrics or metrics_of(run.llm_interactions, run.agent_steps)
     began, exact_time = seconds_of(run.start_time)
     ended, _ = seconds_of(run.end_time)
-    single = (
+    success = None
+    if isinstance(run.success, bool):
+        success = int(run.success)
+    single: tuple[Single, ...] = (
         *(plain_text(value) or None for value in (run.trajectory_id, run.parent, run.task)),
         plain_text(run.status),
-        *(int(run.success) if isinstance(run.success, bool) else None, began, ended),
+        *(success, began, ended),
         _error_text(run.error),
         *_numbers_of(run, metrics),
     )
     named = tuple(_named(run))
-    texts = tuple(texts_of(run)) if with_texts else ()
-    strings = (
-        *(text for text in single if isinstance(text, str)),
-        *(text for value in named for text in (value.name, value.text or "")),
-        *(text for _, _, where, text in texts for text in (where, text)),
-    )
-    if all(map(is_storable, strings)):
-        return RunValues(single, named, texts, exact_time)
-    return RunValues(
-        tuple(storable(value) if isinstance(value, str) else value for value in single),
+    texts: tuple[TextInRun, ...] = ()
+    if with_texts:
+        texts = tuple(texts_of(run))
+    stored = (
+        tuple(map(_storable_value, single)),
         tuple(replace(value, name=storable(value.name), text=value.text and storable(value.text)) for value in named),
-        tuple((step, place, storable(where), storable(text)) for step, place, where, text in texts),
-        is_exact=False,
+        tuple(text._replace(kind=storable(text.kind), text=storable(text.text)) for text in texts),
     )
+    return RunValues(*stored, is_exact=exact_time and stored == (single, named, texts))
+
+
+def _storable_value(value: Single) -> Single:
+    if isinstance(value, str):
+        return storable(value)
+    return value
 
 
 def _numbers_of(run: Trajectory, metrics: Mapping[str, Payload]) -> Iterator[float | None]:
@@ -65,7 +69,10 @@ def _numbers_of(run: Trajectory, metrics: Mapping[str, Payload]) -> Iterator[flo
         number_of_value(metrics.get("output_tokens")),
     )
     known = [count for count in tokens if count is not None]
-    yield number_of_value(sum(known)) if known else None
+    if known:
+        yield number_of_value(sum(known))
+    else:
+        yield None
     yield from tokens
     yield costs_of_calls(run.llm_interactions).amount
     yield number_of_value(run.execution_time)
@@ -88,8 +95,8 @@ def _named(run: Trajectory) -> Iterator[Named]:
     for kind, members in (("meta", run.metadata), ("annotation", run.annotations)):
         if isinstance(members, dict):
             yield from (Named(kind, plain_text(name), plain_text(value)) for name, value in members.items())
-    errors = dict.fromkeys(_error_text(call.error) for call in calls if call.error is not None)
-    yield from (Named("error", text) for text in (*errors, *([_error_text(run.error)] if run.error else [])) if text)
+    errors = [*dict.fromkeys(_error_text(call.error) for call in calls), _error_text(run.error)]
+    yield from (Named("error", text) for text in errors if text)
 
 
 def _tools(run: Trajectory) -> Iterator[Named]:
@@ -105,14 +112,18 @@ def _tools(run: Trajectory) -> Iterator[Named]:
 
 
 def _error_text(error: ErrorInfo | None) -> str | None:
-    return None if error is None else f"{plain_text(error.type)}: {plain_text(error.message)}"
+    if error is None:
+        return None
+    return f"{plain_text(error.type)}: {plain_text(error.message)}"
 
 
 def number_of_value(value: Payload) -> float | None:
     """Return the value if it is a number that SQLite can store, and None otherwise."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return value if math.isfinite(value) and abs(value) < MAX_INTEGER else None
+    if not math.isfinite(value) or abs(value) >= MAX_INTEGER:
+        return None
+    return value
 
 
 def seconds_of(timestamp: Payload) -> tuple[float | None, bool]:
@@ -140,9 +151,8 @@ def counted_of(run: Trajectory, values: RunValues | None = None) -> Counted:
     `values` are the values of the run, if the caller has them.
     """
     values = values or values_of(run, with_texts=False)
-    judged = [["success", "yes" if run.success else "no"]] if isinstance(run.success, bool) else []
-    return [
-        ["status", str(run.status)],
-        *judged,
-        *([value.kind, value.name] for value in values.named if value.kind in COUNTED),
-    ]
+    counted = [["status", str(run.status)]]
+    if isinstance(run.success, bool):
+        counted.append(["success", "yes" if run.success else "no"])
+    counted += [[value.kind, value.name] for value in values.named if value.kind in COUNTED]
+    return counted

@@ -6,15 +6,24 @@ All their values can be stored in SQLite. `run_values.py` reads the values from 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
-Place = Literal["prompts", "answers", "tools"]
-PLACES: tuple[Place, ...] = get_args(Place)
+SearchPlace = Literal["prompts", "answers", "tools"]
+PLACES: tuple[SearchPlace, ...] = get_args(SearchPlace)
 
 MAX_INTEGER = 2**62
 """Integers with this absolute value or more are not stored. SQLite's integers have 64 bits."""
-TextInRun = tuple[int | None, Place, str, str]
-"""A text of a run: the number of its step, one of `PLACES`, its kind (such as "result" or "thought"), and the text."""
+
+
+class TextInRun(NamedTuple):
+    """A text of a run. `kind` is for people, such as "result" or "thought"."""
+
+    step: int | None
+    place: SearchPlace
+    kind: str
+    text: str
+
+
 NUMBERS = (
     *("steps", "calls", "failed_calls", "tool_calls", "failed_tool_calls"),
     *("tokens", "input_tokens", "output_tokens", "cost", "seconds"),
@@ -59,7 +68,9 @@ class RunValues:
 
 def storable(text: str) -> str:
     """Return a text that SQLite can store, with a question mark in place of each lone surrogate."""
-    return text if is_storable(text) else text.encode("utf-8", "replace").decode()
+    if is_storable(text):
+        return text
+    return text.encode("utf-8", "replace").decode()
 
 
 def is_storable(text: str) -> bool:

@@ -8,14 +8,18 @@ does not need them.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
-from trace_recorder.catalog.searched_values import Place, TextInRun
-from trace_recorder.figures.conversations.steps_and_calls import StepOrCall, steps_and_calls
+from trace_recorder.catalog.searched_values import SearchPlace, TextInRun
+from trace_recorder.reading.steps_and_calls import StepOrCall, steps_and_calls
 from trace_recorder.values.content_parts import plain_text
 from trace_recorder.values.message_table import MadeOnce
 from trace_recorder.values.messages import LLMResponse, Message, ToolCall
 from trace_recorder.values.trajectory import Trajectory
+
+_TextOfStep = Callable[[SearchPlace, str, str], TextInRun]
+"""A function that makes a text of one step from its place, its kind and the text itself."""
 
 
 def texts_of(trajectory: Trajectory) -> Iterator[TextInRun]:
@@ -34,26 +38,29 @@ class _SeenTexts:
     def of(self, trajectory: Trajectory) -> Iterator[TextInRun]:
         """Yield the texts in the order in which they came."""
         for part in steps_and_calls(trajectory):
-            for place, where, text in self._part(part):
-                if text and text not in self._seen:
-                    self._seen.add(text)
-                    yield part.step_number, place, where, text
+            for text in self._part(part):
+                if text.text and text.text not in self._seen:
+                    self._seen.add(text.text)
+                    yield text
 
-    def _part(self, part: StepOrCall) -> Iterator[tuple[Place, str, str]]:
+    def _part(self, part: StepOrCall) -> Iterator[TextInRun]:
+        text_of_step = partial(TextInRun, part.step_number)
         for message in self._new_messages(part):
-            place: Place = "tools" if message.role == "tool" else "prompts"
-            yield place, "result" if message.role == "tool" else message.role, plain_text(message.content)
-            yield "prompts", "thought", message.reasoning or ""
-            yield from _calls(message.tool_calls)
+            if message.role == "tool":
+                yield text_of_step("tools", "result", plain_text(message.content))
+            else:
+                yield text_of_step("prompts", message.role, plain_text(message.content))
+            yield text_of_step("prompts", "thought", message.reasoning or "")
+            yield from _calls(text_of_step, message.tool_calls)
         if part.response is not None:
-            yield from _answer(part.response)
-        error = part.call.error if part.call else None
-        yield "answers", "error", f"{error.type}: {error.message}" if error else ""
+            yield from _answer(text_of_step, part.response)
+        if part.call and part.call.error:
+            yield text_of_step("answers", "error", f"{part.call.error.type}: {part.call.error.message}")
         if part.step:
-            yield from _calls(part.tool_calls)
+            yield from _calls(text_of_step, part.tool_calls)
         for result in part.tool_results:
-            yield "tools", "result", plain_text(result.result)
-            yield "tools", "failed", plain_text(result.error)
+            yield text_of_step("tools", "result", plain_text(result.result))
+            yield text_of_step("tools", "failed", plain_text(result.error))
 
     def _new_messages(self, part: StepOrCall) -> Sequence[Message]:
         """Return the messages in the prompt of `part` that are in no earlier prompt."""
@@ -67,13 +74,14 @@ class _SeenTexts:
         return [*self._new]
 
 
-def _answer(response: LLMResponse) -> Iterator[tuple[Place, str, str]]:
-    yield "answers", "thought", response.reasoning or ""
-    yield "answers", "answer", response.content or ""
+def _answer(text_of_step: _TextOfStep, response: LLMResponse) -> Iterator[TextInRun]:
+    yield text_of_step("answers", "thought", response.reasoning or "")
+    yield text_of_step("answers", "answer", response.content or "")
     for choice in response.choices[1:]:
-        yield "answers", f"choice {choice.index}", choice.content or ""
-    yield from _calls(response.tool_calls)
+        yield text_of_step("answers", f"choice {choice.index}", choice.content or "")
+    yield from _calls(text_of_step, response.tool_calls)
 
 
-def _calls(calls: Iterable[ToolCall]) -> Iterator[tuple[Place, str, str]]:
-    return (("tools", f"call of {call.name}", json.dumps(call.arguments, ensure_ascii=False)) for call in calls)
+def _calls(text_of_step: _TextOfStep, calls: Iterable[ToolCall]) -> Iterator[TextInRun]:
+    for call in calls:
+        yield text_of_step("tools", f"call of {call.name}", json.dumps(call.arguments, ensure_ascii=False))

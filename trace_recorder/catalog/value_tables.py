@@ -9,10 +9,10 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from trace_recorder.catalog.query import Condition
-from trace_recorder.catalog.searched_values import MAX_INTEGER, SINGLE, RunValues, TextInRun
+from trace_recorder.catalog.searched_values import MAX_INTEGER, SINGLE, RunValues, Single, TextInRun
 
 _SCHEMA = f"""
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
@@ -31,9 +31,36 @@ CREATE TABLE files (run INTEGER PRIMARY KEY, path BLOB UNIQUE NOT NULL, document
 CREATE TABLE kept (run INTEGER PRIMARY KEY, row TEXT NOT NULL, stats TEXT NOT NULL, summary TEXT NOT NULL,
                    counted TEXT NOT NULL);
 """
-KnownFiles = tuple[bytes, int, int, int, int, int]
-"""The name and the id of a run, and the state of its files when the indexer read them."""
-Kept = Literal["row", "stats", "summary", "counted"]
+
+
+class FilesState(NamedTuple):
+    """The state of a run's files: the times of their last changes (in ns), and their sizes (in bytes)."""
+
+    document_changed: int
+    document_size: int
+    journal_changed: int
+    journal_size: int
+
+    @property
+    def changed(self) -> int:
+        """The time of the last change of either file."""
+        return max(self.document_changed, self.journal_changed)
+
+    @property
+    def size(self) -> int:
+        """The size of both files together."""
+        return self.document_size + self.journal_size
+
+
+class KnownRun(NamedTuple):
+    """A run of an index: its name, its id in the tables, and the state of its files when the indexer read them."""
+
+    name: bytes
+    run: int
+    state: FilesState
+
+
+KeptPart = Literal["row", "stats", "summary", "counted"]
 """The parts of a run that an index stores as JSON.
 
 They are the row in the output of `list`, statistics, the row in the viewer's list, and the counted values.
@@ -47,9 +74,7 @@ class FactTables:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
-        connection.create_function(
-            "folded", 1, lambda text: text.casefold() if isinstance(text, str) else text, deterministic=True
-        )
+        connection.create_function("folded", 1, _folded, deterministic=True)
 
     @classmethod
     def in_memory(cls) -> FactTables:
@@ -95,18 +120,20 @@ class FactTables:
         sql = f"SELECT r.id FROM runs r WHERE {condition.sql}"  # noqa: S608 - parameters are apart
         return (run for (run,) in self._ask(sql, condition))
 
-    def kept(self, condition: Condition, part: Kept) -> dict[int, str]:
+    def kept(self, condition: Condition, part: KeptPart) -> dict[int, str]:
         """Return a part of each matching run as JSON, by the id of the run."""
         sql = f"SELECT r.id, k.{part} FROM runs r JOIN kept k ON k.run = r.id WHERE {condition.sql}"  # noqa: S608 - parameters are apart
         return dict(self._ask(sql, condition))
 
-    def files(self, *, with_host: bool = True) -> list[KnownFiles]:
+    def files(self, *, with_host: bool = True) -> list[KnownRun]:
         """Return the names and ids of the runs, and the states of their files.
 
         If `with_host` is False, leave out the runs whose status depends on the host where the index was written.
         """
         sql = "SELECT path, run, document_changed, document_size, journal_changed, journal_size FROM files"
-        return self.connection.execute(sql if with_host else f"{sql} WHERE NOT is_of_host").fetchall()
+        if not with_host:
+            sql += " WHERE NOT is_of_host"
+        return [KnownRun(name, run, FilesState(*state)) for name, run, *state in self.connection.execute(sql)]
 
     def clear(self) -> None:
         """Remove all runs."""
@@ -124,18 +151,12 @@ class FactTables:
         self.connection.executemany("INSERT INTO names VALUES (?, ?, ?, ?, ?, ?)", rows)
 
     def _add_uses(self, run: int, texts: Iterable[TextInRun]) -> None:
-        uses = (
-            (
-                run,
-                number,
-                self._text(text),
-                step if isinstance(step, int) and abs(step) < MAX_INTEGER else None,
-                place,
-                what,
-            )
-            for number, (step, place, what, text) in enumerate(texts)
-        )
-        self.connection.executemany("INSERT INTO uses VALUES (?, ?, ?, ?, ?, ?)", uses)
+        for number, text in enumerate(texts):
+            step = None
+            if isinstance(text.step, int) and abs(text.step) < MAX_INTEGER:
+                step = text.step
+            use = run, number, self._text(text.text), step, text.place, text.kind
+            self.connection.execute("INSERT INTO uses VALUES (?, ?, ?, ?, ?, ?)", use)
 
     def _text(self, text: str) -> int:
         """Return the id of a text. Add the text if it is new."""
@@ -161,3 +182,10 @@ class FactTables:
                 execute("DELETE FROM texts WHERE id = ?", (number,))
                 deleted = True
         return deleted
+
+
+def _folded(value: Single) -> Single:
+    """Return a text in the form in which case is ignored. Any other value is returned unchanged."""
+    if isinstance(value, str):
+        return value.casefold()
+    return value

@@ -122,8 +122,9 @@ def app_for(words: Sequence[str]) -> typer.Typer:
     """
     if "_TRACE_RECORDER_COMPLETE" in os.environ:
         words = next(filter(None, map(os.environ.get, _COMPLETION_VARIABLES)), "").split()[1:]
-    name = words[0] if words else ""
-    return app_of([name] if name in COMMANDS else COMMANDS)
+    if words and words[0] in COMMANDS:
+        return app_of([words[0]])
+    return app_of(COMMANDS)
 
 
 def app_of(names: Iterable[str]) -> typer.Typer:

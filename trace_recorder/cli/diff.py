@@ -12,7 +12,7 @@ from rich.text import Text
 from trace_recorder.cli.arguments import DEFAULT, AsJson, check_names, completion_of, paths_or_default
 from trace_recorder.cli.list_runs import newest_runs, run_at
 from trace_recorder.cli.output import console, print_json, print_lines
-from trace_recorder.cli.read_files import UnreadableError, is_directory, read
+from trace_recorder.cli.read_files import UnreadableError, is_directory, read_run
 from trace_recorder.cli.text_layout import compact, in_one_line, number, pluralize, seconds
 from trace_recorder.figures.comparison.comparable_steps import Ignored
 from trace_recorder.figures.comparison.trajectory_diff import DiffRun, DiffSide, DiffStep, Figures, TrajectoryDiff
@@ -24,7 +24,7 @@ NAMES: tuple[Ignored, ...] = get_args(Ignored)
 MAX_CHANGES = 20
 """At most this many changes are printed for each kind of difference between two steps."""
 _STYLES = {"same": "", "removed": "red", "added": "green"}
-Line = tuple[str | Text, str]
+StyledLine = tuple[str | Text, str]
 """A line and its style."""
 
 RunA = Annotated[
@@ -62,14 +62,17 @@ def diff(  # noqa: PLR0913, PLR0917 - one argument for each option
     Exits with 0 if no step differs, 1 if a step differs, 2 if a run cannot be read.
     """
     check_names(sorted(ignore or ()), NAMES, "--ignore")
-    ignored = {*(ignore or ())} | (set() if strict else {"ids", "times"})
-    a, b = (a, b) if a and b else _newest_two(a)
-    difference = diff_of(read(run_at(a)), read(run_at(b)), ignore=[name for name in NAMES if name in ignored])
+    ignored = {*(ignore or ())}
+    if not strict:
+        ignored |= {"ids", "times"}
+    if not (a and b):
+        a, b = _newest_two(a)
+    difference = diff_of(read_run(run_at(a)), read_run(run_at(b)), ignore=[name for name in NAMES if name in ignored])
     if as_json:
         print_json(difference.to_dict())
     else:
         out = console()
-        for line, style in lines(difference, str(a), str(b), every=every):
+        for line, style in comparison_lines(difference, str(a), str(b), every=every):
             print_lines(out, [line], style)
     if not difference.equal:
         raise typer.Exit(1)
@@ -86,7 +89,7 @@ def _newest_two(directory: Path | None) -> list[Path]:
     return runs[-2:]
 
 
-def lines(difference: TrajectoryDiff, a: str, b: str, *, every: bool) -> Iterator[Line]:
+def comparison_lines(difference: TrajectoryDiff, a: str, b: str, *, every: bool) -> Iterator[StyledLine]:
     """Yield the lines of a comparison with their styles."""
     yield f"a {a}: {_run(difference.a)}", "red"
     yield f"b {b}: {_run(difference.b)}", "green"
@@ -99,58 +102,75 @@ def lines(difference: TrajectoryDiff, a: str, b: str, *, every: bool) -> Iterato
         yield from _differing_steps(difference, difference.parts_at, every=every)
 
 
-def _differing_steps(difference: TrajectoryDiff, parts_at: int, *, every: bool) -> Iterator[Line]:
+def _differing_steps(difference: TrajectoryDiff, parts_at: int, *, every: bool) -> Iterator[StyledLine]:
     differing = [step for step in difference.steps if step.differences]
     yield f"equal: {pluralize(parts_at, 'step')}; then {len(differing)} of {len(difference.steps)} differ", ""
-    for step in differing if every else differing[:1]:
+    shown = differing
+    if not every:
+        shown = differing[:1]
+    for step in shown:
         yield "", ""
         yield _title(step), "bold"
         yield from _step(step)
-    if len(differing) > 1 and not every:
+    remaining = len(differing) - len(shown)
+    if remaining:
         yield "", ""
-        yield f"differences in {pluralize(len(differing) - 1, 'more step')}: --all shows them", ""
+        yield f"differences in {pluralize(remaining, 'more step')}: --all shows them", ""
 
 
 def _run(run: DiffRun) -> str:
-    outcome = {True: ", success", False: ", no success"}.get(bool(run.success)) if run.success is not None else ""
-    figures = run.figures
-    words = [
-        f"{run.status}{outcome}",
-        str(run.origin or ""),
-        run.model or "",
-        pluralize(run.steps, "step"),
-        pluralize(figures.calls, "call"),
-        pluralize(figures.replayed_calls, "replayed call") if figures.replayed_calls else "",
-        f"{number(figures.input_tokens)} tokens in" if figures.input_tokens is not None else "",
-        f"{number(figures.output_tokens)} out" if figures.output_tokens is not None else "",
-        _cost(figures),
-        seconds(run.seconds),
-    ]
+    words = [str(run.status)]
+    if run.success:
+        words.append("success")
+    elif run.success is not None:
+        words.append("no success")
+    words += [str(run.origin or ""), run.model or "", pluralize(run.steps, "step")]
+    words += [*_figures(run.figures), seconds(run.seconds)]
     return ", ".join(filter(None, words))
 
 
-def _cost(figures: Figures) -> str:
+def _figures(figures: Figures) -> Iterator[str]:
+    """Yield the figures of a run that are known, as texts."""
+    yield pluralize(figures.calls, "call")
+    if figures.replayed_calls:
+        yield pluralize(figures.replayed_calls, "replayed call")
+    if figures.input_tokens is not None:
+        yield f"{number(figures.input_tokens)} tokens in"
+    if figures.output_tokens is not None:
+        yield f"{number(figures.output_tokens)} out"
+    if figures.cost is not None:
+        yield _cost(figures.cost, figures)
+
+
+def _cost(cost: float, figures: Figures) -> str:
     """Return a cost as text. As in `stats`, `+ ?` means that the cost of some calls is unknown, in whole or in part."""
-    if figures.cost is None:
-        return ""
-    about, rest = "about " if figures.estimated_cost else "", " + ?" if figures.calls_without_price else ""
-    return f"{about}{figures.cost:.6f} USD{rest}"
+    text = f"{cost:.6f} USD"
+    if figures.estimated_cost:
+        text = f"about {text}"
+    if figures.calls_without_price:
+        text += " + ?"
+    return text
 
 
 def _title(step: DiffStep) -> str:
+    if step.b is None and step.a is not None:
+        return f"{_side('a', step.a)}: only in a"
+    if step.a is None and step.b is not None:
+        return f"{_side('b', step.b)}: only in b"
     sides = [_side(name, side) for name, side in (("a", step.a), ("b", step.b)) if side]
     kinds = ", ".join(difference.kind.replace("_", " ") for difference in step.differences)
-    if step.a is None or step.b is None:
-        return f"{sides[0]}: only in {sides[0][0]}"
     return f"{' | '.join(sides)}: {kinds}"
 
 
 def _side(name: str, side: DiffSide) -> str:
     call = side.source.call
-    return f"{name} step {side.source.step_number}{' (replayed)' if call and call.is_replayed else ''}"
+    text = f"{name} step {side.source.step_number}"
+    if call and call.is_replayed:
+        text += " (replayed)"
+    return text
 
 
-def _step(step: DiffStep) -> Iterator[Line]:
+def _step(step: DiffStep) -> Iterator[StyledLine]:
     for difference in step.differences:
         changes = difference.changes()
         yield from (_change(difference.kind, change) for change in changes[:MAX_CHANGES])
@@ -158,7 +178,7 @@ def _step(step: DiffStep) -> Iterator[Line]:
             yield f"  ... and {len(changes) - MAX_CHANGES} more changes of the {difference.kind}", ""
 
 
-def _change(kind: str, change: ValueChange) -> Line:
+def _change(kind: str, change: ValueChange) -> StyledLine:
     name = change.path or kind
     if change.kind == "removed":
         return f"  - {name}: {_short(change.before)}", "red"
@@ -171,4 +191,6 @@ def _change(kind: str, change: ValueChange) -> Line:
 
 
 def _short(value: Payload) -> str:
-    return value if isinstance(value, str) and len(value) < 200 else shortened(compact(value, full=False))
+    if isinstance(value, str) and len(value) < 200:
+        return value
+    return shortened(compact(value, full=False))

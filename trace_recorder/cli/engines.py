@@ -47,7 +47,10 @@ This way, the other processes have work while one process reads a long run.
 
 def jobs_for(runs: Sequence[Path], requested: int | None, *, min_bytes: int = MIN_BYTES) -> int:
     """Return how many processes to use: by default one for each core, or one if there is little to do."""
-    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    if sys.platform == "linux":
+        cores = len(os.sched_getaffinity(0))
+    else:
+        cores = os.cpu_count() or 1
     jobs = min(requested or cores, len(runs))
     if jobs <= 1 or (requested is None and not _have_bytes(runs, min_bytes)):
         return 1
@@ -95,10 +98,12 @@ def _work_on(work: Callable[[T], R], tasks: Iterable[T]) -> _Done[R]:
     """
     done: list[R] = []
     raised: list[Exception] = []
-    for task in tasks:
-        try_call(lambda task: done.append(work(task)), raised.append, task)
-        if raised:
-            break
+
+    def work_on_all() -> None:
+        for task in tasks:
+            done.append(work(task))  # noqa: PERF401 - the results before an exception are kept
+
+    try_call(work_on_all, raised.append)
     return done, raised
 
 
@@ -130,8 +135,9 @@ def _context() -> multiprocessing.context.BaseContext:
 
     The context uses `os.fork` if that is safe, because the new process then need not import the modules again.
     """
-    is_safe = sys.platform == "linux" and threading.active_count() == 1
-    return multiprocessing.get_context("fork" if is_safe else "spawn")
+    if sys.platform == "linux" and threading.active_count() == 1:
+        return multiprocessing.get_context("fork")
+    return multiprocessing.get_context("spawn")
 
 
 def _begin_worker() -> None:
@@ -186,7 +192,9 @@ class Engine:
         """Yield the result of `work` for each task, in the order of the tasks, as the function `in_order` does."""
         if self.name != "ray":
             return in_order(work, tasks, jobs, batch)
-        results: Iterator[R] = import_module("trace_recorder.tables.ray_data").in_order(work, tasks, self.address)
+        results: Iterator[R] = import_module("trace_recorder.tables.ray_data").in_order_by_ray(
+            work, tasks, self.address
+        )
         return results
 
 

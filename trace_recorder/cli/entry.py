@@ -22,7 +22,11 @@ def main() -> None:
 
     Exit with the command's code for failures if its output cannot be written, as to a closed pipe or a full disk.
     """
-    run, failure_code = (_print_version, 1) if sys.argv[1:] == ["--version"] else _application()
+    run: Callable[[], object]
+    if sys.argv[1:] == ["--version"]:
+        run, failure_code = _print_version, 1
+    else:
+        run, failure_code = _application()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # then any recorded text can be printed, in any encoding
             stream.reconfigure(errors="backslashreplace")
@@ -53,8 +57,9 @@ def _application() -> tuple[Callable[[], object], int]:
     try:
         from trace_recorder.cli.app import FAILURE_CODES, app_for  # noqa: PLC0415 - typer may be missing
 
-        name = sys.argv[1] if len(sys.argv) > 1 else ""
-        return partial(app_for(sys.argv[1:]), prog_name="trace-recorder"), FAILURE_CODES.get(name, 1)
+        words = sys.argv[1:]
+        code = FAILURE_CODES.get(words[0], 1) if words else 1
+        return partial(app_for(words), prog_name="trace-recorder"), code
     except ImportError as error:
         if (error.name or "").partition(".")[0] not in {"typer", "rich"}:
             raise

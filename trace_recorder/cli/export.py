@@ -29,20 +29,20 @@ from trace_recorder.cli.export_run import Conversion
 from trace_recorder.cli.list_runs import (
     Failed,
     Meta,
-    Model,
-    Reward,
+    ModelOption,
+    RewardOption,
     Selection,
     Since,
-    Task,
-    Tool,
+    TaskOption,
+    ToolOption,
     Until,
     listing,
-    metadata_of,
-    runs_of,
-    time_of,
+    parse_metadata,
+    runs_or_exit,
+    time_option,
 )
 from trace_recorder.cli.output import fail, warn
-from trace_recorder.cli.read_files import UnreadableError, process_or_error, read
+from trace_recorder.cli.read_files import UnreadableError, process_or_error, read_run
 from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.formats.format_writer import EXPORT_FORMATS
 from trace_recorder.tables.remote_files import remote_output, url_of
@@ -106,7 +106,7 @@ IncludeIncomplete = Annotated[
         help="openai, trl: also train on answers that were cut off, are incomplete, or are empty.",
     ),
 ]
-Endpoint = Annotated[
+EndpointOption = Annotated[
     str | None, typer.Option(metavar="URL", help="otlp, langfuse, langsmith: send the runs to this address.")
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue an export or a transfer that was interrupted.")]
@@ -116,7 +116,9 @@ NoContent = Annotated[
         "--no-content", help="otlp and services: leave out prompts, answers, and the arguments and results of tools."
     ),
 ]
-NewMessages = Annotated[bool, typer.Option("--new-messages", help="otlp: write only the new messages of each prompt.")]
+NewMessagesOption = Annotated[
+    bool, typer.Option("--new-messages", help="otlp: write only the new messages of each prompt.")
+]
 Header = Annotated[
     list[str] | None,
     typer.Option("--header", metavar="KEY=VALUE", help="With --endpoint: a header to send with each request."),
@@ -132,19 +134,19 @@ def export(  # noqa: PLR0913, PLR0917 - one argument for each option
     dataset: Dataset = None,
     metadata: Metadata = None,
     include_incomplete: IncludeIncomplete = False,
-    endpoint: Endpoint = None,
+    endpoint: EndpointOption = None,
     resume: Resume = False,
     no_content: NoContent = False,
-    new_messages: NewMessages = False,
+    new_messages: NewMessagesOption = False,
     header: Header = None,
     force: Force = False,
     jobs: Jobs = None,
-    model: Model = None,
-    task: Task = None,
+    model: ModelOption = None,
+    task: TaskOption = None,
     since: Since = None,
     until: Until = None,
-    tool: Tool = None,
-    reward: Reward = None,
+    tool: ToolOption = None,
+    reward: RewardOption = None,
     meta: Meta = None,
     failed: Failed = False,
     engine: EngineName = DEFAULT_ENGINE,
@@ -159,12 +161,12 @@ def export(  # noqa: PLR0913, PLR0917 - one argument for each option
     select = Selection(
         model=model,
         task=task,
-        since=time_of(since, "--since"),
-        until=time_of(until, "--until"),
+        since=time_option(since, "--since"),
+        until=time_option(until, "--until"),
         failed=failed,
         tool=tool,
         reward=reward,
-        metadata=metadata_of(meta),
+        metadata=parse_metadata(meta),
     )
     paths = _selected(paths_or_default(paths), select)
     spans = {"content": not no_content, "new_messages": new_messages}
@@ -175,8 +177,12 @@ def export(  # noqa: PLR0913, PLR0917 - one argument for each option
     check_names([name], (*EXPORT_FORMATS, *_ONLY_SENT), "--format")
     if resume and EXPORT_FORMATS[name].kind == "rows":
         raise typer.BadParameter("this format writes all rows into one file", param_hint="--resume")
-    dataset_metadata = parse_key_values(metadata or [], "--metadata") | ({"name": dataset} if dataset else {})
-    options = tuple(spans.items()) if name == "otlp" else ()
+    dataset_metadata = parse_key_values(metadata or [], "--metadata")
+    if dataset:
+        dataset_metadata["name"] = dataset
+    options: tuple[tuple[str, bool], ...] = ()
+    if name == "otlp":
+        options = tuple(spans.items())
     with _failing(), _local_output(out, force=force, resume=resume) as local:
         runs = paths
         target = _target(name, local, len(runs))
@@ -201,7 +207,7 @@ def _selected(paths: list[Path], select: Selection) -> list[Path]:
     If `select` has no condition, return all runs without reading them.
     """
     if not select.terms:
-        return runs_of(paths)
+        return runs_or_exit(paths)
     listed = listing(paths, select=select, terms=select.terms)
     for other in listed.others:
         warn(other.reason)
@@ -247,7 +253,9 @@ def _failing() -> Iterator[None]:
     except OSError as error:
         if error.strerror is not None and error.filename is None:  # an error of stdout, which `main` reports
             raise
-        fail(f"{error.filename}: {error.strerror}" if error.strerror else str(error))
+        if error.strerror is None:
+            fail(str(error))
+        fail(f"{error.filename}: {error.strerror}")
 
 
 def _send_spans(  # noqa: PLR0913, PLR0917 - one argument for each option
@@ -327,9 +335,14 @@ def send_runs(runs: Sequence[Path], target: SendTarget, *, resume: bool) -> bool
                 continue
             sent += delivery.sent
             if delivery.missing or delivery.missing_scores:
-                warn(f"{path}: {_missing(delivery)} did not arrive; --resume sends them again")
+                counts = {"span": delivery.missing, "score": delivery.missing_scores}
+                missing = " and ".join(pluralize(number, noun) for noun, number in counts.items() if number)
+                warn(f"{path}: {missing} did not arrive; --resume sends them again")
                 failed += 1
-            consecutive = 0 if delivery.sent or not delivery.missing else consecutive + 1
+            if delivery.missing and not delivery.sent:
+                consecutive += 1
+            else:
+                consecutive = 0
             if consecutive == MAX_FAILURES and count < len(runs):
                 warn(
                     f"nothing of {MAX_FAILURES} runs in a row arrived at {target.name}: the remaining runs are not sent"
@@ -355,9 +368,4 @@ def _quiet(library: str) -> Iterator[None]:
 
 
 def _send(path: Path, target: SendTarget, sender: Any, *, resume: bool) -> Delivery:
-    return target.send_run(path, read(path), sender, resume=resume)
-
-
-def _missing(delivery: Delivery) -> str:
-    counts = {"span": delivery.missing, "score": delivery.missing_scores}
-    return " and ".join(pluralize(count, name) for name, count in counts.items() if count)
+    return target.send_run(path, read_run(path), sender, resume=resume)

@@ -15,7 +15,7 @@ import shutil
 import sys
 import tempfile
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
@@ -40,7 +40,6 @@ from trace_recorder.cli.output import Progress
 from trace_recorder.cli.text_layout import escape_json_text, pluralize
 from trace_recorder.figures.stats import accuracy_of
 from trace_recorder.formats.format_writer import EXPORT_FORMATS
-from trace_recorder.guard import try_call
 from trace_recorder.values.messages import Payload
 
 _EXTRA_FILE = re.compile(r"(?P<run>.+)\.(?:cont|conversation)-\d+", re.DOTALL)
@@ -65,11 +64,10 @@ def unique_names(runs: Sequence[Path], reserved: Iterable[str] = ()) -> list[str
 
 def _stem(run: Path) -> str:
     stem = run.stem.removesuffix(".journal") or run.stem
-    return (
-        os.fsencode(stem)[:_MAX_NAME_BYTES].decode("utf-8", "ignore")
-        if len(os.fsencode(stem)) > _MAX_NAME_BYTES
-        else stem
-    )
+    encoded = os.fsencode(stem)
+    if len(encoded) <= _MAX_NAME_BYTES:
+        return stem
+    return encoded[:_MAX_NAME_BYTES].decode("utf-8", "ignore")
 
 
 def _is_free(name: str, stem: str, own_names: set[str], taken: set[str]) -> bool:
@@ -111,36 +109,25 @@ class ExportTarget:
         For a format that writes a file for each run, a path that does not exist is a directory, unless it ends in
         .json, .jsonl or .eval.
         """
-        return _TARGETS.get(EXPORT_FORMATS[name].kind, _place_of_files)(name, out, runs)
-
-
-def _file_of_rows(name: str, out: str | None, _: int) -> ExportTarget:
-    if out is not None and _is_directory(out):
-        raise ValueError(f"{name} writes one file, and {out} is a directory: name a file in it")
-    return ExportTarget(file=None if out is None else Path(out))
-
-
-def _place_of_files(name: str, out: str | None, runs: int) -> ExportTarget:
-    if out is None:
-        raise ValueError(f"{name} writes a file for each run: name a directory with -o")
-    path = Path(out)
-    if _is_directory(out) or not (path.exists() or path.suffix in {".json", ".jsonl", ".eval"}):
-        return ExportTarget(directory=path)
-    if runs > 1:
-        raise ValueError(f"{out} is a file, and {name} writes one for each of {runs} runs: name a directory")
-    return ExportTarget(file=path)
-
-
-def _directory_of_tables(name: str, out: str | None, _: int) -> ExportTarget:
-    if out is None or Path(out).is_file():
-        raise ValueError(f"{name} writes files of several tables: name a directory with -o")
-    return ExportTarget(directory=Path(out))
-
-
-_TARGETS: Mapping[str, Callable[[str, str | None, int], ExportTarget]] = {
-    "rows": _file_of_rows,
-    "tables": _directory_of_tables,
-}
+        kind = EXPORT_FORMATS[name].kind
+        if kind == "rows":
+            if out is None:
+                return cls()
+            if _is_directory(out):
+                raise ValueError(f"{name} writes one file, and {out} is a directory: name a file in it")
+            return cls(file=Path(out))
+        if kind == "tables":
+            if out is None or Path(out).is_file():
+                raise ValueError(f"{name} writes files of several tables: name a directory with -o")
+            return cls(directory=Path(out))
+        if out is None:
+            raise ValueError(f"{name} writes a file for each run: name a directory with -o")
+        path = Path(out)
+        if _is_directory(out) or not (path.exists() or path.suffix in {".json", ".jsonl", ".eval"}):
+            return cls(directory=path)
+        if runs > 1:
+            raise ValueError(f"{out} is a file, and {name} writes one for each of {runs} runs: name a directory")
+        return cls(file=path)
 
 
 def _is_directory(out: str) -> bool:
@@ -203,13 +190,17 @@ class Export:
 
     def _rows(self, runs: Sequence[Path]) -> None:
         out, format_ = self.target.file, EXPORT_FORMATS[self.conversion.name]
+        directory = None
         if out is not None:
             check_overwrite(out, force=self.conversion.force)
-            out.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile("w+", encoding="utf-8", dir=out.parent if out else None) as rows:
+            directory = out.parent
+            directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile("w+", encoding="utf-8", dir=directory) as rows:
             for outcome in self._outcomes(partial(rows_of, self.conversion), runs):
-                number = {"index": self.total.counts["runs"] - 1} if format_.numbers_runs else {}
-                rows.writelines(json_line(row | number) for row in outcome.rows)
+                for row in outcome.rows:
+                    if format_.numbers_runs:
+                        row["index"] = self.total.counts["runs"] - 1
+                    rows.write(json_line(row))
             rows.seek(0)
             self._collect(rows, out)
 
@@ -219,7 +210,9 @@ class Export:
         If the format begins with metadata, write the metadata before the rows.
         """
         begins = EXPORT_FORMATS[self.conversion.name].begins_with_metadata
-        first = json_line({"metadata": self._dataset_metadata()}) if begins else ""
+        first = ""
+        if begins:
+            first = json_line({"metadata": self._dataset_metadata()})
         if out is None:
             sys.stdout.write(escape_json_text(first))
             sys.stdout.writelines(map(escape_json_text, rows))
@@ -237,15 +230,19 @@ class Export:
     def _files(self, runs: Sequence[Path], directory: Path) -> None:
         """Write the files of each run into a directory, under the name of the run."""
         directory.mkdir(parents=True, exist_ok=True)
-        names = unique_names(runs, ["metadata"] if self.metadata else [])
-        conversion, tasks = self.conversion, [*zip(runs, names, strict=True)]
+        reserved = ["metadata"] if self.metadata else []
+        tasks = [*zip(runs, unique_names(runs, reserved), strict=True)]
+        conversion = self.conversion
         refused: dict[tuple[Path, str], str] = {}
-        if (
-            self.engine.repeats_tasks and not conversion.resume
-        ):  # a task that runs twice must accept the files that it has written
-            conversion = replace(conversion, resume=True)
-            check = partial(check_target, conversion, directory)
-            refused = {task: why for task in tasks if (why := try_call(partial(check, task), str))}
+        if self.engine.repeats_tasks and not conversion.resume:
+            conversion = replace(
+                conversion, resume=True
+            )  # a task that runs twice must accept the files of its first run
+            for task in tasks:
+                try:
+                    check_target(conversion, directory, task)
+                except OSError as error:
+                    refused[task] = str(error)
         free = [task for task in tasks if task not in refused]
         outcomes = self._outcomes(partial(export_files, conversion, directory), free)
         for task in tasks:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from trace_recorder.cli.output import json_parts
-from trace_recorder.cli.read_files import UnreadableError, error_message, read
+from trace_recorder.cli.read_files import UnreadableError, failure_message, read_run
 from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.errors import EmptyTrajectoryError
 from trace_recorder.formats.format_writer import EXPORT_FORMATS, OutputPlace, Piece, ReportingView
@@ -24,8 +24,6 @@ from trace_recorder.guard import try_call
 from trace_recorder.storage.atomic_write import replace_file
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
-
-_NOTHING = "it contains nothing that this format can hold"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,28 +140,28 @@ def _outputs(conversion: Conversion, run: Path, place: OutputPlace, outcome: Exp
 
     The run is counted in `outcome`. If nothing can be exported, `outcome` gets the reason.
     """
+    export_format = EXPORT_FORMATS[conversion.name]
+
+    def make() -> tuple[list[Piece], Counter[str]]:
+        pieces, left_out = export_format.outputs(conversion.view(), trajectory, place)
+        return [*pieces], left_out  # a lazy piece is made here
+
     try:
-        trajectory = read(run)
-        pieces, left_out = try_call(
-            partial(_make_outputs, conversion, trajectory, place), partial(_raise_unreadable, run)
-        )
+        trajectory = read_run(run)
+        pieces, left_out = try_call(make, partial(_raise_unreadable, run))
     except UnreadableError as error:
-        empty = isinstance(error.__cause__, EmptyTrajectoryError)
-        (outcome.empty if empty else outcome.failed).append(str(error))
+        if isinstance(error.__cause__, EmptyTrajectoryError):
+            outcome.empty.append(str(error))
+        else:
+            outcome.failed.append(str(error))
         return []
-    if not pieces:
-        why = "it has no rows, because its answers are replayed" if left_out[REPLAYED] else _NOTHING
-        outcome.empty.append(f"{run}: {why}")
+    if not pieces and left_out[REPLAYED]:
+        outcome.empty.append(f"{run}: it has no rows, because its answers are replayed")
+    elif not pieces:
+        outcome.empty.append(f"{run}: it contains nothing that this format can hold")
     outcome.count(trajectory)
     outcome.left_out.update(left_out)
     return pieces
-
-
-def _make_outputs(
-    conversion: Conversion, trajectory: Trajectory, place: OutputPlace
-) -> tuple[list[Piece], Counter[str]]:
-    pieces, left_out = EXPORT_FORMATS[conversion.name].outputs(conversion.view(), trajectory, place)
-    return [*pieces], left_out
 
 
 def _write_run(conversion: Conversion, run: Path, target: Path, content: Payload) -> None:
@@ -178,7 +176,13 @@ def _write_run(conversion: Conversion, run: Path, target: Path, content: Payload
         _raise_unreadable(run, error)
 
     def write() -> None:
-        text = _text(conversion, content)
+        text: Iterable[str | bytes]
+        if isinstance(content, bytes):
+            text = [content]
+        elif EXPORT_FORMATS[conversion.name].kind == "sessions":
+            text = map(json_line, content)
+        else:
+            text = document_text(content)
         if conversion.resume and not conversion.force and target.exists():
             text = [b"".join(map(_bytes, text))]
             if target.read_bytes() == text[0]:
@@ -188,12 +192,6 @@ def _write_run(conversion: Conversion, run: Path, target: Path, content: Payload
     try_call(write, on_error)
 
 
-def _text(conversion: Conversion, content: Payload) -> Iterable[str | bytes]:
-    if isinstance(content, bytes):
-        return [content]
-    return map(json_line, content) if EXPORT_FORMATS[conversion.name].kind == "sessions" else document_text(content)
-
-
 def write_text(target: Path, text: Iterable[str | bytes], *, force: bool) -> None:
     """Write a file atomically. Raises FileExistsError if the file exists and `force` is False."""
     check_overwrite(target, force=force)
@@ -201,7 +199,9 @@ def write_text(target: Path, text: Iterable[str | bytes], *, force: bool) -> Non
 
 
 def _bytes(part: str | bytes) -> bytes:
-    return part if isinstance(part, bytes) else part.encode("utf-8", "backslashreplace")
+    if isinstance(part, bytes):
+        return part
+    return part.encode("utf-8", "backslashreplace")
 
 
 def check_overwrite(target: Path, *, force: bool) -> None:
@@ -211,9 +211,9 @@ def check_overwrite(target: Path, *, force: bool) -> None:
 
 
 def _raise_unreadable(path: Path, error: Exception) -> NoReturn:
-    raise UnreadableError(
-        f"{path}: {error}" if isinstance(error, EmptyTrajectoryError) else error_message(path, error, "exported")
-    ) from error
+    if isinstance(error, EmptyTrajectoryError):
+        raise UnreadableError(f"{path}: {error}") from error
+    raise UnreadableError(failure_message(path, error, "exported")) from error
 
 
 def json_line(row: Payload) -> str:

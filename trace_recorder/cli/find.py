@@ -23,16 +23,17 @@ from trace_recorder.cli.arguments import (
     paths_or_default,
 )
 from trace_recorder.cli.engines import in_order, jobs_for
-from trace_recorder.cli.list_table import as_list, table
+from trace_recorder.cli.list_table import as_flat_list, run_table
 from trace_recorder.cli.output import Progress, RunLoop, console, fail, print_json, print_lines, table_width, warn
 from trace_recorder.cli.planned_runs import naming_in, planned_runs, results
-from trace_recorder.cli.read_files import UnreadableError, error_message, is_directory, process_or_error
+from trace_recorder.cli.read_files import UnreadableError, failure_message, is_directory, process_or_error
 from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.storage.run_files import runs_in_directory
 
 if TYPE_CHECKING:
-    from trace_recorder.catalog.index import Task, Update
+    from trace_recorder.catalog.index import IndexTask, Update
     from trace_recorder.catalog.matching import Matcher
+    from trace_recorder.values.trajectory import Trajectory
 
 Query = Annotated[
     str, typer.Argument(metavar="QUERY", help="Such as 'status:failed tool:bash>10 since:7d \"exit code 1\"'.")
@@ -60,19 +61,24 @@ def find(  # noqa: PLR0913, PLR0917 - one argument for each option
     if not planned.count:
         fail(no_runs_message(paths))
     loop, name_of = RunLoop(len(planned.candidates)), naming_in(paths)
-    work = partial(_rows_in, terms=terms)
+    work = partial(rows_in_file, terms=terms)
     rows_of_files = loop.over(results(planned, work, lambda run: [row_of_json(run.kept, "", run.path)], jobs))
     rows = (replace(row, file=name_of(row.path)) for rows_of_file in rows_of_files for row in rows_of_file)
     count = _print(rows, loop, paths_only=paths_only, as_json=as_json)
     unread = len(planned.unread)
     if 0 < unread < planned.count:
         warn(f"read {pluralize(unread, 'run')} of {planned.count}: they are new, or changed after they were indexed")
-    if loop.failed or not count:
-        raise typer.Exit(2 if loop.failed else 1)
+    if loop.failed:
+        raise typer.Exit(2)
+    if not count:
+        raise typer.Exit(1)
 
 
-def _rows_in(path: Path, terms: tuple[Term, ...]) -> list[Row] | UnreadableError:
-    """Return the rows of the matching runs in a file, or why the file cannot be read."""
+def rows_in_file(path: Path, terms: tuple[Term, ...]) -> list[Row] | UnreadableError:
+    """Return the rows of the matching runs in a file, or why the file cannot be read.
+
+    A separate process may call this.
+    """
     return process_or_error(path, partial(_matching_rows, path, terms), "searched")
 
 
@@ -84,7 +90,11 @@ def _matching_rows(path: Path, terms: tuple[Term, ...]) -> list[Row]:
 
     matches = _matcher(terms)
     url = url_of(path)
-    runs = load_each(path) if url is None else [load_remote(path, url)]
+    runs: Iterable[Trajectory]
+    if url is None:
+        runs = load_each(path)
+    else:
+        runs = [load_remote(path, url)]
     return [row_of_run(run, path) for run in runs if matches(run)]
 
 
@@ -108,11 +118,13 @@ def _print(rows: Iterator[Row], loop: RunLoop, *, paths_only: bool, as_json: boo
             count, last = count + 1, row.path
         return count
     sorted_rows = sorted(rows, key=lambda row: (str(row.start_time or ""), row.file))
-    if as_json:
-        print_json([row.path for row in sorted_rows] if paths_only else [asdict(row) for row in sorted_rows])
+    if as_json and paths_only:
+        print_json([row.path for row in sorted_rows])
+    elif as_json:
+        print_json([asdict(row) for row in sorted_rows])
     elif sorted_rows:
         out = console()
-        print_lines(out, table(as_list(sorted_rows), table_width(out)))
+        print_lines(out, run_table(as_flat_list(sorted_rows), table_width(out)))
     return len(sorted_rows)
 
 
@@ -136,22 +148,23 @@ def index(directory: Directory = None, index: IndexPath = None, jobs: Jobs = Non
     [target] = paths_or_default([directory] if directory else None)
     if not is_directory(target):
         fail(f"{target} is not a directory: an index is made for a directory")
+
+    def read_all(work: Callable[[IndexTask], R], tasks: Iterable[IndexTask]) -> Iterator[R]:
+        with Progress(None) as progress:
+            yield from progress.over(in_order(work, tasks, processes, _BATCH))
+
     try:
         processes = jobs_for([*runs_in_directory(target)], jobs)
-        update = open_index(target, index).update(partial(_read_all, jobs=processes))
+        update = open_index(target, index).update(read_all)
     except OSError as error:
-        is_elsewhere = index is not None or error.errno not in {errno.EACCES, errno.EPERM, errno.EROFS}
-        hint = "" if is_elsewhere else ". --index FILE puts the index elsewhere"
-        fail(error_message(Path(error.filename or target), error, "indexed") + hint)
+        why = failure_message(Path(error.filename or target), error, "indexed")
+        if index is None and error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
+            why += ". --index FILE puts the index elsewhere"
+        fail(why)
     if as_json:
         print_json({**asdict(update), "not_kept": {reason.value: count for reason, count in update.not_kept.items()}})
     else:
         print_lines(console(), [*_lines(update)])
-
-
-def _read_all(work: Callable[[Task], R], tasks: Iterable[Task], jobs: int) -> Iterator[R]:
-    with Progress(None) as progress:
-        yield from progress.over(in_order(work, tasks, jobs, _BATCH))
 
 
 def _lines(update: Update) -> list[str]:

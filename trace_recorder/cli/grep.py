@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +14,7 @@ from rich.text import Text
 
 from trace_recorder.catalog.planning import Planned
 from trace_recorder.catalog.query import Term, condition_of, condition_of_texts
-from trace_recorder.catalog.searched_values import PLACES, Place
+from trace_recorder.catalog.searched_values import PLACES, SearchPlace
 from trace_recorder.catalog.texts import texts_of
 from trace_recorder.cli.arguments import (
     AsJson,
@@ -28,7 +28,7 @@ from trace_recorder.cli.arguments import (
 )
 from trace_recorder.cli.output import RunLoop, fail, print_json
 from trace_recorder.cli.planned_runs import PlannedRuns, planned_runs, results
-from trace_recorder.cli.read_files import UnreadableError, process_or_error, read
+from trace_recorder.cli.read_files import UnreadableError, process_or_error, read_run
 from trace_recorder.cli.text_layout import in_one_line
 from trace_recorder.values.messages import Payload
 
@@ -83,32 +83,32 @@ def grep(  # noqa: PLR0913, PLR0917 - one argument for each option
     matches, 2 if a run cannot be read.
     """
     check_names(sorted(places or ()), PLACES, "--in")
-    expression = _expression(re.escape(pattern) if fixed else pattern, ignore_case=ignore_case)
+    expression = _expression(pattern, ignore_case=ignore_case, fixed=fixed)
     paths = paths_or_default(paths)
-    searched: frozenset[Place] = frozenset(place for place in PLACES if place in (places or PLACES))
-    is_plain = (fixed or re.escape(pattern).replace("\\ ", " ") == pattern) and not ignore_case
-    condition = (
-        condition_of([Term("text", pattern)])  # for a plain text, SQLite itself does the search
-        if is_plain
-        else condition_of_texts(lambda text: any(map(expression.search, text.split("\n"))), searched)
-    )
+    searched: frozenset[SearchPlace] = frozenset(place for place in PLACES if place in (places or PLACES))
+    is_plain = fixed or re.escape(pattern).replace("\\ ", " ") == pattern
+    if is_plain and not ignore_case:
+        condition = condition_of([Term("text", pattern)])  # SQLite itself does the search
+    else:
+        condition = condition_of_texts(lambda text: any(map(expression.search, text.split("\n"))), searched)
     planned = planned_runs(paths, condition, index)
     if not planned.count:
         fail(no_runs_message(paths))
     # every run that may match is read, even if an index knows that it matches, because the matching lines are printed
     runs = PlannedRuns([Planned(run.path) for run in planned.candidates])
     loop = RunLoop(len(runs.candidates))
-    search = partial(_search, expression=expression, places=searched)
-    matches = loop.over(results(runs, search, lambda _: [], jobs))
-    count = _print_json(matches) if as_json else _print(matches, loop, files_only=files_only)
-    if loop.failed or not count:
-        raise typer.Exit(2 if loop.failed else 1)
-
-
-def _print_json(matches_of_runs: Iterable[list[MatchingLine]]) -> int:
-    matches = [match.to_dict() for matches_of_run in matches_of_runs for match in matches_of_run]
-    print_json(matches)
-    return len(matches)
+    search = partial(matches_in_file, expression=expression, places=searched)
+    matches_of_runs = loop.over(results(runs, search, lambda _: [], jobs))
+    if as_json:
+        matches = [match.to_dict() for matches_of_run in matches_of_runs for match in matches_of_run]
+        print_json(matches)
+        count = len(matches)
+    else:
+        count = _print(matches_of_runs, loop, files_only=files_only)
+    if loop.failed:
+        raise typer.Exit(2)
+    if not count:
+        raise typer.Exit(1)
 
 
 def _print(matches_of_runs: Iterable[list[MatchingLine]], loop: RunLoop, *, files_only: bool) -> int:
@@ -116,49 +116,67 @@ def _print(matches_of_runs: Iterable[list[MatchingLine]], loop: RunLoop, *, file
     count = 0
     for matches in filter(None, matches_of_runs):
         count += 1
-        loop.print([matches[0].file] if files_only else map(_line, matches))
+        if files_only:
+            loop.print([matches[0].file])
+        else:
+            loop.print(map(_line, matches))
     return count
 
 
-def _expression(pattern: str, *, ignore_case: bool) -> re.Pattern[str]:
+def _expression(pattern: str, *, ignore_case: bool, fixed: bool) -> re.Pattern[str]:
+    """Compile the pattern. Raises BadParameter if it is not a regular expression."""
+    flags = re.NOFLAG
+    if ignore_case:
+        flags = re.IGNORECASE
+    if fixed:
+        pattern = re.escape(pattern)
     try:
-        return re.compile(pattern, re.IGNORECASE if ignore_case else 0)
+        return re.compile(pattern, flags)
     except re.error as error:
         raise typer.BadParameter(f"{pattern!r}: {error}", param_hint="PATTERN") from None
 
 
-def _search(path: Path, expression: re.Pattern[str], places: frozenset[Place]) -> list[MatchingLine] | UnreadableError:
-    """Return the matches in a run, or why it cannot be searched."""
+def matches_in_file(
+    path: Path, expression: re.Pattern[str], places: frozenset[SearchPlace]
+) -> list[MatchingLine] | UnreadableError:
+    """Return the matches in a run, or why it cannot be searched. A separate process may call this."""
     return process_or_error(path, partial(_matches_in, path, expression, places), "searched")
 
 
 def _line(match: MatchingLine) -> Text:
     """Return a match as a line, in which the matching part is marked."""
-    step = f"step {match.step}: " if match.step is not None else ""
-    before = in_one_line(f"{match.file}: {step}{match.where}: {match.line[: match.start]}")
+    before = f"{match.file}: "
+    if match.step is not None:
+        before += f"step {match.step}: "
+    before += f"{match.where}: {match.line[: match.start]}"
     marked = in_one_line(match.line[match.start : match.end])
-    return Text.assemble(before, (marked, "bold red"), in_one_line(match.line[match.end :]))
+    return Text.assemble(in_one_line(before), (marked, "bold red"), in_one_line(match.line[match.end :]))
 
 
-def _matches_in(path: Path, expression: re.Pattern[str], places: frozenset[Place]) -> list[MatchingLine]:
-    return [
-        MatchingLine(str(path), step, where, *_around(line, hit))
-        for step, place, where, text in texts_of(read(path))
-        if place in places
-        for line in text.split("\n")
-        if (hit := expression.search(line))
-    ]
+def _matches_in(path: Path, expression: re.Pattern[str], places: frozenset[SearchPlace]) -> list[MatchingLine]:
+    matches = []
+    for step, place, where, text in texts_of(read_run(path)):
+        if place not in places:
+            continue
+        for line in text.split("\n"):
+            hit = expression.search(line)
+            if hit:
+                matches.append(_shortened(MatchingLine(str(path), step, where, line, *hit.span())))
+    return matches
 
 
-def _around(line: str, hit: re.Match[str]) -> tuple[str, int, int]:
-    """Return a line, the start of the match in it, and the end of the match.
-
-    A long line is shortened around the match.
-    """
-    if len(line) <= MAX_SHOWN:
-        return line, *hit.span()
-    start = max(0, min(hit.start() - MAX_SHOWN // 4, len(line) - MAX_SHOWN))
+def _shortened(match: MatchingLine) -> MatchingLine:
+    """Shorten a long line around its match."""
+    length = len(match.line)
+    if length <= MAX_SHOWN:
+        return match
+    start = max(0, min(match.start - MAX_SHOWN // 4, length - MAX_SHOWN))
     end = start + MAX_SHOWN
-    before, after = "..." if start else "", "..." if end < len(line) else ""
-    moved = len(before) - start
-    return f"{before}{line[start:end]}{after}", hit.start() + moved, min(hit.end(), end) + moved
+    line = match.line[start:end]
+    moved = -start
+    if start:
+        line = f"...{line}"
+        moved += 3
+    if end < length:
+        line += "..."
+    return replace(match, line=line, start=match.start + moved, end=min(match.end, end) + moved)

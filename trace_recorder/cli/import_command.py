@@ -18,13 +18,13 @@ import typer
 from trace_recorder.cli.arguments import DEFAULT, default_directory
 from trace_recorder.cli.engines import DEFAULT_ENGINE, LOCAL, Address, Engine, EngineName
 from trace_recorder.cli.output import Progress, console, print_lines, warn
-from trace_recorder.cli.read_files import UnreadableError, error_message
+from trace_recorder.cli.read_files import UnreadableError, failure_message
 from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.imported_runs import Imported, ReadRun, import_traces, read_file, write_run
 from trace_recorder.formats.recognition import format_of
 from trace_recorder.formats.trace_services import TraceService
-from trace_recorder.guard import try_call
+from trace_recorder.guard import ignore_failures, try_call
 
 MIN_PAUSE_SECONDS = 1.0
 MIN_PAUSE_SECONDS_OF_SERVICES = 10.0
@@ -88,7 +88,9 @@ def import_(  # noqa: PLR0913, PLR0917 - one argument for each option
         complete = [importing.fetch(service) for service in services]
         return all(complete)
 
-    min_pause = MIN_PAUSE_SECONDS_OF_SERVICES if services else MIN_PAUSE_SECONDS
+    min_pause = MIN_PAUSE_SECONDS
+    if services:
+        min_pause = MIN_PAUSE_SECONDS_OF_SERVICES
     try:
         _repeat(import_once, min_pause, watch=watch)
     except KeyboardInterrupt:
@@ -161,11 +163,16 @@ class Importing:
                     self._import(path, file, progress)
 
     def _has_changed(self, path: Path) -> bool:
-        state = try_call(partial(_state, path), lambda _: None)
-        if path in self._read_too or self._seen.get(path) == state is not None:
+        if path in self._read_too:
             return False
-        if state is not None:
-            self._seen[path] = state
+        try:
+            status = path.stat()
+        except (OSError, ValueError):  # the error is reported when the file is read
+            return True
+        state = status.st_size, status.st_mtime_ns
+        if self._seen.get(path) == state:
+            return False
+        self._seen[path] = state
         return True
 
     def _import(self, path: Path, file: _FileRuns, progress: Progress) -> None:
@@ -247,18 +254,29 @@ class _FileRuns:
 def _read_lazily(file: tuple[Path, bool]) -> _FileRuns:
     path, is_named = file
     source = Source(path)
-    return _FileRuns(read_file(source), source.read_too, is_named or _is_foreign(source))
+    is_foreign = is_named
+    if not is_named:
+        with ignore_failures:  # a file in a directory that cannot be read is passed over
+            is_foreign = format_of(source) is not None
+    return _FileRuns(read_file(source), source.read_too, is_foreign)
 
 
 def _read_whole(file: tuple[Path, bool]) -> _FileRuns:
     """Read a file in another process. An error is returned together with the runs that were read before the error."""
     file_read = _read_lazily(file)
     runs: list[ReadRun] = []
-    errors: list[Exception] = []
+    whole = replace(file_read, runs=runs)
 
-    with_lines = (replace(run, lines=[*run.lines]) for run in (file_read.runs if file_read.is_foreign else ()))
-    try_call(partial(runs.extend, with_lines), errors.append)
-    return _FileRuns(runs, file_read.read_too, file_read.is_foreign, errors[0] if errors else None)
+    def read_all() -> None:
+        for run in file_read.runs:
+            runs.append(replace(run, lines=[*run.lines]))  # noqa: PERF401 - the runs before an error are kept
+
+    def keep_error(error: Exception) -> None:
+        whole.error = error
+
+    if file_read.is_foreign:
+        try_call(read_all, keep_error)
+    return whole
 
 
 def _readable(runs: Iterator[Imported], source: Path) -> Iterator[Imported]:
@@ -318,15 +336,5 @@ def _files(sources: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
             yield path, False
 
 
-def _is_foreign(source: Source) -> bool:
-    """Return whether a file in a directory is a run of another tool. Return False for a file that cannot be read."""
-    return try_call(partial(format_of, source), lambda _: None) is not None
-
-
-def _state(path: Path) -> tuple[int, int]:
-    status = path.stat()
-    return status.st_size, status.st_mtime_ns
-
-
 def _raise_unreadable(path: Path, error: Exception) -> Imported:
-    raise UnreadableError(error_message(path, error, "imported")) from error
+    raise UnreadableError(failure_message(path, error, "imported")) from error

@@ -24,18 +24,18 @@ from trace_recorder.cli.list_runs import (
     Failed,
     Listing,
     Meta,
-    Model,
-    Reward,
+    ModelOption,
+    RewardOption,
     Selection,
     Since,
-    Task,
-    Tool,
+    TaskOption,
+    ToolOption,
     Until,
     listing,
-    metadata_of,
-    time_of,
+    parse_metadata,
+    time_option,
 )
-from trace_recorder.cli.list_table import as_list, as_tree, table
+from trace_recorder.cli.list_table import as_flat_list, as_tree, run_table
 from trace_recorder.cli.output import console, fail, print_json, print_lines, table_width, warn
 from trace_recorder.cli.read_files import is_directory
 
@@ -48,7 +48,9 @@ Statuses = Annotated[
         autocompletion=completion_of(STATUSES),
     ),
 ]
-Errors = Annotated[bool, typer.Option("--errors", help="Only runs with an error, a failed call or a failed tool.")]
+ErrorsOption = Annotated[
+    bool, typer.Option("--errors", help="Only runs with an error, a failed call or a failed tool.")
+]
 SortBy = Annotated[
     str,
     typer.Option(
@@ -77,15 +79,15 @@ Printing each line separately takes three times as long. All lines of 100,000 ru
 def list_(  # noqa: PLR0913, PLR0917 - one argument for each option
     runs: DefaultRuns = None,
     statuses: Statuses = None,
-    model: Model = None,
-    task: Task = None,
+    model: ModelOption = None,
+    task: TaskOption = None,
     since: Since = None,
     until: Until = None,
-    tool: Tool = None,
-    reward: Reward = None,
+    tool: ToolOption = None,
+    reward: RewardOption = None,
     meta: Meta = None,
     failed: Failed = False,
-    errors: Errors = False,
+    errors: ErrorsOption = False,
     sort: SortBy = "time",
     reverse: Reverse = False,
     limit: Limit = None,
@@ -103,13 +105,13 @@ def list_(  # noqa: PLR0913, PLR0917 - one argument for each option
         statuses or (),
         model,
         task,
-        time_of(since, "--since"),
-        time_of(until, "--until"),
+        time_option(since, "--since"),
+        time_option(until, "--until"),
         failed,
         errors,
         tool,
         reward,
-        metadata_of(meta),
+        parse_metadata(meta),
         sort,
         reverse,
         limit,
@@ -137,10 +139,13 @@ def _print_list(runs: Listing, named_files: set[str], select: Selection) -> None
     `list_` reports the file.
     """
     out = console()
-    rows = (as_tree if select.sort == "time" else as_list)(runs.trajectories)
+    if select.sort == "time":
+        rows = as_tree(runs.trajectories)
+    else:
+        rows = as_flat_list(runs.trajectories)
     others = [f"  {other.reason}" for other in runs.others if other.file not in named_files]
     if rows:
-        lines = table(rows, table_width(out))
+        lines = run_table(rows, table_width(out))
         while group := [*islice(lines, _LINES_AT_ONCE)]:
             out.print(Text("\n").join(group), soft_wrap=True)
     elif select.terms:

@@ -23,7 +23,15 @@ from trace_recorder.catalog.rows import Row, ended_summary, row_of, row_of_json,
 from trace_recorder.cli.arguments import no_runs_message, paths_or_default
 from trace_recorder.cli.output import fail
 from trace_recorder.cli.planned_runs import naming_in, planned_runs
-from trace_recorder.cli.read_files import Load, UnreadableError, find_runs, is_directory, load, process, read
+from trace_recorder.cli.read_files import (
+    Load,
+    UnreadableError,
+    find_runs,
+    is_directory,
+    load_local_or_remote,
+    process,
+    read_run,
+)
 from trace_recorder.errors import QueryError
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import metrics_of
@@ -54,7 +62,11 @@ class ListedRun:
 
     def matches(self, matcher: Matcher) -> bool:
         """Return whether the run matches. The whole run is read if the matcher needs calls. Raises UnreadableError."""
-        return self.summary is None or matcher(read(self.path) if matcher.needs_calls else self.summary)
+        if self.summary is None:
+            return True
+        if matcher.needs_calls:
+            return matcher(read_run(self.path))
+        return matcher(self.summary)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +90,10 @@ Select = Callable[[Iterable[ListedRun]], list[ListedRun]]
 
 def oldest_first(runs: Iterable[ListedRun]) -> list[ListedRun]:
     """Return all runs, in the order in which they began."""
-    return sorted(runs, key=start_of)
+    return sorted(runs, key=start_key)
 
 
-def start_of(run: ListedRun) -> tuple[str, str]:
+def start_key(run: ListedRun) -> tuple[str, str]:
     """Return the sort key of a run: the start time, then the file."""
     return str(run.row.start_time or ""), run.row.file
 
@@ -91,7 +103,7 @@ def listing(  # noqa: PLR0913 - each has a default
     *,
     select: Select = oldest_first,
     terms: Sequence[Term] = (),
-    load_run: Load = load,
+    load_run: Load = load_local_or_remote,
     with_costs: bool = False,
     index: Path | None = None,
 ) -> Listing:
@@ -102,7 +114,11 @@ def listing(  # noqa: PLR0913 - each has a default
     """
     name_of = naming_in(paths)
     runs, others = [], []
-    matcher = _matcher(terms) if terms else None
+    matcher = None
+    if terms:
+        from trace_recorder.catalog.matching import Matcher  # noqa: PLC0415 - a list of all runs does not need it
+
+        matcher = Matcher(terms)
     for planned in planned_runs(paths, condition_of(terms), index).candidates:
         name = name_of(str(planned.path))
         if planned.is_known:
@@ -114,7 +130,10 @@ def listing(  # noqa: PLR0913 - each has a default
                 runs.append(run)
         except UnreadableError as error:
             others.append(OtherFile(name, str(error)))
-    return Listing([run.row_with_costs if with_costs else run.row for run in select(runs)], others)
+    selected = select(runs)
+    if with_costs:
+        return Listing([run.row_with_costs for run in selected], others)
+    return Listing([run.row for run in selected], others)
 
 
 def run_at(path: Path) -> Path:
@@ -122,12 +141,17 @@ def run_at(path: Path) -> Path:
 
     Raises UnreadableError if there is no run.
     """
-    return newest_runs(path)[-1] if is_directory(path) else path
+    if is_directory(path):
+        return newest_runs(path)[-1]
+    return path
 
 
 def newest_run(path: Path | None) -> Path:
     """Return the run at a path as `run_at` does. If `path` is None, return the newest run of the default directory."""
-    return run_at(paths_or_default([path] if path else None)[0])
+    if path is not None:
+        return run_at(path)
+    [directory] = paths_or_default(None)
+    return run_at(directory)
 
 
 def newest_runs(directory: Path) -> list[Path]:
@@ -138,24 +162,18 @@ def newest_runs(directory: Path) -> list[Path]:
     return [directory / row.file for row in rows]
 
 
-def runs_of(paths: Sequence[Path], *, recursive: bool = True) -> list[Path]:
+def runs_or_exit(paths: Sequence[Path], *, recursive: bool = True) -> list[Path]:
     """Return the runs at these paths, as `find_runs` does. Exits with a sentence if there is no run.
 
     Raises UnreadableError.
     """
     runs = [*find_runs(paths, recursive=recursive)]
     if not runs:
-        has_more = not recursive and next(find_runs(paths), None) is not None
-        fail(
-            no_runs_message(paths) + (": add --recursive to include the runs in directories below" if has_more else "")
-        )
+        why = no_runs_message(paths)
+        if not recursive and next(find_runs(paths), None) is not None:
+            why += ": add --recursive to include the runs in directories below"
+        fail(why)
     return runs
-
-
-def _matcher(terms: Sequence[Term]) -> Matcher:
-    from trace_recorder.catalog.matching import Matcher  # noqa: PLC0415 - a list of all runs does not need it
-
-    return Matcher(terms)
 
 
 def _read_run(path: Path, name: str, load_run: Load) -> ListedRun:
@@ -164,16 +182,18 @@ def _read_run(path: Path, name: str, load_run: Load) -> ListedRun:
     return ListedRun(path, row_of(name, path, summary, metrics), summary)
 
 
-def read_summary(path: Path, load_run: Load = load) -> Trajectory:
+def read_summary(path: Path, load_run: Load = load_local_or_remote) -> Trajectory:
     """Read the facts about a whole run. The calls of an ended run are not read. Raises UnreadableError."""
-    return ended_summary(path) or read(path, load_run)
+    return ended_summary(path) or read_run(path, load_run)
 
 
-Model = Annotated[
+ModelOption = Annotated[
     str | None,
     typer.Option("--model", metavar="NAME", help="Only runs with this text in the provider/model of a call."),
 ]
-Task = Annotated[str | None, typer.Option("--task", metavar="WORDS", help="Only runs with this text in their task.")]
+TaskOption = Annotated[
+    str | None, typer.Option("--task", metavar="WORDS", help="Only runs with this text in their task.")
+]
 Since = Annotated[
     str | None,
     typer.Option(
@@ -189,27 +209,27 @@ Until = Annotated[
     ),
 ]
 Failed = Annotated[bool, typer.Option("--failed", help="Only runs that failed, or whose task did not succeed.")]
-Tool = Annotated[
+ToolOption = Annotated[
     str | None, typer.Option("--tool", metavar="NAME", help="Only runs in which a model called this tool.")
 ]
-Reward = Annotated[str | None, typer.Option("--reward", metavar="NAME", help="Only runs with this reward.")]
+RewardOption = Annotated[str | None, typer.Option("--reward", metavar="NAME", help="Only runs with this reward.")]
 Meta = Annotated[
     list[str] | None,
     typer.Option("--meta", metavar="KEY=VALUE", help="Only runs with this value in their metadata. May be repeated."),
 ]
 
 
-def time_of(text: str | None, option: str) -> datetime | None:
+def time_option(text: str | None, option: str) -> datetime | None:
     """Parse a date, a time, or a duration before now. A time without a zone is local. Raises BadParameter."""
     if text is None:
         return None
     try:
-        return query.time_of(text)
+        return query.parse_moment(text)
     except QueryError as error:
         raise typer.BadParameter(str(error), param_hint=option) from None
 
 
-def metadata_of(pairs: list[str] | None) -> dict[str, str]:
+def parse_metadata(pairs: list[str] | None) -> dict[str, str]:
     """Parse KEY=VALUE pairs. Raises BadParameter for another form, and for a key with two values."""
     metadata: dict[str, str] = {}
     for pair in pairs or ():
@@ -259,11 +279,15 @@ class Selection:
             "task": self.task,
             "tool": self.tool,
             "reward": self.reward,
-            "is": "failed" if self.failed else None,
-            "has": "error" if self.errors else None,
-            "since": None if self.since is None else self.since.timestamp(),
-            "until": None if self.until is None else self.until.timestamp(),
         }
+        if self.failed:
+            values["is"] = "failed"
+        if self.errors:
+            values["has"] = "error"
+        if self.since is not None:
+            values["since"] = self.since.timestamp()
+        if self.until is not None:
+            values["until"] = self.until.timestamp()
         metadata = (Term("meta", name, "=", text=text) for name, text in self.metadata.items())
         return (*(Term(field, value) for field, value in values.items() if value is not None), *metadata)
 
@@ -275,7 +299,7 @@ class Selection:
         return self._sorted([*runs])[: self.limit]
 
     def _sorted(self, runs: list[ListedRun]) -> list[ListedRun]:
-        runs.sort(key=start_of, reverse=self.reverse)
+        runs.sort(key=start_key, reverse=self.reverse)
         if self.sort == "time":
             return runs
         figures = [(_figure(run, self.sort), run) for run in runs]
@@ -293,10 +317,14 @@ def _figure(run: ListedRun, sort: str) -> float | None:
         return _number(run.row_with_costs.cost)
     if sort == "calls":
         return _number(row.llm_calls)
-    counts = [count for count in (_number(row.input_tokens), _number(row.output_tokens)) if count is not None]
-    return sum(counts) if counts else None
+    tokens_in, tokens_out = _number(row.input_tokens), _number(row.output_tokens)
+    if tokens_in is None:
+        return tokens_out
+    return tokens_in + (tokens_out or 0)
 
 
 def _number(value: Payload) -> float | None:
     """Return the number that a file states, or None if the value is not a number."""
-    return value if isinstance(value, int | float) and not math.isnan(value) else None
+    if isinstance(value, int | float) and not math.isnan(value):
+        return value
+    return None

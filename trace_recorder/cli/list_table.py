@@ -17,7 +17,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from trace_recorder.catalog.rows import Row
-from trace_recorder.cli.text_layout import in_one_line, local_time, number, rounded_number, seconds, text_of
+from trace_recorder.cli.text_layout import in_one_line, local_time, number, rounded_number, seconds, shown_text
 from trace_recorder.values.messages import Payload
 
 _DEFAULT_NAME = re.compile(r"trajectory_(\d{8}_\d{6}\w*(?:\.\d+)?)\.jsonl?")
@@ -50,7 +50,7 @@ class TreeRow:
     parent: str = ""
 
 
-def as_list(rows: Sequence[Row]) -> list[TreeRow]:
+def as_flat_list(rows: Sequence[Row]) -> list[TreeRow]:
     """Return the rows in their order, without indents."""
     return [*map(_root, rows)]
 
@@ -71,7 +71,10 @@ def as_tree(rows: Sequence[Row]) -> list[TreeRow]:
     below: dict[str, list[Row]] = {}
     roots = []
     for row in rows:
-        upper = by_name.get(_origin(row)) or by_id.get(row.parent or "")
+        upper = by_id.get(row.parent or "")
+        origin = PurePath((row.forked_from or "").rpartition(" ")[0] or row.replay_of or "")
+        if origin.name:  # the file is in the same directory, even if both were moved
+            upper = by_name.get(_name(str(PurePath(row.file).with_name(origin.name)))) or upper
         if upper is not None and upper is not row:
             below.setdefault(_name(upper.file), []).append(row)
         else:
@@ -79,7 +82,7 @@ def as_tree(rows: Sequence[Row]) -> list[TreeRow]:
     drawn = [*_drawn(roots, below)]
     files = {branch.row.file for branch in drawn}
     # two files may name each other: neither is below a root, so both are added at the end
-    return drawn + as_list([row for row in rows if row.file not in files])
+    return drawn + as_flat_list([row for row in rows if row.file not in files])
 
 
 def _drawn(roots: Sequence[Row], below: dict[str, list[Row]]) -> Iterator[TreeRow]:
@@ -91,12 +94,6 @@ def _drawn(roots: Sequence[Row], below: dict[str, list[Row]]) -> Iterator[TreeRo
         else:
             yield TreeRow(row, "  " * (depth - 1) + BRANCH, (row.forked_from or "").rpartition(" ")[2])
         waiting += [(lower, depth + 1) for lower in reversed(below.get(_name(row.file), []))]
-
-
-def _origin(row: Row) -> str:
-    """Return the name of the run in the same directory that a fork continues or a replay repeats."""
-    file = (row.forked_from or "").rpartition(" ")[0] or row.replay_of or ""
-    return _name(str(PurePath(row.file).with_name(PurePath(file).name))) if PurePath(file).name else ""
 
 
 def _name(file: str) -> str:
@@ -123,7 +120,9 @@ class _Column:
     """One style for all cells, or the style for each text that a cell may have."""
 
     def style_of(self, cell: str) -> str:
-        return self.styles if isinstance(self.styles, str) else self.styles.get(cell, "")
+        if isinstance(self.styles, str):
+            return self.styles
+        return self.styles.get(cell, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,76 +139,94 @@ class _Cells:
     def padded(self, cell: str) -> str:
         """Return a cell of exactly this width: shortened, or padded with spaces."""
         missing = self.width - cell_len(cell)
-        if missing >= 0:
-            return " " * missing + cell if self.column.right else cell + " " * missing
-        return set_cell_size(cell, self.width - 3) + "..."
+        if missing < 0:
+            return set_cell_size(cell, self.width - 3) + "..."
+        if self.column.right:
+            return " " * missing + cell
+        return cell + " " * missing
 
 
-def _tokens(row: Row) -> Payload:
-    counts = [count for count in (row.input_tokens, row.output_tokens) if isinstance(count, int | float)]
-    return sum(counts) if counts else None
+def _success(run: TreeRow) -> str:
+    return {"True": "yes", "False": "no"}.get(str(run.row.success), "")
 
 
-def _errors(row: Row) -> str:
-    failed = [count for count in (row.failed_llm_calls, row.failed_tool_calls) if isinstance(count, int)]
-    return number(sum(failed)) if any(failed) else ""
+def _tokens(run: TreeRow) -> str:
+    counts = [count for count in (run.row.input_tokens, run.row.output_tokens) if isinstance(count, int | float)]
+    if not counts:
+        return ""
+    return rounded_number(sum(counts))
 
 
-def _cost(row: Row) -> str:
+def _errors(run: TreeRow) -> str:
+    counts = (run.row.failed_llm_calls, run.row.failed_tool_calls)
+    failed = sum(count for count in counts if isinstance(count, int))
+    if failed == 0:
+        return ""
+    return number(failed)
+
+
+def _cost(run: TreeRow) -> str:
     """Return a cost as one cell.
 
     As in `stats`, `~` means that the cost is an estimate, and `+ ?` that some calls have no known price.
     """
-    amount = f"{row.cost:.4f}" if isinstance(row.cost, int | float) else text_of(row.cost)
-    return f"{'~' if row.cost_estimated else ''}{amount}{' + ?' if amount and row.calls_without_price else ''}"
+    cost: Payload = run.row.cost
+    text = f"{cost:.4f}" if isinstance(cost, int | float) else shown_text(cost)
+    if text and run.row.calls_without_price:
+        text += " + ?"
+    if run.row.cost_estimated:
+        text = f"~{text}"
+    return text
 
 
-def _model(row: Row) -> str:
-    return "/".join(filter(None, (text_of(row.provider), text_of(row.model))))
+def _model(run: TreeRow) -> str:
+    return "/".join(filter(None, (shown_text(run.row.provider), shown_text(run.row.model))))
 
 
-def _rewards(row: Row) -> str:
-    rewards: Mapping[str, Payload] = row.rewards  # a file may have a value of any type here
-    texts = {
-        name: f"{value:g}" if isinstance(value, int | float) else text_of(value) for name, value in rewards.items()
-    }
-    return ", ".join(f"{name} {text}" for name, text in texts.items())
+def _rewards(run: TreeRow) -> str:
+    rewards: Mapping[str, Payload] = run.row.rewards  # a file may have a value of any type here
+    texts = []
+    for name, value in rewards.items():
+        if isinstance(value, int | float):
+            texts.append(f"{name} {value:g}")
+        else:
+            texts.append(f"{name} {shown_text(value)}")
+    return ", ".join(texts)
 
 
 _START = _Column("start", 3, lambda run: local_time(run.row.start_time, "%Y-%m-%d %H:%M"))
 _FILE = _Column("file", 0, lambda run: run.indent + run.row.file, share=1 / 3)
-_TASK = _Column("task", 1, lambda run: " ".join(text_of(run.row.task).split()), share=1 / 4)
+_TASK = _Column("task", 1, lambda run: " ".join(shown_text(run.row.task).split()), share=1 / 4)
 _COLUMNS = (
     _FILE,
     _START,
     _TASK,
-    _Column("status", 0, lambda run: text_of(run.row.status), styles=_STATUS_STYLES),
-    _Column(
-        "success", 2, lambda run: {"True": "yes", "False": "no"}.get(str(run.row.success), ""), styles=_SUCCESS_STYLES
-    ),
+    _Column("status", 0, lambda run: shown_text(run.row.status), styles=_STATUS_STYLES),
+    _Column("success", 2, _success, styles=_SUCCESS_STYLES),
     _Column("steps", 4, lambda run: number(run.row.agent_steps), right=True),
-    _Column("tokens", 5, lambda run: rounded_number(_tokens(run.row)), right=True),
-    _Column("cost", 6, lambda run: _cost(run.row), right=True, shown_if_empty=False),
-    _Column("errors", 7, lambda run: _errors(run.row), right=True, shown_if_empty=False, styles="red"),
+    _Column("tokens", 5, _tokens, right=True),
+    _Column("cost", 6, _cost, right=True, shown_if_empty=False),
+    _Column("errors", 7, _errors, right=True, shown_if_empty=False, styles="red"),
     _Column("took", 8, lambda run: seconds(run.row.execution_time), right=True),
     _Column("calls", 11, lambda run: number(run.row.llm_calls), right=True),
-    _Column("model", 10, lambda run: _model(run.row)),
-    _Column("rewards", 9, lambda run: _rewards(run.row), shown_if_empty=False),
+    _Column("model", 10, _model),
+    _Column("rewards", 9, _rewards, shown_if_empty=False),
     _Column("forked from", 12, lambda run: run.origin, shown_if_empty=False),
-    _Column("replay of", 13, lambda run: text_of(run.row.replay_of), shown_if_empty=False),
-    _Column("parent", 14, lambda run: text_of(run.parent), shown_if_empty=False),
+    _Column("replay of", 13, lambda run: shown_text(run.row.replay_of), shown_if_empty=False),
+    _Column("parent", 14, lambda run: shown_text(run.parent), shown_if_empty=False),
 )
 
 
-def table(rows: Sequence[TreeRow], width: int | None) -> Iterator[Text]:
+def run_table(rows: Sequence[TreeRow], width: int | None) -> Iterator[Text]:
     """Yield the titles, and a line for each run. `width` is the width of the terminal, or None for no limit."""
-    columns = [*_columns(rows)]
-    if width is None:
-        columns = [
-            replace(cells, width=min(cells.width, _MAX_TASK_WIDTH)) if cells.column is _TASK else cells
-            for cells in columns
-        ]
-    elif sum(cells.width + len(_GAP) for cells in columns) - len(_GAP) > width:
+    columns = []
+    for column in _COLUMNS:
+        cells = _with_cells(column, rows)
+        if width is None and column is _TASK:
+            cells = replace(cells, width=min(cells.width, _MAX_TASK_WIDTH))
+        if column.shown_if_empty or any(cells.cells):
+            columns.append(cells)
+    if width is not None and sum(cells.width + len(_GAP) for cells in columns) - len(_GAP) > width:
         short = _with_cells(_FILE, [_with_short_name(row) for row in rows])
         columns = _fitting([short, *(cells for cells in columns if cells.column is not _FILE)], width)
     yield Text(_GAP.join(cells.padded(cells.column.title) for cells in columns).rstrip(), "bold")
@@ -222,13 +239,6 @@ def table(rows: Sequence[TreeRow], width: int | None) -> Iterator[Text]:
         yield line
 
 
-def _columns(rows: Sequence[TreeRow]) -> Iterator[_Cells]:
-    for column in _COLUMNS:
-        cells = _with_cells(column, rows)
-        if column.shown_if_empty or any(cells.cells):
-            yield cells
-
-
 def _with_cells(column: _Column, rows: Sequence[TreeRow]) -> _Cells:
     cells = [in_one_line(column.cell(row)) for row in rows]
     return _Cells(column, cells, max(map(cell_len, (column.title, *cells))))
@@ -238,7 +248,9 @@ def _with_short_name(branch: TreeRow) -> TreeRow:
     """Return a row in which a default file name is shortened to the start time."""
     path = PurePath(branch.row.file)
     match = _DEFAULT_NAME.fullmatch(path.name)
-    return replace(branch, row=replace(branch.row, file=str(path.with_name(match[1])))) if match else branch
+    if match is None:
+        return branch
+    return replace(branch, row=replace(branch.row, file=str(path.with_name(match[1]))))
 
 
 def _fitting(columns: Sequence[_Cells], width: int) -> list[_Cells]:

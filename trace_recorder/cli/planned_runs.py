@@ -13,9 +13,9 @@ from typing import TypeVar
 
 from trace_recorder.catalog.planning import Plan, Planned
 from trace_recorder.catalog.query import EVERY_RUN, Condition
-from trace_recorder.catalog.value_tables import Kept
+from trace_recorder.catalog.value_tables import KeptPart
 from trace_recorder.cli.engines import LOCAL, Engine, batch_for, jobs_for
-from trace_recorder.cli.read_files import UnreadableError, each_once, error_message, is_directory, remote_runs_at
+from trace_recorder.cli.read_files import UnreadableError, each_once, failure_message, is_directory, remote_runs_at
 
 R = TypeVar("R")
 
@@ -37,7 +37,7 @@ class PlannedRuns:
 
 
 def planned_runs(
-    paths: Sequence[Path], condition: Condition = EVERY_RUN, index: Path | None = None, what: Kept = "row"
+    paths: Sequence[Path], condition: Condition = EVERY_RUN, index: Path | None = None, what: KeptPart = "row"
 ) -> PlannedRuns:
     """Return the runs at these paths that may match the condition.
 
@@ -54,7 +54,7 @@ def planned_runs(
             plans.append(Plan(path, condition, index, what))
             yield from plans[-1]
         except OSError as error:
-            raise UnreadableError(error_message(path, error)) from error
+            raise UnreadableError(failure_message(path, error)) from error
 
     candidates = [*each_once(paths, runs_at, lambda run: run.path)]
     others = {os.path.realpath(place): runs for plan in plans for place, runs in plan.others.items()}
@@ -89,4 +89,7 @@ def results(
     processes = jobs_for(unread, jobs)
     read = engine.in_order(work, unread, processes, batch_for(unread, processes))
     for run in planned.candidates:
-        yield known(run) if run.is_known else next(read)
+        if run.is_known:
+            yield known(run)
+        else:
+            yield next(read)

@@ -26,7 +26,7 @@ from trace_recorder.cli.run import (
     Task,
     exit_as,
     recorded_lines,
-    report,
+    report_lines,
     starting,
     until_stopped,
 )
@@ -119,19 +119,25 @@ def proxy(  # noqa: PLR0913, PLR0917 - one argument for each option
         join=join,
     )
     bound_port = listener.getsockname()[1]
-    token = None if host in LOOPBACK_NAMES else os.environ.get(TOKEN_VARIABLE) or token_urlsafe(24)
+    token = None
+    if host not in LOOPBACK_NAMES:
+        token = os.environ.get(TOKEN_VARIABLE) or token_urlsafe(24)
     application = Proxy(targets, sessions, port=bound_port, token=token)
     with serving(application, listener):
-        url = f"http://{f'[{host}]' if ':' in host else host}:{bound_port}"
+        url = f"http://{host}:{bound_port}"
+        if ":" in host:  # an address of IPv6
+            url = f"http://[{host}]:{bound_port}"
         code: int | None = None
         if command:
             variables = {**_environment(targets, url), DIRECTORY_VARIABLE: str(absolute_path(target_directory))}
-            code = _run(directed_command, variables | ({TOKEN_VARIABLE: token} if token else {}), url)
+            if token:
+                variables[TOKEN_VARIABLE] = token
+            code = _run(directed_command, variables, url)
         else:
             _serve(directed_command, targets, url, token)
     sessions.end(code)
     if not quiet:
-        report(_summary(sessions))
+        report_lines(_summary(sessions))
     exit_as(code or 0)
 
 
@@ -153,7 +159,7 @@ def _listening(host: str, port: int) -> socket.socket:
 
 def _run(command: DirectedCommand, variables: Mapping[str, str], url: str) -> int:
     """Run a program with what directs its calls to the proxy. Return the program's exit code."""
-    report(command.notices())
+    report_lines(command.notices())
     if command.direction.not_recorded is not None:
         variables = {}
     with starting("proxy"):

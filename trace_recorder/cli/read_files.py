@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NoReturn, TypeVar
 
 from trace_recorder.errors import TraceRecorderError
-from trace_recorder.guard import try_call
+from trace_recorder.guard import ignore_failures, try_call
 from trace_recorder.storage.run_files import journal_name, runs_in_directory
 from trace_recorder.values.trajectory import Trajectory
 
@@ -29,16 +29,18 @@ class UnreadableError(Exception):
 Load = Callable[[Path], Trajectory]
 
 
-def load(path: Path) -> Trajectory:
+def load_local_or_remote(path: Path) -> Trajectory:
     """Load a trajectory from a file, as `trace_recorder.load` does, or from an address of fsspec."""
     from trace_recorder.formats import any_file  # noqa: PLC0415 - importing it takes longer than listing ended runs
     from trace_recorder.tables import remote_files  # noqa: PLC0415 - as above
 
     url = remote_files.url_of(path)
-    return any_file.load(path) if url is None else remote_files.load_remote(path, url)
+    if url is not None:
+        return remote_files.load_remote(path, url)
+    return any_file.load(path)
 
 
-def read(path: Path, load_run: Load = load) -> Trajectory:
+def read_run(path: Path, load_run: Load = load_local_or_remote) -> Trajectory:
     """Read a trajectory from either of its files. Raises UnreadableError."""
     return process(path, partial(load_run, path))
 
@@ -63,16 +65,19 @@ def process_or_error(path: Path, work: Callable[[], T], verb: str) -> T | Unread
 def _raise_unreadable(path: Path, verb: str, error: Exception) -> NoReturn:
     if isinstance(error, UnreadableError):
         raise error
-    raise UnreadableError(error_message(path, error, verb)) from error
+    raise UnreadableError(failure_message(path, error, verb)) from error
 
 
-def error_message(path: Path, error: Exception, verb: str = "read") -> str:
+def failure_message(path: Path, error: Exception, verb: str = "read") -> str:
     """Return why a file cannot be processed. For a damaged file, name the first errors that validation finds."""
     if isinstance(error, OSError) and error.strerror:
         return f"{path}: {error.strerror}"
     if isinstance(error, TraceRecorderError):
         return str(error)
-    damage = try_call(partial(_damage_of, path), lambda _: None) if isinstance(error, _DAMAGES) else None
+    damage = ""
+    if isinstance(error, _DAMAGES):
+        with ignore_failures:
+            damage = _damage_of(path)
     if damage:
         return f"{path} cannot be {verb}, as it is damaged: {damage}. `trace-recorder validate` lists all damage."
     return f"{path} cannot be {verb}: {type(error).__name__}: {error}"
@@ -131,7 +136,9 @@ def _identity(run: Path, real_directory: Callable[[str], str]) -> str:
     """Return the real path of a run's journal. The result is the same for the .json and the .jsonl of a run."""
     directory, name = os.path.split(run)
     path = os.path.join(real_directory(directory), journal_name(name))  # noqa: PTH118 - a Path for each run is slow
-    return os.path.realpath(path) if os.path.islink(path) else path  # noqa: PTH114 - as above
+    if os.path.islink(path):  # noqa: PTH114 - as above
+        return os.path.realpath(path)
+    return path
 
 
 def _runs_at(path: Path, *, recursive: bool) -> Iterator[Path]:
@@ -140,7 +147,7 @@ def _runs_at(path: Path, *, recursive: bool) -> Iterator[Path]:
     try:
         return runs_in_directory(path, recursive=recursive)
     except OSError as error:
-        raise UnreadableError(error_message(path, error)) from error
+        raise UnreadableError(failure_message(path, error)) from error
 
 
 def remote_runs_at(path: Path) -> list[Path]:
@@ -150,4 +157,6 @@ def remote_runs_at(path: Path) -> list[Path]:
     from trace_recorder.tables.remote_files import remote_runs, url_of  # noqa: PLC0415 - few paths are addresses
 
     url = url_of(path)
-    return [path] if url is None else process(path, partial(remote_runs, url), "listed")
+    if url is None:
+        return [path]
+    return process(path, partial(remote_runs, url), "listed")

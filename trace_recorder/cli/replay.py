@@ -35,13 +35,12 @@ from trace_recorder.storage.byte_order_marks import read_text
 
 if TYPE_CHECKING:
     from trace_recorder.rerun.serving import ReplayServer
-    from trace_recorder.rerun.subprocess.fork_supervisor import ForkResult
 
 _MAX_MISMATCHES = 10
 """At most this many mismatches are printed."""
 
 
-class Tools(StrEnum):
+class ToolsChoice(StrEnum):
     """What happens when the program calls a tool: the recorded result is returned, or the tool runs."""
 
     recorded = "recorded"
@@ -61,7 +60,7 @@ Recorded = Annotated[
     ),
 ]
 ToolsOption = Annotated[
-    Tools,
+    ToolsChoice,
     typer.Option("--tools", metavar="recorded|live", help="Return the recorded results of tools, or run the tools."),
 ]
 Speed = Annotated[
@@ -98,7 +97,7 @@ Loose = Annotated[bool, typer.Option("--loose", help="Report differences, but ex
 def replay(  # noqa: PLR0913, PLR0917 - one argument for each option
     run: Recorded = None,
     command: Command = None,
-    tools: ToolsOption = Tools.recorded,
+    tools: ToolsOption = ToolsChoice.recorded,
     speed: Speed = None,
     ignore: Ignore = None,
     match: MatchOption = None,
@@ -126,9 +125,10 @@ def replay(  # noqa: PLR0913, PLR0917 - one argument for each option
             allow_live=allow_live,
             tools=tools.value,
         )
-    report(result.mismatches, result.unused)
-    differs = bool(result.mismatches or result.unused)
-    exit_as(1 if differs and not loose and result.code == 0 else result.code)
+    report_mismatches(result.mismatches, result.unused)
+    if result.code == 0 and not loose and (result.mismatches or result.unused):
+        exit_as(1)
+    exit_as(result.code)
 
 
 def check_speed(speed: float | None) -> None:
@@ -148,7 +148,7 @@ def refusing_paths() -> Iterator[None]:
         raise typer.BadParameter(str(error), param_hint="--ignore") from None
 
 
-def report(mismatches: Sequence[str], problem: str | None) -> None:
+def report_mismatches(mismatches: Sequence[str], problem: str | None) -> None:
     """Print the mismatches, and then the message `problem` if it is not None.
 
     The first line of a mismatch is a sentence of this package. The other lines are indented below the first line.
@@ -185,7 +185,7 @@ SystemFile = Annotated[
         "--system-file", metavar="FILE", help="A file with the system prompt of the --at call and all later calls."
     ),
 ]
-Answer = Annotated[
+AnswerOption = Annotated[
     Path | None,
     typer.Option(
         "--answer",
@@ -210,7 +210,7 @@ def fork(  # noqa: PLR0913, PLR0917 - one argument for each option
     model: Model = None,
     system: System = None,
     system_file: SystemFile = None,
-    answer: Answer = None,
+    answer: AnswerOption = None,
     ignore: Ignore = None,
     match: MatchOption = None,
     speed: Speed = None,
@@ -232,16 +232,26 @@ def fork(  # noqa: PLR0913, PLR0917 - one argument for each option
 
     command = required(command, "fork [RUN] --at 7")
     check_speed(speed)
-    prompt = _system_prompt(system, system_file)
+    if system is not None and system_file is not None:
+        raise typer.BadParameter("--system and --system-file mean the same: give only one")
+    if system_file is not None:
+        system = _read(system_file, "--system-file")
     try:
         with starting("fork"):
+            recorded = newest_run(run)
+            at_call: int | str = at
+            if at.isdecimal():
+                at_call = int(at)
+            answer_text = None
+            if answer is not None:
+                answer_text = _read(answer, "--answer")
             result = fork_program(
                 command,
-                newest_run(run),
-                int(at) if at.isdecimal() else at,
+                recorded,
+                at_call,
                 model=model,
-                system=prompt,
-                answer=_read(answer, "--answer"),
+                system=system,
+                answer=answer_text,
                 ignore=ignore or (),
                 results_in_any_order=match is not None,
                 speed=speed,
@@ -253,26 +263,17 @@ def fork(  # noqa: PLR0913, PLR0917 - one argument for each option
         fail(str(error))
     if not quiet:
         report_recorded(result.recorded, command)
-    report(result.mismatches, result.problem)
-    exit_as(_code(result, loose=loose))
+    report_mismatches(result.mismatches, result.problem)
+    if result.recorded.code == 0 and not loose and (result.mismatches or result.problem):
+        exit_as(1)
+    exit_as(result.recorded.code)
 
 
-def _system_prompt(text: str | None, file: Path | None) -> str | None:
-    if text is not None and file is not None:
-        raise typer.BadParameter("--system and --system-file mean the same: give only one")
-    return text if file is None else _read(file, "--system-file")
-
-
-def _read(file: Path | None, option: str) -> str | None:
+def _read(file: Path, option: str) -> str:
     try:
-        return None if file is None else read_text(file)
+        return read_text(file)
     except (OSError, UnicodeDecodeError) as error:
         raise typer.BadParameter(f"{file} cannot be read: {error}", param_hint=option) from None
-
-
-def _code(result: ForkResult, *, loose: bool) -> int:
-    differs = bool(result.mismatches or result.problem)
-    return 1 if differs and not loose and result.recorded.code == 0 else result.recorded.code
 
 
 Port = Annotated[
@@ -305,15 +306,17 @@ def serve(  # noqa: PLR0913, PLR0917 - one argument for each option
             newest_run(run), speed=speed, ignore=ignore or (), match=results_in_any_order if match else None
         )
     try:
-        server = ReplayServer(replay, port, lambda message: report([message], None))
+        server = ReplayServer(replay, port, lambda message: report_mismatches([message], None))
     except OSError as error:
         fail(f"port {port} of {HOST} cannot be used: {error.strerror}")
     with server, until_stopped():  # a signal may come as soon as the addresses are printed
         _print_addresses(server)
         server.serve_forever(poll_interval=0.1)
     unused = replay.unused
-    report([], report_unused(replay.recording.path.name, unused) if unused else None)
-    raise typer.Exit(1 if (replay.mismatch or unused) and not loose else 0)
+    if unused:
+        report_mismatches([], report_unused(replay.recording.path.name, unused))
+    if (replay.mismatch or unused) and not loose:
+        raise typer.Exit(1)
 
 
 def _print_addresses(server: ReplayServer) -> None:

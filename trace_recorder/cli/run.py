@@ -26,7 +26,7 @@ from trace_recorder.cli.list_runs import read_summary
 from trace_recorder.cli.output import warn
 from trace_recorder.cli.read_files import UnreadableError
 from trace_recorder.cli.text_layout import in_one_line, pluralize
-from trace_recorder.guard import try_call
+from trace_recorder.guard import ignore_failures
 from trace_recorder.recording.process import RECORDED_UNDER
 from trace_recorder.storage.paths import absolute_path
 from trace_recorder.values.metrics import metrics_of
@@ -120,21 +120,17 @@ def until_stopped() -> Iterator[None]:
 
 def report_recorded(result: parent.CommandResult, command: Sequence[str]) -> None:
     """Print on stderr what was recorded, or why nothing was recorded."""
-    report(_lines(result, command))
+    report_lines(_lines(result, command))
 
 
-def report(lines: Iterable[str]) -> None:
+def report_lines(lines: Iterable[str]) -> None:
     """Print lines on stderr. A failure to print, or Ctrl-C, does not change the exit code."""
-
-    def print_all() -> None:
+    with suppress(KeyboardInterrupt), ignore_failures:
         for line in lines:
             if line.startswith(" "):
                 typer.echo(in_one_line(line), err=True)
             else:
                 warn(line)
-
-    with suppress(KeyboardInterrupt):
-        try_call(print_all, lambda _: None)
 
 
 def _exit_by_signal(number: int) -> NoReturn:
@@ -177,7 +173,13 @@ def _lines(result: CommandResult, command: Sequence[str]) -> Iterator[str]:
 
 def recorded_lines(documents: Sequence[Path]) -> Iterator[str]:
     """Yield lines that state how much was recorded, and in which files."""
-    files = [f"{_from_here(path)}{_by_whom(path)}" for path in documents]
+    files = []
+    for path in documents:
+        name = str(_from_here(path))
+        with ignore_failures:
+            if RECORDED_UNDER in read_summary(path).metadata:
+                name += " (by the program's own recorder)"
+        files.append(name)
     if len(files) == 1:
         yield f"recorded {_amount(documents)}: {files[0]}"
         return
@@ -195,12 +197,6 @@ def _from_here(path: Path) -> Path:
     return path
 
 
-def _by_whom(path: Path) -> str:
-    """Return a note on a run that the program's own recorder recorded, and not the command. Return "" for others."""
-    metadata = try_call(lambda: read_summary(path).metadata, lambda _: {})
-    return " (by the program's own recorder)" if metadata and RECORDED_UNDER in metadata else ""
-
-
 def _amount(documents: Sequence[Path]) -> str:
     """Return how many runs, calls and tools the documents have, and how many calls and tools failed, as text."""
     figures: Counter[str] = Counter()
@@ -208,9 +204,15 @@ def _amount(documents: Sequence[Path]) -> str:
         figures.update(_figures(path))
     parts = [pluralize(len(documents), "run")]
     for name, failed, noun in _METRICS:
-        if figures[name] or name == "llm_calls":
-            parts.append(pluralize(figures[name], noun) + (f" ({figures[failed]} failed)" if figures[failed] else ""))
-    return ", ".join([*parts, *([f"{figures['unreadable']} that cannot be read"] if figures["unreadable"] else [])])
+        if not figures[name] and name != "llm_calls":
+            continue
+        amount = pluralize(figures[name], noun)
+        if figures[failed]:
+            amount += f" ({figures[failed]} failed)"
+        parts.append(amount)
+    if figures["unreadable"]:
+        parts.append(f"{figures['unreadable']} that cannot be read")
+    return ", ".join(parts)
 
 
 def _figures(path: Path) -> dict[str, int]:
@@ -244,8 +246,11 @@ def _reason(result: CommandResult, command: Sequence[str]) -> str:
 
 def _isolating_option(command: Sequence[str]) -> str | None:
     """Return the option of Python in the command line that prevents Python from loading this package, or None."""
-    is_python = [bool(_PYTHON.fullmatch(os.path.basename(word))) for word in command]  # noqa: PTH119 - any word
-    for word in command[is_python.index(True) + 1 :] if True in is_python else ():
+    words = iter(command)
+    for word in words:
+        if _PYTHON.fullmatch(os.path.basename(word)):  # noqa: PTH119 - any word
+            break
+    for word in words:  # the words after Python's name
         if not re.fullmatch("-[A-Za-z]+", word):
             return None
         for letter in word[1:]:

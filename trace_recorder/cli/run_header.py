@@ -6,9 +6,9 @@ Unknown facts are left out. `show.py` uses the functions of this file for the er
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
-from trace_recorder.cli.text_layout import Entry, heading, local_time, number, pluralize, seconds, text_of
+from trace_recorder.cli.text_layout import Entry, heading, local_time, number, pluralize, seconds, shown_text
 from trace_recorder.dialects.dialect import USAGE_ADVICE
 from trace_recorder.figures.call_figures import is_usage_left_out, made_calls
 from trace_recorder.values.llm_interaction import ErrorInfo, LLMInteraction
@@ -17,32 +17,35 @@ from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.origins import RunOrigin, name_of, run_origin_of
 from trace_recorder.values.trajectory import Gap, Reward, Trajectory
 
-_SUCCESS = {True: ", success", False: ", no success"}
 
-
-def head(trajectory: Trajectory, name: str) -> Iterator[Entry]:
+def header_entries(trajectory: Trajectory, name: str) -> Iterator[Entry]:
     """Yield the entries about the run as a whole. An entry about an unknown fact has no text."""
     metrics = trajectory.metrics or metrics_of(trajectory.llm_interactions, trajectory.agent_steps)
     origin = run_origin_of(trajectory.metadata)
     in_origin = origin.in_metadata() if origin else {}
     yield heading(name)
-    yield Entry("task", text_of(trajectory.task))
-    yield Entry("status", status_of(trajectory), style="" if trajectory.success is not False else "red")
-    yield Entry("error", error_of(trajectory.error), style="red")
-    yield Entry("result", text_of(trajectory.final_result))
-    yield Entry("origin", "" if origin is None else str(origin))
+    yield Entry("task", shown_text(trajectory.task))
+    status_style = ""
+    if trajectory.success is False:
+        status_style = "red"
+    yield Entry("status", status_of(trajectory), style=status_style)
+    yield Entry("error", text_of_error(trajectory.error), style="red")
+    yield Entry("result", shown_text(trajectory.final_result))
+    if origin is not None:
+        yield Entry("origin", str(origin))
     if origin is None or origin.trajectory_id != trajectory.parent:
-        yield Entry("parent", text_of(trajectory.parent))
+        yield Entry("parent", shown_text(trajectory.parent))
     yield from (Entry("model", model) for model in _models(trajectory))
     yield Entry("time", _time(trajectory))
     yield Entry("calls", _calls(metrics))
-    yield Entry("tokens", ", ".join(filter(None, (tokens_of(metrics), _not_stated(trajectory)))))
-    yield Entry("masked", pluralize(metrics["redactions"], "secret") if metrics.get("redactions") else "")
+    yield Entry("tokens", _tokens(metrics, trajectory))
+    if metrics.get("redactions"):
+        yield Entry("masked", pluralize(metrics["redactions"], "secret"))
     metadata = {key: value for key, value in trajectory.metadata.items() if in_origin.get(key, ...) != value}
-    yield from (Entry("metadata", f"{key}: {text_of(value)}") for key, value in metadata.items())
-    yield from (Entry("annotation", f"{key}: {text_of(value)}") for key, value in trajectory.annotations.items())
+    yield from (Entry("metadata", f"{key}: {shown_text(value)}") for key, value in metadata.items())
+    yield from (Entry("annotation", f"{key}: {shown_text(value)}") for key, value in trajectory.annotations.items())
     yield from (Entry("reward", _reward(reward)) for reward in trajectory.rewards)
-    yield from _gaps(trajectory.gaps)
+    yield from (Entry("gap", _gap(gap), style="yellow") for gap in trajectory.gaps)
 
 
 def _models(trajectory: Trajectory) -> list[str]:
@@ -58,20 +61,27 @@ def _models(trajectory: Trajectory) -> list[str]:
 
 
 def _model(provider: Payload, model: Payload) -> str:
-    return ", ".join(filter(None, (text_of(provider), text_of(model))))
+    return ", ".join(filter(None, (shown_text(provider), shown_text(model))))
 
 
 def status_of(trajectory: Trajectory) -> str:
     """Return how a run ended, and whether the task succeeded, if that is known."""
-    return trajectory.status + (_SUCCESS[trajectory.success] if isinstance(trajectory.success, bool) else "")
+    if not isinstance(trajectory.success, bool):
+        return trajectory.status
+    return trajectory.status + (", success" if trajectory.success else ", no success")
 
 
-def error_of(error: ErrorInfo | None) -> str:
+def text_of_error(error: ErrorInfo | None) -> str:
     """Return an error as text: its HTTP status if it has one, its class, and its message."""
     if error is None:
         return ""
-    status = f"HTTP {error.status}, " if error.status else ""
-    return f"{status}{error.type}" + (f": {message}" if (message := text_of(error.message)) else "")
+    text = str(error.type)
+    if error.status:
+        text = f"HTTP {error.status}, {text}"
+    message = shown_text(error.message)
+    if message:
+        text += f": {message}"
+    return text
 
 
 def replayed_text(call: LLMInteraction, origin: RunOrigin | None) -> str:
@@ -82,17 +92,22 @@ def replayed_text(call: LLMInteraction, origin: RunOrigin | None) -> str:
     source = call.replayed_from
     if source is None:
         return ""
-    is_of_origin = origin is not None and origin.trajectory_id == source.trajectory_id
-    run = name_of(origin) if origin is not None and is_of_origin else source.trajectory_id
+    run = source.trajectory_id
+    if origin is not None and origin.trajectory_id == source.trajectory_id:
+        run = name_of(origin)
     recorded = " of ".join(filter(None, (source.interaction_id, run))) or "another run"
-    return f"answered by hand, in place of {recorded}" if source.by_hand else f"from {recorded}"
+    if source.by_hand:
+        return f"answered by hand, in place of {recorded}"
+    return f"from {recorded}"
 
 
-def tokens_of(counts: Mapping[str, Payload]) -> str:
+def text_of_tokens(counts: Mapping[str, Payload]) -> str:
     """Return the known token counts and the cost that the provider stated, as text. Details that are 0 are left out."""
     parts = [f"{number(counts[name])} {word}" for name, word in _TOKENS if counts.get(name) is not None]
     parts += [f"{number(counts[name])} {word}" for name, word in _DETAILS if counts.get(name)]
-    return ", ".join(parts + ([f"{number(counts['cost'])} USD"] if counts.get("cost") is not None else []))
+    if counts.get("cost") is not None:
+        parts.append(f"{number(counts['cost'])} USD")
+    return ", ".join(parts)
 
 
 _TOKENS = (("total_input_tokens", "in"), ("output_tokens", "out"))
@@ -104,8 +119,10 @@ _DETAILS = (
 
 
 def _time(trajectory: Trajectory) -> str:
-    took = f"took {seconds(trajectory.execution_time)}" if trajectory.execution_time is not None else ""
-    return ", ".join(filter(None, (local_time(trajectory.start_time), took)))
+    words = [local_time(trajectory.start_time)]
+    if trajectory.execution_time is not None:
+        words.append(f"took {seconds(trajectory.execution_time)}")
+    return ", ".join(filter(None, words))
 
 
 def _calls(metrics: Mapping[str, Payload]) -> str:
@@ -113,42 +130,49 @@ def _calls(metrics: Mapping[str, Payload]) -> str:
 
     Replayed calls are counted separately, after the calls that were made.
     """
-    calls, attempts, spent = metrics.get("llm_calls", 0), metrics.get("attempts", 0), metrics.get("llm_seconds")
-    details = [_failed(metrics.get("failed_llm_calls")), f"{attempts} attempts" if attempts > calls else ""]
-    replayed = metrics.get("replayed_llm_calls")
-    words = (
-        pluralize(calls, "LLM call") + _in_brackets([*details, seconds(spent) if spent else ""]),
-        pluralize(replayed, "replayed LLM call") if replayed else "",
-        pluralize(metrics.get("tool_calls", 0), "tool call")
-        + _in_brackets([_failed(metrics.get("failed_tool_calls"))]),
-        pluralize(metrics.get("agent_steps", 0), "step"),
-    )
+    count = metrics.get("llm_calls", 0)
+    calls = pluralize(count, "LLM call")
+    details = []
+    if metrics.get("failed_llm_calls"):
+        details.append(f"{number(metrics['failed_llm_calls'])} failed")
+    if metrics.get("attempts", 0) > count:
+        details.append(f"{metrics['attempts']} attempts")
+    if metrics.get("llm_seconds"):
+        details.append(seconds(metrics["llm_seconds"]))
+    if details:
+        calls += f" ({', '.join(details)})"
+    words = [calls]
+    if metrics.get("replayed_llm_calls"):
+        words.append(pluralize(metrics["replayed_llm_calls"], "replayed LLM call"))
+    tools = pluralize(metrics.get("tool_calls", 0), "tool call")
+    if metrics.get("failed_tool_calls"):
+        tools += f" ({number(metrics['failed_tool_calls'])} failed)"
+    words += [tools, pluralize(metrics.get("agent_steps", 0), "step")]
+    return ", ".join(words)
+
+
+def _tokens(metrics: Mapping[str, Payload], trajectory: Trajectory) -> str:
+    """Return the token counts. If streams do not state them, say how to request the counts."""
+    words = [text_of_tokens(metrics)]
+    streams = sum(map(is_usage_left_out, trajectory.llm_interactions))
+    if streams:
+        words.append(f"not stated by {pluralize(streams, 'stream')}: {USAGE_ADVICE}")
     return ", ".join(filter(None, words))
 
 
-def _not_stated(trajectory: Trajectory) -> str:
-    """Return how many streams do not state their token counts, and how to request the counts."""
-    streams = sum(map(is_usage_left_out, trajectory.llm_interactions))
-    return f"not stated by {pluralize(streams, 'stream')}: {USAGE_ADVICE}" if streams else ""
-
-
-def _failed(count: Payload) -> str:
-    return f"{number(count)} failed" if count else ""
-
-
-def _in_brackets(parts: Iterable[str]) -> str:
-    text = ", ".join(filter(None, parts))
-    return f" ({text})" if text else ""
-
-
 def _reward(reward: Reward) -> str:
-    of = "" if reward.step_number is None else f" for step {text_of(reward.step_number)}"
-    weight = "" if reward.weight == 1 else f", weight {text_of(reward.weight)}"
-    why = f": {text_of(reward.explanation)}" if reward.explanation else ""
-    return f"{text_of(reward.name)} {text_of(reward.value)}{weight}{of}{why}"
+    text = f"{shown_text(reward.name)} {shown_text(reward.value)}"
+    if reward.weight != 1:
+        text += f", weight {shown_text(reward.weight)}"
+    if reward.step_number is not None:
+        text += f" for step {shown_text(reward.step_number)}"
+    if reward.explanation:
+        text += f": {shown_text(reward.explanation)}"
+    return text
 
 
-def _gaps(gaps: Iterable[Gap]) -> Iterator[Entry]:
-    for gap in gaps:
-        time = f"{local_time(gap.timestamp)}: " if gap.timestamp else ""
-        yield Entry("gap", f"{time}{text_of(gap.what)}: {text_of(gap.why)}", style="yellow")
+def _gap(gap: Gap) -> str:
+    text = f"{shown_text(gap.what)}: {shown_text(gap.why)}"
+    if gap.timestamp:
+        text = f"{local_time(gap.timestamp)}: {text}"
+    return text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Literal, NoReturn
@@ -21,9 +21,9 @@ from trace_recorder.cli.arguments import (
     paths_or_default,
 )
 from trace_recorder.cli.engines import DEFAULT_ENGINE, Address, Engine, EngineName
-from trace_recorder.cli.list_runs import runs_of
+from trace_recorder.cli.list_runs import runs_or_exit
 from trace_recorder.cli.output import Progress, console, fail, print_lines, warn
-from trace_recorder.cli.read_files import UnreadableError, error_message, process_or_error, read
+from trace_recorder.cli.read_files import UnreadableError, failure_message, process_or_error, read_run
 from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.figures.rewards import rewards_of
 from trace_recorder.figures.stats import Spread
@@ -100,10 +100,11 @@ def score(  # noqa: PLR0913, PLR0917 - one argument for each option
         for reward_name, reward in names.items():
             fields = {"name": reward_name, "weight": weight, "explanation": f"scored by {reward}"}
             function = reward_function(reward)
-            known = None if workers.repeats_tasks else function
-            scorer = Scorer(reward, known, parser, values, reward_name, again=again)
+            scorer = Scorer(reward, function, parser, values, reward_name, again=again)
+            if workers.repeats_tasks:  # each process imports the function
+                scorer = replace(scorer, function=None)
             scorings.append(_Scoring(function, PARSERS[parser], values, fields, scorer, again=again, dry_run=dry_run))
-        runs = runs_of(paths_or_default(paths), recursive=recursive)
+        runs = runs_or_exit(paths_or_default(paths), recursive=recursive)
     except ValueError as error:
         fail(str(error))
     failures = 0
@@ -156,7 +157,7 @@ class Scorer:
         return not self.again and self.name in rewards_of(trajectory)
 
     def _score(self, path: Path) -> float | Literal["scored before"] | None:
-        trajectory = read(path)
+        trajectory = read_run(path)
         if self.is_scored(trajectory):
             return "scored before"
         function = self.function or _function_of(self.reward)
@@ -192,14 +193,18 @@ class _Scoring:
 
     def summary(self, runs: int, failed: int) -> str:
         """Return how many runs were scored, and the mean of the rewards."""
-        scored = f"{'would score' if self.dry_run else 'scored'} {self.spread.runs} of {pluralize(runs, 'run')}"
+        verb = "would score" if self.dry_run else "scored"
         not_scored = {**self.without, "could not be": failed}
-        counts = ", ".join([scored, *(f"{number} {why}" for why, number in not_scored.items() if number)])
+        words = [f"{verb} {self.spread.runs} of {pluralize(runs, 'run')}"]
+        words += [f"{number} {why}" for why, number in not_scored.items() if number]
+        summary = ", ".join(words)
         if not self.spread.runs:
-            return counts
+            return summary
         figures = self.spread.to_json()
-        between = f", from {figures['least']:g} to {figures['most']:g}" if self.spread.least < self.spread.most else ""
-        return f"{counts}: mean {self.fields['name']} {figures['mean']:g}{between}"
+        summary += f": mean {self.fields['name']} {figures['mean']:g}"
+        if self.spread.least < self.spread.most:
+            summary += f", from {figures['least']:g} to {figures['most']:g}"
+        return summary
 
     def each(self, paths: Sequence[Path], engine: Engine) -> int:
         """Score one run after another. Other processes may compute the rewards, but only this process appends them."""
@@ -218,8 +223,10 @@ class _Scoring:
         def fail_all(error: Exception) -> NoReturn:
             fail(f"the runs cannot be scored: {describe_error(error, self.function)}")
 
+        if not runs:
+            return failed
         score_runs = partial(score_batch, [*runs.values()], self.function, self.parser, **self.values)
-        values = try_call(score_runs, fail_all) if runs else []
+        values = try_call(score_runs, fail_all)
         return failed + sum(
             not _report(path, partial(self._store, path, value)) for path, value in zip(runs, values, strict=True)
         )
@@ -227,10 +234,12 @@ class _Scoring:
     def _take(self, path: Path, result: float | Literal["scored before"] | UnreadableError | None) -> str:
         if isinstance(result, UnreadableError):
             raise result
-        return self._scored_before() if result == "scored before" else self._store(path, result)
+        if result == "scored before":
+            return self._scored_before()
+        return self._store(path, result)
 
     def _collect(self, path: Path, runs: dict[Path, Trajectory]) -> str:
-        trajectory = read(path)
+        trajectory = read_run(path)
         if trajectory.status == "running":
             raise UnreadableError(f"{path} is still being written: score the run when it has ended.")
         if self.scorer.is_scored(trajectory):
@@ -261,7 +270,10 @@ def _report(path: Path, work: Callable[[], str | None], progress: Progress | Non
     def refuse(error: Exception) -> None:
         if progress:
             progress.hide()
-        warn(str(error) if isinstance(error, UnreadableError) else error_message(path, error, "scored"))
+        if isinstance(error, UnreadableError):
+            warn(str(error))
+        else:
+            warn(failure_message(path, error, "scored"))
 
     outcome = try_call(work, refuse)
     if outcome:

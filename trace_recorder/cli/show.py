@@ -4,19 +4,18 @@ Steps and LLM calls are in the order of time. A derived step is shown together w
 recorded itself, and calls that belong to no step, are shown alone. Nothing is shown twice.
 
 Each prompt repeats the conversation, but people want to read each message once. Therefore only the new messages of a
-prompt are shown. `figures/conversations/compared_prompts.py` says which messages an earlier prompt has. The model's own
+prompt are shown. `reading/relations/prompt_relations.py` says which messages an earlier prompt has. The model's own
 answer and the tool results in a prompt have been shown before too. All other messages of the prompt are new.
 """
 
 from __future__ import annotations
 
-import operator
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from trace_recorder.cli.run_header import error_of, replayed_text, tokens_of
-from trace_recorder.cli.text_layout import Entry, compact, heading, local_time, pluralize, seconds, text_of
+from trace_recorder.cli.run_header import replayed_text, text_of_error, text_of_tokens
+from trace_recorder.cli.text_layout import Entry, compact, heading, local_time, pluralize, seconds, shown_text
 from trace_recorder.dialects.dialect import USAGE_ADVICE, is_turn
 from trace_recorder.figures.call_figures import counted_usage, incomplete_reason, is_usage_left_out
 from trace_recorder.figures.content.kinds import (
@@ -27,12 +26,13 @@ from trace_recorder.figures.content.kinds import (
     contents_of_answer,
     text_beside,
 )
-from trace_recorder.figures.conversations.compared_prompts import ComparedPrompt, ComparedPrompts, answer_text
-from trace_recorder.figures.conversations.steps_and_calls import StepOrCall
+from trace_recorder.figures.conversations.side_calls import side_calls_of
 from trace_recorder.figures.conversations.steps_of_turns import is_tools_only
-from trace_recorder.figures.conversations.turn import Turn, agent_key
-from trace_recorder.figures.conversations.turns_of_run import TurnsOnDemand, side_calls_of
+from trace_recorder.reading.relations.prompt_relations import PromptRelation, relations_of
+from trace_recorder.reading.relations.turn import Turn, agent_key, answer_of
+from trace_recorder.reading.steps_and_calls import StepOrCall
 from trace_recorder.values.llm_interaction import Attempt, LLMInteraction, pause_between
+from trace_recorder.values.message_equality import says_key
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, ToolResult
 from trace_recorder.values.origins import run_origin_of
 from trace_recorder.values.prompt_relation import MAX_EARLIER_PROMPTS
@@ -45,21 +45,17 @@ _MAX_INLINE_ARGUMENTS = 100
 """Arguments of up to this many characters are shown on the line of the tool's name."""
 
 
-TurnOf = Callable[[LLMInteraction], Turn | None]
-"""A function that returns the turn of a call, or None if the call is in no conversation."""
-
-
 class Show:
     """Makes the text entries of the steps and calls of a run, one after another."""
 
-    def __init__(self, trajectory: Trajectory, *, full: bool, turn_of: TurnOf | None = None) -> None:
+    def __init__(self, trajectory: Trajectory, *, full: bool) -> None:
         self._full = full
         self._prompts = ShownPrompts()
-        self._turn_of = turn_of or TurnsOnDemand(trajectory)
         self.update(trajectory)
 
     def update(self, trajectory: Trajectory) -> None:
         """Update to the current state of the run. Messages that were shown before are not shown again."""
+        self._run = trajectory
         self._running = trajectory.status == "running"
         self._origin = run_origin_of(trajectory.metadata)
         self._shared_names = _shared_names(trajectory)
@@ -77,15 +73,20 @@ class Show:
 
     def _title(self, part: StepOrCall) -> str:
         step, call = part.step, part.call
-        words = [
-            f"step {step.step_number}{' (tools)' if is_tools_only(step) else ''}" if step else "",
-            call.interaction_id if call else "",
-            "side call" if call and call.interaction_id in self._side_calls else "",
-            f"in step {call.step_number}" if call and not step and call.step_number is not None else "",
-            step.state if step else "",
-            self._agent(step or call),
-            local_time(part.timestamp, "%H:%M:%S"),
-        ]
+        words: list[str | None] = []
+        if step and is_tools_only(step):
+            words.append(f"step {step.step_number} (tools)")
+        elif step:
+            words.append(f"step {step.step_number}")
+        if call:
+            words.append(call.interaction_id)
+            if call.interaction_id in self._side_calls:
+                words.append("side call")
+            if not step and call.step_number is not None:
+                words.append(f"in step {call.step_number}")
+        if step:
+            words.append(step.state)
+        words += [self._agent(step or call), local_time(part.timestamp, "%H:%M:%S")]
         return ", ".join(filter(None, words))
 
     def _agent(self, source: AgentStep | LLMInteraction | None) -> str:
@@ -95,8 +96,9 @@ class Show:
         """
         if source is None or not source.agent:
             return ""
-        identity = f" ({source.agent_id})" if source.agent_id and source.agent in self._shared_names else ""
-        return f"agent {source.agent}{identity}"
+        if source.agent_id and source.agent in self._shared_names:
+            return f"agent {source.agent} ({source.agent_id})"
+        return f"agent {source.agent}"
 
     def _call(self, call: LLMInteraction) -> Iterator[Entry]:
         response = call.response
@@ -107,43 +109,46 @@ class Show:
         if len(call.attempts) > 1:
             pairs = zip(call.attempts, [None, *call.attempts], strict=False)
             yield from (Entry("attempt", _attempt(attempt, before)) for attempt, before in pairs)
-        embedded = None if is_turn(call.api) else _embedded(call)
-        if embedded is not None:
-            yield Entry("input", text_of(embedded, full=self._full))
+        input_ = _embedded_input(call)
+        if input_ is not None:
+            yield Entry("input", shown_text(input_, full=self._full))
         else:
-            yield from self._prompt(self._prompts.of_call(call, self._turn_of(call)))
+            yield from self._prompt(self._prompts.of_call(call, relations_of(self._run).of(call)))
         if call.answered:
-            yield Entry("tokens", f"not stated: {USAGE_ADVICE}" if is_usage_left_out(call) else "")
+            if is_usage_left_out(call):
+                yield Entry("tokens", f"not stated: {USAGE_ADVICE}")
             yield from self._answer(response, counted_usage(call), replayed=call.is_replayed)
             for number in range(1, len(response.choices)):
                 yield from self._choice(response, number)
             yield Entry("not read", _unread(call), style="yellow")
-        yield Entry("error", error_of(call.error), style="red")
+        yield Entry("error", text_of_error(call.error), style="red")
         yield Entry("incomplete", incomplete_reason(call, is_running=self._running) or "", style="yellow")
 
     def _step(self, step: AgentStep) -> Iterator[Entry]:
         if step.interaction is None:
             response = step.llm_response
             agent = agent_key(step)
-            shown_with = self._prompts.find_prompt_with_answer(agent, response) if response else None
+            shown_with = None
+            if response:
+                shown_with = self._prompts.find_prompt_with_answer(agent, response)
             if step.llm_messages is not None:
-                name = f"step {step.step_number}"
-                yield from self._prompt(self._prompts.of_step(name, agent, step.llm_messages, response))
+                relation = relations_of(self._run).of_step(self._run, step)
+                yield from self._prompt(self._prompts.of_step(step, relation))
             if shown_with:
                 yield Entry("answer", f"as in {shown_with}")
             elif response:
                 yield from self._answer(response, response.usage.to_document())
         yield from self._tools(step.tool_calls, step.tool_results)
         if not step.derived:
-            yield Entry("reflection", text_of(step.reflection))
-            yield Entry("error", text_of(step.error), style="red")
-        yield from (Entry(name, text_of(value, full=self._full)) for name, value in step.extra.items())
+            yield Entry("reflection", shown_text(step.reflection))
+            yield Entry("error", shown_text(step.error), style="red")
+        yield from (Entry(name, shown_text(value, full=self._full)) for name, value in step.extra.items())
 
     def _prompt(self, new_messages: NewMessages) -> Iterator[Entry]:
         yield Entry("prompt", new_messages.summary)
         for message in new_messages.messages:
             yield Entry("thought", message.reasoning or "", indent=4, style="italic")
-            yield Entry(message.role, text_of(message.content, full=self._full), indent=4)
+            yield Entry(message.role, shown_text(message.content, full=self._full), indent=4)
             for call in message.tool_calls:
                 yield from self._tool(call, indent=4)
 
@@ -151,8 +156,10 @@ class Show:
         self, response: LLMResponse, usage: Mapping[str, Payload], *, replayed: bool = False
     ) -> Iterator[Entry]:
         """Yield the entries of an answer. `usage` has the token counts and the stated cost, by a document's names."""
-        tokens = tokens_of({**usage, "total_input_tokens": usage.get("input_tokens")})
-        yield Entry("tokens", f"{tokens}, when it was recorded" if tokens and replayed else tokens)
+        tokens = text_of_tokens({**usage, "total_input_tokens": usage.get("input_tokens")})
+        if tokens and replayed:
+            tokens += ", when it was recorded"
+        yield Entry("tokens", tokens)
         yield Entry("thought", response.reasoning or "", style="italic")
         yield Entry("answer", response.content or "", style="green")
         yield from self._other_contents(response)
@@ -164,11 +171,13 @@ class Show:
         """
         contents = [content for content in contents_of_answer(response, number) if content.kind not in _SHOWN_ELSEWHERE]
         for content in contents:
-            if content.kind == REFUSALS:
-                text = content.raw.get("refusal") if isinstance(content.raw, dict) else content.raw
-                yield Entry("refusal", text_of(text, full=self._full), style="yellow")
-            else:
-                yield Entry(content.kind, text_of(text_beside(content), full=self._full), style="green")
+            if content.kind != REFUSALS:
+                yield Entry(content.kind, shown_text(text_beside(content), full=self._full), style="green")
+                continue
+            refusal = content.raw
+            if isinstance(refusal, dict):
+                refusal = refusal.get("refusal")
+            yield Entry("refusal", shown_text(refusal, full=self._full), style="yellow")
         kinds = Counter(content.kind for content in contents if content.kind != REFUSALS)
         yield Entry("beside", ", ".join(f"{count} x {kind}" for kind, count in kinds.items()))
 
@@ -185,24 +194,32 @@ class Show:
         for _, call, result in tool_uses(calls, results):
             if call is not None:
                 yield from self._tool(call)
-            if result is not None:
-                yield from self._result(result, indent=2 if call is None else 4)
+            if result is not None and call is not None:
+                yield from self._result(result, indent=4)
+            elif result is not None:
+                yield from self._result(result, indent=2)
 
     def _tool(self, call: ToolCall, indent: int = 2) -> Iterator[Entry]:
         """Yield a tool call on one line, or with a line for each argument."""
         arguments = call.arguments
+        if isinstance(arguments, str):
+            yield Entry("tool", f"{call.name} {shown_text(arguments)}", indent)
+            return
         short = compact(arguments, full=True)
         if not isinstance(arguments, dict) or len(short) <= _MAX_INLINE_ARGUMENTS:
-            yield Entry("tool", f"{call.name} {text_of(arguments) if isinstance(arguments, str) else short}", indent)
+            yield Entry("tool", f"{call.name} {short}", indent)
             return
         yield Entry("tool", call.name, indent)
-        yield from (Entry(name, text_of(value, full=self._full), indent + 2) for name, value in arguments.items())
+        yield from (Entry(name, shown_text(value, full=self._full), indent + 2) for name, value in arguments.items())
 
     def _result(self, result: ToolResult, indent: int) -> Iterator[Entry]:
-        failed = result.success is False
-        yield Entry("failed", text_of(result.error) or ("no reason given" if failed else ""), indent, style="red")
-        yield Entry("result", text_of(result.result, full=self._full), indent)
-        yield Entry("replayed", "the tool did not run" if result.replayed else "", indent, style="cyan")
+        why = shown_text(result.error)
+        if result.success is False:
+            why = why or "no reason given"
+        yield Entry("failed", why, indent, style="red")
+        yield Entry("result", shown_text(result.result, full=self._full), indent)
+        if result.replayed:
+            yield Entry("replayed", "the tool did not run", indent, style="cyan")
 
 
 def _shared_names(trajectory: Trajectory) -> frozenset[str | None]:
@@ -216,16 +233,17 @@ def _shared_names(trajectory: Trajectory) -> frozenset[str | None]:
 
 def _describe_call(call: LLMInteraction) -> str:
     """Describe a call on one line: the provider and model, the dialect, the duration, the finish reason."""
-    response, first = call.response, call.time_to_first_token_seconds
-    served = response.model if response.model != call.model else None
-    attempts = f" in {len(call.attempts)} attempts" if len(call.attempts) > 1 else ""
-    words = [
-        " ".join(filter(None, (text_of(call.provider), call.model))) + (f" (as {served})" if served else ""),
-        call.api or "recorded by hand",
-        f"{seconds(call.duration_seconds)}{attempts}".strip(),
-        f"first token after {seconds(first)}" if first is not None else "",
-        response.finish_reason or _status_without_answer(response),
-    ]
+    response = call.response
+    model = " ".join(filter(None, (shown_text(call.provider), call.model)))
+    if response.model and response.model != call.model:
+        model += f" (as {response.model})"
+    duration = seconds(call.duration_seconds)
+    if len(call.attempts) > 1:
+        duration = f"{duration} in {len(call.attempts)} attempts".strip()
+    words = [model, call.api or "recorded by hand", duration]
+    if call.time_to_first_token_seconds is not None:
+        words.append(f"first token after {seconds(call.time_to_first_token_seconds)}")
+    words.append(response.finish_reason or _status_without_answer(response))
     return ", ".join(filter(None, words))
 
 
@@ -235,11 +253,15 @@ def _status_without_answer(response: LLMResponse) -> str:
     Return "" for any other response.
     """
     status = response.extra.get("status")
-    return status if isinstance(status, str) and status != "completed" else ""
+    if isinstance(status, str) and status != "completed":
+        return status
+    return ""
 
 
-def _embedded(call: LLMInteraction) -> Payload:
+def _embedded_input(call: LLMInteraction) -> Payload:
     """Return the input of an embedding call, which is a parameter. Return None for any other call."""
+    if is_turn(call.api):
+        return None
     return next((call.parameters[name] for name in _EMBEDDED if name in call.parameters), None)
 
 
@@ -256,16 +278,23 @@ def _unread(call: LLMInteraction) -> str:
     if call.api is None or response.content or response.tool_calls or response.choices:
         return ""
     raw = call.raw_response
-    return raw if isinstance(raw, str) else ""
+    if isinstance(raw, str):
+        return raw
+    return ""
 
 
 def _attempt(attempt: Attempt, before: Attempt | None) -> str:
     """Return an attempt as text: its number (from 1), the pause before it, its duration, and its status or error."""
-    status = f"HTTP {attempt.status}" if attempt.status else "no answer"
+    words = [str(attempt.number + 1)]
     pause = before and pause_between(before, attempt)
-    words = [str(attempt.number + 1), f"after a pause of {seconds(pause)}" if pause else ""]
-    words += [seconds(attempt.duration_seconds), "inferred" if attempt.inferred else ""]
-    return ", ".join(filter(None, [*words, error_of(attempt.error) or status]))
+    if pause:
+        words.append(f"after a pause of {seconds(pause)}")
+    words.append(seconds(attempt.duration_seconds))
+    if attempt.inferred:
+        words.append("inferred")
+    status = f"HTTP {attempt.status}" if attempt.status else "no answer"
+    words.append(text_of_error(attempt.error) or status)
+    return ", ".join(filter(None, words))
 
 
 _NamedAnswers = deque[tuple[str, LLMResponse]]
@@ -290,65 +319,75 @@ class ShownPrompts:
     """
 
     def __init__(self) -> None:
-        self._prompts = ComparedPrompts()
-        self._answers: dict[str, LLMResponse] = {}
         self._newest: dict[str | None, _NamedAnswers] = defaultdict(lambda: deque(maxlen=MAX_EARLIER_PROMPTS))
         self._results: set[tuple[str, str]] = set()
 
     def add_shown_results(self, results: Iterable[ToolResult]) -> None:
         """Remember tool results that have been shown."""
-        self._results.update((result.call_id, text_of(result.error or result.result)) for result in results)
+        self._results.update((result.call_id, shown_text(result.error or result.result)) for result in results)
 
     def find_prompt_with_answer(self, agent: str | None, answer: LLMResponse) -> str | None:
         """Return the name of the agent's recent prompt that got this answer, or None."""
+        key = says_key(answer_of(answer))
         answers = reversed(self._newest[agent])
-        return next((name for name, other in answers if answer_text(answer) == answer_text(other)), None)
+        return next((name for name, other in answers if says_key(answer_of(other)) == key), None)
 
-    def of_call(self, call: LLMInteraction, turn: Turn | None) -> NewMessages:
-        """Return the new messages of a call.
-
-        `turn` is the call's place in a conversation, or None if the call is in no conversation.
-        """
-        prompt = self._prompts.add_call(call, turn)
-        new_messages = self._new_messages(prompt, call.input_messages, _stored_call_continued_by(turn))
+    def of_call(self, call: LLMInteraction, relation: PromptRelation) -> NewMessages:
+        """Return the new messages of a call."""
+        new_messages = self._new_messages(relation, call.input_messages, _stored_call_continued_by(relation.turn))
         if call.answered:
-            self._remember(agent_key(call), call.interaction_id, call.response)
+            self._newest[agent_key(call)].append((call.interaction_id, call.response))
         return new_messages
 
-    def of_step(
-        self, name: str, agent: str | None, messages: Sequence[Message], answer: LLMResponse | None
-    ) -> NewMessages:
+    def of_step(self, step: AgentStep, relation: PromptRelation) -> NewMessages:
         """Return the new messages of a step without a call."""
-        new_messages = self._new_messages(self._prompts.add_step(name, agent, messages), messages)
-        if answer is not None:
-            self._remember(agent, name, answer)
+        new_messages = self._new_messages(relation, step.llm_messages or ())
+        if step.llm_response is not None:
+            self._newest[agent_key(step)].append((f"step {step.step_number}", step.llm_response))
         return new_messages
 
-    def _remember(self, agent: str | None, name: str, answer: LLMResponse) -> None:
-        self._answers[name] = answer
-        self._newest[agent].append((name, answer))
-
-    def _new_messages(self, prompt: ComparedPrompt, messages: Sequence[Message], continued: str = "") -> NewMessages:
+    def _new_messages(self, relation: PromptRelation, messages: Sequence[Message], continued: str = "") -> NewMessages:
         """Return the messages of a prompt that were not shown before, and a summary of where the others were shown."""
-        common, name = prompt.comparison.kept, prompt.base
-        answer = self._answers.get(name or "")
-        text = None if answer is None else answer_text(answer)
-        added = [messages[position] for position in prompt.comparison.new]
-        is_answer = [message.role == "assistant" and answer_text(message) == text for message in added]
-        is_shown = [(message.call_id or "", text_of(message.content)) in self._results for message in added]
-        known = map(operator.or_, is_answer, is_shown)
-        new = [message for message, is_known in zip(added, known, strict=True) if not is_known]
-        results = sum(is_shown)
-        parts = [
-            *([f"{common} as in {name}"] * (common > 0)),
-            *(["its answer" if common else f"the answer of {name}"] * any(is_answer)),
-            *([f"{pluralize(results, 'result')} shown above"] * (results > 0)),
-        ]
-        parts += [f"{len(new)} new"] * bool(new and parts)
-        count = pluralize(len(messages), "message") + (f" continuing {continued}" if continued else "")
-        summary = ": ".join(filter(None, (count, ", ".join(parts))))
-        gone = prompt.gone if common else 0
-        return NewMessages(summary + (f"; {gone} of {name} gone" if gone else ""), new)
+        common, name = relation.comparison.kept, relation.base
+        new: list[Message] = []
+        answers, results = [], 0
+        for place in relation.comparison.new:
+            message = messages[place]
+            if place in relation.answers:
+                answers.append(relation.answers[place])
+            elif (message.call_id or "", shown_text(message.content)) in self._results:
+                results += 1
+            else:
+                new.append(message)
+        parts = _shown_before(relation, answers, results)
+        if new and parts:
+            parts.append(f"{len(new)} new")
+        summary = pluralize(len(messages), "message")
+        if continued:
+            summary += f" continuing {continued}"
+        if parts:
+            summary += f": {', '.join(parts)}"
+        if common and relation.gone:
+            summary += f"; {relation.gone} of {name} gone"
+        return NewMessages(summary, new)
+
+
+def _shown_before(relation: PromptRelation, answers: Sequence[str], results: int) -> list[str]:
+    """Say where the other messages of a prompt were shown.
+
+    `answers` are the names of the prompts whose answers are repeated. `results` is how many tool results are repeated.
+    """
+    parts = []
+    if relation.comparison.kept:
+        parts.append(f"{relation.comparison.kept} as in {relation.base}")
+    others = sum(name != relation.base for name in answers)
+    if len(answers) > others:
+        parts.append("its answer" if relation.comparison.kept else f"the answer of {relation.base}")
+    if others:
+        parts.append(f"{pluralize(others, 'answer')} shown above")
+    if results:
+        parts.append(f"{pluralize(results, 'result')} shown above")
+    return parts
 
 
 def _stored_call_continued_by(turn: Turn | None) -> str:
@@ -356,5 +395,8 @@ def _stored_call_continued_by(turn: Turn | None) -> str:
 
     The server has stored that response, so the request does not repeat the conversation.
     """
-    refers = turn is not None and turn.relation == "refers" and turn.interaction.api is not None
-    return turn.previous.interaction.interaction_id if turn and turn.previous and refers else ""
+    if turn is None or turn.previous is None:
+        return ""
+    if turn.relation != "refers" or turn.interaction.api is None:
+        return ""
+    return turn.previous.interaction.interaction_id

@@ -18,16 +18,16 @@ import typer
 
 from trace_recorder.cli.arguments import DEFAULT, Full, check_names, completion_of, paths_or_default
 from trace_recorder.cli.output import console, print_json, print_lines, warn
-from trace_recorder.cli.read_files import UnreadableError, is_directory, read
-from trace_recorder.cli.run_header import head
+from trace_recorder.cli.read_files import UnreadableError, is_directory, read_run
+from trace_recorder.cli.run_header import header_entries
 from trace_recorder.cli.show import Show
 from trace_recorder.cli.text_layout import EntryWriter
-from trace_recorder.figures.conversations.steps_and_calls import StepOrCall, steps_and_calls
 from trace_recorder.formats.left_out import UNANSWERED
 from trace_recorder.formats.shared_document import shared_document
 from trace_recorder.formats.toolbrain.parsing import DEFAULT_PARSER, PARSERS
 from trace_recorder.guard import try_call
 from trace_recorder.reading.call_facts import CallFacts
+from trace_recorder.reading.steps_and_calls import StepOrCall, steps_and_calls
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
@@ -40,10 +40,10 @@ Files = Annotated[
         show_default=False,
     ),
 ]
-Step = Annotated[int | None, typer.Option("--step", metavar="NUMBER", help="Show only this step.")]
+StepOption = Annotated[int | None, typer.Option("--step", metavar="NUMBER", help="Show only this step.")]
 AsDocument = Annotated[bool, typer.Option("--json", help="Print JSON: the document with full prompts, or the turns.")]
 Turns = Annotated[bool, typer.Option("--turns", help="Show the run as ToolBrain's turns, with warnings.")]
-Parser = Annotated[
+ParserOption = Annotated[
     str | None,
     typer.Option(
         "--parser",
@@ -52,8 +52,8 @@ Parser = Annotated[
         autocompletion=completion_of(PARSERS),
     ),
 ]
-Errors = Annotated[bool, typer.Option("--errors", help="Show only the steps in which something failed.")]
-Raw = Annotated[
+ErrorsOption = Annotated[bool, typer.Option("--errors", help="Show only the steps in which something failed.")]
+RawOption = Annotated[
     bool, typer.Option("--raw", help="With --step: print the step's requests and responses as JSON, as they were sent.")
 ]
 
@@ -61,11 +61,11 @@ Raw = Annotated[
 def show(  # noqa: PLR0913, PLR0917 - one argument for each option
     files: Files = None,
     full: Full = False,
-    step: Step = None,
-    errors: Errors = False,
-    raw: Raw = False,
+    step: StepOption = None,
+    errors: ErrorsOption = False,
+    raw: RawOption = False,
     turns: Turns = False,
-    parser: Parser = None,
+    parser: ParserOption = None,
     as_json: AsDocument = False,
 ) -> None:
     """Show runs, step by step.
@@ -78,8 +78,11 @@ def show(  # noqa: PLR0913, PLR0917 - one argument for each option
     _check_step_options(step, errors=errors, raw=raw, whole=turns or as_json)
 
     def print_it(file: Path) -> None:
-        file = _newest(file) if is_directory(file) else file
-        trajectory = read(file)
+        if is_directory(file):
+            from trace_recorder.cli.list_runs import run_at  # noqa: PLC0415 - only a directory needs it
+
+            file = run_at(file)
+        trajectory = read_run(file)
         if turns:
             _print_turns(trajectory, parser, full=full, as_json=as_json)
         elif raw:
@@ -113,9 +116,10 @@ def _refuse_damaged(file: Path, error: Exception) -> None:
 def _check_turn_options(parser: str | None, step: int | None, *, turns: bool) -> None:
     if turns and step is not None:
         raise typer.BadParameter("turns have no step numbers", param_hint="--step")
-    if parser is not None and not turns:
-        raise typer.BadParameter("it needs --turns", param_hint="--parser")
-    check_names([] if parser is None else [parser], PARSERS, "--parser")
+    if parser is not None:
+        if not turns:
+            raise typer.BadParameter("it needs --turns", param_hint="--parser")
+        check_names([parser], PARSERS, "--parser")
 
 
 def _check_step_options(step: int | None, *, errors: bool, raw: bool, whole: bool) -> None:
@@ -125,12 +129,6 @@ def _check_step_options(step: int | None, *, errors: bool, raw: bool, whole: boo
         raise typer.BadParameter("it selects the steps itself", param_hint="--errors")
     if errors and whole:
         raise typer.BadParameter("it cannot be combined with --turns or --json", param_hint="--errors")
-
-
-def _newest(directory: Path) -> Path:
-    from trace_recorder.cli.list_runs import run_at  # noqa: PLC0415 - only a directory needs it
-
-    return run_at(directory)
 
 
 def _print_turns(trajectory: Trajectory, parser: str | None, *, full: bool, as_json: bool) -> None:
@@ -143,7 +141,11 @@ def _print_turns(trajectory: Trajectory, parser: str | None, *, full: bool, as_j
         print_json(turns)
         return
     out = console()
-    for line in format_turns(turns, sys.maxsize) if full else format_turns(turns):
+    if full:
+        lines = format_turns(turns, sys.maxsize)
+    else:
+        lines = format_turns(turns)
+    for line in lines:
         style = ""
         if line.startswith("WARNING"):
             style = "yellow"
@@ -164,7 +166,7 @@ def _print_run(trajectory: Trajectory, file: Path, *, full: bool, step: int | No
     out = console()
     writer = EntryWriter(out, full=full)
     if step is None:
-        writer.write(head(trajectory, file.name))
+        writer.write(header_entries(trajectory, file.name))
     showing, shown = Show(trajectory, full=full), {id(part) for part in chosen}
     for part in parts:
         entries = list(showing.part(part))
@@ -178,7 +180,10 @@ def _parts_of_step(parts: Sequence[StepOrCall], step: int | None, file: Path) ->
     """Return the step with the number `step`, and its calls. Raises UnreadableError if there is no such step."""
     numbers = dict.fromkeys(str(part.step_number) for part in parts if part.step_number is not None)
     if str(step) not in numbers:
-        raise UnreadableError(f"{file} has no step {step}" + (f"; it has {', '.join(numbers)}" if numbers else ""))
+        why = f"{file} has no step {step}"
+        if numbers:
+            why += f"; it has {', '.join(numbers)}"
+        raise UnreadableError(why)
     return [part for part in parts if part.step_number == step]
 
 
@@ -202,10 +207,11 @@ def _has_error(part: StepOrCall) -> bool:
         step.error or any(result.success is False or result.error for result in step.tool_results)
     ):
         return True
-    return call is not None and (
-        call.error is not None
-        or any(attempt.error or (attempt.status or 0) >= _FIRST_HTTP_ERROR for attempt in call.attempts)
-    )
+    if call is None:
+        return False
+    if call.error is not None:
+        return True
+    return any(attempt.error or (attempt.status or 0) >= _FIRST_HTTP_ERROR for attempt in call.attempts)
 
 
 def raw_calls(trajectory: Trajectory, parts: Iterable[StepOrCall]) -> list[Payload]:
@@ -230,8 +236,15 @@ def _raw_call(call: LLMInteraction) -> Payload:
         raise UnreadableError(
             f"{call.interaction_id} was recorded by hand: its request and response as sent are unknown"
         )
+    raw = {
+        "interaction_id": call.interaction_id,
+        "url": source.url,
+        "request": call.raw_request,
+        "status": call.attempts[-1].status if call.attempts else None,
+    }
     stream = call.raw_stream
-    response = {"response": call.raw_response} if stream is None else {"stream": stream}
-    status = call.attempts[-1].status if call.attempts else None
-    sent = {"url": source.url, "request": call.raw_request}
-    return {"interaction_id": call.interaction_id, **sent, "status": status, **response}
+    if stream is None:
+        raw["response"] = call.raw_response
+    else:
+        raw["stream"] = stream
+    return raw

@@ -16,9 +16,9 @@ import typer
 
 from trace_recorder.cli.arguments import AsJson, DefaultRuns, Full, Jobs, paths_or_default
 from trace_recorder.cli.engines import batch_for, in_order, jobs_for
-from trace_recorder.cli.list_runs import runs_of
+from trace_recorder.cli.list_runs import runs_or_exit
 from trace_recorder.cli.output import RunLoop, fail
-from trace_recorder.cli.read_files import UnreadableError, process_or_error, read
+from trace_recorder.cli.read_files import UnreadableError, process_or_error, read_run
 from trace_recorder.cli.text_layout import escape_json_text, in_one_line
 from trace_recorder.tables.columns import TableName
 from trace_recorder.tables.parquet import Batches, batches_of
@@ -55,7 +55,10 @@ def sql(
         with _result(query, paths, jobs, failed) as result:
             columns = [column[0] for column in result.description or ()]
             groups: Iterator[Rows] = iter(partial(result.fetchmany, _ROWS), [])
-            (_print_json if as_json else partial(_print_table, full=full))(columns, groups)
+            if as_json:
+                _print_json(columns, groups)
+            else:
+                _print_table(columns, groups, full=full)
     except errors as error:
         fail(" ".join(str(error).partition("\n\nLINE")[0].split("\n")))
     if any(failed):
@@ -69,7 +72,7 @@ def _result(query: str, paths: Sequence[Path], jobs: int | None, failed: list[in
         if len(exports) < len(paths):
             raise UnreadableError(f"{exports[0]} has exported tables, and other paths have runs: query them separately")
         return query_exports(query, exports)
-    runs = runs_of(paths)
+    runs = runs_or_exit(paths)
 
     def rows_of(tables: tuple[TableName, ...]) -> Iterator[Batches]:
         loop, processes = RunLoop(len(runs)), jobs_for(runs, jobs)
@@ -81,7 +84,7 @@ def _result(query: str, paths: Sequence[Path], jobs: int | None, failed: list[in
 
 def rows_of_run(tables: tuple[TableName, ...], path: Path) -> Batches | UnreadableError:
     """Return the rows of a run in some tables, or why the run cannot be read. A separate process may call this."""
-    return process_or_error(path, lambda: batches_of(read(path), tables), "read")
+    return process_or_error(path, lambda: batches_of(read_run(path), tables), "read")
 
 
 def _print_json(columns: Sequence[str], groups: Iterator[Rows]) -> None:
@@ -92,7 +95,10 @@ def _print_json(columns: Sequence[str], groups: Iterator[Rows]) -> None:
             line = json.dumps(dict(zip(names, map(_plain, row), strict=True)))
             sys.stdout.write(f"{before}\n{escape_json_text(line)}")
             before = ","
-    sys.stdout.write("[]\n" if before == "[" else "\n]\n")
+    if before == "[":
+        sys.stdout.write("[]\n")
+    else:
+        sys.stdout.write("\n]\n")
 
 
 def _member_names(columns: Sequence[str]) -> list[str]:
@@ -110,21 +116,28 @@ def _plain(value: Any) -> Payload:
     A time becomes ISO 8601, a decimal a number, NaN null, and any other value a text.
     """
     if isinstance(value, dict):
-        return {_key(_plain(key)): _plain(member) for key, member in value.items()}
+        members = {}
+        for key, member in value.items():
+            name = _plain(key)
+            if not isinstance(name, str):
+                name = json.dumps(name)
+            members[name] = _plain(member)
+        return members
     if isinstance(value, list | tuple):
         return [*map(_plain, value)]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if value is None or isinstance(value, str | int):
+    return _plain_scalar(value)
+
+
+def _plain_scalar(value: Any) -> Payload:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if value is None or isinstance(value, str | int | float):
         return value
     if hasattr(value, "isoformat"):
         return str(value.isoformat())
-    return float(value) if hasattr(value, "as_tuple") else str(value)
-
-
-def _key(value: Payload) -> str:
-    """Return the key of a map of SQL as the name of a JSON member."""
-    return value if isinstance(value, str) else json.dumps(value)
+    if hasattr(value, "as_tuple"):
+        return float(value)
+    return str(value)
 
 
 def _print_table(columns: Sequence[str], groups: Iterator[Rows], *, full: bool) -> None:
@@ -143,6 +156,11 @@ def _print_table(columns: Sequence[str], groups: Iterator[Rows], *, full: bool) 
 def _cell(value: Any, *, full: bool) -> str:
     if value is None:
         return ""
-    plain = value if isinstance(value, str | int | float) else _plain(value)
-    text = in_one_line(plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False))
-    return text if full or len(text) <= _MAX_CELL else f"{text[: _MAX_CELL - 3]}..."
+    if not isinstance(value, str | int | float):  # a float stays as it is: NaN is not null in a table
+        value = _plain(value)
+    if not isinstance(value, str):
+        value = json.dumps(value, ensure_ascii=False)
+    text = in_one_line(value)
+    if not full and len(text) > _MAX_CELL:
+        text = f"{text[: _MAX_CELL - 3]}..."
+    return text

@@ -6,7 +6,7 @@ figures, and as many columns as fit are side by side. In a pipe nothing is wrapp
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from textwrap import wrap
@@ -17,7 +17,7 @@ from trace_recorder.cli.arguments import AsJson, DefaultRuns, IndexPath, Jobs, n
 from trace_recorder.cli.engines import DEFAULT_ENGINE, Address, Engine, EngineName
 from trace_recorder.cli.output import RunLoop, console, fail, print_json, print_lines, table_width
 from trace_recorder.cli.planned_runs import planned_runs, results
-from trace_recorder.cli.read_files import UnreadableError, process_or_error, read
+from trace_recorder.cli.read_files import UnreadableError, process_or_error, read_run
 from trace_recorder.cli.text_layout import in_one_line, number, pluralize, seconds
 from trace_recorder.dialects.dialect import USAGE_ADVICE
 from trace_recorder.figures.cost import table_name
@@ -50,7 +50,7 @@ def stats(
         print_json(figures.to_json() | {"unreadable": loop.failed})
     elif loop.failed < runs.count:
         out = console()
-        print_lines(out, lines(figures.to_json(), table_width(out)))
+        print_lines(out, figure_lines(figures.to_json(), table_width(out)))
     if loop.failed:
         raise typer.Exit(1)
 
@@ -61,41 +61,53 @@ MIN_NAME = 12
 """If a table is too wide, names of tools and rewards are cut, but keep at least this many characters."""
 _GAP = 2
 
-Row = Sequence[str]
+TextRow = Sequence[str]
 
 
-def lines(figures: Mapping[str, Payload], width: int | None = None) -> Iterator[str]:
+def figure_lines(figures: Mapping[str, Payload], width: int | None = None) -> Iterator[str]:
     """Yield the figures as lines of text. No line is longer than `width`, unless names are too long."""
-    for line in _summary(figures):
-        yield from _wrapped(in_one_line(line), width)
-    yield from _table(_model_rows(figures["models"]), width, side_by_side=True)
-    yield from _table(_tool_rows(figures["tools"]), width)
-    yield from _table(_reward_rows(figures["rewards"]), width)
-
-
-def _wrapped(line: str, width: int | None) -> list[str]:
-    if width is None or len(line) <= width:
-        return [line]
-    return wrap(line, max(width, MIN_NAME + LABEL_WIDTH), subsequent_indent=" " * LABEL_WIDTH, break_on_hyphens=False)
+    indent = " " * LABEL_WIDTH
+    for line in map(in_one_line, _summary(figures)):
+        if width is None or len(line) <= width:
+            yield line
+        else:
+            size = max(width, MIN_NAME + LABEL_WIDTH)
+            yield from wrap(line, size, subsequent_indent=indent, break_on_hyphens=False)
+    titles: TextRow = ("model", "calls", "failed", "retries", "tokens in", "out", "cached", "per call", "cost USD")
+    yield from _table([titles, *map(_model, figures["models"])], width, side_by_side=True)
+    tools = [tool for tool in figures["tools"] if tool["calls"]]  # a tool that was only replayed has no figures
+    titles = ("tool", "calls", "failed", "no answer", "outcome unknown", "per call")
+    yield from _table([titles, *map(_tool, tools)], width)
+    yield from _table([("reward", "runs", *_REWARD_FIGURES), *map(_reward, figures["rewards"])], width)
 
 
 def _summary(figures: Mapping[str, Payload]) -> Iterator[str]:
     llm = figures["llm"]
     yield f"runs    {_runs(figures['runs'])}"
-    more = [f"{number(llm[name])} {name}" for name in ("failed", "incomplete") if llm[name]]
-    more += [pluralize(llm["retries"], "retry")] if llm["retries"] else []
-    more += [f"{number(llm['replayed'])} replayed"] if "replayed" in llm else []
-    more += [pluralize(llm["side_calls"], "side call")] if "side_calls" in llm else []
-    yield f"calls   {', '.join([pluralize(llm['calls'], 'LLM call'), *more])}"
+    yield f"calls   {_calls(llm)}"
     yield f"tokens  {_tokens(llm['tokens'])}"
     yield f"cost    {_cost(llm['cost'])}"
     if figures["seconds"]:
         times = [f"{name} {seconds(value)}" for name, value in figures["seconds"].items()]
         unknown = llm.get("calls_without_time")
-        times += [f"not stated by {pluralize(unknown, 'call')}"] if unknown else []
+        if unknown:
+            times.append(f"not stated by {pluralize(unknown, 'call')}")
         untimed = sum(tool.get("calls_without_time", 0) for tool in figures["tools"])
-        times += [f"not known of {pluralize(untimed, 'tool call')}"] if untimed else []
+        if untimed:
+            times.append(f"not known of {pluralize(untimed, 'tool call')}")
         yield f"time    {', '.join(times)}"
+
+
+def _calls(llm: Mapping[str, Payload]) -> str:
+    words = [pluralize(llm["calls"], "LLM call")]
+    words += [f"{number(llm[name])} {name}" for name in ("failed", "incomplete") if llm[name]]
+    if llm["retries"]:
+        words.append(pluralize(llm["retries"], "retry"))
+    if "replayed" in llm:
+        words.append(f"{number(llm['replayed'])} replayed")
+    if "side_calls" in llm:
+        words.append(pluralize(llm["side_calls"], "side call"))
+    return ", ".join(words)
 
 
 def _runs(runs: Mapping[str, Payload]) -> str:
@@ -103,8 +115,10 @@ def _runs(runs: Mapping[str, Payload]) -> str:
     statuses = [f"{runs[name]} {name}" for name in names if name in runs]
     if not statuses:
         return "none"
-    replays = f", of them {pluralize(runs['replays'], 'replay')}" if runs.get("replays") else ""
-    return f"{pluralize(runs.get('runs', 0), 'run')}: {', '.join(statuses)}{replays}; {_outcome(runs)}"
+    text = f"{pluralize(runs.get('runs', 0), 'run')}: {', '.join(statuses)}"
+    if runs.get("replays"):
+        text += f", of them {pluralize(runs['replays'], 'replay')}"
+    return f"{text}; {_outcome(runs)}"
 
 
 def _outcome(runs: Mapping[str, Payload]) -> str:
@@ -117,35 +131,29 @@ def _outcome(runs: Mapping[str, Payload]) -> str:
     )
 
 
-def _model_rows(models: Iterable[Mapping[str, Payload]]) -> list[Row]:
-    titles = ("model", "calls", "failed", "retries", "tokens in", "out", "cached", "per call", "cost USD")
-    return [titles, *map(_model, models)]
-
-
-def _model(row: Mapping[str, Payload]) -> Row:
-    tokens, cost = row["tokens"], row["cost"]
+def _model(row: Mapping[str, Payload]) -> TextRow:
+    tokens = row["tokens"]
     rate = tokens.get("cache_hit_rate")
     return [
         f"{row['provider']}/{row['model']}",
         *(number(row[name]) for name in ("calls", "failed", "retries")),
-        *(number(tokens[name]) if name in tokens else "" for name in ("prompt", "completion")),
-        f"{rate:.0%}" if rate is not None else "",
+        *(number(tokens.get(name, "")) for name in ("prompt", "completion")),
+        "" if rate is None else f"{rate:.0%}",
         seconds(row.get("mean_seconds")),
-        _amount(cost),
+        _amount(row["cost"]),
     ]
 
 
-def _tool_rows(tools: Iterable[Mapping[str, Payload]]) -> list[Row]:
+def _tool(row: Mapping[str, Payload]) -> TextRow:
     names = ("calls", "failed", "unanswered", "outcome_unknown")
-    ran = [tool for tool in tools if tool["calls"]]  # a tool that was only replayed has no figures
-    rows = [[tool["name"], *(number(tool[name]) for name in names), seconds(tool.get("mean_seconds"))] for tool in ran]
-    return [("tool", "calls", "failed", "no answer", "outcome unknown", "per call"), *rows]
+    return [row["name"], *(number(row[name]) for name in names), seconds(row.get("mean_seconds"))]
 
 
-def _reward_rows(rewards: Iterable[Mapping[str, Payload]]) -> list[Row]:
-    names = ("mean", "least", "most")
-    rows = [[reward["name"], number(reward["runs"]), *(f"{reward[name]:g}" for name in names)] for reward in rewards]
-    return [("reward", "runs", *names), *rows]
+_REWARD_FIGURES = ("mean", "least", "most")
+
+
+def _reward(row: Mapping[str, Payload]) -> TextRow:
+    return [row["name"], number(row["runs"]), *(f"{row[name]:g}" for name in _REWARD_FIGURES)]
 
 
 def _tokens(tokens: Mapping[str, Payload]) -> str:
@@ -155,9 +163,11 @@ def _tokens(tokens: Mapping[str, Payload]) -> str:
     if "cache_hit_rate" in tokens:
         parts.append(f"{tokens['cache_hit_rate']:.0%} of the input cached")
     if "calls_without" in tokens:
+        unstated = f"not stated by {pluralize(tokens['calls_without'], 'call')}"
         streams = tokens.get("streams_without_include_usage")
-        advice = f" ({pluralize(streams, 'stream')}: {USAGE_ADVICE})" if streams else ""
-        parts.append(f"not stated by {pluralize(tokens['calls_without'], 'call')}{advice}")
+        if streams:
+            unstated += f" ({pluralize(streams, 'stream')}: {USAGE_ADVICE})"
+        parts.append(unstated)
     return ", ".join(parts) or "none"
 
 
@@ -171,8 +181,10 @@ def _cost(cost: Mapping[str, Payload]) -> str:
             f"about {cost['estimated']:.6f} USD by {by} ({pluralize(cost['estimated_calls'], 'call')}, an estimate)"
         )
     if cost["unknown_calls"]:
-        hint = "" if table_name() else "; pip install 'trace-recorder[prices]' for estimates"
-        parts.append(f"unknown for {pluralize(cost['unknown_calls'], 'call')}{hint}")
+        unknown = f"unknown for {pluralize(cost['unknown_calls'], 'call')}"
+        if not table_name():
+            unknown += "; pip install 'trace-recorder[prices]' for estimates"
+        parts.append(unknown)
     if "without_rate" in cost:
         left_out = [f"{name} of {pluralize(calls, 'call')}" for name, calls in cost["without_rate"].items()]
         parts.append(f"unknown in part: no rate for {', '.join(left_out)}")
@@ -187,29 +199,36 @@ def _amount(cost: Mapping[str, Payload]) -> str:
     amounts = [cost[name] for name in ("stated", "estimated") if name in cost]
     if not amounts:
         return "?"
-    is_partial = cost["unknown_calls"] or "without_rate" in cost
-    return f"{'~' if 'estimated' in cost else ''}{sum(amounts):.6f}{' + ?' if is_partial else ''}"
+    text = f"{sum(amounts):.6f}"
+    if "estimated" in cost:
+        text = f"~{text}"
+    if cost["unknown_calls"] or "without_rate" in cost:
+        text += " + ?"
+    return text
 
 
-def _table(rows: Sequence[Row], width: int | None, *, side_by_side: bool = False) -> Iterator[str]:
+def _table(rows: Sequence[TextRow], width: int | None, *, side_by_side: bool = False) -> Iterator[str]:
     """Yield an empty line and the aligned rows, or nothing if the table has only titles."""
     cells = [[in_one_line(cell) for cell in row] for row in rows]
     if len(cells) == 1:
         return
-    excess = 0 if width is None else max(0, _width(cells) - width)
-    if excess and side_by_side and width is not None:
+    if width is None or _width(cells) <= width:
+        yield from ("", *_aligned(cells))
+        return
+    if side_by_side:
         for block in _blocks([*zip(*cells, strict=True)], width):
             yield from ("", *_aligned(block))
         return
-    names = max(MIN_NAME, max(len(row[0]) for row in cells) - excess)
-    yield from ("", *_aligned([[_cut(row[0], names), *row[1:]] for row in cells]))
+    name_size = max(len(row[0]) for row in cells) - (_width(cells) - width)
+    name_size = max(MIN_NAME, name_size)
+    yield from ("", *_aligned([[_cut(row[0], name_size), *row[1:]] for row in cells]))
 
 
-def _blocks(columns: Sequence[Row], width: int) -> Iterator[list[Row]]:
+def _blocks(columns: Sequence[TextRow], width: int) -> Iterator[list[TextRow]]:
     """Divide a table into tables that fit. Each table has the titles and at least one column."""
     titles = [row[0] for row in columns]
     room = width - max(map(len, titles))
-    block: list[Row] = []
+    block: list[TextRow] = []
     for column in [*zip(*columns, strict=True)][1:]:
         whole = [_cut(cell, max(MIN_NAME, room - _GAP)) for cell in column]
         if block and _width([*zip(titles, *block, whole, strict=True)]) > width:
@@ -219,15 +238,15 @@ def _blocks(columns: Sequence[Row], width: int) -> Iterator[list[Row]]:
     yield [*zip(titles, *block, strict=True)]
 
 
-def _widths(rows: Sequence[Row]) -> list[int]:
+def _widths(rows: Sequence[TextRow]) -> list[int]:
     return [max(map(len, column)) for column in zip(*rows, strict=True)]
 
 
-def _width(rows: Sequence[Row]) -> int:
+def _width(rows: Sequence[TextRow]) -> int:
     return sum(size + _GAP for size in _widths(rows)) - _GAP
 
 
-def _aligned(rows: Sequence[Row]) -> Iterator[str]:
+def _aligned(rows: Sequence[TextRow]) -> Iterator[str]:
     """Yield each row as a line with aligned cells: the first column on the left, the others on the right."""
     widths = _widths(rows)
     for first, *others in rows:
@@ -236,7 +255,9 @@ def _aligned(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _cut(cell: str, size: int) -> str:
-    return cell if len(cell) <= size else f"{cell[: size - 3]}..."
+    if len(cell) <= size:
+        return cell
+    return f"{cell[: size - 3]}..."
 
 
 def count_run(path: Path) -> Stats | UnreadableError:
@@ -246,6 +267,6 @@ def count_run(path: Path) -> Stats | UnreadableError:
 
 def _count(path: Path) -> Stats:
     figures = Stats()
-    figures.add(read(path))
+    figures.add(read_run(path))
     figures.to_json()
     return figures

@@ -14,8 +14,8 @@ from rich.text import Text
 
 from trace_recorder.cli.arguments import DEFAULT, Full, paths_or_default
 from trace_recorder.cli.output import console, fail, print_lines
-from trace_recorder.cli.read_files import UnreadableError, error_message, find_runs, is_directory
-from trace_recorder.cli.run_header import error_of, status_of
+from trace_recorder.cli.read_files import UnreadableError, failure_message, find_runs, is_directory
+from trace_recorder.cli.run_header import status_of, text_of_error
 from trace_recorder.cli.show import Show
 from trace_recorder.cli.text_layout import (
     Entry,
@@ -27,14 +27,10 @@ from trace_recorder.cli.text_layout import (
     seconds,
 )
 from trace_recorder.clocks import now, seconds_between
-from trace_recorder.dialects.dialect import is_in_progress, is_turn
-from trace_recorder.figures.conversations.call_chains import CallChains
-from trace_recorder.figures.conversations.steps_and_calls import StepOrCall, steps_and_calls
-from trace_recorder.figures.conversations.turn import Turn
+from trace_recorder.dialects.dialect import is_in_progress
 from trace_recorder.reading.growing_journal import GrowingJournal, ReplacedError
+from trace_recorder.reading.steps_and_calls import StepOrCall, steps_and_calls
 from trace_recorder.storage.paths import journal_path_for
-from trace_recorder.values.llm_interaction import LLMInteraction
-from trace_recorder.values.messages import LLMResponse
 from trace_recorder.values.origins import run_origin_of
 from trace_recorder.values.tool_uses import tool_uses
 from trace_recorder.values.trajectory import Trajectory
@@ -52,17 +48,28 @@ def waiting_for(part: StepOrCall, now: str) -> Iterator[Text]:
             for _, tool, result in tool_uses(part.tool_calls, part.tool_results)
             if tool is not None and result is None
         ]
+        spent = 0.0
+        if call is not None and call.duration_seconds is not None:
+            spent = call.duration_seconds
         if names:
-            spent = call.duration_seconds if call else None
-            yield _line(", ".join(names), part.timestamp, now, spent or 0.0)
+            yield _line(", ".join(names), part.timestamp, now, spent)
         return
     response = call.response
-    text = response.content or response.reasoning or _arguments(response)
+    style = "italic"
+    text = response.content
+    if text:
+        style = "green"
+    elif response.reasoning:
+        text = response.reasoning
+    else:
+        text = "\n".join(f"{tool.name} {compact(tool.arguments, full=True)}" for tool in response.tool_calls)
+    progress = "no answer yet"
+    if text:
+        progress = f"{pluralize(len(text), 'character')} so far"
     served = " ".join(filter(None, (call.provider, call.model)))
-    progress = f"{pluralize(len(text), 'character')} so far" if text else "no answer yet"
     yield _line(", ".join(filter(None, (call.interaction_id, served, progress))), part.timestamp, now)
     if text:
-        yield Text(escape_control_characters(text.rstrip("\n")), "green" if response.content else "italic")
+        yield Text(escape_control_characters(text.rstrip("\n")), style)
 
 
 def _line(what: str, since: str | None, now: str, spent: float = 0.0) -> Text:
@@ -74,10 +81,6 @@ def _line(what: str, since: str | None, now: str, spent: float = 0.0) -> Text:
     whole = max(0, round((elapsed or 0.0) - spent))
     duration = f"{whole} s" if whole < 60 else seconds(whole)
     return Text(in_one_line(f"waiting {duration}: {what}"), "cyan")
-
-
-def _arguments(response: LLMResponse) -> str:
-    return "\n".join(f"{tool.name} {compact(tool.arguments, full=True)}" for tool in response.tool_calls)
 
 
 class WaitingArea:
@@ -101,17 +104,16 @@ class WaitingArea:
             return
         if not self._live.is_started:
             self._live.start()
-        lines = [line for text in texts for line in self._last_lines(text)]
+        width = self._console.width
+        lines: list[Text] = []
+        for text in texts:
+            end = Text(text.plain[-MAX_TEXT_LINES * width :], text.style)
+            lines += end.wrap(self._console, width)[-MAX_TEXT_LINES:]
         self._live.update(Text("\n").join(lines), refresh=True)
 
     def clear(self) -> None:
         """Remove the lines that were drawn last."""
         self._live.stop()
-
-    def _last_lines(self, text: Text) -> Sequence[Text]:
-        width = self._console.width
-        end = Text(text.plain[-MAX_TEXT_LINES * width :], text.style)
-        return end.wrap(self._console, width)[-MAX_TEXT_LINES:]
 
 
 INTERVAL_SECONDS = 0.5
@@ -143,7 +145,7 @@ def tail(files: Files = None, last: Last = 3, full: Full = False) -> None:
         journals = dict.fromkeys(map(_journal, paths_or_default(files)))
         runs = _follow([*map(Follower, journals)], last, full=full, wait=lambda: time.sleep(INTERVAL_SECONDS))
     except OSError as error:
-        fail(error_message(Path(error.filename or "the run"), error))
+        fail(failure_message(Path(error.filename or "the run"), error))
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     if not all(run.status == "completed" for run in runs):
@@ -214,7 +216,9 @@ class _Printer:
         """
         self.clear()
         if self._names and path != self._last:
-            print_lines(self._out, ["", f"==> {path} <=="] if self._last else [f"==> {path} <=="], "bold")
+            if self._last:
+                print_lines(self._out, [""], "bold")
+            print_lines(self._out, [f"==> {path} <=="], "bold")
         self._last = path
 
 
@@ -227,8 +231,10 @@ class _FollowedRun:
         self.trajectory = follower.read()
         self._shown = ShownSteps(self.trajectory, full=printer.full)
         entries = [*self._shown.settled(self.trajectory)]
+        words = [f"{pluralize(len(entries), 'step')} so far"]
         origin = run_origin_of(self.trajectory.metadata)
-        words = [*([str(origin)] if origin else []), f"{pluralize(len(entries), 'step')} so far"]
+        if origin:
+            words.insert(0, str(origin))
         printer.line(follower.path, f"{follower.path}: {', '.join(words)}")
         self._print(entries[max(0, len(entries) - last) :])
 
@@ -251,7 +257,7 @@ class _FollowedRun:
         for step in steps:
             self._printer.step(self._follower.path, step)
         if not self.may_continue:
-            text = f"the run has ended: {status_of(self.trajectory)} {error_of(self.trajectory.error)}"
+            text = f"the run has ended: {status_of(self.trajectory)} {text_of_error(self.trajectory.error)}"
             self._printer.line(self._follower.path, text.rstrip())
 
 
@@ -279,9 +285,7 @@ class ShownSteps:
     """Makes the entries of each step of a growing run. A step is shown once, when it is settled (`_is_settled`)."""
 
     def __init__(self, trajectory: Trajectory, *, full: bool) -> None:
-        self._chains = CallChains()
-        self._turns: dict[str, Turn] = {}
-        self._show = Show(trajectory, full=full, turn_of=self._turn_of)
+        self._show = Show(trajectory, full=full)
         self._shown: set[Hashable] = set()
 
     def settled(self, trajectory: Trajectory) -> Iterator[list[Entry]]:
@@ -299,19 +303,13 @@ class ShownSteps:
         """Return the steps and calls that are not settled."""
         return [part for part in steps_and_calls(trajectory) if _key(part) not in self._shown]
 
-    def _turn_of(self, call: LLMInteraction) -> Turn | None:
-        if not is_turn(call.api):
-            return None
-        if call.interaction_id not in self._turns:
-            self._turns[call.interaction_id] = self._chains.add(call)
-        return self._turns[call.interaction_id]
-
 
 def _key(part: StepOrCall) -> Hashable:
     if part.call:
         return part.call.interaction_id
-    step = part.step
-    return (step.step_number, step.timestamp, step.agent) if step else None
+    if part.step:
+        return part.step.step_number, part.step.timestamp, part.step.agent
+    return None
 
 
 def _is_settled(part: StepOrCall, *, is_last: bool) -> bool:

@@ -53,31 +53,41 @@ def in_one_line(text: str) -> str:
 def shorten(text: str) -> str:
     """Shorten a long text, and append the number of characters that are not shown."""
     kept = "\n".join(text.split("\n", MAX_LINES)[:MAX_LINES])[:MAX_CHARACTERS]
-    return _cut(text, len(kept), "\n" if "\n" in kept else "")
+    if "\n" in kept:
+        return _cut(text, len(kept), "\n")
+    return _cut(text, len(kept))
 
 
 def _cut(text: str, size: int, between: str = "") -> str:
     remaining = len(text) - size
-    return f"{text[:size]}{between}... ({remaining:,} more characters)" if remaining > 0 else text
+    if remaining <= 0:
+        return text
+    return f"{text[:size]}{between}... ({remaining:,} more characters)"
 
 
 def compact(value: Payload, *, full: bool) -> str:
     """Return a value as JSON on one line. If `full` is False, long strings are shortened."""
-    return json.dumps(value if full else _with_short_strings(value), ensure_ascii=False)
+    if not full:
+        value = _with_short_strings(value)
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _with_short_strings(value: Payload) -> Payload:
-    return _cut(value, MAX_STRING) if isinstance(value, str) else map_inside(_with_short_strings, value)
+    if isinstance(value, str):
+        return _cut(value, MAX_STRING)
+    return map_inside(_with_short_strings, value)
 
 
-def text_of(value: Payload, *, full: bool = True) -> str:
+def shown_text(value: Payload, *, full: bool = True) -> str:
     """Return any value as text: a text unchanged, a list as the texts of its elements, anything else as JSON."""
     return plain_text(value, partial(compact, full=full))
 
 
 def number(value: Payload) -> str:
     """Format a number with thousands separators. Anything but a number is formatted as text."""
-    return f"{value:,}" if isinstance(value, int | float) else text_of(value)
+    if isinstance(value, int | float):
+        return f"{value:,}"
+    return shown_text(value)
 
 
 def rounded_number(value: Payload) -> str:
@@ -93,13 +103,17 @@ def rounded_number(value: Payload) -> str:
 def seconds(value: Payload) -> str:
     """Format a duration: 25 ms, 2.50 s, 12.3 s, 2 min 05 s, 1 h 02 min. Anything but a number is formatted as text."""
     if not isinstance(value, int | float):
-        return text_of(value)
+        return shown_text(value)
     if value < 0.9995:
         return f"{value * 1000:.0f} ms"
+    if value < 9.995:
+        return f"{value:.2f} s"
     if value < 59.95:
-        return f"{value:.2f} s" if value < 9.995 else f"{value:.1f} s"
+        return f"{value:.1f} s"
     minutes, rest = divmod(round(value), 60)
-    return f"{minutes} min {rest:02} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"
+    if minutes < 60:
+        return f"{minutes} min {rest:02} s"
+    return f"{minutes // 60} h {minutes % 60:02} min"
 
 
 def local_time(timestamp: Payload, form: str = "%Y-%m-%d %H:%M:%S %z") -> str:
@@ -110,14 +124,16 @@ def local_time(timestamp: Payload, form: str = "%Y-%m-%d %H:%M:%S %z") -> str:
     try:
         return datetime.fromisoformat(timestamp).astimezone().strftime(form)
     except (ValueError, TypeError, OverflowError):
-        return text_of(timestamp)
+        return shown_text(timestamp)
 
 
 def pluralize(count: Payload, noun: str) -> str:
     """Format a number with its noun: 1 step, 1,200 steps, 2 retries."""
     if count == 1:
         return f"{number(count)} {noun}"
-    return f"{number(count)} {noun[:-1]}ies" if noun.endswith("ry") else f"{number(count)} {noun}s"
+    if noun.endswith("ry"):
+        return f"{number(count)} {noun[:-1]}ies"
+    return f"{number(count)} {noun}s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,24 +169,35 @@ class EntryWriter:
                 self._write(entry)
 
     def _write(self, entry: Entry) -> None:
-        label = " " * entry.indent + (in_one_line(entry.label).ljust(_LABEL_WIDTH - 1) + " " if entry.label else "")
-        text = entry.text if self._full else shorten(entry.text.rstrip("\n"))
+        label = " " * entry.indent
+        if entry.label:
+            label += in_one_line(entry.label).ljust(_LABEL_WIDTH - 1) + " "
+        text = entry.text
+        if not self._full:
+            text = shorten(text.rstrip("\n"))
         lines = escape_control_characters(text).split("\n")
         if self._console.is_terminal or "\t" in text:
             for start in range(0, len(lines), _LINES_AT_ONCE):
                 self._print_styled(label, lines[start : start + _LINES_AT_ONCE], entry.style, first=start == 0)
             return
-        margin = " " * len(label)
-        written = [f"{label}{lines[0]}", *(f"{margin}{line}" if line else "" for line in lines[1:])]
-        self._console.file.write("\n".join(written if lines[0] else ["", *written[1:]]) + "\n")
+        written = []
+        for line in lines:
+            written.append(label + line if line else "")  # an empty line has no margin
+            label = " " * len(label)
+        self._console.file.write("\n".join(written) + "\n")
 
     def _print_styled(self, label: str, lines: Iterable[str], style: str, *, first: bool) -> None:
         pieces = [piece for line in lines for piece in self._wrapped(Text(line, style), len(label))]
         margin = " " * len(label)
+        if not first:
+            label = margin
         rows = []
         for piece in pieces:
-            rows.append(Text.assemble((label if first else margin, "dim"), piece) if piece else Text())
-            first = False
+            if piece:
+                rows.append(Text.assemble((label, "dim"), piece))
+            else:
+                rows.append(Text())
+            label = margin
         self._console.print(Text("\n").join(rows), soft_wrap=True)
 
     def _wrapped(self, line: Text, indent: int) -> list[Text]:

@@ -11,7 +11,7 @@ import typer
 
 from trace_recorder.cli.arguments import AsJson, DefaultRuns, paths_or_default
 from trace_recorder.cli.engines import DEFAULT_ENGINE, Address, Engine, EngineName
-from trace_recorder.cli.list_runs import runs_of
+from trace_recorder.cli.list_runs import runs_or_exit
 from trace_recorder.cli.output import Progress, console, print_json, print_lines
 from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.formats.any_file import foreign_format
@@ -31,9 +31,9 @@ def validate_(
     Checks each record, restores each request and stream from the journal, and compares the document with the journal.
     Exits with 1 if there is an error.
     """
-    workers, runs = Engine(engine, address), runs_of(paths_or_default(files))
+    workers, runs = Engine(engine, address), runs_or_exit(paths_or_default(files))
     with Progress(len(runs)) as progress:
-        reports = [*progress.over(workers.in_order(report, runs))]
+        reports = [*progress.over(workers.in_order(validate_file, runs))]
     if as_json:
         print_json([{**asdict(report), "path": str(report.path), "ok": report.ok} for report in reports])
     else:
@@ -44,12 +44,14 @@ def validate_(
         raise typer.Exit(1)
 
 
-def report(file: Path) -> Report:
+def validate_file(file: Path) -> Report:
     """Validate a file. The report has a finding if the file cannot be read or checked, or if another tool wrote it."""
 
     def failed(error: Exception) -> Report:
-        why = error.strerror if isinstance(error, OSError) else f"it cannot be checked: {type(error).__name__}: {error}"
-        return Report(file, (Finding("error", "file", why or str(error)),))
+        why = f"it cannot be checked: {type(error).__name__}: {error}"
+        if isinstance(error, OSError):
+            why = error.strerror or str(error)
+        return Report(file, (Finding("error", "file", why),))
 
     return try_call(partial(_report_on, file), failed)
 
@@ -65,7 +67,9 @@ def _report_on(file: Path) -> Report:
 
 def _naming_other_format(report: Report) -> Report:
     """Return the report, or, for a file of another tool, a report whose only finding names the format of the file."""
-    format_name = None if report.ok or report.records else foreign_format(report.path)
+    if report.ok or report.records:
+        return report
+    format_name = foreign_format(report.path)
     if format_name is None:
         return report
     why = f"it is not a run of this package: it looks like {format_name}, which `trace-recorder import` reads"
@@ -76,9 +80,12 @@ def _lines(reports: Sequence[Report]) -> Iterator[tuple[str, str]]:
     """Yield the findings of each file as lines with their styles."""
     for report in reports:
         errors = sum(finding.severity == "error" for finding in report.findings)
-        amount = f" ({pluralize(report.records, 'record')}, {pluralize(report.interactions, 'LLM interaction')})"
-        verdict = pluralize(errors, "error") if errors else "ok"
-        yield f"{report.path}: {verdict}{amount if report.records else ''}", "bold"
+        verdict = "ok"
+        if errors:
+            verdict = pluralize(errors, "error")
+        if report.records:
+            verdict += f" ({pluralize(report.records, 'record')}, {pluralize(report.interactions, 'LLM interaction')})"
+        yield f"{report.path}: {verdict}", "bold"
         for finding in report.findings:
             style = "red" if finding.severity == "error" else ""
             yield f"  {finding.severity:<5}  {finding.where}: {finding.what}", style

@@ -19,7 +19,7 @@ import typer
 from trace_recorder.cli.arguments import DEFAULT, IndexPath, paths_or_default
 from trace_recorder.cli.list_runs import run_at
 from trace_recorder.cli.output import console, fail, print_lines
-from trace_recorder.cli.read_files import error_message, process, read
+from trace_recorder.cli.read_files import failure_message, process, read_run
 from trace_recorder.figures.cost import table
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.viewer.one_file import one_file, two_runs_file
@@ -90,19 +90,21 @@ def _write(places: list[Path], output: Path, *, force: bool) -> None:
     if output.exists() and not force:
         fail(f"{output} exists: give another -o, or --force to replace it")
     files = [*map(run_at, places)]
-    runs = [*map(read, files)]
+    runs = [*map(read_run, files)]
     html = process(files[-1], partial(_html, runs, [file.name for file in files]), "shown").encode()
     try:
         output.write_bytes(html)
     except OSError as error:
-        fail(error_message(output, error, "written"))
+        fail(failure_message(output, error, "written"))
     print_lines(console(), [f"wrote {output} ({len(html) / 1e6:.1f} MB)"])
 
 
 def _html(runs: list[Trajectory], names: list[str]) -> str:
     if len(runs) == 1:
         return one_file(runs[0], names[0])
-    first, second = names if names[0] != names[1] else (f"1: {names[0]}", f"2: {names[1]}")
+    first, second = names
+    if first == second:
+        first, second = f"1: {first}", f"2: {second}"
     return two_runs_file(runs[0], runs[1], (first, second))
 
 
@@ -124,16 +126,19 @@ def _listening(port: int | None) -> socket.socket:
 
     If no port is given, it listens at the default port, or at any free port if the default port is taken.
     """
+    wanted = DEFAULT_PORT
+    if port is not None:
+        wanted = port
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind(("127.0.0.1", DEFAULT_PORT if port is None else port))
+        listener.bind(("127.0.0.1", wanted))
         listener.listen(128)
     except OSError as error:
         listener.close()
         if port is None and error.errno == errno.EADDRINUSE:
             return _listening(0)
-        fail(f"port {DEFAULT_PORT if port is None else port} cannot be used: {error.strerror}")
+        fail(f"port {wanted} cannot be used: {error.strerror}")
     return listener
 
 

@@ -236,7 +236,9 @@ class Client(Generic[Sdk, AsyncSdk]):
 
     def _bound(self, sdk: Any) -> Any:
         """Let the recorder record the calls of an SDK's client, and return that client."""
-        return wrap(sdk, self.provider) if self._recorder is None else self._recorder.wrap(sdk, self.provider)
+        if self._recorder is None:
+            return wrap(sdk, self.provider)
+        return self._recorder.wrap(sdk, self.provider)
 
     def _annotate_left_out(self, left_out: int) -> None:
         """Annotate the run with the number of messages that were sent without their reasoning. Never raise.

@@ -76,25 +76,34 @@ class OpenAICompatibleClient(StainlessClient["OpenAI", "AsyncOpenAI"]):
     ) -> None:
         if api not in ("chat", "responses"):
             raise ValueError(f"api is {api!r}, and must be 'chat' or 'responses'")
-        self.reasoning_fields = self.reasoning_fields if reasoning_fields is None else reasoning_fields
-        self.wire_format = (
-            openai_chat.wire_format(self.reasoning_fields) if api == "chat" else openai_responses.WIRE_FORMAT
-        )
+        if reasoning_fields is not None:
+            self.reasoning_fields = reasoning_fields
+        if api == "chat":
+            self.wire_format = openai_chat.wire_format(self.reasoning_fields)
+        else:
+            self.wire_format = openai_responses.WIRE_FORMAT
         super().__init__(model, recorder=recorder, retries=retries, **options)
 
     def _make(self, side: Side) -> Any:
         made = self._module.OpenAI if side == "sync" else self._module.AsyncOpenAI
         options = {"max_retries": 0, **self._options, "api_key": self._key("workload_identity", "provider")}
         address = next(filter(None, map(os.environ.get, self.base_url_names)), None) or self.base_url
-        return made(**({"base_url": address} if address else {}) | options)
+        if address:
+            options.setdefault("base_url", address)
+        return made(**options)
 
     def _method(self, side: Side, *, streams: bool) -> Callable[..., Any]:
-        sdk = self._made[side]
-        create: Callable[..., Any] = sdk.chat.completions.create if self._is_chat else sdk.responses.create
+        create: Callable[..., Any]
+        if self._is_chat:
+            create = self._made[side].chat.completions.create
+        else:
+            create = self._made[side].responses.create
         if not streams:
             return create
-        usage = {"stream_options": {"include_usage": True}} if self._is_chat and self.asks_for_usage else {}
-        return lambda **request: create(**usage | request, stream=True)
+        defaults: JsonObject = {}
+        if self._is_chat and self.asks_for_usage:
+            defaults["stream_options"] = {"include_usage": True}
+        return lambda **request: create(**defaults | request, stream=True)
 
     @property
     def _is_chat(self) -> bool:
@@ -124,23 +133,25 @@ class AzureClient(OpenAICompatibleClient):
 
     def _make(self, side: Side) -> Any:
         made = self._module.AzureOpenAI if side == "sync" else self._module.AsyncAzureOpenAI
-        version = self._setting("api_version", "AZURE_OPENAI_API_VERSION", "OPENAI_API_VERSION")
-        endpoint = {} if self._options.get("base_url") else self._setting("azure_endpoint", "AZURE_OPENAI_ENDPOINT")
-        return made(**{"max_retries": 0, **self._options, **version, **endpoint, **self._credential()})
+        options = {"max_retries": 0, **self._options}
+        options["api_version"] = self._setting("api_version", "AZURE_OPENAI_API_VERSION", "OPENAI_API_VERSION")
+        if not self._options.get("base_url"):
+            options["azure_endpoint"] = self._setting("azure_endpoint", "AZURE_OPENAI_ENDPOINT")
+        if not any(self._options.get(name) for name in _TOKENS):
+            token = os.environ.get("AZURE_OPENAI_AD_TOKEN")
+            if token and not self._options.get("api_key"):
+                options["azure_ad_token"] = token
+            else:
+                options["api_key"] = self._key()
+        return made(**options)
 
-    def _credential(self) -> dict[str, Any]:
-        if any(self._options.get(name) for name in _TOKENS):
-            return {}
-        token = os.environ.get("AZURE_OPENAI_AD_TOKEN")
-        return {"azure_ad_token": token} if token and not self._options.get("api_key") else {"api_key": self._key()}
-
-    def _setting(self, option: str, *names: str) -> dict[str, Any]:
+    def _setting(self, option: str, *names: str) -> Any:
         value = self._options.get(option) or next(filter(None, map(os.environ.get, names)), None)
         if value is None:
             raise ClientError(
                 f"AzureClient has no {option}: set {' or '.join(names)} in the environment, or pass {option}=…"
             )
-        return {option: value}
+        return value
 
 
 class DoubaoClient(OpenAICompatibleClient):
@@ -190,7 +201,9 @@ class AnthropicClient(StainlessClient["Anthropic", "AsyncAnthropic"]):
 
     def _method(self, side: Side, *, streams: bool) -> Callable[..., Any]:
         create: Callable[..., Any] = self._made[side].messages.create
-        return (lambda **request: create(**request, stream=True)) if streams else create
+        if streams:
+            return lambda **request: create(**request, stream=True)
+        return create
 
 
 _VERTEX = ("vertexai", "credentials")
@@ -214,14 +227,18 @@ class GoogleClient(Client["genai.Client", "AsyncClient"]):
     def _make(self, side: Side) -> Any:
         if side == "async":
             return self.sdk.aio
-        vertex = os.environ.get("GOOGLE_GENAI_USE_VERTEXAI", "").lower() in ("1", "true")
-        key = self._options.get("api_key") if vertex else self._key(*_VERTEX)
-        by_key = {"api_key": key} if key and not any(self._options.get(name) for name in _VERTEX) else {}
-        return self._module.Client(**self._options | by_key)
+        if os.environ.get("GOOGLE_GENAI_USE_VERTEXAI", "").lower() in ("1", "true"):
+            return self._module.Client(**self._options)
+        options = {**self._options}
+        key = self._key(*_VERTEX)
+        if key and not any(self._options.get(name) for name in _VERTEX):
+            options["api_key"] = key
+        return self._module.Client(**options)
 
     def _method(self, side: Side, *, streams: bool) -> Callable[..., Any]:
-        models = self._made[side].models
-        method: Callable[..., Any] = models.generate_content_stream if streams else models.generate_content
+        method: Callable[..., Any] = self._made[side].models.generate_content
+        if streams:
+            method = self._made[side].models.generate_content_stream
         return method
 
     def _plain(self, answer: Any) -> JsonObject:
@@ -238,11 +255,15 @@ class OllamaClient(Client["ollama.Client", "ollama.AsyncClient"]):
     wire_format = ollama_chat.WIRE_FORMAT
 
     def _make(self, side: Side) -> Any:
-        return (self._module.Client if side == "sync" else self._module.AsyncClient)(**self._options)
+        if side == "async":
+            return self._module.AsyncClient(**self._options)
+        return self._module.Client(**self._options)
 
     def _method(self, side: Side, *, streams: bool) -> Callable[..., Any]:
         chat: Callable[..., Any] = self._made[side].chat
-        return (lambda **request: chat(**request, stream=True)) if streams else chat
+        if streams:
+            return lambda **request: chat(**request, stream=True)
+        return chat
 
     def _plain(self, answer: Any) -> JsonObject:
         body: JsonObject = answer.model_dump(mode="json", exclude_unset=True)

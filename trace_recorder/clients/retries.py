@@ -121,11 +121,13 @@ def server_wait_seconds(error: BaseException) -> float | None:
         (_google_retry_delay(error), lambda text: float(text.removesuffix("s"))),
     )
     for text, read in readings:
+        if not isinstance(text, str):
+            continue
         try:
-            seconds = read(text) if isinstance(text, str) else None
+            seconds = read(text)
         except (ValueError, OverflowError):
             continue
-        if seconds is not None and seconds == seconds:  # noqa: PLR0124 - NaN is not equal to itself
+        if seconds == seconds:  # noqa: PLR0124 - NaN is not equal to itself
             return max(0.0, seconds)
     return None
 

@@ -60,8 +60,11 @@ class StreamState:
 
     def _finish(self) -> Finished:
         joined = join_stream(self._source.wire_format.api, "".join(self._text).encode())
-        self._response = self._source.read(joined.body if joined else {})
-        return Finished(self._response, joined is not None and joined.ended is not False)
+        if joined is None:
+            self._response = self._source.read({})
+            return Finished(self._response, complete=False)
+        self._response = self._source.read(joined.body)
+        return Finished(self._response, joined.ended is not False)
 
 
 class ResponseStream(StreamState):

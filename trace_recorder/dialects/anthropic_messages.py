@@ -58,7 +58,9 @@ def read_request(body: Payload) -> RequestReading:
     """Read a request's JSON. `system` becomes the first message."""
     members = Members(body)
     system = content_of(members.take("system"))
-    messages = [] if system is None else [Message("system", system)]
+    messages = []
+    if system is not None:
+        messages.append(Message("system", system))
     for element in members.array("messages"):
         messages += read_message(element)
     tools = [_tool(declaration) for declaration in members.array("tools")]
@@ -125,7 +127,9 @@ def join_stream(text: str) -> JoinedStream:
     number = 0
     for number, (name, data) in enumerate(events(text, runs), start=1):  # noqa: B007 read after the loop
         joined.add(name, data)
-    return joined.stream(number + runs.merged) if number else unstreamed(text)
+    if number == 0:
+        return unstreamed(text)
+    return joined.stream(number + runs.merged)
 
 
 def _can_join(event: Payload) -> bool:
@@ -146,7 +150,9 @@ def _is_lossless(block: Payload) -> bool:
 
 
 def _with_blocks(extra: dict[str, Payload], blocks: list[Payload]) -> dict[str, Payload]:
-    return {**extra, "content": blocks} if blocks else extra
+    if not blocks:
+        return extra
+    return {**extra, "content": blocks}
 
 
 def _blocks(blocks: list[Payload], text: str | None = None) -> Blocks:
@@ -197,7 +203,7 @@ def _tool(declaration: Payload) -> Tool:
 
 
 def _usage(usage: dict[str, Payload]) -> Usage:
-    members = Members(with_iterations(usage) if "iterations" in usage else usage)
+    members = Members(with_iterations(usage))
     return Usage(
         input_tokens=members.integer("input_tokens"),
         output_tokens=members.integer("output_tokens"),

@@ -47,7 +47,9 @@ def read_request(body: Payload) -> RequestReading:
     """Read a request's JSON. The model is in the URL. `system` becomes the first message."""
     members = Members(body)
     system = [_part(block) for block in members.array("system")]
-    messages = [_message("system", system, {})] if system else []
+    messages = []
+    if system:
+        messages.append(_message("system", system, {}))
     for element in members.array("messages"):
         messages += read_message(element)
     config = members.nested("toolConfig")
@@ -83,8 +85,11 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
         finish_reason=members.nonempty_text("stopReason"),
         interleaved=gathered.interleaved(calls),
     )
-    kept = [block for block in blocks if not _is_lossless(as_dict(block))]
     usage = _usage(members.object("usage"))
+    extra = members.rest()
+    kept = [block for block in blocks if not _is_lossless(as_dict(block))]
+    if kept:
+        extra["content"] = kept
     return LLMResponse(
         content=choice.content,
         reasoning=choice.reasoning,
@@ -92,7 +97,7 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
         finish_reason=choice.finish_reason,
         usage=usage,
         choices=(choice,) if blocks or role else (),
-        extra={**members.rest(), "content": kept} if kept else members.rest(),
+        extra=extra,
         interleaved=choice.interleaved,
     )
 
@@ -100,7 +105,9 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
 def join_stream(text: str) -> JoinedStream:
     """Join the events of a stream into the body that the same answer has without streaming."""
     typed_events = [(name or "", json_value(data)) for name, data in events(text)]
-    return join_events(typed_events) if typed_events else unstreamed(text)
+    if not typed_events:
+        return unstreamed(text)
+    return join_events(typed_events)
 
 
 def join_events(typed_events: Sequence[tuple[str, Payload]]) -> JoinedStream:
@@ -125,7 +132,8 @@ def _message(role: str, blocks: list[Payload], extra: dict[str, Payload]) -> Mes
     kept = [block for block in blocks if not {"reasoningContent", "toolUse"} & as_dict(block).keys()]
     gathered = _blocks(blocks)
     content = gathered.content([_part(block) for block in kept])
-    extra = {**extra, "content": thoughts} if thoughts else extra
+    if thoughts:
+        extra = {**extra, "content": thoughts}
     return Message(role, content, _tool_calls(blocks), reasoning=gathered.all_reasoning(), extra=extra)
 
 
@@ -249,9 +257,9 @@ class _JoinedAnswer:
             name, _, inner = path.partition(".")
             if not inner:
                 block[name] = joined
-            elif name == "toolUse":
-                block[name] = {**as_dict(block.get(name)), inner: arguments_of(joined) if inner == "input" else joined}
-            elif inner in ("text", "signature"):
+            elif (name, inner) == ("toolUse", "input"):
+                block[name] = {**as_dict(block.get(name)), inner: arguments_of(joined)}
+            elif name != "toolUse" and inner in ("text", "signature"):
                 thought = as_dict(block.get(name))
                 block[name] = {**thought, "reasoningText": {**as_dict(thought.get("reasoningText")), inner: joined}}
             else:
@@ -259,8 +267,8 @@ class _JoinedAnswer:
         for block in self._blocks.values():
             if "citations" in block:  # a text with citations is a block of its own kind
                 text = block.pop("text", None)
-                cited = {"content": [] if text is None else [{"text": text}], "citations": block.pop("citations")}
-                block["citationsContent"] = cited
+                texts = [] if text is None else [{"text": text}]
+                block["citationsContent"] = {"content": texts, "citations": block.pop("citations")}
             if isinstance(block.get("toolUse"), dict):
                 block["toolUse"].setdefault("input", {})
         return [finish_texts(self._blocks[index]) for index in sorted(self._blocks)]

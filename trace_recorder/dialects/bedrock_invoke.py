@@ -27,6 +27,7 @@ from trace_recorder.values.messages import (
     Payload,
     RequestReading,
     Usage,
+    without_none,
 )
 from trace_recorder.values.token_counts import CACHE_APART
 
@@ -73,7 +74,9 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
         return openai_chat.read_response(body, made_up_ids)
     remaining = Members(body)
     name = next((name for name in _LISTS if isinstance(members.get(name), list)), None)
-    listed = [Members(element) for element in remaining.array(name)] if name else [remaining]
+    listed = [remaining]
+    if name is not None:
+        listed = [Members(element) for element in remaining.array(name)]
     choices = tuple(_choice(number, element) for number, element in enumerate(listed))
     first = choices[0] if choices else Choice(0)
     counts = remaining.nested(_METRICS)
@@ -81,12 +84,11 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
         input_tokens=remaining.first_integer(*_INPUT_TOKENS) or counts.integer("inputTokenCount"),
         output_tokens=remaining.first_integer(*_OUTPUT_TOKENS) or counts.integer("outputTokenCount"),
     )
-    is_answer = first.content is not None
     return LLMResponse(
         content=first.content,
         finish_reason=first.finish_reason,
         usage=usage,
-        choices=choices if is_answer else (),
+        choices=() if first.content is None else choices,
         extra=remaining.rest(),
     )
 
@@ -103,7 +105,7 @@ def join_stream(text: str) -> JoinedStream:
     if not bodies:
         return unstreamed(text)
     if any("messageStart" in body or "contentBlockDelta" in body for body in bodies):
-        return bedrock_converse.join_events([_typed(body) for body in bodies])
+        return _joined_nova(bodies)
     if any("choices" in body for body in bodies):
         return openai_chat.join_stream("".join(f"data: {json.dumps(body)}\n\n" for body in bodies))
     if any(body.get("type") == "message_start" for body in bodies):
@@ -111,9 +113,15 @@ def join_stream(text: str) -> JoinedStream:
     return _joined(bodies)
 
 
-def _typed(body: dict[str, Payload]) -> tuple[str, Payload]:
-    """Return the type and the value of an event of Nova. The type is the name of the event's only member."""
-    return ("error", body) if "error" in body else next(iter(body.items()), ("", None))
+def _joined_nova(bodies: list[dict[str, Payload]]) -> JoinedStream:
+    """Join the events of Nova. The type of an event is the name of its only member."""
+    typed_events: list[tuple[str, Payload]] = []
+    for body in bodies:
+        if "error" in body:
+            typed_events.append(("error", body))
+        else:
+            typed_events.append(next(iter(body.items()), ("", None)))
+    return bedrock_converse.join_events(typed_events)
 
 
 def _joined(bodies: list[dict[str, Payload]]) -> JoinedStream:
@@ -125,16 +133,15 @@ def _joined(bodies: list[dict[str, Payload]]) -> JoinedStream:
         if event.get("type") == "error":
             error = event.get("error")
             continue
+        flat = event
         listed = next((event[key] for key in _LISTS if isinstance(event.get(key), list) and event[key]), None)
-        flat = {**event, **as_dict(listed[0])} if listed else event
+        if listed:
+            flat = {**event, **as_dict(listed[0])}
         pieces += [as_text(flat.get(key)) for key in _TEXTS]
-        joined.update(
-            {key: value for key, value in flat.items() if key not in (*_LISTS, *_TEXTS) and value is not None}
-        )
-    generation = join_texts(pieces)
+        beside = {key: value for key, value in flat.items() if key not in (*_LISTS, *_TEXTS)}
+        joined |= without_none(**beside)
     ended = any(joined.get(name) for name in _REASONS) or _METRICS in joined
-    joined |= {} if generation is None else {"generation": generation}
-    joined |= {} if error is None else {"error": error}
+    joined |= without_none(generation=join_texts(pieces), error=error)
     return JoinedStream(joined, ended, len(bodies), error)
 
 

@@ -8,8 +8,7 @@ of blocks is kept if it is not the usual one: reasoning, text, tool calls.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
-from typing import get_args
+from typing import NamedTuple, get_args
 
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text, content_of, is_plain_text
 from trace_recorder.values.messages import Block, BlockType, Payload, ToolCall
@@ -25,13 +24,21 @@ def is_reference(part: Payload) -> bool:
     return (as_text(as_dict(part).get("type")) or "").endswith("reference")
 
 
+class _GatheredBlock(NamedTuple):
+    """A block whose text may still grow by pieces. `position` is an index in the answer's `extra`, or None."""
+
+    kind: BlockType
+    pieces: list[str]
+    position: int | None = None
+
+
 class Blocks:
     """Collects the blocks of one answer, or of one message of a request."""
 
     __slots__ = ("_gathered", "_has_text")
 
     def __init__(self) -> None:
-        self._gathered: list[tuple[BlockType, list[str], int | None]] = []
+        self._gathered: list[_GatheredBlock] = []
         self._has_text = False
 
     def add_text(self, text: str | None) -> None:
@@ -47,7 +54,7 @@ class Blocks:
 
     def add_call(self) -> None:
         """Add a tool call."""
-        self._gathered.append(("tool_call", [], None))
+        self._gathered.append(_GatheredBlock("tool_call", []))
 
     def add_other(self, position: int | None = None) -> None:
         """Add a block that is not text, reasoning or a call.
@@ -55,19 +62,22 @@ class Blocks:
         A list in the answer's `extra` has the block, or the item that contains the block. `position` is an index in
         that list.
         """
-        self._gathered.append(("other", [], position))
+        self._gathered.append(_GatheredBlock("other", [], position))
 
     def _add(self, kind: BlockType, text: str) -> None:
-        if not self._gathered or self._gathered[-1][0] != kind:
-            self._gathered.append((kind, [], None))
-        self._gathered[-1][1].append(text)
+        if not self._gathered or self._gathered[-1].kind != kind:
+            self._gathered.append(_GatheredBlock(kind, []))
+        self._gathered[-1].pieces.append(text)
 
     def _texts(self, kind: BlockType) -> list[str]:
-        return [text for other, pieces, _ in self._gathered if other == kind and (text := "".join(pieces))]
+        texts = ["".join(block.pieces) for block in self._gathered if block.kind == kind]
+        return [*filter(None, texts)]
 
     def all_text(self) -> str | None:
         """Return the joined texts, or None if no text was added."""
-        return BLOCK_SEPARATOR.join(self._texts("text")) if self._has_text else None
+        if not self._has_text:
+            return None
+        return BLOCK_SEPARATOR.join(self._texts("text"))
 
     def all_reasoning(self) -> str | None:
         """Return the joined reasoning, or None if no reasoning is shown."""
@@ -84,11 +94,11 @@ class Blocks:
 
         Otherwise return no blocks.
         """
-        kinds = [kind for kind, _, _ in self._gathered]
-        if "other" not in kinds and all(
-            _USUAL_ORDER.index(kind) <= _USUAL_ORDER.index(after) for kind, after in pairwise(kinds)
-        ):
-            return ()
+        kinds = [block.kind for block in self._gathered]
+        if "other" not in kinds:
+            places = [*map(_USUAL_ORDER.index, kinds)]
+            if places == sorted(places):
+                return ()
         return tuple(self._blocks(iter(calls)))
 
     def _blocks(self, calls: Iterator[ToolCall]) -> Iterator[Block]:
@@ -116,7 +126,8 @@ def read_blocks(listed: Payload, content: str | None, reasoning: str | None) -> 
             return ()
         if kind in texts:
             read.append(Block(kind, texts[kind][:length]))
-            texts[kind] = texts[kind][length + len(BLOCK_SEPARATOR) :] if length else texts[kind]
+            if length:
+                texts[kind] = texts[kind][length + len(BLOCK_SEPARATOR) :]
         else:
             read.append(Block(kind, call_id=as_text(block.get("call_id")), position=as_int(block.get("position"))))
     return tuple(read)

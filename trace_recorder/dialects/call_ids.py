@@ -86,6 +86,10 @@ class CallNumbering:
         """
         for turn in reversed(self._open_turns):
             for position, call in enumerate(turn):
-                if call.call_id == call_id if call_id else (not name or call.name == name):
+                if call_id:
+                    is_answered = call.call_id == call_id
+                else:
+                    is_answered = not name or call.name == name
+                if is_answered:
                     return turn.pop(position).call_id
         return call_id

@@ -36,7 +36,7 @@ _FUNCTION_KEYS = ("function", "custom")
 _PADDING = ("obfuscation", "p")
 
 
-def join_chunks(text: str, adapt: Callable[[dict[str, Payload]], Payload] | None = None) -> JoinedStream:
+def join_chat_stream(text: str, adapt: Callable[[dict[str, Payload]], Payload] | None = None) -> JoinedStream:
     """Join the chunks of a stream.
 
     `adapt` converts the JSON of an event that has a different form to the form of a chunk.
@@ -44,7 +44,9 @@ def join_chunks(text: str, adapt: Callable[[dict[str, Payload]], Payload] | None
     If `adapt` has converted every event, it is unknown whether the stream is complete.
     """
     joined = _JoinedChunks()
-    runs = MergedRuns(_can_join if adapt is None else lambda _: False)
+    runs = MergedRuns(_can_join)
+    if adapt is not None:
+        runs = MergedRuns(lambda _: False)
     for name, data in events(text, runs):
         joined.events += 1
         if data.strip() == "[DONE]":
@@ -55,10 +57,14 @@ def join_chunks(text: str, adapt: Callable[[dict[str, Payload]], Payload] | None
         if adapt is not None:
             chunk = as_dict(adapt(event))
             joined.adapted += chunk is not event
-        error = error_of(name, chunk, data) if name or "error" in chunk or chunk.get("object") == "error" else None
+        error = None
+        if name or "error" in chunk or chunk.get("object") == "error":
+            error = error_of(name, chunk, data)
         joined.add(chunk, error)
     joined.events += runs.merged
-    return joined.stream() if joined.events else unstreamed(text)
+    if joined.events == 0:
+        return unstreamed(text)
+    return joined.stream()
 
 
 def _can_join(chunk: Payload) -> bool:
@@ -78,7 +84,9 @@ def _repeats(value: Payload, name: str, depth: int) -> bool:
         return not value or (name == "tool_calls" and len(value) == 1 and _repeats(value[0], "", depth - 1))
     if not isinstance(value, str) or not value:
         return True
-    return is_text_of_model(name) if value == PIECE else not comes_in_pieces(name) and name != "name"
+    if value == PIECE:
+        return is_text_of_model(name)
+    return not comes_in_pieces(name) and name != "name"
 
 
 def error_of(name: str | None, chunk: dict[str, Payload], data: str) -> Payload:
@@ -111,16 +119,18 @@ class _JoinedChunks:
     def add(self, chunk: dict[str, Payload], error: Payload) -> None:
         if error:
             self.error = error
-            chunk = chunk if chunk.get("error") is not None else {"error": error}
+            if chunk.get("error") is None:
+                chunk = {"error": error}
         choices = chunk.pop("choices", None)
-        for value in choices if isinstance(choices, list) else ():
-            choice = value if isinstance(value, dict) else {}
-            index = choice.get("index")
-            if type(index) is not int:
-                index = as_int(index) or 0
-            if index not in self._choices:
-                self._choices[index] = _Choice()
-            self._choices[index].add(choice)
+        if isinstance(choices, list):
+            for value in choices:
+                choice = value if isinstance(value, dict) else {}
+                index = choice.get("index")
+                if type(index) is not int:
+                    index = as_int(index) or 0
+                if index not in self._choices:
+                    self._choices[index] = _Choice()
+                self._choices[index].add(choice)
         if chunk.items() <= self._members.items():  # most chunks only repeat known members
             return
         for key, value in chunk.items():
@@ -136,7 +146,9 @@ class _JoinedChunks:
         if choices:
             body["choices"] = choices
         finished = bool(choices) and all(choice.get("finish_reason") for choice in choices)
-        ended = None if self.adapted == self.events else self.done or finished
+        ended = None
+        if self.adapted != self.events:
+            ended = self.done or finished
         return JoinedStream(body, ended, self.events, self.error)
 
 
@@ -153,8 +165,9 @@ class _Choice:
     def add(self, choice: dict[str, Payload]) -> None:
         delta = choice.pop("delta", None)
         if isinstance(delta, dict):
-            for call in as_list(delta.pop("tool_calls", None)) if "tool_calls" in delta else ():
-                self._calls.add(as_dict(call))
+            if "tool_calls" in delta:
+                for call in as_list(delta.pop("tool_calls")):
+                    self._calls.add(as_dict(call))
             merge(self._message, delta)
         merge(self._members, choice, is_text_of_model)
 
@@ -192,7 +205,8 @@ class _Calls:
         function = _function_in(delta)
         if name := as_text(function.get("name")):
             known = as_text(_function_in(call).get("name")) or ""
-            function["name"] = name if name == known else known + name
+            if name != known:
+                function["name"] = known + name
         merge(call, delta)
         if identity := as_text(call.get("id")):
             self._by_id.setdefault(identity, call)
@@ -201,7 +215,9 @@ class _Calls:
         call_id = delta.get("id")
         if call := self._by_id.get(as_text(call_id) or ""):
             return call
-        candidate = None if index is None else self._by_index.get(index)
+        candidate = None
+        if index is not None:
+            candidate = self._by_index.get(index)
         if candidate is None and self.calls and (index is None or not (call_id or _function_in(delta).get("name"))):
             candidate = self.calls[-1]
         if candidate is None or _begins_another_call(delta, candidate):
@@ -225,7 +241,9 @@ def _begins_another_call(delta: dict[str, Payload], candidate: dict[str, Payload
         if not arguments.may_be_json():
             return False
         arguments = str(arguments)
-    is_complete = isinstance(json_value(arguments) if isinstance(arguments, str) else arguments, dict)
+    if isinstance(arguments, str):
+        arguments = json_value(arguments)
+    is_complete = isinstance(arguments, dict)
     return is_complete and bool(function.get("arguments") or function["name"] != known["name"])
 
 

@@ -17,7 +17,15 @@ from trace_recorder.dialects.deltas import finish_texts, merge
 from trace_recorder.dialects.dialect import Dialect, History
 from trace_recorder.dialects.json_access import Members, as_dict, as_int, as_list, as_text, json_value
 from trace_recorder.dialects.stream_framing import events, unstreamed
-from trace_recorder.values.messages import JoinedStream, LLMResponse, Message, Payload, RequestReading, Usage
+from trace_recorder.values.messages import (
+    JoinedStream,
+    LLMResponse,
+    Message,
+    Payload,
+    RequestReading,
+    Usage,
+    without_none,
+)
 from trace_recorder.values.structs import replace
 from trace_recorder.values.token_counts import WHOLE
 
@@ -45,8 +53,7 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
         choice = {"index": 0, "message": _with_reasoning(message), "finish_reason": reason}
         answer = openai_chat.read_response({"choices": [choice], **members.rest()}, made_up_ids)
     else:  # the message of an error is a text, not an object
-        rest = {} if message is None else {"message": message}
-        answer = LLMResponse(extra=rest | members.rest())
+        answer = LLMResponse(extra=without_none(message=message) | members.rest())
     return replace(answer, usage=_usage(usage))
 
 
@@ -68,7 +75,9 @@ def _with_reasoning(message: Payload) -> Payload:
     if not isinstance(plan, str):
         return message
     others = {name: value for name, value in message.items() if name != "tool_plan"}
-    return others | {"reasoning_content": plan} if plan else others
+    if plan:
+        others["reasoning_content"] = plan
+    return others
 
 
 def _usage(usage: dict[str, Payload]) -> Usage:
@@ -76,9 +85,13 @@ def _usage(usage: dict[str, Payload]) -> Usage:
     members = Members(usage)
     tokens, billed = members.nested("tokens"), Members(usage.get("billed_units"))
     sent, answered = tokens.integer("input_tokens"), tokens.integer("output_tokens")
+    if sent is None:
+        sent = billed.integer("input_tokens")
+    if answered is None:
+        answered = billed.integer("output_tokens")
     return Usage(
-        billed.integer("input_tokens") if sent is None else sent,
-        billed.integer("output_tokens") if answered is None else answered,
+        sent,
+        answered,
         cache_read_input_tokens=members.integer("cached_tokens"),
         extra=members.rest(),
     )
@@ -101,7 +114,8 @@ class _Answer:
         message = as_dict(delta.get("message"))
         match as_text(event.get("type")):
             case "message-start":
-                self._members |= {name: event[name] for name in ("id",) if name in event}
+                if "id" in event:
+                    self._members["id"] = event["id"]
             case "content-start" | "content-delta":
                 merge(self._blocks.setdefault(index or 0, {}), as_dict(message.get("content")))
             case "tool-plan-delta":

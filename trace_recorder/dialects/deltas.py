@@ -64,7 +64,9 @@ def append_text(seen: Payload, piece: str) -> Payload:
     if isinstance(seen, GrowingText):
         seen.pieces.append(piece)
         return seen
-    return GrowingText(seen, piece) if isinstance(seen, str) and seen else piece
+    if isinstance(seen, str) and seen:
+        return GrowingText(seen, piece)
+    return piece
 
 
 def finish_texts(value: Payload) -> Payload:
@@ -73,7 +75,9 @@ def finish_texts(value: Payload) -> Payload:
         return str(value)
     if isinstance(value, dict):
         return {name: finish_texts(member) for name, member in value.items()}
-    return [finish_texts(element) for element in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [finish_texts(element) for element in value]
+    return value
 
 
 def is_text_of_model(name: str) -> bool:
@@ -115,7 +119,9 @@ def _joined(key: str, seen: Payload, value: Payload, in_pieces: Callable[[str], 
     if isinstance(value, dict) and isinstance(seen, dict) and depth:
         merge(seen, value, in_pieces, depth - 1)
         return seen
-    return seen if keeps_first(key, seen, value) else value
+    if keeps_first(key, seen, value):
+        return seen
+    return value
 
 
 def keeps_first(key: str, seen: Payload, value: Payload) -> bool:
@@ -161,12 +167,9 @@ def _is_fragment(part: Payload, before: Payload) -> bool:
         return False
     texts = [name for name in ("text", "summary", "thinking") if name in part or name in before]
     if not texts and None not in (part.get("index"), before.get("index")):
-        texts = [name for name, value in part.items() if isinstance(value, str) and _may_continue(name)]
+        names = [name for name, value in part.items() if isinstance(value, str) and name not in _WHOLE_PARTS]
+        texts = [*filter(comes_in_pieces, names)]
     return bool(texts) and not (before.get("signature") and any(part.get(name) for name in texts))
-
-
-def _may_continue(name: str) -> bool:
-    return name not in _WHOLE_PARTS and comes_in_pieces(name)
 
 
 def _differ(part: dict[str, Payload], other: dict[str, Payload], name: str) -> bool:

@@ -123,7 +123,9 @@ DIALECTS.on_change.append(dialect_of.cache_clear)
 def operation_of(api: str | None) -> Operation:
     """Return the purpose of the calls of a dialect. Calls of an unknown dialect count as chat."""
     dialect = dialect_of(api)
-    return "chat" if dialect is None else dialect.operation
+    if dialect is None:
+        return "chat"
+    return dialect.operation
 
 
 @lru_cache(maxsize=64)
@@ -250,12 +252,14 @@ def read_error(body: Payload) -> tuple[str | None, str | None]:
         body = body[0]
     if isinstance(body, str):
         return None, body or None
-    error = body.get("error") if isinstance(body, dict) else None
+    if not isinstance(body, dict):
+        return None, None
+    error = body.get("error")
     if isinstance(error, str):
         return None, error
     members = error if isinstance(error, dict) else body
-    if not isinstance(members, dict):
-        return None, None
     kind = next((members[name] for name in ("type", "status", "code") if isinstance(members.get(name), str)), None)
     message = next((members[name] for name in ("message", "detail") if members.get(name) is not None), None)
-    return kind, message if isinstance(message, str | None) else str(message)
+    if message is not None:
+        message = str(message)
+    return kind, message

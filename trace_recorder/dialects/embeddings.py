@@ -10,7 +10,7 @@ from trace_recorder.dialects.dialect import Dialect
 from trace_recorder.dialects.json_access import Members, as_dict, as_int, as_list, as_text
 from trace_recorder.dialects.openai_chat import not_found, read_usage
 from trace_recorder.dialects.stream_framing import unstreamed
-from trace_recorder.values.messages import JoinedStream, LLMResponse, Payload, RequestReading, Usage
+from trace_recorder.values.messages import LLMResponse, Payload, RequestReading, Usage
 from trace_recorder.values.structs import replace
 from trace_recorder.values.token_counts import WHOLE
 
@@ -59,12 +59,9 @@ def _of_vectors(members: Members) -> int | None:
     statistics = [as_dict(as_dict(vector.get("embeddings")).get("statistics")) for vector in predictions]
     counts = [as_int(counted.get("token_count")) for counted in statistics]
     known = [count for count in counts if count is not None]
-    return sum(known) if known else None
-
-
-def join_stream(text: str) -> JoinedStream:
-    """Read the body of an answer. Embeddings are not streamed."""
-    return unstreamed(text)
+    if not known:
+        return None
+    return sum(known)
 
 
 DIALECT = Dialect(
@@ -80,7 +77,7 @@ DIALECT = Dialect(
     operation="embeddings",
     read_request=read_request,
     read_response=read_response,
-    join_stream=join_stream,
+    join_stream=unstreamed,
     not_found=not_found,
     history=None,
     numbers_calls=True,

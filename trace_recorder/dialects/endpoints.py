@@ -150,7 +150,10 @@ def recognise(method: str, host: str, path: str, port: int | None = None) -> Rec
     for api, dialect in DIALECTS.items():
         if dialect.background is not None:
             match = dialect.background.path.search(path)
-            if match is not None and method == ("POST" if match[2] else "GET"):
+            if match is None:
+                continue
+            expected_method = "POST" if match[2] else "GET"
+            if method == expected_method:
                 return Recognition(poll=Poll(api, match[1]))
     if method != "POST" or _OTHER_OPERATIONS.search(host + path) is not None:
         return UNRECOGNISED
@@ -164,8 +167,10 @@ def _recognise_call(host: str, path: str, port: int | None) -> Endpoint | None:
     for api, dialect in DIALECTS.items():
         for pattern, default in dialect.addresses.items():
             if re.search(pattern, path):
+                name = None
                 model = _MODEL_IN_PATH.search(path)
-                name = None if model is None else unquote(model[model.lastindex or 0])
+                if model is not None:
+                    name = unquote(model[model.lastindex or 0])
                 streams = _STREAMING_PATH.search(path) is not None
                 return Endpoint(api, provider_of(host, path, default, port), name, streams)
     return None
@@ -176,7 +181,9 @@ def sdk_of(endpoint: Endpoint) -> str | None:
     dialect = dialect_of(endpoint.api)
     if dialect is None or not dialect.sdks:
         return None
-    return endpoint.provider if endpoint.provider in dialect.sdks else dialect.sdks[0]
+    if endpoint.provider in dialect.sdks:
+        return endpoint.provider
+    return dialect.sdks[0]
 
 
 @lru_cache(maxsize=64)

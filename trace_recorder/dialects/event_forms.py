@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from itertools import chain, repeat
+from typing import NamedTuple
 
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
 from trace_recorder.dialects.json_access import json_value
@@ -79,15 +80,19 @@ class EventForm:
 
     def __init__(self, line: str, start: int, end: int) -> None:
         head, rest = line[: start + 1], line[end - 1 :]
+        self._head, self._after_counter = head, ""
         counter = _COUNTER.search(head)
-        counted = _COUNTED.match(head, counter.end()) if counter else None
-        self._head = head[: counter.end()] if counter else head
-        self._after_counter = head[counted.end() :] if counted else ""
+        if counter is not None:
+            self._head = head[: counter.end()]
+            counted = _COUNTED.match(head, counter.end())
+            if counted is not None:
+                self._after_counter = head[counted.end() :]
         closing = rest.rfind('"')
         opening = rest.rfind('"', 0, closing) + 1
         name = _FILLER.search(rest[:opening])
-        has_filler = name is not None and name[1] not in (*TELLING, *PIECES, "type")
-        self._middle, self._tail = (rest[:opening], rest[closing:]) if has_filler else ("", rest)
+        self._middle, self._tail = "", rest
+        if name is not None and name[1] not in (*TELLING, *PIECES, "type"):  # the event has a filler
+            self._middle, self._tail = rest[:opening], rest[closing:]
 
     def line(self, segment: Segment) -> str:
         """Return the line of the event that has this form and the values of `segment`."""
@@ -129,7 +134,9 @@ class EventForm:
         for begin in range(number + 1, min(number + 1 + _MOST_LINES, len(lines))):
             if lines[begin].startswith(self._head):
                 between = lines[number + 1 : begin]
-                return between if all(not line or _NAME_OF_EVENT.fullmatch(line) for line in between) else None
+                if all(not line or _NAME_OF_EVENT.fullmatch(line) for line in between):
+                    return between
+                return None
         return None
 
     def _segments(self, lines: list[str], between: list[str]) -> list[Segment]:
@@ -175,7 +182,9 @@ class EventForm:
             piece, mark, filler = piece.partition(self._middle)
             if not mark or _NOT_PLAIN.search(filler):
                 return None
-        return None if _NOT_PLAIN.search(piece) and not _INSIDE_STRING.fullmatch(piece) else (counter, piece, filler)
+        if _NOT_PLAIN.search(piece) and not _INSIDE_STRING.fullmatch(piece):
+            return None
+        return counter, piece, filler
 
     def _parts(self, varying: Sequence[str]) -> list[Segment] | None:
         """Return the segments of many lines, or None if a line has a different form.
@@ -198,6 +207,14 @@ class EventForm:
         return [*zip(counters, pieces, fillers, strict=True)]
 
 
+class _ReadEvent(NamedTuple):
+    """An event with its form and its run. `event` is its JSON, with `PIECE` as its piece."""
+
+    form: EventForm
+    event: str
+    run: EventRun
+
+
 class MergedRuns:
     """Merges neighbouring events that only add to a text. `merged` is the number of events that merging removed.
 
@@ -218,10 +235,11 @@ class MergedRuns:
         parts: list[str] = []
         done = number = 0
         while number < len(lines):
-            form, event, run = self._read(lines, number)
-            if form is None or run is None:
+            read = self._read(lines, number)
+            if read is None:
                 number += 1
                 continue
+            form, event, run = read
             first_to_merge, last = number + len(run.between) + 1, number + run.lines - 1
             merged = run.segments[1:-1]
             if len(merged) > 1 and run.between and not run.between[0] and self._can_join(json_value(event)):
@@ -233,25 +251,26 @@ class MergedRuns:
             number = last + 1
         return [*parts, *lines[done:]]
 
-    def _read(self, lines: list[str], number: int) -> tuple[EventForm | None, str, EventRun | None]:
-        """Return the form of the event in a line, the event's JSON with `PIECE` as its piece, and the event's run.
-
-        Return None, "" and None if the line is skipped.
-        """
+    def _read(self, lines: list[str], number: int) -> _ReadEvent | None:
+        """Read the event in a line, and its run. Return None if the line has no such event, or is skipped."""
         line = lines[number]
         if not line.startswith(_DATA) or len(line) > MAX_UNINTERRUPTED_CHARS:
-            return None, "", None
+            return None
         if self._passed < self._misses:
             self._passed += 1
-            return None, "", None
-        begin = _PIECE_BEGIN.search(line)
-        literal = STRING.match(line, begin.end()) if begin else None
+            return None
         self._passed, self._misses = 0, min(2 * self._misses + 1, _MOST_MISSES)
+        begin = _PIECE_BEGIN.search(line)
+        if begin is None:
+            return None
+        literal = STRING.match(line, begin.end())
         if literal is None:
-            return None, "", None
+            return None
         start, end = literal.span()
         form = EventForm(line, start, end)
         run = form.read_run(lines, number)
-        if run is not None and len(run.segments) >= _FEW_EVENTS:
+        if run is None:
+            return None
+        if len(run.segments) >= _FEW_EVENTS:
             self._misses = 0
-        return form, f'{line[len(_DATA) : start]}"{PIECE}"{line[end:]}', run
+        return _ReadEvent(form, f'{line[len(_DATA) : start]}"{PIECE}"{line[end:]}', run)

@@ -43,7 +43,13 @@ def content_type_of(headers: Headers) -> bytes:
 
 def without_boundary(headers: Headers) -> Headers:
     """Return the headers of a form. The content type has no boundary, which is different in each request."""
-    return [(name, MEDIA_TYPE if name.lower() == _CONTENT_TYPE else value) for name, value in headers]
+    kept = []
+    for name, value in headers:
+        if name.lower() == _CONTENT_TYPE:
+            kept.append((name, MEDIA_TYPE))
+        else:
+            kept.append((name, value))
+    return kept
 
 
 def form_as_json(content_type: bytes, body: bytes) -> bytes | None:
@@ -52,26 +58,33 @@ def form_as_json(content_type: bytes, body: bytes) -> bytes | None:
     A form that was cut off has the fields, and the part of the last field, that were seen.
     """
     match = _BOUNDARY.search(content_type)
-    boundary = (match[1] or match[2]) if match and content_type.lower().startswith(MEDIA_TYPE) else b""
+    if match is None or not content_type.lower().startswith(MEDIA_TYPE):
+        return None
+    boundary = match[1] or match[2]
     if not boundary:
         return None
     fields: dict[str, list[list[bytes]]] = {}
     for head, content in _parts(body, b"--" + boundary):
         name, value = _field(head.decode("utf-8", "replace"), content)
         fields.setdefault(name, []).append(value)
+    if not fields:
+        return None
     members = [piece for name, values in fields.items() for piece in (b",", _dump(name), b":", *_joined(values))]
-    return b"".join((b"{", *members[1:], b"}")) if members else None
+    return b"".join((b"{", *members[1:], b"}"))
 
 
 def _parts(body: bytes, delimiter: bytes) -> Iterator[tuple[bytes, memoryview]]:
     """Yield the headers and the content of each part of a form. The content is not copied."""
     whole, between = memoryview(body), b"\r\n" + delimiter
-    start = 0 if body.startswith(delimiter) else body.find(between) + len(b"\r\n")
+    start = 0
+    if not body.startswith(delimiter):
+        start = body.find(between) + len(b"\r\n")
     while body.startswith(delimiter, start) and not body.startswith(b"--", start + len(delimiter)):
         start += len(delimiter)
         end = body.find(between, start)
         yield_to_others()
-        end = len(body) if end < 0 else end
+        if end < 0:
+            end = len(body)
         head_end = body.find(b"\r\n\r\n", start, end)
         if head_end >= 0:
             yield body[start:head_end], whole[head_end + 4 : end]
@@ -91,9 +104,13 @@ def _field(head: str, content: memoryview) -> tuple[str, list[bytes]]:
         text = str(content, "utf-8")
     except ours(UnicodeDecodeError):
         # the pieces are joined here, not encoded, because encoding megabytes as JSON would stop all threads
-        before = _dump(described)[:-1] + (b"," if described else b"")
+        before = _dump(described).removesuffix(b"}")
+        if described:
+            before += b","
         return name, [before, b'"base64":"', *_base64(content), b'"}']
-    return name, [_dump(text if filename is None else {**described, "text": text})]
+    if filename is None:
+        return name, [_dump(text)]
+    return name, [_dump({**described, "text": text})]
 
 
 def _base64(data: memoryview) -> Iterator[bytes]:

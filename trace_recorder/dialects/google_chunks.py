@@ -37,11 +37,13 @@ def camel(value: Payload) -> dict[str, Payload]:
     return {CAMEL_OF_SNAKE.get(name, name): member for name, member in as_dict(value).items()}
 
 
-def read_chunks(text: str) -> Iterator[Payload]:
+def read_google_chunks(text: str) -> Iterator[Payload]:
     """Yield the JSON of each event, then the JSON outside of events: an array, or an error that ends the stream."""
     for _, data in events(text):
         yield json_value(data)
-    position = 0 if text.lstrip().startswith(("[", "{")) else text.find("\n{")
+    position = 0
+    if not text.lstrip().startswith(("[", "{")):
+        position = text.find("\n{")
     decoder = json.JSONDecoder()
     while position >= 0 and (begin := text.find("{", position)) >= 0:
         try:
@@ -59,18 +61,16 @@ def join_chunks(chunks: Iterable[Payload]) -> JoinedStream:
     for number, chunk in enumerate(map(as_dict, chunks), start=1):  # noqa: B007 read after the loop
         for position, candidate in enumerate(map(as_dict, as_list(chunk.get("candidates")))):
             index = as_int(candidate.get("index"))
-            candidates.setdefault(position if index is None else index, _Candidate()).add(candidate)
+            if index is None:
+                index = position
+            candidates.setdefault(index, _Candidate()).add(candidate)
         body.update({name: value for name, value in chunk.items() if value is not None})
     whole = [candidate.assembled() for _, candidate in sorted(candidates.items())]
-    return JoinedStream(
-        {**body, "candidates": whole} if whole else body, _ended(body, whole), number, body.get("error")
-    )
-
-
-def _ended(body: dict[str, Payload], candidates: list[dict[str, Payload]]) -> bool:
-    """Whether the prompt was blocked, or every candidate has its finish reason."""
-    blocked = "blockReason" in as_dict(body.get("promptFeedback"))
-    return blocked or (bool(candidates) and all(candidate.get("finishReason") for candidate in candidates))
+    if whole:
+        body["candidates"] = whole
+    is_blocked = "blockReason" in as_dict(body.get("promptFeedback"))
+    is_finished = bool(whole) and all(candidate.get("finishReason") for candidate in whole)
+    return JoinedStream(body, is_blocked or is_finished, number, body.get("error"))
 
 
 class _Candidate:
@@ -100,10 +100,16 @@ class _Candidate:
         """Add a part. If the part continues the text or the call before it, both are joined."""
         text = as_text(as_dict(part).get("text"))
         kind = {name: value for name, value in as_dict(part).items() if name != "text"}
-        before, pieces = self._parts[-1] if self._parts else (None, [])
+        before: Payload = None
+        pieces: list[str] = []
+        if self._parts:
+            before, pieces = self._parts[-1]
         if text is None:
             call = _continue_call(before, part)
-            self._parts[len(self._parts) - bool(call) :] = [(call or part, [])]
+            if call is None:
+                self._parts.append((part, []))
+            else:
+                self._parts[-1] = (call, [])
         elif pieces and before == kind and kind.keys().isdisjoint(_SIGNATURES):
             pieces.append(text)
         else:
@@ -111,9 +117,18 @@ class _Candidate:
 
     def assembled(self) -> dict[str, Payload]:
         """Return the candidate as an unstreamed answer has it."""
-        parts = [{"text": "".join(pieces), **part} if pieces else part for part, pieces in self._parts]
-        content = {**self._content, "parts": parts} if parts else self._content
-        return {"content": content, **self._members} if content else self._members
+        parts: list[Payload] = []
+        for part, pieces in self._parts:
+            if pieces:
+                parts.append({"text": "".join(pieces), **part})
+            else:
+                parts.append(part)
+        content = self._content
+        if parts:
+            content = {**content, "parts": parts}
+        if not content:
+            return self._members
+        return {"content": content, **self._members}
 
 
 def _continue_call(before: Payload, part: Payload) -> dict[str, Payload] | None:
@@ -136,21 +151,27 @@ def join_arguments(pieces: list[Payload]) -> Payload:
     arguments: dict[Payload, Payload] = {}
     for piece in map(camel, pieces):
         path = _STEP.findall(as_text(piece.get("jsonPath")) or "")[:_MAX_PATH_STEPS]
-        steps = [int(index) if index else name or quoted for name, quoted, index in path] or [""]
+        steps: list[int | str] = []
+        for name, quoted, index in path:
+            if index:
+                steps.append(int(index))
+            else:
+                steps.append(name or quoted)
+        if not steps:
+            steps = [""]
         inner = arguments
         for step in steps[:-1]:
             nested = as_dict(inner.get(step))
             inner[step] = nested
             inner = nested
-        seen, value = inner.get(steps[-1]), _value_of(piece)
-        grows = isinstance(seen, str | GrowingText) and isinstance(value, str)
-        inner[steps[-1]] = append_text(seen, value) if grows else value
+        values = [piece.get(name) for name in ("stringValue", "numberValue", "boolValue")]
+        value = next((value for value in values if isinstance(value, str | int | float)), None)
+        seen = inner.get(steps[-1])
+        if isinstance(seen, str | GrowingText) and isinstance(value, str):
+            inner[steps[-1]] = append_text(seen, value)
+        else:
+            inner[steps[-1]] = value
     return _with_lists(finish_texts(arguments))
-
-
-def _value_of(piece: dict[str, Payload]) -> Payload:
-    values = (piece.get(name) for name in ("stringValue", "numberValue", "boolValue"))
-    return next((value for value in values if isinstance(value, str | int | float)), None)
 
 
 def _with_lists(value: Payload) -> Payload:

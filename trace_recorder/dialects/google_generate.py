@@ -15,11 +15,12 @@ from itertools import groupby
 from trace_recorder.dialects.blocks import Blocks
 from trace_recorder.dialects.call_ids import count_made_up, number_calls, number_messages
 from trace_recorder.dialects.dialect import Dialect, History
-from trace_recorder.dialects.google_chunks import CAMEL_OF_SNAKE, camel, join_arguments, join_chunks, read_chunks
+from trace_recorder.dialects.google_chunks import CAMEL_OF_SNAKE, camel, join_arguments, join_chunks, read_google_chunks
 from trace_recorder.dialects.json_access import (
     Members,
     arguments_of,
     as_dict,
+    as_elements,
     as_text,
     is_nonempty,
     role_of,
@@ -56,10 +57,12 @@ def read_request(body: Payload) -> RequestReading:
     """Read a request's JSON. The returned model is usually None, because the model is in the URL."""
     members = _members(body)
     system = members.take("systemInstruction")
-    messages = [] if system is None else [_message("system", _parts_of(system), {})]
-    for group in read_groups(_several(members.take("contents")), read_message, MERGE_RULE):
+    messages = []
+    if system is not None:
+        messages.append(_message("system", _parts_of(system), {}))
+    for group in read_groups(as_elements(members.take("contents")), read_message, MERGE_RULE):
         messages += group.messages
-    tools = [tool for element in _several(members.take("tools")) for tool in _tools(element)]
+    tools = [tool for element in as_elements(members.take("tools")) for tool in _tools(element)]
     return RequestReading(number_messages(messages), tools, members.all(), as_text(as_dict(body).get("model")))
 
 
@@ -77,7 +80,7 @@ def read_message(element: Payload) -> list[Message]:
     return [*results, _message(role, rest, members.rest())]
 
 
-def continues(before: Message, message: Message) -> bool:
+def _continues(before: Message, message: Message) -> bool:
     """Whether a content belongs to the same message as the content before it.
 
     Clients send a streamed answer back in chunks.
@@ -85,7 +88,7 @@ def continues(before: Message, message: Message) -> bool:
     return before.role == message.role == "assistant"
 
 
-def merge(contents: Sequence[Payload], _: Sequence[Message]) -> Message:
+def _merge(contents: Sequence[Payload], _: Sequence[Message]) -> Message:
     """Make one message from the contents of one answer."""
     parts = [part for content in contents for part in _parts_of(content)]
     extra: dict[str, Payload] = {}
@@ -96,12 +99,14 @@ def merge(contents: Sequence[Payload], _: Sequence[Message]) -> Message:
     return _message("assistant", parts, extra)
 
 
-MERGE_RULE = MergeRule(continues, merge)
+MERGE_RULE = MergeRule(_continues, _merge)
 
 
 def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
     """Read a response's JSON: an answer, an array of a stream's chunks, or an error, which is kept in `extra`."""
-    members = _members(join_chunks(body).body if isinstance(body, list) else body)
+    if isinstance(body, list):
+        body = join_chunks(body).body
+    members = _members(body)
     choices: list[Choice] = []
     extra: dict[str, Payload] = {}
     for position, candidate in enumerate(members.array("candidates")):
@@ -126,22 +131,24 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
 
 def join_stream(text: str) -> JoinedStream:
     """Join the chunks of a stream into the body that the same answer has without streaming."""
-    return join_chunks(read_chunks(text))
+    return join_chunks(read_google_chunks(text))
 
 
 def _members(value: Payload) -> Members:
     return Members(camel(value))
 
 
-def _several(value: Payload) -> list[Payload]:
-    """Return a list unchanged, or a list of the single element that a client sent in place of a list."""
-    return value if isinstance(value, list) else [] if value is None else [value]
-
-
 def _parts_of(content: Payload) -> list[Payload]:
     """Return the parts of a content. A string in place of a content or a part becomes a text part."""
-    parts = _several(content.get("parts") if isinstance(content, dict) else content)
-    return [{"text": part} if isinstance(part, str) else part for part in parts]
+    if isinstance(content, dict):
+        content = content.get("parts")
+    parts: list[Payload] = []
+    for part in as_elements(content):
+        if isinstance(part, str):
+            parts.append({"text": part})
+        else:
+            parts.append(part)
+    return parts
 
 
 def _kind(part: Payload) -> str:
@@ -152,7 +159,9 @@ def _kind(part: Payload) -> str:
             return kind
     if as_text(members.get("text")) is None or not (members["text"] or _is_text(members)):
         return "other"
-    return "thought" if members.get("thought") is True else "text"
+    if members.get("thought") is True:
+        return "thought"
+    return "text"
 
 
 def _is_text(members: dict[str, Payload]) -> bool:
@@ -195,14 +204,15 @@ def _message(role: str, parts: list[Payload], extra: dict[str, Payload]) -> Mess
     signed = [part for part in parts if _kind(part) == "thought" and not _is_lossless(part)]
     gathered = _blocks(parts)
     content = gathered.content(_content_parts(parts))
-    extra = {**extra, "parts": signed} if signed else extra
+    if signed:
+        extra = {**extra, "parts": signed}
     return Message(role, content, _tool_calls(parts), reasoning=gathered.all_reasoning(), extra=extra)
 
 
 def _content_parts(parts: list[Payload]) -> list[Payload]:
     """Return the parts without thoughts and calls, for a message's content. Adjacent plain texts are joined."""
     content: list[Payload] = []
-    for kind, neighbours in groupby(parts, lambda part: "plain" if _is_plain(part) else _kind(part)):
+    for kind, neighbours in groupby(parts, _kind_of_content):
         if kind == "plain":
             content.append(text_part("".join(part["text"] for part in neighbours)))
         elif kind == "text":
@@ -212,8 +222,11 @@ def _content_parts(parts: list[Payload]) -> list[Payload]:
     return content
 
 
-def _is_plain(part: Payload) -> bool:
-    return _kind(part) == "text" and _is_lossless(part)
+def _kind_of_content(part: Payload) -> str:
+    kind = _kind(part)
+    if kind == "text" and _is_lossless(part):
+        return "plain"
+    return kind
 
 
 def _tool_calls(parts: list[Payload]) -> tuple[ToolCall, ...]:
@@ -238,7 +251,9 @@ def _tool_message(part: Payload) -> Message:
     response = as_dict(camel(part)["functionResponse"])
     call_id, name = as_text(response.get("id")), as_text(response.get("name"))
     returned = response.get("response")
-    extra = {**part, "is_error": True} if _states_failure(as_dict(returned)) else part
+    extra = part
+    if _states_failure(as_dict(returned)):
+        extra = {**part, "is_error": True}
     return Message("tool", _result_text(returned), call_id=call_id or None, name=name, extra=extra)
 
 
@@ -255,7 +270,9 @@ def _result_text(response: Payload) -> str | None:
     for name in _PLAIN_RESULTS:
         if members.keys() == {name} and isinstance(members[name], str):
             return as_text(members[name])
-    return response if response is None or isinstance(response, str) else to_json(response)
+    if response is None or isinstance(response, str):
+        return response
+    return to_json(response)
 
 
 def _tools(element: Payload) -> list[Tool]:
@@ -277,17 +294,19 @@ def _choice(position: int, candidate: Payload, made_up_ids: int) -> tuple[Choice
     index, number = members.integer("index"), members.integer("finishReason")
     content = members.nested("content")
     content.text("role")
-    parts = _several(content.take("parts"))
+    parts = as_elements(content.take("parts"))
     kept = [part for part in parts if not _is_lossless(part)]
     gathered, calls = _blocks(parts), number_calls(_tool_calls(parts), made_up_ids)
+    if number is None:
+        finish_reason = members.nonempty_text("finishReason")
+    else:
+        finish_reason = _FINISH_REASONS.get(number, str(number))
     choice = Choice(
         index=position if index is None else index,
         content=gathered.all_text(),
         reasoning=gathered.all_reasoning(),
         tool_calls=calls,
-        finish_reason=members.nonempty_text("finishReason")
-        if number is None
-        else _FINISH_REASONS.get(number, str(number)),
+        finish_reason=finish_reason,
         extra=members.rest(),
         interleaved=gathered.interleaved(calls),
     )

@@ -23,14 +23,15 @@ from trace_recorder.dialects.json_access import (
     Members,
     arguments_of,
     as_dict,
+    as_elements,
     as_int,
     as_list,
+    as_part,
     as_text,
     content_of,
     join_texts,
     json_value,
     role_of,
-    text_part,
 )
 from trace_recorder.dialects.openai_chat import read_tool
 from trace_recorder.dialects.stream_framing import events, unstreamed
@@ -54,9 +55,11 @@ def read_request(body: Payload) -> RequestReading:
     """Read a request's JSON. `system_instruction` becomes the first message."""
     members = Members(body)
     system = content_of(members.take("system_instruction"))
-    instructions = [] if system is None else [Message("system", system)]
+    instructions = []
+    if system is not None:
+        instructions.append(Message("system", system))
     messages = [*instructions]
-    for role, elements in groupby(_several(members.take("input")), _role):
+    for role, elements in groupby(as_elements(members.take("input")), _role):
         messages += _messages(role, [*elements])
     tools = [read_tool(declaration) for declaration in members.array("tools")]
     model = as_text(as_dict(body).get("model"))
@@ -65,7 +68,9 @@ def read_request(body: Payload) -> RequestReading:
 
 def read_message(element: Payload) -> list[Message]:
     """Read one element of `input`: a step, a content, or a turn. Missing ids stay empty."""
-    return [] if element is None else _messages(_role(element), [element])
+    if element is None:
+        return []
+    return _messages(_role(element), [element])
 
 
 def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
@@ -77,37 +82,41 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
     kept = [step for step in steps if not _is_lossless(step)]
     calls = number_calls(_tool_calls(blocks), made_up_ids)
     gathered = _gathered(_answering(steps), len(kept) - sum(not _is_lossless(step) for step in _answering(steps)))
+    finish_reason = None
+    if as_dict(body).get("status") not in NOT_FINAL:
+        finish_reason = members.nonempty_text("status")
     choice = Choice(
         index=0,
         content=gathered.all_text(),
         reasoning=gathered.all_reasoning(),
         tool_calls=calls,
         interleaved=gathered.interleaved(calls),
-        finish_reason=None if as_dict(body).get("status") in NOT_FINAL else members.nonempty_text("status"),
+        finish_reason=finish_reason,
     )
+    usage, model, identity = _usage(members.object("usage")), members.text("model"), members.text("id")
+    extra = members.rest()
+    if kept:
+        extra[name] = kept
     return LLMResponse(
         content=choice.content,
         reasoning=choice.reasoning,
         tool_calls=choice.tool_calls,
         finish_reason=choice.finish_reason,
-        usage=_usage(members.object("usage")),
-        model=members.text("model"),
-        id=members.text("id"),
+        usage=usage,
+        model=model,
+        id=identity,
         choices=(choice,) if name in as_dict(body) else (),
-        extra={**members.rest(), **({name: kept} if kept else {})},
+        extra=extra,
         interleaved=choice.interleaved,
     )
-
-
-def _several(value: Payload) -> list[Payload]:
-    """Return a list unchanged, and a single text or object as a list with one element."""
-    return value if isinstance(value, list) else [] if value is None else [value]
 
 
 def _answering(steps: list[Payload]) -> list[Payload]:
     """Return the steps after the last input. Some interactions repeat their inputs."""
     inputs = [position for position, step in enumerate(steps) if kind_of(step) == "user_input"]
-    return steps[inputs[-1] + 1 :] if inputs else steps
+    if not inputs:
+        return steps
+    return steps[inputs[-1] + 1 :]
 
 
 def _role(element: Payload) -> str:
@@ -122,8 +131,10 @@ def _role(element: Payload) -> str:
 
 def _blocks(element: Payload) -> list[Payload]:
     """Split an output, an input or a turn into its contents. Any other value is one block."""
-    blocks = _several(as_dict(element).get("content")) if _is_container(element) else [element]
-    return [text_part(block) if isinstance(block, str) else block for block in blocks]
+    blocks = [element]
+    if _is_container(element):
+        blocks = as_elements(as_dict(element).get("content"))
+    return [as_part(block) for block in blocks]
 
 
 def _is_container(element: Payload) -> bool:
@@ -133,7 +144,9 @@ def _is_container(element: Payload) -> bool:
 
 def _beside(element: Payload) -> dict[str, Payload]:
     """Return the members that an output, an input or a turn has beside its contents, such as an error."""
-    members = Members(element if _is_container(element) else {})
+    if not _is_container(element):
+        return {}
+    members = Members(element)
     for name in ("type", "role", "content"):
         members.take(name)
     return members.rest()
@@ -152,13 +165,15 @@ def _messages(role: str, elements: list[Payload]) -> list[Message]:
 
 def _message(role: str, blocks: list[Payload], extra: dict[str, Payload]) -> Message:
     signed = [block for block in blocks if kind_of(block) == "thought" and not _is_lossless(block)]
+    if signed:
+        extra = {**extra, "steps": signed}
     gathered = _gathered(blocks)
     return Message(
         role,
         gathered.content([block for block in blocks if kind_of(block) not in ("thought", "function_call")]),
         _tool_calls(blocks),
         reasoning=gathered.all_reasoning(),
-        extra={**extra, "steps": signed} if signed else extra,
+        extra=extra,
     )
 
 
@@ -171,11 +186,9 @@ def _is_lossless(step: Payload) -> bool:
     if kind == "text":
         return members.text("text") is not None and not members.rest()
     inner = [*members.array("content"), *members.array("summary")]
-    return kind in ("model_output", "thought") and not members.rest() and all(_is_plain(content) for content in inner)
-
-
-def _is_plain(content: Payload) -> bool:
-    return kind_of(content) == "text" and _is_lossless(content)
+    if kind not in ("model_output", "thought") or members.rest():
+        return False
+    return all(kind_of(content) == "text" and _is_lossless(content) for content in inner)
 
 
 def _gathered(steps: list[Payload], kept: int = 0) -> Blocks:
@@ -217,7 +230,10 @@ def _tool_message(block: Payload) -> Message:
     members = Members(block)
     members.take("type")
     result = members.take("result")
-    content = content_of(result) if isinstance(result, str | list | None) else to_json(result)
+    if isinstance(result, str | list | None):
+        content = content_of(result)
+    else:
+        content = to_json(result)
     return Message("tool", content, call_id=members.text("call_id"), name=members.text("name"), extra=members.rest())
 
 
@@ -243,7 +259,9 @@ def join_stream(text: str) -> JoinedStream:
     number = 0
     for number, (name, data) in enumerate(events(text), start=1):  # noqa: B007 read after the loop
         joined.add(name, data)
-    return joined.stream(number) if number else unstreamed(text)
+    if number == 0:
+        return unstreamed(text)
+    return joined.stream(number)
 
 
 def kind_of(element: Payload) -> str:
@@ -290,7 +308,9 @@ class _GrowingStep:
             ]
         for name, pieces in self._pieces.items():
             text = "".join([as_text(self._members.get(name)) or "", *pieces])
-            self._members[name] = arguments_of(text) if name == "arguments" else text
+            self._members[name] = text
+            if name == "arguments":
+                self._members[name] = arguments_of(text)
         return as_dict(finish_texts(self._members))
 
 

@@ -34,7 +34,9 @@ def read_request(body: Payload) -> RequestReading:
     """Read a request's JSON, or a form as JSON."""
     members = Members(body)
     prompt = members.text("prompt") or members.nested("textToImageParams").text("text")
-    parts = [] if prompt is None else [text_part(prompt)]
+    parts: list[Payload] = []
+    if prompt is not None:
+        parts.append(text_part(prompt))
     for name in _IMAGES:
         parts += map(_sent_image, as_elements(members.take(name)))
     contents = [parts, *map(_instance, members.array("instances"))]
@@ -44,19 +46,28 @@ def read_request(body: Payload) -> RequestReading:
 
 
 def _sent_image(value: Payload) -> Payload:
-    address = value if isinstance(value, str) else as_dict(value).get("image_url", as_dict(value).get("url"))
-    return media_part(value, "image") if address is None else {"type": "image_url", "image_url": address}
+    address = value
+    if not isinstance(value, str):
+        address = as_dict(value).get("image_url", as_dict(value).get("url"))
+    if address is None:
+        return media_part(value, "image")
+    return {"type": "image_url", "image_url": address}
 
 
 def _instance(instance: Payload) -> list[Payload]:
     """Return the parts of a prompt of Imagen. An image that is edited is inside another object."""
     members = Members(instance)
     prompt = members.text("prompt")
-    parts = [] if prompt is None else [text_part(prompt)]
+    parts: list[Payload] = []
+    if prompt is not None:
+        parts.append(text_part(prompt))
     for name, value in members.all().items():
         for element in as_elements(value):
             image = as_dict(as_dict(element).get("referenceImage")) or as_dict(element)
-            parts.append(_part(image, "png") if image.keys() & _BYTES else {name: element})
+            if image.keys() & _BYTES:
+                parts.append(_part(image, "png"))
+            else:
+                parts.append({name: element})
     return parts
 
 
@@ -66,9 +77,9 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:  # noqa: 
     kind = as_text(members.get("output_format")) or "png"
     images = [_part(as_dict(image), kind) for name in ("data", "predictions") for image in members.array(name)]
     usage = read_usage(members.object("usage"))
-    extra = {"images": images} if images else {}
     model, identity = members.text("model"), members.text("id")
-    return LLMResponse(usage=usage, model=model, id=identity, extra=extra | members.rest())
+    extra = without_none(images=images or None) | members.rest()
+    return LLMResponse(usage=usage, model=model, id=identity, extra=extra)
 
 
 def _part(image: dict[str, Payload], kind: str) -> dict[str, Payload]:
@@ -103,7 +114,9 @@ def join_stream(text: str) -> JoinedStream:
         elif image:
             newest = [image]
         created = members.take("created_at")
-        beside |= without_none(created=created) | (members.rest() if error is None else {})
+        beside |= without_none(created=created)
+        if error is None:
+            beside |= members.rest()
     if not number:
         return unstreamed(text)
     if final:

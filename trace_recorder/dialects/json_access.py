@@ -42,7 +42,9 @@ def as_elements(value: Payload) -> list[Payload]:
     """Return the value if it is an array. Any other value is the only element of the result, unless it is null."""
     if isinstance(value, list):
         return value
-    return [] if value is None else [value]
+    if value is None:
+        return []
+    return [value]
 
 
 def as_text(value: Payload) -> str | None:
@@ -54,14 +56,20 @@ def as_int(value: Payload) -> int | None:
     """Return the value if it is a whole number, such as 12 or 12.0, else None. A bool is not a number."""
     if type(value) is int:
         return value
-    return int(value) if isinstance(value, float) and value.is_integer() else None
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return None
 
 
 def as_number(value: Payload) -> float | None:
     """Return the value if it is a number that a float can hold, else None. A bool is not a number."""
-    if not isinstance(value, int | float) or isinstance(value, bool):
+    if isinstance(value, float):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int):
         return None
-    return value if isinstance(value, float) or -float_info.max <= value <= float_info.max else None
+    if -float_info.max <= value <= float_info.max:
+        return value
+    return None
 
 
 def map_inside(function: Callable[[Payload], Payload], value: Payload) -> Payload:
@@ -80,7 +88,9 @@ def is_nonempty(value: Payload) -> bool:
     """
     if isinstance(value, dict):
         return any(map(is_nonempty, value.values()))
-    return any(map(is_nonempty, value)) if isinstance(value, list) else bool(value)
+    if isinstance(value, list):
+        return any(map(is_nonempty, value))
+    return bool(value)
 
 
 def json_value(text: str) -> Payload:
@@ -155,8 +165,10 @@ class Members(dict[str, Payload]):
         for keys in alternatives:
             number = None
             for key in keys:
-                value = self.get(key)
-                if value is not None and (number := value if type(value) is int else as_int(value)) is not None:
+                number = self.get(key)
+                if number is not None and type(number) is not int:
+                    number = as_int(number)
+                if number is not None:
                     del self[key]
                     break
             numbers.append(number)
@@ -188,7 +200,10 @@ class Members(dict[str, Payload]):
 
     def number(self, key: str) -> float | None:
         """Take the member if it is a number."""
-        return self.pop(key) if key in self and as_number(self[key]) is not None else None
+        number = as_number(self.get(key))
+        if number is not None:
+            del self[key]
+        return number
 
     def array(self, key: str) -> list[Payload]:
         """Take the member if it is an array."""
@@ -238,8 +253,9 @@ class Members(dict[str, Payload]):
 
 def role_of(value: Payload, default: str = "user") -> str:
     """Return the role under the name that all dialects share ('model' is assistant, 'function' is tool)."""
-    role = value if value and isinstance(value, str) else default
-    return ROLES.get(role, role)
+    if value and isinstance(value, str):
+        return ROLES.get(value, value)
+    return ROLES.get(default, default)
 
 
 def arguments_of(raw: Payload) -> Payload:
@@ -256,12 +272,21 @@ def arguments_of(raw: Payload) -> Payload:
         parsed = parse(replace_lone_surrogates(raw))
     except NotJsonError:
         return raw
-    return parsed if isinstance(parsed, dict) else raw
+    if isinstance(parsed, dict):
+        return parsed
+    return raw
 
 
 def text_part(text: str, extra: dict[str, Payload] | None = None) -> dict[str, Payload]:
     """Make a text part in the common form: type and text, then the other members of the provider's part."""
     return {"type": "text", "text": text, **(extra or {})}
+
+
+def as_part(value: Payload) -> Payload:
+    """Return a text as a text part, and any other value unchanged."""
+    if isinstance(value, str):
+        return text_part(value)
+    return value
 
 
 def is_plain_text(part: dict[str, Payload]) -> bool:
@@ -278,7 +303,7 @@ def content_of(parts: Payload) -> str | list[Payload] | None:
     """
     if parts is None or isinstance(parts, str):
         return parts
-    listed = parts if isinstance(parts, list) else [parts]
+    listed = as_elements(parts)
     if len(listed) == 1:
         only = as_dict(listed[0])
         if is_plain_text(only):
@@ -289,4 +314,6 @@ def content_of(parts: Payload) -> str | list[Payload] | None:
 def join_texts(texts: Iterable[str | None], between: str = "") -> str | None:
     """Join the texts that are not None. Return None if there is no such text."""
     present = [text for text in texts if text is not None]
-    return between.join(present) if present else None
+    if not present:
+        return None
+    return between.join(present)

@@ -85,10 +85,14 @@ def message_of(value: Payload) -> Message:
         return Message(role_of(value["role"]), content_of(value["content"]), given=value)
     calls = [call for call in (value.get("tool_call"), *as_list(value.get("tool_calls"))) if is_nonempty(call)]
     result = as_dict(value.get("tool_result"))
-    answer = as_text(result.get("result")) or as_text(result.get("error"))
+    content: Payload
+    if result:
+        role, content = "tool", as_text(result.get("result")) or as_text(result.get("error"))
+    else:
+        role, content = role_of(value.get("role")), content_of(value.get("content"))
     return Message(
-        "tool" if result else role_of(value.get("role")),
-        answer if result else content_of(value.get("content")),
+        role,
+        content,
         tuple(read_tool_call(call) for call in calls),
         as_text(result.get("call_id")) or as_text(value.get("call_id")) or as_text(value.get("tool_call_id")),
         as_text(value.get("name")) or as_text(result.get("name")),
@@ -115,7 +119,9 @@ def read_tool(value: Payload) -> Tool:
     inner = as_dict(members.get(function_key(members))) or members
     name = as_text(inner.get("name")) or as_text(members.get("type"))
     if not name:
-        name = next(iter(members)) if len(members) == 1 else "unnamed"
+        name = "unnamed"
+        if len(members) == 1:
+            [name] = members
     parameters = next((inner[key] for key in _SCHEMAS if key in inner), None)
     return Tool(name, as_text(inner.get("description")), parameters, value)
 
@@ -140,7 +146,10 @@ def read_tool_result(tool_result: Payload) -> ToolResult:
     identity = members.text("call_id") or members.text("tool_call_id") or as_text(tool_result.get("id")) or ""
     success = members.take("success")
     error = members.take("error")
-    result = members.take("result") if "result" in tool_result else members.take("content")
+    if "result" in tool_result:
+        result = members.take("result")
+    else:
+        result = members.take("content")
     shown = {"call_id": identity, "success": success, "result": result, "error": error}
     return ToolResult(
         identity,
@@ -161,9 +170,10 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
     """Read a response: the response of an SDK, or an object with `content`, `tool_calls` and `usage`."""
     if not isinstance(body, dict):
         return LLMResponse(as_text(body), given={"content": body})
-    for sign, read in () if _has_document_form(body) else _RESPONSE_READERS:
-        if sign in body:
-            return read(body, made_up_ids)
+    if not _has_document_form(body):
+        for sign, read in _RESPONSE_READERS:
+            if sign in body:
+                return read(body, made_up_ids)
     return read_flat_response(body)
 
 
@@ -195,7 +205,7 @@ def read_flat_response(body: dict[str, Payload]) -> LLMResponse:
         choices=tuple([_read_choice(choice) for choice in as_list(body.get("choices")) if isinstance(choice, dict)]),
         extra=as_dict(body.get("extra")),
         given=_shown_response(body, calls),
-        interleaved=read_blocks(body["blocks"], content, reasoning) if "blocks" in body else (),
+        interleaved=read_blocks(body.get("blocks"), content, reasoning),
     )
 
 
@@ -217,12 +227,10 @@ def _shown_response(body: dict[str, Payload], calls: Sequence[ToolCall]) -> dict
     """Return a response as the document shows it: the usual members first, without token counts that are null."""
     shown = {name: body.get(name) for name in ("content", "model", "finish_reason")}
     counted = {name: value for name, value in as_dict(body.get("usage")).items() if value is not None}
-    return {
-        **shown,
-        **({"usage": counted} if counted else {}),
-        "tool_calls": [call.to_document() for call in calls] or None,
-        **{name: value for name, value in body.items() if name not in _USUAL},
-    }
+    if counted:
+        shown["usage"] = counted
+    shown["tool_calls"] = [call.to_document() for call in calls] or None
+    return shown | {name: value for name, value in body.items() if name not in _USUAL}
 
 
 _USUAL = frozenset({"content", "model", "finish_reason", "usage", "tool_calls"})
@@ -233,7 +241,7 @@ def read_usage(value: Mapping[str, Payload]) -> Usage:
     """Read token counts under the document's names, or OpenAI's. A 0 is a count. An absent count is unknown."""
     if not value:
         return Usage()
-    members = Members(with_iterations(value) if "iterations" in value else value)
+    members = Members(with_iterations(value))
     return Usage(
         members.first_integer("input_tokens", "prompt_tokens"),
         members.first_integer("output_tokens", "completion_tokens"),
@@ -252,12 +260,15 @@ def join_stream(text: str) -> JoinedStream:
 
 def read_step(messages: Sequence[Message] | None, fact: AgentStepFact, time: str) -> AgentStep:
     """Return the step that the agent recorded. `messages` are the messages of the step's prompt."""
+    llm_response = None
+    if fact.llm_response is not None:
+        llm_response = read_response(fact.llm_response)
     return AgentStep(
         step_number=fact.step_number,
         timestamp=time,
         state=fact.state,  # type: ignore[arg-type]  # an agent may leave it out until its step ends
         messages=messages,
-        llm_response=None if fact.llm_response is None else read_response(fact.llm_response),
+        llm_response=llm_response,
         tool_calls=tuple(read_tool_call(call) for call in fact.tool_calls or ()),
         tool_results=tuple(read_tool_result(result) for result in fact.tool_results or ()),
         reflection=fact.reflection,

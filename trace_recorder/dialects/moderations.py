@@ -6,19 +6,20 @@ The input is one message of the user, with a part for each text or image. The ve
 from __future__ import annotations
 
 from trace_recorder.dialects.dialect import Dialect
-from trace_recorder.dialects.json_access import Members, as_elements, as_text, content_of, text_part
+from trace_recorder.dialects.json_access import Members, as_elements, as_part, as_text, content_of
 from trace_recorder.dialects.openai_chat import not_found, read_usage
 from trace_recorder.dialects.stream_framing import unstreamed
-from trace_recorder.values.messages import JoinedStream, LLMResponse, Message, Payload, RequestReading
+from trace_recorder.values.messages import LLMResponse, Message, Payload, RequestReading
 from trace_recorder.values.token_counts import WHOLE
 
 
 def read_request(body: Payload) -> RequestReading:
     """Read a request's JSON."""
     members = Members(body)
-    parts = as_elements(members.take("input"))
-    content = content_of([text_part(part) if isinstance(part, str) else part for part in parts])
-    messages = [] if content is None else [Message("user", content)]
+    content = content_of([as_part(part) for part in as_elements(members.take("input"))])
+    messages = []
+    if content is not None:
+        messages.append(Message("user", content))
     parameters = members.all()
     return RequestReading(messages, parameters=parameters, model=as_text(parameters.get("model")))
 
@@ -30,11 +31,6 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:  # noqa: 
     return LLMResponse(usage=usage, model=members.text("model"), id=members.text("id"), extra=members.rest())
 
 
-def join_stream(text: str) -> JoinedStream:
-    """Read the body of an answer. Moderations are not streamed."""
-    return unstreamed(text)
-
-
 DIALECT = Dialect(
     name="moderations",
     addresses={r"/moderations/?$": "openai"},
@@ -43,7 +39,7 @@ DIALECT = Dialect(
     operation="moderation",
     read_request=read_request,
     read_response=read_response,
-    join_stream=join_stream,
+    join_stream=unstreamed,
     not_found=not_found,
     history=None,
     numbers_calls=True,

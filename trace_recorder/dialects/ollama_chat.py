@@ -65,20 +65,25 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
     members = Members(body)
     message, logprobs = members.nested("message"), members.array("logprobs")
     message.text("role")
+    extra: dict[str, Payload] = {}
+    if logprobs:
+        extra["logprobs"] = logprobs
     choice = Choice(
         index=0,
         content=message.text("content"),
         reasoning=message.text("thinking") or None,
         tool_calls=number_calls(_tool_calls(message), made_up_ids),
         finish_reason=members.nonempty_text("done_reason"),
-        extra={"logprobs": logprobs} if logprobs else {},
+        extra=extra,
     )
+    # A prompt that was cached completely has no count.
+    usage = Usage(input_tokens=members.integer("prompt_eval_count"), output_tokens=members.integer("eval_count"))
     return LLMResponse(
         content=choice.content,
         reasoning=choice.reasoning,
         tool_calls=choice.tool_calls,
         finish_reason=choice.finish_reason,
-        usage=_usage(members),
+        usage=usage,
         model=members.text("model"),
         choices=(choice,) if "message" in as_dict(body) else (),
         extra=members.rest(),
@@ -94,7 +99,9 @@ def join_stream(text: str) -> JoinedStream:
         merge(message, as_dict(chunk.get("message")))
         beside = {name: value for name, value in chunk.items() if name != "message" or not isinstance(value, dict)}
         merge(joined, beside, _PIECEWISE.__contains__)
-    body = as_dict(finish_texts({**joined, "message": message} if message else joined))
+    if message:
+        joined["message"] = message
+    body = as_dict(finish_texts(joined))
     return JoinedStream(body, ended=body.get("done") is True, events=number, error=body.get("error"))
 
 
@@ -104,7 +111,9 @@ def _chunks(text: str) -> Iterator[Payload]:
     Otherwise return the JSON of each line.
     """
     whole = json_value(text)
-    return map(json_value, json_lines(text)) if whole is None else iter([whole])
+    if whole is not None:
+        return iter([whole])
+    return map(json_value, json_lines(text))
 
 
 def _tool_calls(members: Members) -> tuple[ToolCall, ...]:
@@ -119,11 +128,6 @@ def _tool_call(call: Payload) -> ToolCall:
     members.text("type")
     call_id, name = members.text("id") or "", function.text("name") or ""
     return ToolCall(call_id, name, arguments_of(function.take("arguments")), extra=members.rest())
-
-
-def _usage(members: Members) -> Usage:
-    """Take the counts of an answer. A prompt that was cached completely has no count."""
-    return Usage(input_tokens=members.integer("prompt_eval_count"), output_tokens=members.integer("eval_count"))
 
 
 def not_found(message: str) -> Payload:

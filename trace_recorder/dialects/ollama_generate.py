@@ -24,7 +24,9 @@ def read_request(body: Payload) -> RequestReading:
     system, prompt = members.text("system"), members.text("prompt")
     beside = {"suffix": members.text("suffix"), "images": members.array("images")}
     extra: dict[str, Payload] = {name: value for name, value in beside.items() if value}
-    messages = [Message("system", system)] if system else []
+    messages = []
+    if system:
+        messages.append(Message("system", system))
     if prompt is not None or extra:
         messages.append(Message("user", prompt, extra=extra))
     return RequestReading(messages, [], members.all(), as_text(as_dict(body).get("model")))
@@ -34,7 +36,9 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
     """Read a response's JSON."""
     members = Members(body)
     message = {inside: members.take(outside) for outside, inside in _IN_MESSAGE.items() if outside in as_dict(body)}
-    return ollama_chat.read_response({**members.all(), "message": message} if message else body, made_up_ids)
+    if message:
+        body = {**members.all(), "message": message}
+    return ollama_chat.read_response(body, made_up_ids)
 
 
 def join_stream(text: str) -> JoinedStream:

@@ -9,22 +9,26 @@ DeepSeek, OpenRouter, vLLM and others differ from OpenAI in members that they ad
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from trace_recorder.dialects.blocks import Blocks, is_reference
 from trace_recorder.dialects.call_ids import count_made_up, number_calls, number_messages
-from trace_recorder.dialects.chat_chunks import function_key, join_chunks
+from trace_recorder.dialects.chat_chunks import function_key, join_chat_stream
 from trace_recorder.dialects.dialect import Dialect, History
 from trace_recorder.dialects.json_access import (
     ROLES,
     Members,
     arguments_of,
     as_dict,
+    as_elements,
     as_list,
+    as_part,
     as_text,
     content_of,
     is_nonempty,
     join_texts,
     role_of,
-    text_part,
 )
 from trace_recorder.dialects.stated_usage import COSTS, output_with_reasoning, take_cost
 from trace_recorder.values.messages import (
@@ -39,7 +43,6 @@ from trace_recorder.values.messages import (
     ToolCall,
     Usage,
 )
-from trace_recorder.values.structs import replace
 from trace_recorder.values.token_counts import WHOLE
 
 _PLAIN = frozenset({"role", "content", "tool_calls", "tool_call_id", "name", "refusal", "annotations"})
@@ -85,18 +88,16 @@ def read_message(element: Payload) -> list[Message]:
         return [plain]
     members = Members(element)
     role = role_of(members.text("role"))
-    content, reasoning, thinking = _read_content(members)
+    content = _read_content(members)
     members.drop_empty("refusal", "audio")
-    message = Message(
-        role,
-        content,
-        () if members.keys().isdisjoint(_CALLS) else _read_calls(members),
-        call_id=members.nonempty_text("tool_call_id"),
-        name=members.nonempty_text("name"),
-        reasoning=reasoning,
-        extra=members.rest() if members else {},
-    )
-    return [replace(message, extra=message.extra | {"thinking": thinking}) if thinking else message]
+    calls: tuple[ToolCall, ...] = ()
+    if not members.keys().isdisjoint(_CALLS):
+        calls = _read_calls(members)
+    call_id, name = members.nonempty_text("tool_call_id"), members.nonempty_text("name")
+    extra = members.rest()
+    if content.thinking:
+        extra["thinking"] = content.thinking
+    return [Message(role, content.visible, calls, call_id, name, content.reasoning, extra)]
 
 
 def _plain_message(element: dict[str, Payload]) -> Message | None:
@@ -119,35 +120,43 @@ def _plain_message(element: dict[str, Payload]) -> Message | None:
         return None
     if element.get("refusal") or not (calls is None or type(calls) is list):
         return None
-    return Message(
-        ROLES.get(role, role),
-        content,
-        () if calls is None else tuple([_read_call(call) for call in calls if _is_call(call)]),
-        call_id or None,
-        name or None,
-        extra={} if annotations is None else {"annotations": annotations},
-    )
+    read_calls: tuple[ToolCall, ...] = ()
+    if calls is not None:
+        read_calls = tuple([_read_call(call) for call in calls if _is_call(call)])
+    extra = {}
+    if annotations is not None:
+        extra["annotations"] = annotations
+    return Message(ROLES.get(role, role), content, read_calls, call_id or None, name or None, extra=extra)
 
 
-def _read_content(members: Members) -> tuple[Payload, str | None, list[Payload]]:
-    """Take the content of a message.
+class _Content(NamedTuple):
+    """The content of a message: without reasoning, the reasoning, and the parts that were reasoning."""
 
-    Returns the content without reasoning, the reasoning, and the parts that were reasoning.
-    """
+    visible: str | list[Payload] | None
+    reasoning: str | None
+    thinking: Sequence[Payload] = ()
+
+
+def _read_content(members: Members) -> _Content:
+    """Take the content of a message."""
     content = members.take("content")
-    if not isinstance(content, list):
-        reasoning = None if members.keys().isdisjoint(_THINKING) else _blocks(members, content).all_reasoning()
-        return content_of(content), reasoning, []
-    gathered = _blocks(members, content)
-    thinking = [part for part in content if _is_thinking(part)]
-    parts = [text_part(part) if isinstance(part, str) else part for part in content if not _is_thinking(part)]
-    return gathered.content(parts), gathered.all_reasoning(), thinking
+    if isinstance(content, list):
+        gathered = _blocks(members, content)
+        thinking = [part for part in content if _is_thinking(part)]
+        parts = [as_part(part) for part in content if not _is_thinking(part)]
+        return _Content(gathered.content(parts), gathered.all_reasoning(), thinking)
+    reasoning = None
+    if not members.keys().isdisjoint(_THINKING):
+        reasoning = _blocks(members, content).all_reasoning()
+    return _Content(content_of(content), reasoning)
 
 
 def read_bare(element: Payload) -> list[Message]:
     """Read an element that is not an object. A text, or a list of parts, is a user's message. Null is no message."""
     content = content_of(element)
-    return [] if content is None else [Message("user", content)]
+    if content is None:
+        return []
+    return [Message("user", content)]
 
 
 def read_tool(declared: Payload) -> Tool:
@@ -165,9 +174,13 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
     extra: dict[str, Payload] = {}
     for position, element in enumerate(members.array("choices")):
         choice, message_extra = _read_choice(element, position, made_up_ids)
-        made_up_ids += count_made_up(choice.tool_calls) if choice.tool_calls else 0
+        if choice.tool_calls:
+            made_up_ids += count_made_up(choice.tool_calls)
         choices.append(choice)
-        (choice.extra if position else extra).update(message_extra)
+        if position == 0:
+            extra.update(message_extra)
+        else:
+            choice.extra.update(message_extra)
     first = choices[0] if choices else Choice(0)
     return LLMResponse(
         first.content,
@@ -185,25 +198,31 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
 
 def join_stream(text: str) -> JoinedStream:
     """Join the text of a stream, which may be cut off anywhere."""
-    return join_chunks(text)
+    return join_chat_stream(text)
 
 
 def read_usage(usage: Payload) -> Usage:
     """Read the usage object of any of OpenAI's dialects."""
     members = Members(usage)
     cached, reasoning = members.integers_inside(*_DETAILS)
-    sent, answered, written, *read = members.first_integers(*(_COUNTS if cached is None else _COUNTS[:-1]))
+    names: tuple[tuple[str, ...], ...] = _COUNTS
+    if cached is not None:
+        names = _COUNTS[:-1]
+    sent, answered, written, *in_cache = members.first_integers(*names)
+    if cached is None:
+        [cached] = in_cache
     if written is None and not members.keys().isdisjoint(_INPUT_DETAILS):
         written = next((n for n in members.integers_inside(*_WRITTEN) if n is not None), None)
-    cached = read[0] if cached is None else cached
-    in_cache = (cached or 0) + (written or 0)
+    cost = None
+    if not members.keys().isdisjoint(COSTS):
+        cost = take_cost(members)
     return Usage(
         sent,
-        output_with_reasoning(sent, answered, reasoning, in_cache, members.get("total_tokens")),
+        output_with_reasoning(sent, answered, reasoning, (cached or 0) + (written or 0), members.get("total_tokens")),
         cache_creation_input_tokens=written,
         cache_read_input_tokens=cached,
         reasoning_tokens=reasoning,
-        cost=None if members.keys().isdisjoint(COSTS) else take_cost(members),
+        cost=cost,
         extra=members.rest(),
     )
 
@@ -214,19 +233,30 @@ def _read_choice(element: Payload, position: int, made_up_ids: int) -> tuple[Cho
     index = members.integer("index")
     raw = members.object("message")
     plain = _plain_message(raw)
-    message = next(iter(read_message(raw)), Message("assistant")) if plain is None else plain
-    calls = number_calls(message.tool_calls, made_up_ids) if message.tool_calls else ()
-    content, interleaved = _read_answer(raw, calls) if plain is None else (raw.get("content"), ())
+    message = plain
+    if message is None:
+        message = next(iter(read_message(raw)), Message("assistant"))
+    calls: tuple[ToolCall, ...] = ()
+    if message.tool_calls:
+        calls = number_calls(message.tool_calls, made_up_ids)
+    content: Payload = raw.get("content")
+    interleaved: tuple[Block, ...] = ()
+    if plain is None:
+        content, interleaved = _read_answer(raw, calls)
+    if content is None:
+        content = members.text("text")
     choice = Choice(
         position if index is None else index,
-        members.text("text") if content is None else content,
+        content,
         message.reasoning,
         calls,
         members.nonempty_text("finish_reason"),
         extra=members.rest() if members else {},
         interleaved=interleaved,
     )
-    return choice, message.extra | {"content": message.content} if isinstance(message.content, list) else message.extra
+    if isinstance(message.content, list):
+        return choice, message.extra | {"content": message.content}
+    return choice, message.extra
 
 
 def _read_answer(raw: dict[str, Payload], calls: tuple[ToolCall, ...]) -> tuple[str | None, tuple[Block, ...]]:
@@ -280,8 +310,9 @@ def _read_any_call(element: Payload) -> ToolCall:
         members.take("type")
     members.drop_empty(*({"function", "custom"} - {function_key(as_dict(element))}))
     called = members.nested(function_key(as_dict(element)))
-    free_text = called.text("input")
-    arguments = arguments_of(called.take("arguments")) if free_text is None else free_text
+    arguments: Payload = called.text("input")
+    if arguments is None:
+        arguments = arguments_of(called.take("arguments"))
     name = called.text("name") or ""
     return ToolCall(call_id or "", name, arguments, extra=members.rest())
 
@@ -295,16 +326,17 @@ def _blocks(members: Members, content: Payload) -> Blocks:
     does not separate the texts.
     """
     gathered, position = Blocks(), 0
-    parts = content if isinstance(content, list) else [] if content is None else [content]
+    parts = as_elements(content)
     if not members.keys().isdisjoint(_THINKING) and (beside := _reasoning_beside(members, parts)):
         gathered.add_reasoning(beside)
     for part in parts:
         if _is_thinking(part):
             gathered.add_reasoning(_thought(part))
             continue
-        kind = "text" if isinstance(part, str) else as_text(as_dict(part).get("type")) or ""
-        if kind == "text":
-            gathered.add_text(part if isinstance(part, str) else as_text(part.get("text")))
+        if isinstance(part, str):
+            gathered.add_text(part)
+        elif as_dict(part).get("type") == "text":
+            gathered.add_text(as_text(part.get("text")))
         elif not is_reference(part):
             gathered.add_other(position)
         position += 1
@@ -319,7 +351,11 @@ def _reasoning_beside(members: Members, parts: list[Payload]) -> str | None:
     inside = join_texts(_thought(part) for part in parts if _is_thinking(part))
     named = dict.fromkeys((members.text("reasoning_content"), members.text("reasoning")))
     beside = "".join(text for text in named if text and text != inside)
-    return beside or (None if inside else _joined_texts(members.rest().get("reasoning_details")))
+    if beside:
+        return beside
+    if inside:
+        return None
+    return _joined_texts(members.rest().get("reasoning_details"))
 
 
 def _thought(part: Payload) -> str | None:
@@ -340,11 +376,11 @@ def with_system_message(body: dict[str, Payload], text: str, name: str = "messag
 
     Otherwise insert a system message before it.
     """
-    messages = body.get(name)
-    messages = messages if isinstance(messages, list) else []
-    first = messages[0] if messages and isinstance(messages[0], dict) else {}
-    if first.get("role") in {"system", "developer"}:
-        return {**body, name: [{**first, "content": text}, *messages[1:]]}
+    messages = as_list(body.get(name))
+    if messages:
+        first = as_dict(messages[0])
+        if first.get("role") in {"system", "developer"}:
+            return {**body, name: [{**first, "content": text}, *messages[1:]]}
     return {**body, name: [{"role": "system", "content": text}, *messages]}
 
 

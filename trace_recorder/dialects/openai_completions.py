@@ -7,9 +7,9 @@ response is like one of the chat dialect, but has a `text` in place of the messa
 from __future__ import annotations
 
 from trace_recorder.dialects import openai_chat
-from trace_recorder.dialects.chat_chunks import join_chunks
+from trace_recorder.dialects.chat_chunks import join_chat_stream
 from trace_recorder.dialects.dialect import Dialect
-from trace_recorder.dialects.json_access import Members, as_dict, as_list, as_text
+from trace_recorder.dialects.json_access import Members, as_dict, as_elements, as_text
 from trace_recorder.values.messages import JoinedStream, LLMResponse, Message, Payload, RequestReading
 from trace_recorder.values.token_counts import WHOLE
 
@@ -17,8 +17,7 @@ from trace_recorder.values.token_counts import WHOLE
 def read_request(body: Payload) -> RequestReading:
     """Read a request's JSON."""
     members = Members(body)
-    prompt = as_dict(body).get("prompt")
-    texts = [prompt] if isinstance(prompt, str) else as_list(prompt)
+    texts = as_elements(as_dict(body).get("prompt"))
     messages: list[Message] = []
     if texts and all(isinstance(text, str) for text in texts):
         members.take("prompt")
@@ -34,12 +33,14 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
 
 def join_stream(text: str) -> JoinedStream:
     """Join the text of a stream, which may be cut off anywhere."""
-    return join_chunks(text, _as_chunk)
+    return join_chat_stream(text, _as_chunk)
 
 
 def _as_chunk(event: dict[str, Payload]) -> Payload:
     """Convert an event of Writer, which has only a `value`, to the form of a chunk."""
-    return {"choices": [{"index": 0, "text": event["value"]}]} if event.keys() == {"value"} else event
+    if event.keys() != {"value"}:
+        return event
+    return {"choices": [{"index": 0, "text": event["value"]}]}
 
 
 DIALECT = Dialect(

@@ -22,14 +22,14 @@ from functools import reduce
 from trace_recorder.dialects.blocks import Blocks
 from trace_recorder.dialects.call_ids import number_calls, number_messages
 from trace_recorder.dialects.chat_chunks import error_of
-from trace_recorder.dialects.deltas import append_text, finish_texts
-from trace_recorder.dialects.deltas import merge as merge_delta
+from trace_recorder.dialects.deltas import append_text, finish_texts, merge
 from trace_recorder.dialects.dialect import NOT_FINAL, Background, Dialect, History
 from trace_recorder.dialects.event_forms import PIECE, MergedRuns
 from trace_recorder.dialects.json_access import (
     Members,
     arguments_of,
     as_dict,
+    as_elements,
     as_int,
     as_list,
     as_text,
@@ -54,7 +54,10 @@ def read_request(body: Payload) -> RequestReading:
     """Read a request's JSON."""
     members = Members(body)
     instructions = members.take("instructions")
-    system_messages = [Message("system", instructions)] if isinstance(instructions, str) else _read_items(instructions)
+    if isinstance(instructions, str):
+        system_messages = [Message("system", instructions)]
+    else:
+        system_messages = _read_items(instructions)
     messages = number_messages([*system_messages, *_read_items(members.take("input"))])
     tools = [read_tool(tool) for tool in members.array("tools")]
     parameters = members.all()
@@ -66,21 +69,24 @@ def read_message(element: Payload) -> list[Message]:
     if not isinstance(element, dict):
         return read_bare(element)
     members = Members(element)
-    kind = members.text("type") or ("message" if "role" in element else "")
-    if kind == "message":
-        role = role_of(members.text("role"))
-        return [
-            Message(role, _content(members.take("content")), name=members.nonempty_text("name"), extra=members.rest())
-        ]
+    kind = members.text("type") or ""
+    if kind == "message" or (not kind and "role" in element):
+        role, name = role_of(members.text("role")), members.nonempty_text("name")
+        content = _content(members.take("content"))
+        return [Message(role, content, name=name, extra=members.rest())]
     if kind == "reasoning":
         return [Message("assistant", reasoning=_thought(element), extra={"reasoning": [element]})]
     if _is_call(element):
         return [Message("assistant", tool_calls=(_read_call(kind, members),))]
     if kind.endswith("_output"):
-        extra = {} if kind == "function_call_output" else {"type": kind}
         content, call_id = _content(members.take("output")), members.text("call_id")
-        return [Message("tool", content, call_id=call_id, extra=extra | members.rest())]
-    return [Message("user" if kind.endswith("_approval_response") else "assistant", [element])]
+        extra = members.rest()
+        if kind != "function_call_output":
+            extra = {"type": kind, **extra}
+        return [Message("tool", content, call_id=call_id, extra=extra)]
+    if kind.endswith("_approval_response"):
+        return [Message("user", [element])]
+    return [Message("assistant", [element])]
 
 
 def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
@@ -92,51 +98,58 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
     answered = isinstance(as_dict(body).get("output"), list)
     output = members.array("output")
     choice = replace(_read_output(output, made_up_ids), finish_reason=finish_reason)
+    usage, model, identity = read_usage(members.object("usage")), members.text("model"), members.text("id")
+    extra = members.rest()
     kept = [item for item in output if not _is_call(item)]
+    if kept:
+        extra["output"] = kept
     return LLMResponse(
         choice.content,
         reasoning=choice.reasoning,
         tool_calls=choice.tool_calls,
         finish_reason=finish_reason,
-        usage=read_usage(members.object("usage")),
-        model=members.text("model"),
-        id=members.text("id"),
+        usage=usage,
+        model=model,
+        id=identity,
         choices=(choice,) if answered else (),
-        extra=members.rest() | ({"output": kept} if kept else {}),
+        extra=extra,
         interleaved=choice.interleaved,
     )
 
 
 def _read_items(items: Payload) -> list[Message]:
     """Read a list of items and merge the items of one turn. A single text is a message of the user."""
-    listed = items if isinstance(items, list) else [items]
-    return [message for group in read_groups(listed, read_message, MERGE_RULE) for message in group.messages]
+    groups = read_groups(as_elements(items), read_message, MERGE_RULE)
+    return [message for group in groups for message in group.messages]
 
 
-def continues(before: Message, message: Message) -> bool:
+def _continues(before: Message, message: Message) -> bool:
     """Whether an item can be merged with the item before it. The order must be: reasoning, then content, then calls."""
     if before.role != "assistant" or message.role != "assistant":
         return False
     return bool(message.tool_calls) or (before.content is None and not before.tool_calls)
 
 
-def merge(_: Sequence[Payload], messages: Sequence[Message]) -> Message:
+def _merge(_: Sequence[Payload], messages: Sequence[Message]) -> Message:
     """Make one message from the items of one turn."""
     return reduce(_merge_two, messages)
 
 
-MERGE_RULE = MergeRule(continues, merge)
+MERGE_RULE = MergeRule(_continues, _merge)
 
 
 def _merge_two(before: Message, message: Message) -> Message:
+    extra = before.extra | message.extra
     thinking = as_list(before.extra.get("reasoning")) + as_list(message.extra.get("reasoning"))
+    if thinking:
+        extra["reasoning"] = thinking
     return Message(
         "assistant",
         before.content if message.content is None else message.content,
         before.tool_calls + message.tool_calls,
         name=message.name or before.name,
         reasoning=join_texts((before.reasoning, message.reasoning)),
-        extra=before.extra | message.extra | ({"reasoning": thinking} if thinking else {}),
+        extra=extra,
     )
 
 
@@ -144,6 +157,9 @@ def _read_output(output: list[Payload], made_up_ids: int) -> Choice:
     messages = [message for item in output for message in read_message(item)]
     parts = [as_dict(part) for message in messages for part in _parts(message.content)]
     logprobs = [token for part in parts for token in as_list(part.get("logprobs"))]
+    extra: dict[str, Payload] = {}
+    if logprobs:
+        extra["logprobs"] = logprobs
     calls = number_calls((call for message in messages for call in message.tool_calls), made_up_ids)
     gathered = _blocks(output)
     return Choice(
@@ -151,7 +167,7 @@ def _read_output(output: list[Payload], made_up_ids: int) -> Choice:
         gathered.all_text(),
         gathered.all_reasoning(),
         calls,
-        extra={"logprobs": logprobs} if logprobs else {},
+        extra=extra,
         interleaved=gathered.interleaved(calls),
     )
 
@@ -171,19 +187,26 @@ def _blocks(output: list[Payload]) -> Blocks:
             elif as_dict(item).get("type") == "reasoning":
                 gathered.add_reasoning(message.reasoning)
             for part in map(as_dict, _parts(message.content)):
-                text = as_text(part.get("text")) if part.get("type") == "text" else None
-                gathered.add_other(kept) if text is None else gathered.add_text(text)
+                text = as_text(part.get("text"))
+                if text is not None and part.get("type") == "text":
+                    gathered.add_text(text)
+                else:
+                    gathered.add_other(kept)
         kept += not _is_call(item)
     return gathered
 
 
 def _parts(content: str | list[Payload] | None) -> list[Payload]:
-    return [text_part(content)] if isinstance(content, str) else content or []
+    if isinstance(content, str):
+        return [text_part(content)]
+    return content or []
 
 
 def _content(parts: Payload) -> str | list[Payload] | None:
     """Read an item's content. Empty members of a text part, such as `annotations`, are left out."""
-    return content_of([_part(part) for part in parts] if isinstance(parts, list) else parts)
+    if isinstance(parts, list):
+        return content_of([_part(part) for part in parts])
+    return content_of(parts)
 
 
 def _part(part: Payload) -> Payload:
@@ -223,9 +246,9 @@ def _read_call(kind: str, members: Members) -> ToolCall:
 
 
 def _with_instructions(body: dict[str, Payload], text: str) -> dict[str, Payload]:
-    items = body.get("input")
-    first = items[0] if isinstance(items, list) and items and isinstance(items[0], dict) else {}
-    if first.get("role") in {"system", "developer"} and not body.get("instructions"):
+    items = as_list(body.get("input"))
+    has_system = bool(items) and as_dict(items[0]).get("role") in {"system", "developer"}
+    if has_system and not body.get("instructions"):
         return with_system_message(body, text, "input")
     return {**body, "instructions": text}
 
@@ -246,7 +269,9 @@ def join_stream(text: str) -> JoinedStream:
         joined.error = error_of(kind, event, data) or joined.error
         joined.add(kind, event)
     joined.events += runs.merged
-    return joined.stream() if joined.events else unstreamed(text)
+    if joined.events == 0:
+        return unstreamed(text)
+    return joined.stream()
 
 
 def _can_join(event: Payload) -> bool:
@@ -312,10 +337,11 @@ def _build(target: dict[str, Payload], kind: str, event: dict[str, Payload]) -> 
         target[word] = append_text(target.get(word), delta)
         _extend(target, "logprobs", as_list(event.get("logprobs")))
     elif isinstance(delta, dict):
-        merge_delta(target, delta)
+        merge(target, delta)
     elif isinstance(event.get(word), str):
         target[word] = event[word]
-    _extend(target, "annotations", [event["annotation"]] if event.get("annotation") else [])
+    if event.get("annotation"):
+        _extend(target, "annotations", [event["annotation"]])
 
 
 def _extend(target: dict[str, Payload], key: str, more: list[Payload]) -> None:

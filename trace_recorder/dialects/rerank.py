@@ -12,7 +12,7 @@ from trace_recorder.dialects.embeddings import read_input_usage
 from trace_recorder.dialects.json_access import Members, as_dict, as_text, text_part
 from trace_recorder.dialects.openai_chat import not_found
 from trace_recorder.dialects.stream_framing import unstreamed
-from trace_recorder.values.messages import JoinedStream, LLMResponse, Message, Payload, RequestReading
+from trace_recorder.values.messages import LLMResponse, Message, Payload, RequestReading
 from trace_recorder.values.token_counts import WHOLE
 
 _DOCUMENTS = ("documents", "texts", "passages")
@@ -33,7 +33,9 @@ def read_request(body: Payload) -> RequestReading:
 
 
 def _part(document: Payload) -> Payload:
-    text = document if isinstance(document, str) else as_dict(document).get("text")
+    if isinstance(document, str):
+        return text_part(document)
+    text = as_dict(document).get("text")
     if not isinstance(text, str):
         return document
     return text_part(text, {name: value for name, value in as_dict(document).items() if name not in ("text", "type")})
@@ -41,14 +43,11 @@ def _part(document: Payload) -> Payload:
 
 def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:  # noqa: ARG001 no calls here
     """Read a response's JSON. Text Embeddings Inference answers with the list alone."""
-    members = Members({"results": body} if isinstance(body, list) else body)
+    if isinstance(body, list):
+        body = {"results": body}
+    members = Members(body)
     usage = read_input_usage(members)
     return LLMResponse(usage=usage, model=members.text("model"), id=members.text("id"), extra=members.rest())
-
-
-def join_stream(text: str) -> JoinedStream:
-    """Read the body of an answer. Rankings are not streamed."""
-    return unstreamed(text)
 
 
 DIALECT = Dialect(
@@ -59,7 +58,7 @@ DIALECT = Dialect(
     operation="rerank",
     read_request=read_request,
     read_response=read_response,
-    join_stream=join_stream,
+    join_stream=unstreamed,
     not_found=not_found,
     history=None,
     numbers_calls=True,

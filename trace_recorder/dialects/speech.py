@@ -8,14 +8,13 @@ sound, each in base64. Joined, they are the same answer.
 from __future__ import annotations
 
 import base64
-import binascii
 
 from trace_recorder.dialects.chat_chunks import error_of, joined_events
 from trace_recorder.dialects.dialect import Dialect
 from trace_recorder.dialects.json_access import Members, as_text, json_value
 from trace_recorder.dialects.openai_chat import not_found, read_usage
 from trace_recorder.dialects.stream_framing import events, unstreamed
-from trace_recorder.signal_handlers import ours
+from trace_recorder.signal_handlers import suppress
 from trace_recorder.values.messages import JoinedStream, LLMResponse, Message, Payload, RequestReading, without_none
 from trace_recorder.values.token_counts import WHOLE
 
@@ -24,9 +23,12 @@ def read_request(body: Payload) -> RequestReading:
     """Read a request's JSON."""
     members = Members(body)
     instructions, text = members.nonempty_text("instructions"), members.text("input")
-    messages = [] if instructions is None else [Message("system", instructions)]
+    messages = []
+    if instructions is not None:
+        messages.append(Message("system", instructions))
     count = len(messages)
-    messages += [] if text is None else [Message("user", text)]
+    if text is not None:
+        messages.append(Message("user", text))
     parameters = members.all()
     return RequestReading(messages, [], parameters, as_text(parameters.get("model")), count)
 
@@ -35,7 +37,9 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:  # noqa: 
     """Read a sound, or the JSON of a stream."""
     members = Members(body)
     data = members.text("base64") or members.text("audio")
-    audio = {"audio": without_none(content_type=members.text("content_type"), base64=data)} if data else {}
+    audio: dict[str, Payload] = {}
+    if data:
+        audio["audio"] = without_none(content_type=members.text("content_type"), base64=data)
     return LLMResponse(usage=read_usage(members.object("usage")), extra=audio | members.rest())
 
 
@@ -50,19 +54,14 @@ def join_stream(text: str) -> JoinedStream:
         kind = members.text("type") or name or ""
         error = error_of(kind, members, data) or error
         ended = ended or kind.endswith("audio.done") or data.strip() == "[DONE]"
-        pieces.append(_bytes(members.text("audio") or members.text("delta") or ""))
-        beside |= members.rest() if error is None else {}
+        with suppress(ValueError):  # a piece that is not base64 is left out
+            pieces.append(base64.b64decode(members.text("audio") or members.text("delta") or ""))
+        if error is None:
+            beside |= members.rest()
     if not number:
         return unstreamed(text)
     body = {**beside, "audio": base64.b64encode(b"".join(pieces)).decode()}
     return joined_events(body, ended=ended, events=number, error=error)
-
-
-def _bytes(piece: str) -> bytes:
-    try:
-        return base64.b64decode(piece)
-    except ours(binascii.Error, ValueError):
-        return b""
 
 
 DIALECT = Dialect(

@@ -73,22 +73,21 @@ class _OpenGroup:
         if not messages:
             self._trailing += 1
             return True
-        if self._size and not self._continues_with(messages):
-            return False
+        if self._size:
+            are_single = len(messages) == 1 and len(self._messages) == len(self._elements)
+            if not are_single or not self._merge_rule.continues(self._messages[-1], messages[0]):
+                return False
         self._elements.append(element)
         self._messages += messages
         self._size, self._trailing = self._size + self._trailing + 1, 0
         return True
 
-    def _continues_with(self, messages: list[Message]) -> bool:
-        are_single = len(messages) == 1 and len(self._messages) == len(self._elements)
-        return are_single and self._merge_rule.continues(self._messages[-1], messages[0])
-
     def groups(self) -> Iterator[MessageGroup]:
         """Yield the group of the messages, and then a group for the following elements, which have no message."""
         if self._size:
-            several = len(self._elements) > 1
-            messages = [self._merge_rule.merge(self._elements, self._messages)] if several else self._messages
+            messages = self._messages
+            if len(self._elements) > 1:
+                messages = [self._merge_rule.merge(self._elements, self._messages)]
             yield MessageGroup(self._size, messages, self._messages[0], self._messages[-1])
         if self._trailing:
             yield MessageGroup(self._trailing)

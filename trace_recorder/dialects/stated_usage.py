@@ -25,14 +25,20 @@ def output_with_reasoning(
     them out, and does not state them either: its total has them. Gateways leave `cached` tokens out of `sent`, and only
     their total has them. So a difference is reasoning only if nothing was cached, or if it is the stated number.
     """
-    stated_total = total if type(total) is int else as_int(total)
     if sent is None or answered is None:
         return answered
+    stated_total: int | None = total
+    if type(total) is not int:
+        stated_total = as_int(total)
     if stated_total is None:
-        return answered + reasoning if reasoning and reasoning > answered else answered
+        if reasoning and reasoning > answered:
+            return answered + reasoning
+        return answered
     beyond = stated_total - sent - answered
     is_reasoning = beyond == reasoning or (reasoning is None and not cached)
-    return answered + beyond if beyond > 0 and is_reasoning else answered
+    if beyond > 0 and is_reasoning:
+        return answered + beyond
+    return answered
 
 
 def take_cost(members: Members) -> float | None:
@@ -45,7 +51,9 @@ def take_cost(members: Members) -> float | None:
     """
     if "cost_in_usd_ticks" in members:
         ticks = members.number("cost_in_usd_ticks")
-        return None if ticks is None else ticks / _TICKS_PER_DOLLAR
+        if ticks is None:
+            return None
+        return ticks / _TICKS_PER_DOLLAR
     if "cost" not in members:
         return None
     if isinstance(members["cost"], dict):

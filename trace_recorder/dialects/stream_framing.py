@@ -82,9 +82,12 @@ def _line(frame: bytes, length_of_headers: int) -> str:
     if binascii.crc32(frame[: -_CRC.size]) != _CRC.unpack(frame[-_CRC.size :])[0]:
         raise ValueError("a frame of an event stream has a wrong CRC")
     begin = _PRELUDE.size + length_of_headers
-    read = _headers_as_json if length_of_headers <= _MAX_CACHED_BYTES else _headers_as_json.__wrapped__
-    headers = read(frame[_PRELUDE.size : begin])
-    return f'{{"headers":{headers},{_payload_members(frame[begin : -_CRC.size])}}}\n'
+    headers = frame[_PRELUDE.size : begin]
+    if length_of_headers <= _MAX_CACHED_BYTES:
+        headers_json = _headers_as_json(headers)
+    else:
+        headers_json = _headers_as_json.__wrapped__(headers)
+    return f'{{"headers":{headers_json},{_payload_members(frame[begin : -_CRC.size])}}}\n'
 
 
 @lru_cache(maxsize=64)
@@ -111,7 +114,10 @@ def _headers(data: bytes) -> Iterator[tuple[str, Payload]]:
             position += 2
         value = data[position : position + length]
         position += length
-        yield name, value.decode() if kind == _STRING else [kind, base64.b64encode(value).decode()]
+        if kind == _STRING:
+            yield name, value.decode()
+        else:
+            yield name, [kind, base64.b64encode(value).decode()]
 
 
 def _payload_members(payload: bytes) -> str:
@@ -128,7 +134,9 @@ def _payload_members(payload: bytes) -> str:
         members = f'"event":{inner},"beside":{json.dumps(beside, separators=_SEPARATORS)}'
         if inner and _payload(as_dict(json_value(f"{{{members}}}")), members) == payload:
             return members
-    return f'"payload":{text}' if "\n" not in text else f'"base64":"{base64.b64encode(payload).decode()}"'
+    if "\n" not in text:
+        return f'"payload":{text}'
+    return f'"base64":"{base64.b64encode(payload).decode()}"'
 
 
 def _unwrapped(wrapped: str) -> str:
@@ -138,7 +146,9 @@ def _unwrapped(wrapped: str) -> str:
         json.loads(inner)
     except ours(ValueError):
         return ""
-    return inner if "\n" not in inner else ""
+    if "\n" in inner:
+        return ""
+    return inner
 
 
 def encode_line(line: str) -> bytes:
@@ -158,7 +168,10 @@ def encode_line(line: str) -> bytes:
 
 def _header(name: str, value: Payload) -> bytes:
     """Return a header as bytes. `value` is a string, or a list of the value's type and the value's bytes in base64."""
-    kind, data = (_STRING, value.encode()) if isinstance(value, str) else (value[0], base64.b64decode(value[1]))
+    if isinstance(value, str):
+        kind, data = _STRING, value.encode()
+    else:
+        kind, data = value[0], base64.b64decode(value[1])
     length = b"" if kind in _FIXED_BYTES else len(data).to_bytes(2, "big")
     return bytes([len(name.encode())]) + name.encode() + bytes([kind]) + length + data
 

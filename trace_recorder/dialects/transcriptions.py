@@ -13,7 +13,7 @@ import json
 from trace_recorder.dialects.chat_chunks import error_of, joined_events
 from trace_recorder.dialects.dialect import Dialect
 from trace_recorder.dialects.form_bodies import media_part
-from trace_recorder.dialects.json_access import Members, as_text, content_of, json_value, text_part
+from trace_recorder.dialects.json_access import Members, as_part, as_text, content_of, json_value, text_part
 from trace_recorder.dialects.openai_chat import not_found, read_usage
 from trace_recorder.dialects.stream_framing import events, unstreamed
 from trace_recorder.values.messages import Choice, JoinedStream, LLMResponse, Message, Payload, RequestReading
@@ -23,12 +23,16 @@ from trace_recorder.values.token_counts import WHOLE
 def read_request(body: Payload) -> RequestReading:
     """Read a form as JSON, or a request's JSON."""
     members = Members(body)
-    sounds = [media_part(members.take(name), "audio") for name in ("file", "audio") if members.get(name) is not None]
+    sounds = [members.take(name) for name in ("file", "audio") if members.get(name) is not None]
+    parts = [as_part(media_part(sound, "audio")) for sound in sounds]
     prompt = members.nonempty_text("prompt")
-    parts = [text_part(part) if isinstance(part, str) else part for part in sounds]
-    content = content_of(parts if prompt is None else [*parts, text_part(prompt)])
+    if prompt is not None:
+        parts.append(text_part(prompt))
+    content = content_of(parts)
+    messages = []
+    if content is not None:
+        messages.append(Message("user", content))
     parameters = members.all()
-    messages = [] if content is None else [Message("user", content)]
     return RequestReading(messages, parameters=parameters, model=as_text(parameters.get("model")))
 
 
@@ -37,8 +41,10 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:  # noqa: 
     members = Members(body)
     if isinstance(body, dict):
         text = members.text("text")
+    elif isinstance(body, str):
+        text = body
     else:
-        text = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
+        text = json.dumps(body, ensure_ascii=False)
     return LLMResponse(
         text,
         usage=read_usage(members.object("usage")),
@@ -67,8 +73,10 @@ def join_stream(text: str) -> JoinedStream:
             last, ended = event.rest(), True
     if not number:
         return unstreamed(text)
-    listed = {"segments": segments} if segments else {}
-    body = {"text": "".join(pieces), **listed, **last}
+    body: dict[str, Payload] = {"text": "".join(pieces)}
+    if segments:
+        body["segments"] = segments
+    body |= last
     return joined_events(body, ended=ended, events=number, error=error)
 
 

@@ -87,8 +87,10 @@ def additions(trajectory: Trajectory, maker: SpanMaker, conventions: Conventions
 
     Langfuse gets no such spans, because rewards are sent to it as scores.
     """
+    if conventions == "langfuse":
+        return ()
     run_maker = maker.for_run(trajectory)
-    return () if conventions == "langfuse" else plan_additions(SpanTree.of(trajectory, run_maker.ids), run_maker)
+    return plan_additions(SpanTree.of(trajectory, run_maker.ids), run_maker)
 
 
 SUFFIX = ".delivered"

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any
 from urllib.parse import urljoin, urlsplit, urlunsplit
 
-from trace_recorder.guard import logger, try_call
+from trace_recorder.guard import ignore_failures, logger
 
 _PATH = "/v1/traces"
 
@@ -26,7 +26,9 @@ def endpoint_of(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ValueError(f"{url!r} is not an endpoint: give an address such as http://localhost:4318.")
-    return urlunsplit(parts._replace(path=_PATH)) if parts.path in {"", "/"} else url
+    if parts.path in {"", "/"}:
+        return urlunsplit(parts._replace(path=_PATH))
+    return url
 
 
 def shown_address(endpoint: str) -> str:
@@ -64,24 +66,18 @@ def _adapter_class() -> Any:
             response = super().send(request, stream=True, **options)
             with response:
                 data = response.raw.read(MAX_ANSWER_BYTES, decode_content=False)
-            is_encoded = response.headers.get("content-encoding", "identity").lower() not in {"", "identity"}
-            response._content = try_call(_decompressed, lambda _: b"", data) if is_encoded else data
+            if response.headers.get("content-encoding", "identity").lower() not in {"", "identity"}:
+                encoded, data = data, b""
+                with ignore_failures:  # the beginning of gzip or deflate
+                    data = zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(encoded, MAX_ANSWER_BYTES)
+            response._content = data
             response._content_consumed = True
             if 300 <= response.status_code < 400:
                 target = urljoin(request.url, response.headers.get("location", ""))
                 message = "%s answered %d, a redirect to %s. The redirect was not followed, and nothing arrived."
-                try_call(
-                    lambda: logger.warning(
-                        message, shown_address(request.url), response.status_code, shown_address(target)
-                    ),
-                    lambda _: None,
-                )
+                with ignore_failures:
+                    logger.warning(message, shown_address(request.url), response.status_code, shown_address(target))
                 response.status_code, response.reason = _REFUSED, "a redirect, which was not followed"
             return response
 
     return Adapter
-
-
-def _decompressed(data: bytes) -> bytes:
-    """Decompress the beginning of an answer that is encoded as gzip or deflate."""
-    return zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(data, MAX_ANSWER_BYTES)

@@ -19,7 +19,7 @@ from trace_recorder.exporters.http_session import endpoint_of
 from trace_recorder.exporters.otlp import OtlpSender, OtlpTarget
 from trace_recorder.formats.spans.writing.span import SpanIds
 from trace_recorder.formats.spans.writing.tree import SpanTree
-from trace_recorder.guard import try_call
+from trace_recorder.guard import ignore_failures
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
 
@@ -45,10 +45,13 @@ class LangfuseTarget(OtlpTarget):
         scores = [score for score in _scores(trajectory, with_texts=self.content) if score["id"] not in delivered.ids]
         if delivery.missing or not scores:
             return Delivery(delivery.sent, delivery.missing, len(scores))
-        accepted = try_call(self._send_scores, lambda _: False, scores)
-        if accepted:
-            delivered.add(score["id"] for score in scores)
-        return Delivery(delivery.sent, missing_scores=0 if accepted else len(scores))
+        accepted = False
+        with ignore_failures:
+            accepted = self._send_scores(scores)
+        if not accepted:
+            return Delivery(delivery.sent, missing_scores=len(scores))
+        delivered.add(score["id"] for score in scores)
+        return Delivery(delivery.sent)
 
     def _send_scores(self, scores: list[dict[str, Payload]]) -> bool:
         public, secret = _keys()
@@ -100,10 +103,13 @@ def _scores(trajectory: Trajectory, *, with_texts: bool) -> Iterator[dict[str, P
     steps = {step.step_number: tree.step_span(step) for step in tree.steps}
     for number, reward in enumerate(trajectory.rewards):
         if isinstance(reward.value, int | float):
+            observation = None
+            if reward.step_number is not None:
+                observation = steps.get(reward.step_number)
             yield {
                 "id": ids.span_id("score", str(number), str(reward.name)),
                 "trace_id": ids.trace_id,
-                "observation_id": steps.get(reward.step_number) if reward.step_number is not None else None,
+                "observation_id": observation,
                 "name": str(reward.name),
                 "value": float(reward.value),
                 "comment": reward.explanation if with_texts else None,

@@ -26,7 +26,7 @@ from trace_recorder.formats.spans.attribute_names import langfuse
 from trace_recorder.formats.spans.writing.span import Span, iso
 from trace_recorder.formats.spans.writing.span_maker import SpanMaker
 from trace_recorder.formats.spans.writing.spans import plan_spans
-from trace_recorder.guard import try_call
+from trace_recorder.guard import ignore_failures
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.trajectory import Reward, Trajectory
 
@@ -83,8 +83,11 @@ class LangSmithSender:
 
     def _run(self, span: Span) -> dict[str, Payload]:
         attributes, identity = span.attributes, run_id(span.trace_id, span.span_id, span.parent_id, self.places)
-        parent = span.parent_id if span.parent_id in self.places else None
-        of_parent = parent and run_id(span.trace_id, parent, self.places[parent][1], self.places)
+        of_parent = error = None
+        if span.parent_id is not None and span.parent_id in self.places:
+            of_parent = run_id(span.trace_id, span.parent_id, self.places[span.parent_id][1], self.places)
+        if span.error is not None:
+            error = span.error or "error"
         metadata = {name: value for name, value in attributes.items() if name.startswith("trace_recorder.")}
         metadata |= without_none(ls_model_name=attributes.get(langfuse.MODEL))
         return {
@@ -103,7 +106,7 @@ class LangSmithSender:
                 "metadata": metadata,
                 "invocation_params": _json_value(attributes.get(langfuse.PARAMETERS)) or {},
             },
-            **without_none(error=None if span.error is None else span.error or "error"),
+            **without_none(error=error),
         }
 
     def _dotted_order(self, span: Span) -> str:
@@ -165,13 +168,15 @@ class LangSmithTarget:
             delivered.read()
         bare = [span.make() for span in plan_spans(trajectory, SpanMaker.of("langfuse", content=False))]
         known = {span.span_id for span in bare}
-        sender.places = {
-            span.span_id: (span.start, span.parent_id if span.parent_id in known else None) for span in bare
-        }
+        places: dict[str, tuple[int, str | None]] = {span.span_id: (span.start, None) for span in bare}
+        places |= {span.span_id: (span.start, span.parent_id) for span in bare if span.parent_id in known}
+        sender.places = places
         planned = plan_spans(trajectory, SpanMaker.of("langfuse", content=self.content))
         is_over = trajectory.status != "running"
         delivery = deliver([span for span in planned if span.is_final or is_over], delivered, sender.send)
-        return delivery if delivery.missing else self._send_rewards(trajectory, sender, delivered, delivery)
+        if delivery.missing:
+            return delivery
+        return self._send_rewards(trajectory, sender, delivered, delivery)
 
     def _send_rewards(
         self, trajectory: Trajectory, sender: LangSmithSender, delivered: Delivered, delivery: Delivery
@@ -183,7 +188,9 @@ class LangSmithTarget:
             identity = _made_id(f"{trace_id}/{number}/{reward.name}")
             if identity in delivered.ids or not isinstance(reward.value, int | float):
                 continue
-            accepted = try_call(self._send_reward, lambda _: False, sender, reward, trace_id, identity)
+            accepted = False
+            with ignore_failures:
+                accepted = self._send_reward(sender, reward, trace_id, identity)
             if accepted:
                 delivered.add([identity])
             missing += not accepted
@@ -234,17 +241,25 @@ def _inputs(attributes: Mapping[str, Payload]) -> dict[str, Payload]:
     if isinstance(value, list):
         tools = _json_value(attributes.get(langfuse.TOOLS))
         return {"messages": value, **without_none(tools=tools)}
-    return value if isinstance(value, dict) else {} if value is None else {"input": value}
+    if isinstance(value, dict):
+        return value
+    if value is None:
+        return {}
+    return {"input": value}
 
 
 def _outputs(attributes: Mapping[str, Payload]) -> dict[str, Payload]:
     value, usage = _json_value(attributes.get(langfuse.OUTPUT)), _json_value(attributes.get(langfuse.USAGE))
     outputs: dict[str, Payload] = {}
-    if attributes.get(langfuse.TYPE) == "generation":
-        outputs = {} if value is None else {"messages": [value]}
+    if value is not None and attributes.get(langfuse.TYPE) == "generation":
+        outputs["messages"] = [value]
+    elif isinstance(value, dict):
+        outputs |= value
     elif value is not None:
-        outputs = value if isinstance(value, dict) else {"output": value}
-    return outputs | ({"usage_metadata": _usage(usage)} if isinstance(usage, dict) else {})
+        outputs["output"] = value
+    if isinstance(usage, dict):
+        outputs["usage_metadata"] = _usage(usage)
+    return outputs
 
 
 def _usage(usage: Mapping[str, int]) -> dict[str, Payload]:

@@ -171,7 +171,10 @@ class LiveExport:
 
     def _note(self, delivery: Delivery, is_over: bool) -> None:  # noqa: FBT001 - whether the run has ended
         self._missing = delivery.missing
-        self._failures = self._failures + 1 if delivery.missing else 0
+        if delivery.missing:
+            self._failures += 1
+        else:
+            self._failures = 0
         self._is_over = is_over and not delivery.missing
         for request in self._requested:
             request.set()

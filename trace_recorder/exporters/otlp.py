@@ -81,8 +81,9 @@ class OtlpTarget:
         planned = plan_spans(trajectory, maker, new_messages=self.new_messages)
         is_over = trajectory.status != "running"
         final = [span for span in planned if span.is_final or is_over]
-        added = additions(trajectory, maker, self.conventions) if is_over else ()
-        return deliver(final, delivered, sender.send, additions=added)
+        if not is_over:
+            return deliver(final, delivered, sender.send)
+        return deliver(final, delivered, sender.send, additions(trajectory, maker, self.conventions))
 
 
 def otlp(  # noqa: PLR0913 - one keyword for each setting
@@ -104,6 +105,10 @@ def otlp(  # noqa: PLR0913 - one keyword for each setting
     call has only the new messages of its prompt. A request may take at most `timeout_seconds`. The end of a run waits
     at most `flush_seconds` for the export. Raises MissingExtraError if OpenTelemetry's SDK is not installed, and
     ValueError if the endpoint is not an address or the conventions are unknown.
+
+    Examples:
+        >>> with TrajectoryRecorder(task="count the files", exporters=[otlp("http://localhost:4318")]) as recorder:
+        ...     reply = run_my_agent(recorder.wrap(OpenAI()))
     """
     target = OtlpTarget(
         endpoint_of(endpoint or _endpoint_of_environment()),
@@ -173,18 +178,22 @@ class OtlpSender:
 
     def _readable(self, span: Span) -> Any:
         trace = self._api
+        parent = None
+        if span.parent_id:
+            parent = self._span_context(span.trace_id, span.parent_id)
+        status = trace.Status(trace.StatusCode.UNSET)
+        if span.error is not None:
+            status = trace.Status(trace.StatusCode.ERROR, span.error or None)
         return self._sdk.ReadableSpan(
             name=span.name,
             context=self._span_context(span.trace_id, span.span_id),
-            parent=self._span_context(span.trace_id, span.parent_id) if span.parent_id else None,
+            parent=parent,
             resource=self._resource,
             attributes=dict(span.attributes),
             events=[self._sdk.Event(event.name, dict(event.attributes), event.time) for event in span.events],
             kind=trace.SpanKind.CLIENT if span.kind == "client" else trace.SpanKind.INTERNAL,
             instrumentation_scope=self._scope,
-            status=trace.Status(trace.StatusCode.UNSET)
-            if span.error is None
-            else trace.Status(trace.StatusCode.ERROR, span.error or None),
+            status=status,
             start_time=span.start,
             end_time=span.end,
         )

@@ -62,24 +62,24 @@ class TrajectoryAssertions:
     @property
     def total_tokens(self) -> int | None:
         """The input and output tokens of all answers, or None if an answer does not state its tokens."""
-        counts = [counts_of(call) for call in self._answered()]
-        known = [
-            count.prompt + count.completion
-            for count in counts
-            if count is not None and count.prompt is not None and count.completion is not None
-        ]
-        if len(known) < len(counts):
-            return None
-        return sum(known)
+        total = 0
+        for call in self._answered():
+            counts = counts_of(call)
+            if counts is None or counts.prompt is None or counts.completion is None:
+                return None
+            total += counts.prompt + counts.completion
+        return total
 
     @property
     def cost(self) -> float | None:
         """The cost of all answers in US dollars, billed or estimated (extra `prices`), or None if a cost is unknown."""
-        costs = [cost_of(call) for call in self._answered()]
-        known = [cost.amount for cost in costs if cost is not None]
-        if len(known) < len(costs):
-            return None
-        return sum(known)
+        amounts = []
+        for call in self._answered():
+            cost = cost_of(call)
+            if cost is None:
+                return None
+            amounts.append(cost.amount)
+        return sum(amounts)
 
     def _answered(self) -> list[LLMInteraction]:
         return [call for call in self.trajectory.llm_interactions if call.answered]
@@ -88,9 +88,7 @@ class TrajectoryAssertions:
     def final_text(self) -> str | None:
         """The text of the last answer that has a text, or None."""
         answers = [call.response.content for call in self.trajectory.llm_interactions if call.response.content]
-        if not answers:
-            return None
-        return answers[-1]
+        return answers[-1] if answers else None
 
     @property
     def errors(self) -> list[str]:
@@ -107,7 +105,7 @@ class TrajectoryAssertions:
             if use.result is not None and use.failed
         ]
         messages += [f"step {step.step_number}: {step.error}" for step in self.steps if step.error and not step.derived]
-        if run.error is not None:
+        if run.error:
             messages.append(f"the run: {_text(run.error)}")
         return messages
 

@@ -5,7 +5,7 @@ is incomplete. `is_usage_left_out` says whether a request did not ask for its us
 same way for all dialects, and `sum_known` adds known numbers. A replayed answer came from a recording: a replay,
 `serve`, or a fork before its fork point. No model was asked. If a model gave the answer, the original run paid for its
 tokens. So an export writes the answer's token counts and cost into a member that marks the call as replayed. Readers
-that sum tokens and costs do not read that member. `docs/views/replayed-calls.md` names that member for each format.
+that sum tokens and costs do not read that member. `docs/views/exports.md` names that member for each format.
 `values/token_counts.py` counts tokens.
 """
 

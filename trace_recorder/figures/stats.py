@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from trace_recorder.figures.call_figures import is_usage_left_out, made_calls
-from trace_recorder.figures.conversations.turns_of_run import side_calls_of
+from trace_recorder.figures.conversations.side_calls import side_calls_of
 from trace_recorder.figures.cost import Costs, CostSums, Price, cost_of
 from trace_recorder.figures.rewards import rewards_of
 from trace_recorder.values.llm_interaction import LLMInteraction

@@ -2,6 +2,6 @@
 
 A format is a file or a folder with its record, `FORMAT`. In a folder, `reading.py` reads files of the tool, and
 `writing.py` writes its form of a run. `foreign_runs/` has what all readers share: files, and the values of a run that
-another tool recorded. `export_format.py` and `left_out.py` have what all writers share. The page of each format in
-`docs/views/` lists what the format cannot carry.
+another tool recorded. `format_writer.py` and `left_out.py` have what all writers share. The pages of
+`docs/views/` list what each format cannot carry.
 """

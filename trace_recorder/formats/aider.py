@@ -20,14 +20,15 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
+from operator import itemgetter
 
 from trace_recorder.dialects.json_access import as_text, role_of
-from trace_recorder.formats.foreign_runs.agent_history import AgentHistory
 from trace_recorder.formats.foreign_runs.run import Call, ForeignRun, Histories, Members, TimedFact
+from trace_recorder.formats.foreign_runs.session_reader import SessionReader
 from trace_recorder.formats.foreign_runs.source import Line, Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
 from trace_recorder.formats.format import Format, FormatReader
-from trace_recorder.values.messages import LLMResponse, Message, without_none
+from trace_recorder.values.messages import LLMResponse, Message
 from trace_recorder.values.token_counts import WHOLE
 
 _START = "# aider chat started at "
@@ -80,13 +81,19 @@ class _Chat:
         self.lines.append(text)
         self.has_prompt = self.has_prompt or text.startswith(_USER)
 
+    def is_empty(self) -> bool:
+        """Return whether the chat has no lines. Blank lines before the first heading do not count."""
+        if self.started:
+            return not self.lines and not self.missing
+        return not any(map(str.strip, self.lines)) and not self.missing
+
 
 def _chats(source: Source) -> Iterator[_Chat]:
     chat = _Chat("")
     for line in source.text_lines():
         text = as_text(line.value) or ""
         if text.startswith(_START) and (started := stated_time(text.removeprefix(_START).strip())):
-            if chat.missing or (chat.lines if chat.started else any(map(str.strip, chat.lines))):
+            if not chat.is_empty():
                 yield chat
             chat = _Chat(started)
         else:
@@ -100,16 +107,15 @@ def _run(name: str, chat: _Chat) -> ForeignRun:
     blocks = [*_blocks(chat.lines), ("", "")]
     for (kind, text), (following, _) in pairwise(blocks):
         if kind == "user" and text.startswith(("/", "!")) and following != "answer":
-            run.events.append(TimedFact.unread(what="command", value=text))
+            reader.keep("command", text)
         elif kind == "user":
             reader.history.add(Message("user", text), "")
-            run.task = run.task or text or None
+            reader.note_task(text)
         elif kind == "answer":
             reader.answered = reader.history.call("", LLMResponse(text, model=run.model))
         else:
             reader.read_printed(text)
-    reader.history.finish()
-    return run
+    return reader.finish()
 
 
 def _blocks(lines: list[str]) -> Iterator[tuple[str, str]]:
@@ -118,25 +124,29 @@ def _blocks(lines: list[str]) -> Iterator[tuple[str, str]]:
     has_prompt = False
     kinds: list[tuple[str, str]] = []
     for line in lines:
-        kind = "answer"
-        if line.endswith(_END) or is_trimmed:
-            kind = "user" if line.startswith(_USER) else "printed" if line.startswith(_PRINTED) else kind
-        has_prompt = has_prompt or kind == "user"
-        kinds.append((kind if has_prompt else "printed", line))
-    for kind, group in groupby(kinds, key=lambda pair: pair[0]):
-        prefix = {"user": _USER, "printed": _PRINTED}.get(kind)
-        texts = [line if prefix is None else line.removesuffix(_END).removeprefix(prefix) for _, line in group]
+        has_end = is_trimmed or line.endswith(_END)
+        if has_end and line.startswith(_USER):
+            has_prompt = True
+            kinds.append(("user", line))
+        elif not has_prompt or (has_end and line.startswith(_PRINTED)):
+            kinds.append(("printed", line))
+        else:
+            kinds.append(("answer", line))
+    for kind, group in groupby(kinds, key=itemgetter(0)):
+        texts = [line for _, line in group]
+        if kind != "answer":
+            prefix = _USER if kind == "user" else _PRINTED
+            texts = [text.removesuffix(_END).removeprefix(prefix) for text in texts]
         text = "\n".join(texts).strip("\n")
         if kind != "answer" or text.strip():
             yield kind, text
 
 
-class _ChatReader:
+class _ChatReader(SessionReader):
     """A reader of one chat. `answered` is the last call, or None if aider has already printed the call's usage."""
 
     def __init__(self, run: ForeignRun) -> None:
-        self.run = run
-        self.history = AgentHistory(run.events)
+        super().__init__(run)
         self.answered: Call | None = None
 
     def read_printed(self, text: str) -> None:
@@ -147,13 +157,13 @@ class _ChatReader:
         if version := _VERSION.search(text):
             run.source.setdefault("version", version[1])
         if text.strip():
-            run.events.append(TimedFact.unread(what="printed", value=text))
+            self.keep("printed", text)
         for line in text.split("\n"):
             if failed := _FAILED.match(line):
                 self.history.failed_call("", {"type": failed[1], "message": failed[2]}).model = run.model
         if usage := _USAGE.search(text):
-            if self.answered is not None and self.answered.response is not None:
-                self.answered.response["usage"] = _usage(usage)
+            if self.answered is not None:
+                self.answered.set_usage(_usage(usage))
             self.answered = None
 
 
@@ -164,10 +174,13 @@ def _usage(match: re.Match[str]) -> Members:
     printed |= {names[kind]: count for count, kind in _CACHE.findall(match[2])}
     exact = {name: int(count) for name, count in printed.items() if count.isdecimal() and len(count) < 10}
     rounded = {name: count for name, count in printed.items() if name not in exact}
+    usage: Members = dict(exact)
     cost = match[4]
-    return {**exact, **without_none(cost=float(cost) if cost and cost.count(".") < 2 and cost != "." else None)} | (
-        {"extra": {"rounded": rounded}} if rounded else {}
-    )
+    if cost and cost.count(".") < 2 and cost != ".":  # noqa: PLR2004 - otherwise it is not a number
+        usage["cost"] = float(cost)
+    if rounded:
+        usage["extra"] = {"rounded": rounded}
+    return usage
 
 
 FORMAT = Format(name="aider", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))
@@ -222,19 +235,21 @@ class _LoggedMessage:
                 parts[-1].append(line)
         for part in parts:
             if part:
-                role = _ROLE.match(part[0])
-                name = role[1] if role else "USER"
+                name = "USER"
+                if role := _ROLE.match(part[0]):
+                    name = role[1]
                 yield {"role": role_of(name.lower()), "content": "\n".join(_without_role(line, name) for line in part)}
 
     def text(self) -> str | None:
         """Return the text of an answer, or None if the answer is empty."""
-        return (
-            "\n".join(_without_role(line, "ASSISTANT") for line in self.lines if line != _BETWEEN).strip("\n") or None
-        )
+        lines = [_without_role(line, "ASSISTANT") for line in self.lines if line != _BETWEEN]
+        return "\n".join(lines).strip("\n") or None
 
 
 def _without_role(line: str, role: str) -> str:
-    return line.removeprefix(role).removeprefix(" ") if line.startswith(role) else line
+    if not line.startswith(role):
+        return line
+    return line.removeprefix(role).removeprefix(" ")
 
 
 def _logged_messages(source: Source, run: ForeignRun) -> Iterator[_LoggedMessage]:
@@ -255,14 +270,15 @@ def _logged_messages(source: Source, run: ForeignRun) -> Iterator[_LoggedMessage
 def _add_request(run: ForeignRun, requests: Histories, request: _LoggedMessage, answer: _LoggedMessage | None) -> None:
     messages = [*request.messages()]
     conversation, length = requests.add(messages)
-    text = None if answer is None else answer.text()
     call = Call(time=request.time, conversation=conversation, length=length)
-    if text is None:
-        call.complete, call.ended_by = False, "no answer follows" if answer is None else "the answer is empty"
+    if answer is None:
+        call.complete, call.ended_by = False, "no answer follows"
+    elif (text := answer.text()) is None:
+        call.complete, call.ended_by = False, "the answer is empty"
     else:
         call.response = {"content": text}
-    prompts = [message["content"] for message in messages if message["role"] == "user"]
-    run.task = run.task or (as_text(prompts[-1]) if prompts else None)
+    prompts = [as_text(message["content"]) for message in messages if message["role"] == "user"]
+    run.task = run.task or next(reversed(prompts), None)
     run.events.append(call)
 
 

@@ -10,8 +10,10 @@ from collections.abc import Iterator
 
 from trace_recorder.dialects.json_access import Members as Remaining
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
-from trace_recorder.formats.foreign_runs.agent_history import AgentHistory, add_answer, add_message, first_text
-from trace_recorder.formats.foreign_runs.run import ForeignRun, Members, TimedFact
+from trace_recorder.formats.foreign_runs.agent_history import add_answer
+from trace_recorder.formats.foreign_runs.run import ForeignRun, Members
+from trace_recorder.formats.foreign_runs.session_reader import SessionReader
+from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
 from trace_recorder.formats.format import Format, FormatReader
@@ -22,39 +24,35 @@ from trace_recorder.values.token_counts import CACHE_APART
 _FAILED = {"error": True, "cancelled": True, "rejected-by-user": True, "done": False}
 _UNFINISHED = {"cancelled", "error", "streaming"}
 """An answer whose `state` has one of these types is incomplete."""
-_READ = {"messages", "id", "created", "title"}
+_THREAD = Signs(members=("id", "v"), lists=("messages",))
 
 
 def recognizes(source: Source) -> bool:
     """Return whether the document is a thread."""
-    if source.head.lstrip()[:1] != b"{":
-        return False
-    document = as_dict(source.document)
-    identity = as_text(document.get("id")) or ""
-    return identity.startswith("T-") and isinstance(document.get("messages"), list) and "v" in document
+    return _THREAD.in_document(source) and (as_text(as_dict(source.document)["id"]) or "").startswith("T-")
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the run of a thread."""
     document = as_dict(source.document)
-    run = ForeignRun(
-        identity=as_text(document.get("id")) or source.path.stem,
-        start_time=stated_time(document.get("created")),
-        source=without_none(title=as_text(document.get("title"))),
+    reader = SessionReader(
+        ForeignRun(
+            identity=as_text(document.get("id")) or source.path.stem,
+            start_time=stated_time(document.get("created")),
+            source=without_none(title=as_text(document.get("title"))),
+        )
     )
-    history, times = AgentHistory(run.events), _times(document)
+    times = _times(document)
     for number, message in enumerate(map(as_dict, as_list(document.get("messages"))), start=1):
         if message.get("role") == "assistant":
-            _add_answer(run, history, message, times)
+            _add_answer(reader, message, times)
         elif message.get("role") == "user":
-            time = stated_time(as_dict(message.get("meta")).get("sentAt"))
             content = [_block(block) for block in as_list(message.get("content"))]
-            run.task = run.task or first_text(content) or None
-            add_message(history, content, time)
+            reader.add_prompt(content, stated_time(as_dict(message.get("meta")).get("sentAt")))
         else:
-            run.events.append(TimedFact.gap(what=f"message {number}", why="its role is unknown"))
-    history.finish()
-    run.events.append(TimedFact.unread(what="thread", value={k: v for k, v in document.items() if k not in _READ}))
+            reader.add_gap(f"message {number}", "its role is unknown")
+    run = reader.finish()
+    reader.keep_rest("thread", document, "messages", "id", "created", "title")
     yield run
 
 
@@ -68,14 +66,16 @@ def _times(document: Members) -> dict[int, str]:
     }
 
 
-def _add_answer(run: ForeignRun, history: AgentHistory, message: Members, times: dict[int, str]) -> None:
+def _add_answer(reader: SessionReader, message: Members, times: dict[int, str]) -> None:
     usage, state = Remaining(as_dict(message.get("usage"))), as_dict(message.get("state"))
     number = message.get("messageId")
+    model, time = usage.text("model"), stated_time(usage.take("timestamp"))
+    if not time and type(number) is int:
+        time = times.get(number, "")
     content = [_block(block) for block in as_list(message.get("content"))]
-    model, usage_time = usage.text("model"), stated_time(usage.take("timestamp"))
-    time = usage_time or (times.get(number, "") if type(number) is int else "")
-    call = add_answer(history, without_none(content=content, model=model, stop_reason=state.get("stopReason")), time)
-    run.model = run.model or model
+    answer = without_none(content=content, model=model, stop_reason=state.get("stopReason"))
+    call = add_answer(reader.history, answer, time)
+    reader.note_model(model)
     counts = without_none(
         input_tokens=usage.integer("inputTokens"),
         output_tokens=usage.integer("outputTokens"),
@@ -83,8 +83,7 @@ def _add_answer(run: ForeignRun, history: AgentHistory, message: Members, times:
         cache_read_input_tokens=usage.integer("cacheReadInputTokens"),
         extra=usage.rest() or None,
     )
-    if call.response is not None and counts:
-        call.response["usage"] = counts
+    call.set_usage(counts)
     if (kind := as_text(state.get("type"))) in _UNFINISHED:
         call.complete, call.ended_by = False, f"its state is {kind}"
 
@@ -95,9 +94,10 @@ def _block(block: Payload) -> Payload:
     if members.get("type") != "tool_result" or "toolUseID" not in members:
         return block
     result = as_dict(members.get("run"))
-    value = result.get("result", result.get("error"))
+    content = result.get("result", result.get("error"))
+    if content is not None and not isinstance(content, str):
+        content = to_json(content)
     failed = _FAILED.get(as_text(result.get("status")) or "")
-    content = value if isinstance(value, str) else None if value is None else to_json(value)
     block_of_result: Members = {"type": "tool_result", "tool_use_id": members["toolUseID"], "content": content}
     return block_of_result | without_none(is_error=failed)
 

@@ -37,16 +37,21 @@ def load(path: str | Path) -> Trajectory:
     """Load the trajectory of a `.json` or a `.jsonl`, whose run may still be running, or of another tool's file.
 
     docs/import.md lists the tools. Parts of their files that a Trajectory cannot have are left out; `trace-recorder
-    import` keeps them. The lines of a journal are parsed at once. Interactions and steps are read when they, `metrics`
-    or `gaps` are first used. So it costs little to read only the task, the status and the rewards of many runs. Raises
-    FileNotFoundError, and TrajectoryFormatError if the file is not a trajectory, has several, or has a newer version.
+    import` keeps them. Interactions and steps are read when they, `metrics` or `gaps` are first used. So it costs
+    little to read only the task, the status and the rewards of many runs. Raises FileNotFoundError, and
+    TrajectoryFormatError if the file is not a trajectory, has several, or has a newer version.
+
+    Examples:
+        >>> run = load("trajectories/run.json")
+        >>> run.task, run.status, len(run.llm_interactions)
+        ('count the files', 'completed', 1)
     """
     runs = list(islice(load_each(Path(path)), 2))
     if len(runs) == 1:
         return runs[0]
+    count = "several runs" if runs else "no run"
     raise TrajectoryFormatError(
-        f"{path} has {'several runs' if runs else 'no run'}: "
-        "`trace-recorder import` writes a journal for each run, and load_all() reads all of them."
+        f"{path} has {count}: `trace-recorder import` writes a journal for each run, and load_all() reads all of them."
     )
 
 
@@ -131,7 +136,9 @@ def foreign_format(path: Path) -> str | None:
         from trace_recorder.formats.recognition import format_of  # noqa: PLC0415 - see `_source`
 
         name = format_of(source)
-        return None if name == "document" else name
+        if name == "document":
+            return None
+        return name
     except TrajectoryFormatError:
         return None
     return None
@@ -155,8 +162,10 @@ class Runs(Iterator[Trajectory]):
 
     def __repr__(self) -> str:
         """Return the counts so far, without reading more."""
-        counts = {"read": self._read, **({"failed": len(self.failures)} if self.failures else {})}
-        return call_repr("Runs", {"path": str(self._path), "strict": self.strict, **counts})
+        state: dict[str, object] = {"path": str(self._path), "strict": self.strict, "read": self._read}
+        if self.failures:
+            state["failed"] = len(self.failures)
+        return call_repr("Runs", state)
 
     def __next__(self) -> Trajectory:
         run = self._next()

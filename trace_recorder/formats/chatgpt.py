@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from trace_recorder.dialects.json_access import (
     arguments_of,
     as_dict,
+    as_elements,
     as_list,
     as_text,
     content_of,
@@ -20,8 +21,9 @@ from trace_recorder.dialects.json_access import (
     join_texts,
     text_part,
 )
-from trace_recorder.formats.foreign_runs.agent_history import AgentHistory, Position, first_text
-from trace_recorder.formats.foreign_runs.run import ForeignRun, Members, TimedFact
+from trace_recorder.formats.foreign_runs.agent_history import Position
+from trace_recorder.formats.foreign_runs.run import ForeignRun, Members
+from trace_recorder.formats.foreign_runs.session_reader import SessionReader
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_time, text_of
 from trace_recorder.formats.format import Format, FormatReader
@@ -38,8 +40,7 @@ def recognizes(source: Source) -> bool:
     """Return whether the document is a conversation of ChatGPT, or a list that begins with such a conversation."""
     if source.head.lstrip()[:1] not in (b"[", b"{"):
         return False
-    document = source.document
-    return any(map(_is_conversation, [document, *as_list(document)[:1]]))
+    return any(map(_is_conversation, _conversations(source)[:1]))
 
 
 def _is_conversation(value: Payload) -> bool:
@@ -50,32 +51,35 @@ def _is_conversation(value: Payload) -> bool:
 
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the run of each conversation."""
-    document = source.document
     name = source.path.name.partition(".")[0]
-    for number, conversation in enumerate(document if isinstance(document, list) else [document], start=1):
-        yield _ConversationReader(as_dict(conversation), f"{name}-{number}").run
-
-
-class _ConversationReader:
-    """Reads one conversation, from its first node to the last leaf."""
-
-    def __init__(self, members: Members, name: str) -> None:
-        self.nodes = {key: as_dict(node) for key, node in as_dict(members.get("mapping")).items()}
-        self.run = ForeignRun(
-            identity=as_text(members.get("conversation_id")) or as_text(members.get("id")) or name,
+    for number, members in enumerate(map(as_dict, _conversations(source)), start=1):
+        run = ForeignRun(
+            identity=as_text(members.get("conversation_id")) or as_text(members.get("id")) or f"{name}-{number}",
             provider="openai",
             model=as_text(members.get("default_model_slug")),
             start_time=stated_time(members.get("create_time")),
             end_time=stated_time(members.get("update_time")),
             source=without_none(title=members.get("title"), current_node=members.get("current_node")),
         )
-        self.history = AgentHistory(self.run.events)
-        self._read_nodes()
-        self.history.finish()
-        rest = {key: value for key, value in members.items() if key != "mapping"}
-        self.run.events.append(TimedFact.unread(what="conversation", value=rest))
+        reader = _ConversationReader(run, as_dict(members.get("mapping")))
+        reader.read_nodes()
+        reader.finish()
+        reader.keep_rest("conversation", members, "mapping")
+        yield run
 
-    def _read_nodes(self) -> None:
+
+def _conversations(source: Source) -> list[Payload]:
+    return as_elements(source.document)
+
+
+class _ConversationReader(SessionReader):
+    """Reads one conversation, from its first node to the last leaf."""
+
+    def __init__(self, run: ForeignRun, nodes: Members) -> None:
+        super().__init__(run)
+        self.nodes = {key: as_dict(node) for key, node in nodes.items()}
+
+    def read_nodes(self) -> None:
         roots = [key for key, node in self.nodes.items() if node.get("parent") not in self.nodes]
         pending: list[tuple[str, Position, str | None]] = [
             (key, self.history.position, None) for key in reversed(roots)
@@ -83,18 +87,18 @@ class _ConversationReader:
         visited: set[str] = set()
         while pending:
             key, position, call_id = pending.pop()
-            if key in visited or key not in self.nodes:
-                self._add_gap(f"node {key}", "it is in the tree twice" if key in visited else "it is not in the file")
+            if key in visited:
+                self.add_gap(f"node {key}", "it is in the tree twice")
+                continue
+            if key not in self.nodes:
+                self.add_gap(f"node {key}", "it is not in the file")
                 continue
             self.history.return_to(position)
             last, call_id = self._read_node(key, call_id, visited)
             position = self.history.position
             pending += [(child, position, call_id) for child in reversed(self._children(last))]
         if unread := len(self.nodes) - len(visited):
-            self._add_gap(f"{unread} nodes", "no path leads to them")
-
-    def _add_gap(self, what: str, why: str) -> None:
-        self.run.events.append(TimedFact.gap(what=what, why=why))
+            self.add_gap(f"{unread} nodes", "no path leads to them")
 
     def _children(self, key: str) -> list[str]:
         return [child for child in as_list(self.nodes[key].get("children")) if isinstance(child, str)]
@@ -117,7 +121,7 @@ class _ConversationReader:
         if is_nonempty(content):
             self.history.add(Message(role or "system", content), time)
             if role == "user":
-                self.run.task = self.run.task or first_text(content) or None
+                self.note_task(content)
         return key, None
 
     def _message(self, key: str) -> Members:
@@ -139,8 +143,11 @@ class _ConversationReader:
         status = as_text(messages[-1].get("status"))
         if status in ("in_progress", "finished_partial_completion"):
             call.complete, call.ended_by = False, status
-        self.run.model = self.run.model or response.model
-        return keys[-1], response.tool_calls[-1].call_id if response.tool_calls else None
+        self.note_model(response.model)
+        call_id: str | None = None
+        for tool_call in response.tool_calls[-1:]:
+            call_id = tool_call.call_id
+        return keys[-1], call_id
 
 
 def _response(keys: list[str], messages: list[Members]) -> LLMResponse:
@@ -148,8 +155,11 @@ def _response(keys: list[str], messages: list[Members]) -> LLMResponse:
     last = messages[-1]
     metadata = as_dict(last.get("metadata"))
     calls = (_tool_call(message, key) for key, message in zip(keys, messages, strict=True) if _is_call(message))
-    answers = (message for message in messages if not _is_call(message) and _kind(message) not in _THOUGHTS)
-    texts = (text_of(_content(message), "\n") for message in answers)
+    texts: list[str | None] = []
+    for message in messages:
+        kind = as_text(as_dict(message.get("content")).get("content_type"))
+        if not _is_call(message) and kind not in _THOUGHTS:
+            texts.append(text_of(_content(message), "\n"))
     return LLMResponse(
         join_texts((text for text in texts if text), "\n\n"),
         reasoning=join_texts((thought for message in messages if (thought := _thought(message))), "\n\n"),
@@ -163,10 +173,6 @@ def _response(keys: list[str], messages: list[Members]) -> LLMResponse:
 
 def _role(message: Members) -> str | None:
     return as_text(as_dict(message.get("author")).get("role"))
-
-
-def _kind(message: Members) -> str | None:
-    return as_text(as_dict(message.get("content")).get("content_type"))
 
 
 def _is_call(message: Members) -> bool:
@@ -185,9 +191,17 @@ def _content(message: Members) -> str | list[Payload] | None:
     """Return the content of a message: its texts, and its other parts unchanged."""
     content = as_dict(message.get("content"))
     if isinstance(parts := content.get("parts"), list):
-        return content_of([text_part(part) if isinstance(part, str) else part for part in parts if part != ""])
+        return content_of([_part(part) for part in parts if part != ""])
     text = next((text for name in _TEXTS if (text := as_text(content.get(name))) is not None), None)
-    return [content] if text is None and len(content) > 1 else text
+    if text is None and len(content) > 1:
+        return [content]
+    return text
+
+
+def _part(part: Payload) -> Payload:
+    if isinstance(part, str):
+        return text_part(part)
+    return part
 
 
 def _thought(message: Members) -> str | None:

@@ -22,13 +22,14 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 
 from trace_recorder.dialects.json_access import Members as Remaining
-from trace_recorder.dialects.json_access import as_dict, as_list, as_text, json_value
-from trace_recorder.formats.foreign_runs.agent_history import AgentHistory, first_text
-from trace_recorder.formats.foreign_runs.run import Call, ForeignRun, Members, TimedFact, ToolRun
+from trace_recorder.dialects.json_access import as_dict, as_list, as_text, join_texts, json_value
+from trace_recorder.formats.foreign_runs.agent_history import first_text
+from trace_recorder.formats.foreign_runs.run import Call, ForeignRun, Members, ToolRun
+from trace_recorder.formats.foreign_runs.session_reader import SessionReader
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
 from trace_recorder.formats.format import Format, FormatReader
-from trace_recorder.formats.plain_conversations import read_message
+from trace_recorder.formats.plain_conversations import read_answer, read_prompt
 from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage
 from trace_recorder.values.token_counts import WHOLE
 
@@ -47,6 +48,13 @@ class ShownTool:
     time: str
     outputs: list[str] = field(default_factory=list)
     ended: str | None = None
+
+    def execution(self) -> ToolRun:
+        """Return the execution of the tool. Without an output, the execution has no end."""
+        run = ToolRun(time=self.time, name=self.name, arguments=self.arguments, ended=self.ended)
+        if self.ended is not None:
+            run.result = "".join(self.outputs)
+        return run
 
 
 @dataclass(slots=True)
@@ -100,7 +108,9 @@ def read_screen(messages: list[Payload]) -> ShownTask:
 
 
 def _request(message: Members, time: str) -> ShownRequest:
-    started = message.get("ts")
+    started = 0
+    if type(message.get("ts")) is int:
+        started = message["ts"]
     details = Remaining(json_value(as_text(message.get("text")) or ""))
     prompt = details.text("request")
     usage = Usage(
@@ -111,8 +121,10 @@ def _request(message: Members, time: str) -> ShownRequest:
         cost=details.number("cost"),
     )
     why = details.text("streamingFailedMessage") or details.text("cancelReason")
-    failure: Members | None = None if why is None else {"type": "error", "message": why}
-    return ShownRequest(started if type(started) is int else 0, time, prompt, usage.to_document(), failure)
+    failure: Members | None = None
+    if why is not None:
+        failure = {"type": "error", "message": why}
+    return ShownRequest(started, time, prompt, usage.to_document(), failure)
 
 
 def _add_shown(request: ShownRequest, kind: str, text: str | None, time: str) -> None:
@@ -124,9 +136,8 @@ def _add_shown(request: ShownRequest, kind: str, text: str | None, time: str) ->
         shown = as_dict(json_value(text))
         name = as_text(shown.get("tool")) or as_text(shown.get("toolName")) or _TOOLS[kind]
         arguments = {key: value for key, value in shown.items() if key != "tool"} or {kind: text}
-        if not any(
-            tool.arguments == arguments for tool in request.tools[-1:]
-        ):  # an `ask` and a `say` may show the same tool
+        is_repeated = bool(request.tools) and request.tools[-1].arguments == arguments
+        if not is_repeated:  # an `ask` and a `say` may show the same tool
             request.tools.append(ShownTool(name, arguments, time))
     elif text and kind in _OUTPUTS and request.tools:
         request.tools[-1].outputs.append(text)
@@ -160,7 +171,10 @@ def text_tool_runs(message: Members, call: Call | None, time: str) -> Iterator[T
 
     The results belong to the tool calls of the previous call, in order.
     """
-    response = as_dict(call.response if call else None)
+    response: Members = {}
+    started = time
+    if call is not None:
+        response, started = as_dict(call.response), call.time
     calls: dict[str, deque[Members]] = defaultdict(deque)
     for tool_call in map(as_dict, as_list(response.get("tool_calls"))):
         calls[as_text(tool_call.get("name")) or ""].append(tool_call)
@@ -170,16 +184,13 @@ def text_tool_runs(message: Members, call: Call | None, time: str) -> Iterator[T
         heading = _HEADING.match(text)
         if heading is None:
             continue
-        name, result = heading[1], text[heading.end() :]
-        tool_call = calls[name].popleft() if calls[name] else {}
-        yield ToolRun(
-            time=call.time if call else time,
-            name=name,
-            arguments=tool_call.get("arguments") if tool_call else in_text(name),
-            call_id=as_text(tool_call.get("call_id")),
-            ended=time,
-            result=result,
-        )
+        name = heading[1]
+        execution = ToolRun(time=started, name=name, ended=time, result=text[heading.end() :])
+        if calls[name] and (tool_call := calls[name].popleft()):
+            execution.arguments, execution.call_id = tool_call.get("arguments"), as_text(tool_call.get("call_id"))
+        else:
+            execution.arguments = in_text(name)
+        yield execution
 
 
 def arguments_in(text: str, name: str) -> Payload:
@@ -211,12 +222,11 @@ def recognizes(source: Source) -> bool:
 
 def _is_history(source: Source) -> bool:
     messages = [as_dict(message) for message in as_list(source.document)]
-    are_timed = bool(messages) and all(
-        "ts" in message and message.get("role") in ("user", "assistant") for message in messages
-    )
-    return are_timed and (
-        "<task>" in first_text(messages[0].get("content"))[:20] or _neighbour(source, _SHOWN) is not None
-    )
+    if not messages:
+        return False
+    if not all("ts" in message and message.get("role") in ("user", "assistant") for message in messages):
+        return False
+    return "<task>" in first_text(messages[0].get("content"))[:20] or _neighbour(source, _SHOWN) is not None
 
 
 def _neighbour(source: Source, name: str) -> Source | None:
@@ -229,51 +239,86 @@ def _neighbour(source: Source, name: str) -> Source | None:
         return None
     other = source.neighbour(path)
     is_right = is_shown(other.document) if name == _SHOWN else _is_history(other)
-    return other if is_right else None
+    if not is_right:
+        return None
+    return other
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the run of a task's folder. `source` may be either of the folder's two files."""
-    is_screen = is_shown(source.document)
-    other = _neighbour(source, _HISTORY if is_screen else _SHOWN)
+    if is_shown(source.document):
+        shown: Source | None = source
+        sent = other = _neighbour(source, _HISTORY)
+    else:
+        sent = source
+        shown = other = _neighbour(source, _SHOWN)
     if other is not None:
         source.read_too.add(other.path)
-    shown, sent = (source, other) if is_screen else (other, source)
-    screen = read_screen(as_list(shown.document)) if shown else ShownTask()
-    folder = source.path.absolute().parent.name if source.path.name in (_HISTORY, _SHOWN) else ""
-    run = ForeignRun(identity=folder or source.path.name.partition(".")[0], task=screen.task)
+    screen = ShownTask()
+    if shown is not None:
+        screen = read_screen(as_list(shown.document))
+    identity = source.path.name.partition(".")[0]
+    if source.path.name in (_HISTORY, _SHOWN):
+        identity = source.path.absolute().parent.name or identity
+    reader = _ClineReader(ForeignRun(identity=identity, task=screen.task))
     if sent is None:
-        _read_shown(run, screen)
+        reader.read_shown(screen)
     else:
-        _read_sent(run, as_list(sent.document), screen)
+        reader.read_sent(as_list(sent.document), screen)
     if screen.result is not None:
-        run.status, run.final_result = "completed", screen.result
-    yield run
+        reader.run.status, reader.run.final_result = "completed", screen.result
+    yield reader.finish()
 
 
-def _read_sent(run: ForeignRun, messages: list[Payload], screen: ShownTask) -> None:
-    history = AgentHistory(run.events)
-    answers = [as_dict(message) for message in messages if as_dict(message).get("role") == "assistant"]
-    pairs = with_answers(screen.requests, _times(answers, screen))
-    call: Call | None = None
-    for number, message in enumerate(map(as_dict, messages), start=1):
-        time = stated_time(message.get("ts"))
-        if message.get("role") == "assistant":
-            request = _next_answered(history, pairs)
-            read_message(run, history, message, [])
-            call = next(event for event in reversed(run.events) if isinstance(event, Call))
+class _ClineReader(SessionReader):
+    """Reads one task, from the messages that were sent or from those that the window showed."""
+
+    def read_sent(self, messages: list[Payload], screen: ShownTask) -> None:
+        answers = [as_dict(message) for message in messages if as_dict(message).get("role") == "assistant"]
+        pairs = with_answers(screen.requests, _times(answers, screen))
+        call: Call | None = None
+        for number, message in enumerate(map(as_dict, messages), start=1):
+            if message.get("role") == "assistant":
+                request = self._next_answered(pairs)
+                call = read_answer(self, message, [])
+                if request is not None:
+                    _add_request(call, request)
+            elif message.get("role") == "user":
+                self.run.events.extend(text_tool_runs(message, call, stated_time(message.get("ts"))))
+                read_prompt(self, message)
+                call = None
+            else:
+                self.add_gap(f"message {number}", "it has no role")
+        for request, _ in pairs:
             if request is not None:
-                _add_request(call, request)
-        elif message.get("role") == "user":
-            run.events.extend(text_tool_runs(message, call, time))
-            read_message(run, history, message, [])
-            call = None
-        else:
-            run.events.append(TimedFact.gap(what=f"message {number}", why="it has no role"))
-    for request, _ in pairs:
-        if request is not None:
-            _fail(history, request)
-    history.finish()
+                self._fail(request)
+
+    def _next_answered(self, pairs: Iterator[tuple[ShownRequest | None, int | None]]) -> ShownRequest | None:
+        """Return the request of the next answer. Add a failed call for each earlier request that had no answer."""
+        for request, position in pairs:
+            if position is not None:
+                return request
+            if request is not None:
+                self._fail(request)
+        return None
+
+    def _fail(self, request: ShownRequest) -> None:
+        call = self.history.failed_call(request.time, request.failure)
+        if request.failure is None:
+            call.complete, call.ended_by = False, "no answer follows"
+
+    def read_shown(self, screen: ShownTask) -> None:
+        """Read a task from its shown messages alone, which have only the last message of each prompt."""
+        for request in screen.requests:
+            if request.prompt:
+                self.history.add(Message("user", request.prompt), request.time)
+            self.run.task = self.run.task or request.prompt
+            if request.failure is not None and not request.texts:
+                self._fail(request)
+                continue
+            response = LLMResponse(join_texts(request.texts, "\n\n"), reasoning=join_texts(request.thoughts, "\n\n"))
+            _add_request(self.history.call(request.time, response), request)
+            self.run.events.extend(tool.execution() for tool in request.tools)
 
 
 def _times(answers: list[Members], screen: ShownTask) -> list[int]:
@@ -288,24 +333,6 @@ def _times(answers: list[Members], screen: ShownTask) -> list[int]:
     return [request.started for request in screen.requests if request.failure is None][: len(answers)]
 
 
-def _next_answered(
-    history: AgentHistory, pairs: Iterator[tuple[ShownRequest | None, int | None]]
-) -> ShownRequest | None:
-    """Return the request of the next answer. Add a failed call for each earlier request that had no answer."""
-    for request, position in pairs:
-        if position is not None:
-            return request
-        if request is not None:
-            _fail(history, request)
-    return None
-
-
-def _fail(history: AgentHistory, request: ShownRequest) -> None:
-    call = history.failed_call(request.time, request.failure)
-    if request.failure is None:
-        call.complete, call.ended_by = False, "no answer follows"
-
-
 def _add_request(call: Call, request: ShownRequest) -> None:
     """Add the shown details of a request to its call. Token counts of the history are not replaced."""
     call.time = request.time or call.time
@@ -313,26 +340,6 @@ def _add_request(call: Call, request: ShownRequest) -> None:
         call.response["usage"] = request.usage
     if request.failure is not None:
         call.complete, call.ended_by = False, as_text(request.failure.get("message"))
-
-
-def _read_shown(run: ForeignRun, screen: ShownTask) -> None:
-    """Read a task from its shown messages alone, which have only the last message of each prompt."""
-    history = AgentHistory(run.events)
-    for request in screen.requests:
-        if request.prompt:
-            history.add(Message("user", request.prompt), request.time)
-        run.task = run.task or request.prompt
-        if request.failure is not None and not request.texts:
-            _fail(history, request)
-            continue
-        text, thought = "\n\n".join(request.texts) or None, "\n\n".join(request.thoughts) or None
-        _add_request(history.call(request.time, LLMResponse(text, reasoning=thought)), request)
-        for tool in request.tools:
-            outputs = "".join(tool.outputs) if tool.ended is not None else None
-            run.events.append(
-                ToolRun(time=tool.time, name=tool.name, arguments=tool.arguments, ended=tool.ended, result=outputs)
-            )
-    history.finish()
 
 
 FORMAT = Format(name="cline", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

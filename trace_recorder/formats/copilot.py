@@ -21,10 +21,12 @@ from trace_recorder.formats.foreign_runs.run import (
     ToolRun,
     joined_id,
 )
-from trace_recorder.formats.foreign_runs.source import Source, session_lines
-from trace_recorder.formats.foreign_runs.stated_values import stated_time
+from trace_recorder.formats.foreign_runs.session_reader import SessionReader
+from trace_recorder.formats.foreign_runs.signs import Signs
+from trace_recorder.formats.foreign_runs.source import Source
+from trace_recorder.formats.foreign_runs.stated_values import stated_call, stated_flag, stated_time, success_of
 from trace_recorder.formats.format import Format, FormatReader
-from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, Usage, without_none
+from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage, without_none
 from trace_recorder.values.token_counts import WHOLE
 
 _START = "session.start"
@@ -33,28 +35,22 @@ _TOTALS = ("modelMetrics", "tokenDetails", "totalPremiumRequests", "totalApiDura
 _EXTRA = ("reasoningOpaque", "encryptedContent", "interactionId", "turnId", "requestId", "apiCallId")
 
 
-def recognizes(source: Source) -> bool:
-    """Return whether one of the first lines is an event of Copilot CLI."""
-    lines = [as_dict(line.value) for line in source.first_lines]
-    return any(as_text(line.get("type")) in _EVENTS and isinstance(line.get("data"), dict) for line in lines)
+_EVENT = Signs(values={"type": _EVENTS}, objects=("data",))
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the session of a file."""
-    run = ForeignRun(identity=source.path.stem)
-    reader = _CopilotSessionReader(run)
-    for line in session_lines(source.lines(), run.events.append):
+    reader = _CopilotReader(ForeignRun(identity=source.path.stem))
+    for line in reader.lines(source):
         reader.read_event(line, as_text(line.get("type")) or "line", stated_time(line.get("timestamp")))
-    reader.finish()
-    yield run
+    yield reader.finish()
 
 
-class _CopilotSessionReader:
-    """Reads one session."""
+class _CopilotReader(SessionReader):
+    """Reads one session. `history` is that of the main agent."""
 
     def __init__(self, run: ForeignRun) -> None:
-        self.run = run
-        self._main = AgentHistory(run.events)
+        super().__init__(run)
         self._sub_agents: dict[str, AgentHistory] = {}
         self._running: dict[str, ToolRun] = {}
         self._tool_calls: dict[str, tuple[Members, ForeignAgent]] = {}
@@ -77,29 +73,35 @@ class _CopilotSessionReader:
             self._read_result(history, data, time)
         else:
             self._read_other(data, kind, time)
-            self.run.events.append(TimedFact.unread(what=kind, value=line, time=time))
+            self.keep(kind, line, time)
 
-    def finish(self) -> None:
-        """Append to the events the messages that no call saw."""
-        for history in (self._main, *self._sub_agents.values()):
+    def finish(self) -> ForeignRun:
+        """Return the run, with the messages that no call of an agent saw."""
+        super().finish()
+        for history in self._sub_agents.values():
             history.finish()
+        return self.run
 
     def _history(self, call_id: str | None, time: str) -> AgentHistory:
         """Return the history of the main agent, or of the sub-agent that the tool call with this id started."""
         if call_id is None:
-            return self._main
-        if call_id not in self._sub_agents:
-            tool_call, parent = self._tool_calls.get(call_id, ({}, MAIN))
-            agent = ForeignAgent(
-                name=self._names.get(call_id),
-                agent_id=call_id,
-                parent_agent_id=parent.agent_id,
-                parent_execution_id=_execution_id(call_id) if tool_call or call_id in self._running else None,
-            )
-            self._sub_agents[call_id] = AgentHistory(self.run.events, agent)
-            if prompt := as_text(as_dict(tool_call.get("arguments")).get("prompt")):
-                self._sub_agents[call_id].add(Message("user", prompt), time)
-        return self._sub_agents[call_id]
+            return self.history
+        if call_id in self._sub_agents:
+            return self._sub_agents[call_id]
+        tool_call, parent = self._tool_calls.get(call_id, ({}, MAIN))
+        execution_id: str | None = None
+        if tool_call or call_id in self._running:
+            execution_id = _execution_id(call_id)
+        agent = ForeignAgent(
+            name=self._names.get(call_id),
+            agent_id=call_id,
+            parent_agent_id=parent.agent_id,
+            parent_execution_id=execution_id,
+        )
+        history = self._sub_agents[call_id] = AgentHistory(self.run.events, agent)
+        if prompt := as_text(as_dict(tool_call.get("arguments")).get("prompt")):
+            history.add(Message("user", prompt), time)
+        return history
 
     def _read_message(self, history: AgentHistory, data: Members, role: str, time: str) -> None:
         content = as_text(data.get("transformedContent")) or as_text(data.get("content"))
@@ -107,10 +109,13 @@ class _CopilotSessionReader:
         history.add(Message(role, content, extra=without_none(attachments=attachments)), time)
         if role == "user":
             self.run.status = "unknown"
-            self.run.task = self.run.task or as_text(data.get("content")) or None
+            self.note_task(as_text(data.get("content")))
 
     def _read_answer(self, history: AgentHistory, data: Members, time: str) -> None:
-        calls = tuple(_tool_call(as_dict(request)) for request in as_list(data.get("toolRequests")))
+        calls = tuple(
+            stated_call(request.get("toolCallId"), request.get("name"), arguments_of(request.get("arguments")))
+            for request in map(as_dict, as_list(data.get("toolRequests")))
+        )
         thought, self._thought = as_text(data.get("reasoningText")) or self._thought, None
         response = LLMResponse(
             as_text(data.get("content")),
@@ -122,28 +127,30 @@ class _CopilotSessionReader:
             extra=without_none(**{name: data.get(name) for name in _EXTRA}),
         )
         history.call(time, response)
-        self.run.model = self.run.model or response.model
+        self.note_model(response.model)
         for call in calls:
             self._tool_calls[call.call_id] = {"name": call.name, "arguments": call.arguments}, history.agent
 
     def _read_result(self, history: AgentHistory, data: Members, time: str) -> None:
         call_id = as_text(data.get("toolCallId")) or ""
         result, error = as_dict(data.get("result")), as_dict(data.get("error"))
-        success = data.get("success")
-        content = as_text(result.get("content"))
-        text = content if content is not None else as_text(error.get("message"))
-        failed = {"is_error": not success} if isinstance(success, bool) else {}
+        success = stated_flag(data.get("success"))
+        text = content = as_text(result.get("content"))
+        if content is None:
+            text = as_text(error.get("message"))
         execution = self._running.pop(call_id, None)
-        message = Message("tool", text, call_id=call_id or None, extra=failed)
+        extra = without_none(is_error=success_of(success))
+        message = Message("tool", text, call_id=call_id or None, extra=extra)
         history.add(message, time, has_event=execution is not None)
         if execution is not None:
             execution.ended = time
-            execution.success = success if isinstance(success, bool) else None
-            execution.result = content if success is not False else None
-            execution.error = (text or "") if success is False else None
+            execution.success = success
+            if success is False:
+                execution.error = text or ""
+            else:
+                execution.result = content
         if telemetry := data.get("toolTelemetry"):
-            value = {"call_id": call_id, "toolTelemetry": telemetry}
-            self.run.events.append(TimedFact.unread(what="toolTelemetry", value=value, time=time))
+            self.keep("toolTelemetry", {"call_id": call_id, "toolTelemetry": telemetry}, time)
 
     def _start(self, history: AgentHistory, data: Members, time: str) -> None:
         """Add an execution. A later event has the result."""
@@ -168,7 +175,7 @@ class _CopilotSessionReader:
         elif kind == "session.error":
             status = as_number(data.get("statusCode"))
             error = {"type": as_text(data.get("errorType")) or "error", "message": as_text(data.get("message")) or ""}
-            self._main.failed_call(time, error | without_none(status=status))
+            self.history.failed_call(time, error | without_none(status=status))
         elif kind == "abort":
             self.run.status = "interrupted"
         elif kind == "session.shutdown":
@@ -188,9 +195,8 @@ class _CopilotSessionReader:
             self._totals[name] = total
 
     def _identify(self, data: Members) -> None:
-        self.run.identity = as_text(data.get("sessionId")) or self.run.identity
-        model = as_text(data.get("selectedModel")) or as_text(data.get("newModel"))
-        self.run.model = self.run.model or model
+        self.note_identity(data.get("sessionId"))
+        self.note_model(as_text(data.get("selectedModel")) or as_text(data.get("newModel")))
         context = as_dict(data.get("context"))
         version, cwd, branch = data.get("copilotVersion"), context.get("cwd"), context.get("branch")
         self.run.source |= without_none(version=version, cwd=cwd, branch=branch)
@@ -203,16 +209,13 @@ def _sum(total: Payload, more: Payload) -> Payload:
     if isinstance(total, list) and isinstance(more, list):
         return [*total, *(element for element in more if element not in total)]
     earlier, later = as_number(total), as_number(more)
-    return more if earlier is None or later is None else earlier + later
+    if earlier is None or later is None:
+        return more
+    return earlier + later
 
 
 def _execution_id(call_id: str) -> str:
     return joined_id("execution-of", call_id)
 
 
-def _tool_call(request: Members) -> ToolCall:
-    call_id, name = as_text(request.get("toolCallId")), as_text(request.get("name"))
-    return ToolCall(call_id or "", name or "", arguments_of(request.get("arguments")))
-
-
-FORMAT = Format(name="copilot", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))
+FORMAT = Format(name="copilot", reader=FormatReader(recognizes=_EVENT.in_any_line, read=read, counting=WHOLE))

@@ -26,10 +26,10 @@ from trace_recorder.dialects.json_access import (
     text_part,
 )
 from trace_recorder.dialects.openai_chat import read_usage
-from trace_recorder.formats.foreign_runs.agent_history import AgentHistory
 from trace_recorder.formats.foreign_runs.run import Call, ForeignRun, TimedFact
+from trace_recorder.formats.foreign_runs.session_reader import SessionReader
 from trace_recorder.formats.foreign_runs.source import Line, Source
-from trace_recorder.formats.foreign_runs.stated_values import stated_time, text_of
+from trace_recorder.formats.foreign_runs.stated_values import first_known, stated_time, text_of
 from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH
@@ -154,7 +154,9 @@ def _result_part(part: Payload) -> Payload:
     if isinstance(value, str):
         return text_part(value)
     node = as_dict(value).get("node")
-    return part if node is None else text_part("".join(_texts(node)).removeprefix("\n"))
+    if node is None:
+        return part
+    return text_part("".join(_texts(node)).removeprefix("\n"))
 
 
 def _texts(node: Payload) -> Iterator[str]:
@@ -173,12 +175,13 @@ def shown_answers(parts: list[Payload]) -> Iterator[ShownAnswer]:
     for part in parts:
         members = as_dict(part)
         kind = as_text(members.get("kind"))
-        text, is_thought = _shown_text(part, members, kind), kind == "thinking"
+        text = _shown_text(part, members, kind)
         if text and shown.calls:
             yield shown
             shown = ShownAnswer()
         if text:  # each part is masked by itself, because joined text may hide a secret
-            (shown.thoughts if is_thought else shown.texts).append(default_redactor(text))
+            texts = shown.thoughts if kind == "thinking" else shown.texts
+            texts.append(default_redactor(text))
         elif kind in ("toolInvocationSerialized", "toolInvocation"):
             _add_tool(shown, members)
     if shown.texts or shown.thoughts or shown.calls:
@@ -235,50 +238,25 @@ def _is_session(members: dict[str, Payload]) -> bool:
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the session of a file."""
     missing: list[TimedFact] = []
-    lines = source.first_lines
-    is_log = bool(lines) and is_initial(lines[0].value)
-    session = changed_object(source.lines(), missing) if is_log else as_dict(source.document)
+    if any(is_initial(line.value) for line in source.first_lines[:1]):
+        session = changed_object(source.lines(), missing)
+    else:
+        session = as_dict(source.document)
     run = ForeignRun(
         identity=as_text(session.get("sessionId")) or source.path.name.partition(".")[0],
         start_time=stated_time(session.get("creationDate")),
         source=without_none(title=as_text(session.get("customTitle")), version=session.get("version")),
         events=[*missing],
     )
-    history = AgentHistory(run.events)
+    reader = _ChatReader(run)
     for number, request in enumerate(as_list(session.get("requests")), start=1):
         if isinstance(request, dict):
-            _read_request(run, history, request, number)
+            reader.read_request(request, number)
         else:
-            run.events.append(TimedFact.gap(what=f"request {number}", why="it is not an object"))
-    history.finish()
-    run.events.append(TimedFact.unread(what="session", value={k: v for k, v in session.items() if k != "requests"}))
+            reader.add_gap(f"request {number}", "it is not an object")
+    reader.finish()
+    reader.keep_rest("session", session, "requests")
     yield run
-
-
-def _read_request(run: ForeignRun, history: AgentHistory, request: dict[str, Payload], number: int) -> None:
-    time = stated_time(request.get("timestamp"))
-    result = as_dict(request.get("result"))
-    metadata = as_dict(result.get("metadata"))
-    if request.get("shouldBeRemovedOnSend") or request.get("isHidden"):
-        run.events.append(TimedFact.unread(what="request", value=request, time=time))
-        return  # the user removed the request, so later prompts do not have it
-    run.events.append(TimedFact.unread(what="request", value=_unread_of_request(request), time=time))
-    _add_prompt(run, history, request, metadata)
-    model_id = default_redactor(as_text(request.get("modelId")) or "")  # masked first, because a secret may have a "/"
-    provider, _, model = model_id.rpartition("/")
-    model = as_text(metadata.get("resolvedModel")) or model
-    run.model = run.model or model or None
-    rounds = [as_dict(element) for element in as_list(metadata.get("toolCallRounds"))]
-    calls = [*(_rounds(history, rounds, metadata, time) if rounds else _shown(history, request, time))]
-    failure = as_dict(result.get("errorDetails"))
-    if failure and not calls:
-        calls.append(history.failed_call(time, None))
-    for call in calls:
-        call.provider, call.model = provider or None, model or None
-    if failure:
-        calls[-1].error = {"type": as_text(failure.get("code")) or "error", "message": failure.get("message")}
-    _set_usage(run, calls, result, metadata, number)
-    _end(run, request, bool(failure))
 
 
 def _unread_of_request(request: dict[str, Payload]) -> dict[str, Payload]:
@@ -294,107 +272,148 @@ def _unread_of_request(request: dict[str, Payload]) -> dict[str, Payload]:
     for name in ("renderedGlobalContext", "renderedUserMessage"):
         if isinstance(parts := metadata.get(name), str | list):
             metadata[name] = [part for part in as_list(parts) if as_text(as_dict(part).get("text")) is None] or None
+    _drop_read_rounds(metadata)
+    return rest.rest()
+
+
+def _drop_read_rounds(metadata: Members) -> None:
+    """Remove the members of the rounds, and of the results of their tools, that other events have."""
     rounds = metadata.array("toolCallRounds")
     if not rounds:
-        return rest.rest()
+        return
     metadata.take("summary")
     if any(unread_rounds := [*map(_unread_of_round, rounds)]):
         metadata["toolCallRounds"] = unread_rounds
     call_ids = {tool_call(call).call_id for members in rounds for call in as_list(as_dict(members).get("toolCalls"))}
-    if results := metadata.object("toolCallResults"):
-        unread = {key: _unread(value, "content") if key in call_ids else value for key, value in results.items()}
-        metadata["toolCallResults"] = {key: value for key, value in unread.items() if value} or None
-    return rest.rest()
+    unread: dict[str, Payload] = {}
+    for key, result in metadata.object("toolCallResults").items():
+        rest = result
+        if key in call_ids:
+            rest = _unread(result, "content")
+        if rest:
+            unread[key] = rest
+    if unread:
+        metadata["toolCallResults"] = unread
 
 
 def _unread_of_round(value: Payload) -> Payload:
-    members = as_dict(value)
-    thinking = _unread(members.get("thinking"), "text" if "text" in as_dict(members.get("thinking")) else "value")
-    read = {name for name, kind in (("response", str), ("toolCalls", list)) if isinstance(members.get(name), kind)}
+    if not isinstance(value, dict):
+        return value
+    read = {name for name, kind in (("response", str), ("toolCalls", list)) if isinstance(value.get(name), kind)}
     rest = _unread(value, "timestamp", "summary", "id", "usage", "thinking", *read)
-    return {**rest, "thinking": thinking} if isinstance(rest, dict) and thinking else rest
+    text = "text" if "text" in as_dict(value.get("thinking")) else "value"
+    if thinking := _unread(value.get("thinking"), text):
+        rest["thinking"] = thinking
+    return rest
 
 
 def _unread(value: Payload, *names: str) -> Payload:
     """Return an object without the members that have these names. Any other value is unchanged."""
-    return {name: member for name, member in value.items() if name not in names} if isinstance(value, dict) else value
+    if not isinstance(value, dict):
+        return value
+    return {name: member for name, member in value.items() if name not in names}
 
 
-def _add_prompt(
-    run: ForeignRun, history: AgentHistory, request: dict[str, Payload], metadata: dict[str, Payload]
-) -> None:
-    time, message = stated_time(request.get("timestamp")), request.get("message")
-    typed = as_text(message) or as_text(as_dict(message).get("text")) or ""
-    run.task = run.task or typed or None
-    if context := sent_text(metadata.get("renderedGlobalContext")):
-        history.add(Message("user", context), time)
-    sent = sent_text(metadata.get("renderedUserMessage"))
-    history.add(Message("user", sent or typed, extra={"typed": typed} if sent and sent != typed else {}), time)
+class _ChatReader(SessionReader):
+    """Reads the requests of one session."""
 
+    def read_request(self, request: dict[str, Payload], number: int) -> None:
+        time = stated_time(request.get("timestamp"))
+        result = as_dict(request.get("result"))
+        metadata = as_dict(result.get("metadata"))
+        if request.get("shouldBeRemovedOnSend") or request.get("isHidden"):
+            self.keep("request", request, time)
+            return  # the user removed the request, so later prompts do not have it
+        self.keep("request", _unread_of_request(request), time)
+        self._add_prompt(request.get("message"), metadata, time)
+        model_id = default_redactor(as_text(request.get("modelId")) or "")  # masked first: a secret may have a "/"
+        provider, _, model = model_id.rpartition("/")
+        model = as_text(metadata.get("resolvedModel")) or model
+        self.note_model(model or None)
+        rounds = [as_dict(element) for element in as_list(metadata.get("toolCallRounds"))]
+        if rounds:
+            calls = [*self._rounds(rounds, metadata, time)]
+        else:
+            calls = [*self._shown(request.get("response"), time)]
+        failure = as_dict(result.get("errorDetails"))
+        if failure and not calls:
+            calls.append(self.history.failed_call(time, None))
+        for call in calls:
+            call.provider, call.model = provider or None, model or None
+        if failure:
+            calls[-1].error = {"type": as_text(failure.get("code")) or "error", "message": failure.get("message")}
+        self._set_usage(calls, result, number)
+        self.run.status = _status_of(request, is_failed=bool(failure))  # so the run has the status of its last request
 
-def _rounds(
-    history: AgentHistory, rounds: list[dict[str, Payload]], metadata: dict[str, Payload], time: str
-) -> Iterator[Call]:
-    """Yield the call of each round, and add the results of its tools."""
-    results = as_dict(metadata.get("toolCallResults"))
-    for number, members in enumerate(rounds):
-        response = LLMResponse(
-            as_text(members.get("response")) or None,
-            reasoning=thought_of(members.get("thinking")),
-            tool_calls=tuple(map(tool_call, as_list(members.get("toolCalls")))),
-            usage=read_usage(members.get("usage")),
-            id=as_text(members.get("id")),
+    def _add_prompt(self, message: Payload, metadata: dict[str, Payload], time: str) -> None:
+        typed = as_text(message) or as_text(as_dict(message).get("text")) or ""
+        self.note_task(typed)
+        if context := sent_text(metadata.get("renderedGlobalContext")):
+            self.history.add(Message("user", context), time)
+        prompt = Message("user", typed)
+        sent = sent_text(metadata.get("renderedUserMessage"))
+        if sent and sent != typed:
+            prompt = Message("user", sent, extra={"typed": typed})
+        self.history.add(prompt, time)
+
+    def _rounds(self, rounds: list[dict[str, Payload]], metadata: dict[str, Payload], time: str) -> Iterator[Call]:
+        """Yield the call of each round, and add the results of its tools."""
+        results = as_dict(metadata.get("toolCallResults"))
+        time_of_round = time
+        for members in rounds:
+            response = LLMResponse(
+                as_text(members.get("response")) or None,
+                reasoning=thought_of(members.get("thinking")),
+                tool_calls=tuple(map(tool_call, as_list(members.get("toolCalls")))),
+                usage=read_usage(members.get("usage")),
+                id=as_text(members.get("id")),
+            )
+            yield self.history.call(stated_time(members.get("timestamp")) or time_of_round, response)
+            time_of_round = ""  # only the first round is known to begin at the time of the request
+            for call in response.tool_calls:
+                if call.call_id in results:
+                    content = result_content(as_dict(results[call.call_id]).get("content"))
+                    self.history.add(Message("tool", content, call_id=call.call_id, name=call.name), "")
+        for summary in [*(members.get("summary") for members in rounds), metadata.get("summary")]:
+            if summary:
+                self.keep("summary", summary, time)
+
+    def _shown(self, parts: Payload, time: str) -> Iterator[Call]:
+        """Yield the calls of a request without rounds, from the parts that the window showed."""
+        for shown in shown_answers(parts if isinstance(parts, list) else [parts]):
+            text, thought = "".join(shown.texts) or None, "".join(shown.thoughts) or None
+            yield self.history.call(time, LLMResponse(text, reasoning=thought, tool_calls=tuple(shown.calls)))
+            time = ""  # only the first answer is known to begin at the time of the request
+            for call_id, content in shown.results:
+                self.history.add(Message("tool", content, call_id=call_id), "")
+
+    def _set_usage(self, calls: list[Call], result: dict[str, Payload], number: int) -> None:
+        """Give the counts of a request to its call, unless the call states counts.
+
+        If the request had no call, several, or one without a response, add the counts as an annotation of the run.
+        """
+        metadata, shown = as_dict(result.get("metadata")), Members(result.get("usage"))
+        shown_input, shown_output = shown.integer("promptTokens"), shown.integer("completionTokens")
+        usage = Usage(
+            first_known(as_int(metadata.get("promptTokens")), shown_input),
+            first_known(as_int(metadata.get("outputTokens")), shown_output),
+            extra=shown.rest(),
         )
-        yield history.call(stated_time(members.get("timestamp")) or (time if number == 0 else ""), response)
-        for call in response.tool_calls:
-            if call.call_id in results:
-                content = result_content(as_dict(results[call.call_id]).get("content"))
-                history.add(Message("tool", content, call_id=call.call_id, name=call.name), "")
-    summaries = [members["summary"] for members in rounds if "summary" in members] + [metadata.get("summary")]
-    history.events.extend(TimedFact.unread("summary", summary, time) for summary in summaries if summary)
+        counts = usage.to_document()
+        if len(calls) == 1 and calls[0].response is not None:
+            if not calls[0].response.get("usage"):
+                calls[0].set_usage(counts)
+        elif counts:
+            self.annotate(f"usage_of_request_{number}", counts)
 
 
-def _shown(history: AgentHistory, request: dict[str, Payload], time: str) -> Iterator[Call]:
-    """Yield the calls of a request without rounds, from the parts that the window showed."""
-    response = request.get("response")
-    for number, shown in enumerate(shown_answers(response if isinstance(response, list) else [response])):
-        text, thought = "".join(shown.texts) or None, "".join(shown.thoughts) or None
-        yield history.call(
-            time if number == 0 else "", LLMResponse(text, reasoning=thought, tool_calls=tuple(shown.calls))
-        )
-        for call_id, content in shown.results:
-            history.add(Message("tool", content, call_id=call_id), "")
-
-
-def _set_usage(
-    run: ForeignRun, calls: list[Call], result: dict[str, Payload], metadata: dict[str, Payload], number: int
-) -> None:
-    """Give the counts of a request to its call, unless the call states counts.
-
-    If the request had no call, several, or one without a response, add the counts as an annotation of the run.
-    """
-    shown = Members(result.get("usage"))
-    shown_input, shown_output = shown.integer("promptTokens"), shown.integer("completionTokens")
-    sent, answered = as_int(metadata.get("promptTokens")), as_int(metadata.get("outputTokens"))
-    input_tokens = shown_input if sent is None else sent
-    output_tokens = shown_output if answered is None else answered
-    usage = Usage(input_tokens, output_tokens, extra=shown.rest())
-    if not (counts := usage.to_document()):
-        return
-    if len(calls) == 1 and calls[0].response is not None:
-        if not calls[0].response.get("usage"):
-            calls[0].response["usage"] = counts
-    else:
-        run.events.append(TimedFact.annotation(key=f"usage_of_request_{number}", value=counts))
-
-
-def _end(run: ForeignRun, request: dict[str, Payload], is_failed: bool) -> None:
-    """Set the run's status to the status of this request. So the run ends with the status of its last request."""
-    state = as_dict(request.get("modelState")).get("value")
-    number = state if type(state) is int else None
-    run.status = _STATES.get(number, "failed" if is_failed else "unknown")
+def _status_of(request: dict[str, Payload], *, is_failed: bool) -> Status:
     if request.get("isCanceled") is True:
-        run.status = "interrupted"
+        return "interrupted"
+    state = as_dict(request.get("modelState")).get("value")
+    if type(state) is int and state in _STATES:
+        return _STATES[state]
+    return "failed" if is_failed else "unknown"
 
 
 FORMAT = Format(name="copilot-chat", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

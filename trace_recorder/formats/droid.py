@@ -10,15 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trace_recorder.dialects.json_access import as_dict, as_text
-from trace_recorder.formats.foreign_runs.agent_history import (
-    AgentHistory,
-    Position,
-    add_answer,
-    add_message,
-    first_text,
-)
-from trace_recorder.formats.foreign_runs.run import ForeignRun, Members, TimedFact
-from trace_recorder.formats.foreign_runs.source import Source, session_lines
+from trace_recorder.formats.foreign_runs.agent_history import Position, add_answer, add_message
+from trace_recorder.formats.foreign_runs.run import ForeignRun, Members
+from trace_recorder.formats.foreign_runs.session_reader import SessionReader
+from trace_recorder.formats.foreign_runs.signs import Signs
+from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
 from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.values.messages import without_none
@@ -27,47 +23,41 @@ from trace_recorder.values.token_counts import WHOLE
 _SOURCE_MEMBERS = ("version", "cwd", "title")
 _HIDDEN = "llm_only"
 """The `visibility` of messages that the program wrote."""
-
-
-def recognizes(source: Source) -> bool:
-    """Return whether the first line starts a session."""
-    first = as_dict(source.first_lines[0].value) if source.first_lines else {}
-    return first.get("type") == "session_start" and "id" in first
+_HEAD = Signs(values={"type": {"session_start"}}, members=("id",))
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the session of a file."""
-    run = ForeignRun(identity=source.path.stem)
-    history = AgentHistory(run.events)
+    reader = SessionReader(ForeignRun(identity=source.path.stem))
     positions: dict[str, Position] = {}
-    for members in session_lines(source.lines(), run.events.append):
-        time = stated_time(members.get("timestamp"))
-        if members.get("type") == "message":
-            parent = as_text(members.get("parentId"))
+    for line in reader.lines(source):
+        time = stated_time(line.get("timestamp"))
+        if line.get("type") == "message":
+            parent = as_text(line.get("parentId"))
             if parent in positions:
-                history.return_to(positions[parent])
-            _read_message(run, history, as_dict(members.get("message")), time)
-            if identity := as_text(members.get("id")):
-                positions[identity] = history.position
+                reader.history.return_to(positions[parent])
+            _read_message(reader, as_dict(line.get("message")), time)
+            if identity := as_text(line.get("id")):
+                positions[identity] = reader.history.position
         else:
-            if members.get("type") == "session_start":
-                run.identity = as_text(members.get("id")) or run.identity
-                run.source |= {name: members[name] for name in _SOURCE_MEMBERS if name in members}
-            run.events.append(TimedFact.unread(what=as_text(members.get("type")) or "line", value=members, time=time))
-    history.finish()
-    yield run
+            if line.get("type") == "session_start":
+                reader.note_identity(line.get("id"))
+                reader.run.source |= {name: line[name] for name in _SOURCE_MEMBERS if name in line}
+            reader.keep(as_text(line.get("type")) or "line", line, time)
+    yield reader.finish()
 
 
-def _read_message(run: ForeignRun, history: AgentHistory, message: Members, time: str) -> None:
+def _read_message(reader: SessionReader, message: Members, time: str) -> None:
+    content = message.get("content")
     if message.get("role") == "assistant":
-        call = add_answer(history, {"content": message.get("content")}, time)
+        call = add_answer(reader.history, {"content": content}, time)
         if (identity := as_text(message.get("openaiMessageId"))) and call.response is not None:
             call.response["id"] = identity
         return
     visibility = as_text(message.get("visibility"))
-    add_message(history, message.get("content"), time, without_none(visibility=visibility))
-    if visibility != _HIDDEN and not run.task:
-        run.task = first_text(message.get("content")) or None
+    add_message(reader.history, content, time, without_none(visibility=visibility))
+    if visibility != _HIDDEN:
+        reader.note_task(content)
 
 
-FORMAT = Format(name="droid", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))
+FORMAT = Format(name="droid", reader=FormatReader(recognizes=_HEAD.in_first_line, read=read, counting=WHOLE))

@@ -20,15 +20,18 @@ from trace_recorder.dialects import google_generate
 from trace_recorder.dialects.google_chunks import join_chunks
 from trace_recorder.dialects.json_access import Members as Remaining
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text, content_of, text_part
-from trace_recorder.formats.foreign_runs.agent_history import AgentHistory, Position
+from trace_recorder.formats.foreign_runs.agent_history import Position
 from trace_recorder.formats.foreign_runs.run import Call, ForeignRun, Members, TimedFact
+from trace_recorder.formats.foreign_runs.session_reader import SessionReader
+from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Line, Source, session_lines
-from trace_recorder.formats.foreign_runs.stated_values import stated_time, usage_at
+from trace_recorder.formats.foreign_runs.stated_values import stated_call, stated_time, usage_at
 from trace_recorder.formats.format import Format, FormatReader
-from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, Usage
+from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage, without_none
 from trace_recorder.values.token_counts import THOUGHTS_APART
 
-_HEAD_MEMBERS = {"sessionId", "projectHash"}
+_HEAD = Signs(members=("sessionId", "projectHash"))
+"""The signs of the first line of the newer form. The older form is an object with `messages`, too."""
 _SPEAKERS = {"user", "gemini"}
 REWIND = "$rewindTo"
 
@@ -43,22 +46,24 @@ class GeminiSession:
     others: list[Members] = field(default_factory=list)
 
 
-def is_session(source: Source) -> bool:
+def _is_session(source: Source) -> bool:
     """Return whether a file is a session, in either form."""
-    first = [as_dict(line.value) for line in source.first_lines]
-    if first and {*first[0]} >= _HEAD_MEMBERS and "messages" not in first[0]:
+    if _has_session_lines(source):
         return True
-    if source.head.lstrip()[:1] != b"{" or len(first) > 1:
+    if len(source.first_lines) > 1 or not source.may_be_object:
         return False
     document = as_dict(source.document)
     kinds = {as_text(as_dict(message).get("type")) for message in as_list(document.get("messages"))}
     return "sessionId" in document and bool(kinds & _SPEAKERS) and ("projectHash" in document or "gemini" in kinds)
 
 
-def read_session(source: Source) -> GeminiSession:
+def _has_session_lines(source: Source) -> bool:
+    return _HEAD.in_first_line(source) and "messages" not in source.first_lines[0].value
+
+
+def _read_session(source: Source) -> GeminiSession:
     """Read a file in either form."""
-    first = as_dict(source.first_lines[0].value) if source.first_lines else {}
-    if {*first} >= _HEAD_MEMBERS and "messages" not in first:
+    if _has_session_lines(source):
         return _from_lines(source.lines())
     document = as_dict(source.document)
     session = GeminiSession({name: value for name, value in document.items() if name != "messages"})
@@ -78,7 +83,8 @@ def _from_lines(lines: Iterable[Line]) -> GeminiSession:
         if identity in positions and "type" in members:
             session.messages[positions[identity or ""]] = members
         elif "type" in members or REWIND in members:
-            positions |= {} if identity is None else {identity: len(session.messages)}
+            if identity is not None:
+                positions[identity] = len(session.messages)
             session.messages.append(members)
         elif "sessionId" in members:
             session.members |= members
@@ -108,7 +114,7 @@ _FAILED = {"error", "cancelled"}
 
 def recognizes(source: Source) -> bool:
     """Return whether the file is a session, or has recorded answers."""
-    return is_session(source) or _has_answers(source)
+    return _is_session(source) or _has_answers(source)
 
 
 def _has_answers(source: Source) -> bool:
@@ -121,7 +127,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
     if _has_answers(source):
         yield _read_answers(source)
         return
-    session = read_session(source)
+    session = _read_session(source)
     run = ForeignRun(
         identity=as_text(session.members.get("sessionId")) or source.path.stem,
         provider="google",
@@ -129,56 +135,56 @@ def read(source: Source) -> Iterator[ForeignRun]:
         end_time=stated_time(session.members.get("lastUpdated")),
         source={name: session.members[name] for name in _SOURCE_MEMBERS if name in session.members},
     )
-    _GeminiSessionReader(run).read(session)
+    reader = _GeminiReader(run)
+    for message in session.messages:
+        reader.read_message(message, stated_time(message.get("timestamp")))
+    reader.finish()
+    run.executions = reader.history.executions()
+    for other in session.others:
+        reader.keep("line", other)
+    run.events += session.missing
     yield run
 
 
 def _read_answers(source: Source) -> ForeignRun:
-    run = ForeignRun(identity=source.path.name.partition(".")[0], provider="google")
+    reader = SessionReader(ForeignRun(identity=source.path.name.partition(".")[0], provider="google"))
     made_up_ids = 0
     for line in source.lines():
         members = as_dict(line.value)
         if line.why is not None or "response" not in members:
-            run.events.append(TimedFact.gap(what=f"line {line.number}", why=line.why or "it has no response"))
+            reader.add_gap(f"line {line.number}", line.why or "it has no response")
             continue
         if members.get("method") not in _METHODS[:2]:
-            run.events.append(TimedFact.unread(what=as_text(members.get("method")) or "line", value=members))
+            reader.keep(as_text(members.get("method")) or "line", members)
             continue
-        recorded = members["response"]
-        body = join_chunks(recorded).body if isinstance(recorded, list) else recorded
+        body = members["response"]
+        is_stream = isinstance(body, list)
+        if is_stream:
+            body = join_chunks(body).body
         response = google_generate.read_response(body, made_up_ids)
         made_up_ids += sum(call.call_id_made_up for call in response.tool_calls)
-        run.events.append(
+        reader.run.events.append(
             Call(
                 time="",
                 conversation=None,
                 response=response.to_document(),
                 model=response.model,
                 provider="google",
-                stream=isinstance(recorded, list),
+                stream=is_stream,
             )
         )
-    return run
+    return reader.run
 
 
-class _GeminiSessionReader:
+class _GeminiReader(SessionReader):
     """Reads one session."""
 
     def __init__(self, run: ForeignRun) -> None:
-        self.run = run
-        self.history = AgentHistory(run.events)
+        super().__init__(run)
         self._positions: dict[str, Position] = {}
         self._answered: set[str | None] = set()
 
-    def read(self, session: GeminiSession) -> None:
-        for message in session.messages:
-            self._read_message(message, stated_time(message.get("timestamp")))
-        self.history.finish()
-        self.run.executions = self.history.executions()
-        self.run.events += [TimedFact.unread(what="line", value=other) for other in session.others]
-        self.run.events += session.missing
-
-    def _read_message(self, message: Members, time: str) -> None:
+    def read_message(self, message: Members, time: str) -> None:
         if (target := as_text(message.get(REWIND))) is not None:
             if target in self._positions:
                 self.history.return_to(self._positions[target])
@@ -188,18 +194,19 @@ class _GeminiSessionReader:
         kind = as_text(message.get("type"))
         content = content_of(_parts(message.get("content")))
         if kind == "user" and self._repeats_results(message.get("content")):
-            self.run.events.append(TimedFact.unread(what="results", value=message, time=time))
+            self.keep("results", message, time)
         elif kind == "user":
             self.history.add(Message("user", content), time)
             text = _text(content)
-            self.run.task = self.run.task or (None if text.startswith(_CONTEXT) else text) or None
+            if not text.startswith(_CONTEXT):
+                self.note_task(text)
         elif kind == "gemini":
             self._read_answer(message, content, time)
         else:
             text = _text(content)
             if kind == "error" and text.startswith(_API_ERROR):
                 self.history.failed_call(time, {"type": "api_error", "message": text}).provider = "google"
-            self.run.events.append(TimedFact.unread(what=kind or "message", value=message, time=time))
+            self.keep(kind or "message", message, time)
 
     def _repeats_results(self, content: Payload) -> bool:
         """Return whether a message only repeats results of tools that an earlier answer has."""
@@ -213,7 +220,7 @@ class _GeminiSessionReader:
         response = LLMResponse(
             _text(content) or None,
             reasoning="\n\n".join(filter(None, map(_thought, thoughts))) or None,
-            tool_calls=tuple(map(_tool_call, calls)),
+            tool_calls=tuple(stated_call(call.get("id"), call.get("name"), call.get("args")) for call in calls),
             usage=_usage(as_dict(message.get("tokens"))),
             model=model,
             id=as_text(message.get("id")),
@@ -221,7 +228,7 @@ class _GeminiSessionReader:
         )
         call = self.history.call(time, response, Message("assistant", content or None))
         call.provider = "google"
-        self.run.model = self.run.model or model
+        self.note_model(model)
         for tool_call in calls:
             if (result := _result(tool_call)) is not None:
                 self.history.add(result, stated_time(tool_call.get("timestamp")) or time)
@@ -229,15 +236,21 @@ class _GeminiSessionReader:
                     self._answered.add(result.call_id)
             display = {name: tool_call[name] for name in ("id", "resultDisplay") if tool_call.get(name) is not None}
             if "resultDisplay" in display:
-                self.run.events.append(TimedFact.unread(what="resultDisplay", value=display, time=time))
+                self.keep("resultDisplay", display, time)
 
 
 def _parts(content: Payload) -> Payload:
     """Return a content with its text parts in OpenAI's form."""
     if not isinstance(content, list):
         return content
-    texts = [as_text(as_dict(part).get("text")) if {*as_dict(part)} == {"text"} else None for part in content]
-    return [part if text is None else text_part(text) for part, text in zip(content, texts, strict=True)]
+    parts: list[Payload] = []
+    for part in content:
+        members = as_dict(part)
+        if members.keys() == {"text"} and isinstance(members["text"], str):
+            parts.append(text_part(members["text"]))
+        else:
+            parts.append(part)
+    return parts
 
 
 def _text(content: Payload) -> str:
@@ -249,14 +262,9 @@ def _text(content: Payload) -> str:
 
 def _thought(thought: Members) -> str:
     subject, description = as_text(thought.get("subject")), as_text(thought.get("description"))
-    return "\n".join(filter(None, (f"**{subject}**" if subject else None, description)))
-
-
-def _tool_call(call: Members) -> ToolCall:
-    arguments = call.get("args")
-    return ToolCall(
-        as_text(call.get("id")) or "", as_text(call.get("name")) or "", {} if arguments is None else arguments
-    )
+    if subject:
+        subject = f"**{subject}**"
+    return "\n".join(filter(None, (subject, description)))
 
 
 def _result(call: Members) -> Message | None:
@@ -264,13 +272,15 @@ def _result(call: Members) -> Message | None:
     parts = as_list(call.get("result"))
     if not parts:
         return None
-    status = as_text(call.get("status"))
-    extra: Members = {} if status is None else {"status": status, "is_error": status in _FAILED}
+    extra: Members = {}
+    if (status := as_text(call.get("status"))) is not None:
+        extra = {"status": status, "is_error": status in _FAILED}
     content: str | list[Payload] = parts
     if len(parts) == 1:
         answer = as_dict(as_dict(as_dict(parts[0]).get("functionResponse")).get("response"))
         text = as_text(answer.get("output", answer.get("error")))
-        content = parts if text is None or len(answer) != 1 else text
+        if text is not None and len(answer) == 1:
+            content = text
     name = as_text(call.get("name"))
     return Message("tool", content, call_id=as_text(call.get("id")) or None, name=name, extra=extra)
 
@@ -289,8 +299,7 @@ def _usage(tokens: Members) -> Usage:
     The count of tokens in tools' results is in `extra`, under the name that Gemini's API uses.
     """
     counts = Remaining(tokens)
-    of_results = counts.integer("tool")
-    return usage_at(counts, _COUNTS, None if of_results is None else {"toolUsePromptTokenCount": of_results})
+    return usage_at(counts, _COUNTS, without_none(toolUsePromptTokenCount=counts.integer("tool")))
 
 
 FORMAT = Format(name="gemini-cli", reader=FormatReader(recognizes=recognizes, read=read, counting=THOUGHTS_APART))

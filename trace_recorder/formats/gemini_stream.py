@@ -9,40 +9,41 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trace_recorder.dialects.json_access import as_dict, as_text
-from trace_recorder.formats.foreign_runs.agent_history import AgentHistory, AnswerParts
-from trace_recorder.formats.foreign_runs.run import ForeignRun, Members, TimedFact
-from trace_recorder.formats.foreign_runs.source import Source, session_lines
-from trace_recorder.formats.foreign_runs.stated_values import stated_time
+from trace_recorder.formats.foreign_runs.agent_history import AnswerParts
+from trace_recorder.formats.foreign_runs.run import ForeignRun, Members
+from trace_recorder.formats.foreign_runs.session_reader import SessionReader
+from trace_recorder.formats.foreign_runs.signs import Signs
+from trace_recorder.formats.foreign_runs.source import Source
+from trace_recorder.formats.foreign_runs.stated_values import stated_call, stated_time
 from trace_recorder.formats.format import Format, FormatReader
-from trace_recorder.values.messages import Message, ToolCall
+from trace_recorder.values.messages import Message
 from trace_recorder.values.token_counts import WHOLE
 
 _PARTS = {"message", "tool_use", "tool_result"}
+_HEAD = Signs(values={"type": {"init"}}, members=("session_id", "model"))
+_TOOL_CALL = Signs(values={"type": {"tool_use"}}, members=("tool_id", "tool_name"))
 
 
 def recognizes(source: Source) -> bool:
     """Return whether the first line begins a stream of Gemini CLI, or a line is a tool call of such a stream."""
-    lines = [as_dict(line.value) for line in source.first_lines]
-    begins = bool(lines) and lines[0].get("type") == "init" and {"session_id", "model"} <= lines[0].keys()
-    return begins or any(line.get("type") == "tool_use" and {"tool_id", "tool_name"} <= line.keys() for line in lines)
+    return _HEAD.in_first_line(source) or _TOOL_CALL.in_any_line(source)
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the run of a stream."""
-    run = ForeignRun(identity=source.path.name.partition(".")[0], provider="google")
-    reader = _GeminiStreamReader(run)
-    for line in session_lines(source.lines(), run.events.append):
+    reader = _GeminiStreamReader(ForeignRun(identity=source.path.name.partition(".")[0], provider="google"))
+    for line in reader.lines(source):
         reader.read_line(line, stated_time(line.get("timestamp")))
-    reader.finish()
-    yield run
+    reader.close()
+    yield reader.finish()
 
 
-class _GeminiStreamReader:
+class _GeminiStreamReader(SessionReader):
     """Reads one stream."""
 
     def __init__(self, run: ForeignRun) -> None:
-        self.run = run
-        self._answer = AnswerParts(AgentHistory(run.events))
+        super().__init__(run)
+        self._answer = AnswerParts(self.history)
 
     def read_line(self, line: Members, time: str) -> None:
         kind = as_text(line.get("type"))
@@ -53,54 +54,42 @@ class _GeminiStreamReader:
             self._answer.add_result(_result(line), time)
         else:
             if is_prompt or self._answer.has_results:
-                self._close()
+                self.close()
             if is_prompt:
                 text = as_text(line.get("content"))
-                self.run.task = self.run.task or text or None
-                self._answer.history.add(Message("user", text), time)
+                self.note_task(text)
+                self.history.add(Message("user", text), time)
             elif kind == "message":
                 self._answer.add_text(as_text(line.get("content")), time)
             else:
-                self._answer.add_call(_tool_call(line), time)
+                call = stated_call(line.get("tool_id"), line.get("tool_name"), line.get("parameters"))
+                self._answer.add_call(call, time)
 
-    def finish(self) -> None:
-        """Add the call that gave the last answer, and the messages that no call saw."""
-        self._close()
-        self._answer.history.finish()
-
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Add the call that gave the open answer, if an answer is open."""
         call = self._answer.close()
         if call is not None:
             call.provider, call.model = self.run.provider, self.run.model
 
     def _read_other(self, kind: str, line: Members, time: str) -> None:
         if kind == "init":
-            self.run.identity = as_text(line.get("session_id")) or self.run.identity
+            self.note_identity(line.get("session_id"))
             self.run.model = as_text(line.get("model"))
         elif kind == "result":
-            self._close()
+            self.close()
             self.run.status = "completed" if line.get("status") == "success" else "failed"
             if self.run.status == "completed":
                 self.run.error = None  # after an earlier error, the agent continued
             self._fail(as_dict(line.get("error")))
-            self.run.events.append(TimedFact.annotation(key="usage", value=line.get("stats"), time=time))
+            self.annotate("usage", line.get("stats"), time)
         elif kind == "error" and line.get("severity") != "warning":
             self._fail({"type": "error", "message": line.get("message")})
-        self.run.events.append(TimedFact.unread(what=kind, value=line, time=time))
+        self.keep(kind, line, time)
 
     def _fail(self, error: Members) -> None:
         if error and self.run.status != "completed":
             kind, text = as_text(error.get("type")), as_text(error.get("message"))
             self.run.error = {"type": kind or "error", "message": text or ""}
-
-
-def _tool_call(line: Members) -> ToolCall:
-    arguments = line.get("parameters")
-    return ToolCall(
-        as_text(line.get("tool_id")) or "",
-        as_text(line.get("tool_name")) or "",
-        {} if arguments is None else arguments,
-    )
 
 
 def _result(line: Members) -> Message:
@@ -110,8 +99,9 @@ def _result(line: Members) -> Message:
     """
     error = as_dict(line.get("error"))
     text = as_text(error.get("message")) or as_text(line.get("output"))
-    status = as_text(line.get("status"))
-    extra: Members = {} if status is None else {"status": status, "is_error": status == "error"}
+    extra: Members = {}
+    if (status := as_text(line.get("status"))) is not None:
+        extra = {"status": status, "is_error": status == "error"}
     if error:
         extra["error"] = {**error, "output": line.get("output")}
     return Message("tool", text, call_id=as_text(line.get("tool_id")), extra=extra)

@@ -10,11 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text, json_value
-from trace_recorder.formats.foreign_runs.agent_history import AgentHistory, add_answer, add_message, first_text
+from trace_recorder.formats.foreign_runs.agent_history import add_answer
 from trace_recorder.formats.foreign_runs.run import Call, ForeignRun, Members, TimedFact
+from trace_recorder.formats.foreign_runs.session_reader import SessionReader
+from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Source, line_values
-from trace_recorder.formats.foreign_runs.sqlite_file import MAGIC, Database, json_of, open_database
-from trace_recorder.formats.foreign_runs.stated_values import stated_time
+from trace_recorder.formats.foreign_runs.sqlite_file import Database, is_database, open_database
+from trace_recorder.formats.foreign_runs.stated_values import (
+    stated_call,
+    stated_flag,
+    stated_members,
+    stated_object,
+    stated_time,
+)
 from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import WHOLE
@@ -52,53 +60,56 @@ def _block(kind: str | None, part: Members) -> Payload:
 def _tool_use(part: Members) -> Members:
     """Return a tool call. If goose could not read the call, goose's error becomes the arguments."""
     outcome = as_dict(part.get("toolCall"))
-    call = as_dict(outcome.get("value")) or outcome
-    arguments = call.get("arguments")
+    members = as_dict(outcome.get("value")) or outcome
+    arguments = members.get("arguments")
     if (error := as_text(outcome.get("error"))) is not None:
         arguments = {"error": error}
-    name = as_text(call.get("name")) or ""
-    return {"type": "tool_use", "id": part.get("id"), "name": name, "input": {} if arguments is None else arguments}
+    call = stated_call("", members.get("name"), arguments)
+    return {"type": "tool_use", "id": part.get("id"), "name": call.name, "input": call.arguments}
 
 
 def _tool_result(part: Members) -> Members:
     members = as_dict(part.get("toolResult"))
-    value = members.get("value")
-    content = as_list(value) or as_list(as_dict(value).get("content"))
-    failed = as_dict(value).get("isError", False if members.get("status") == "success" else None)
-    if members.get("status") == "error":
-        return _result(part, as_text(members.get("error")), failed=True)
-    parts = [as_dict(element) for element in content]
-    text = as_text(parts[0].get("text")) if len(parts) == 1 else None
-    blocks = [_block(as_text(block.get("type")), block) for block in parts]
-    return _result(part, blocks if text is None else text, failed=failed)
-
-
-def _result(part: Members, content: Payload, *, failed: Payload) -> Members:
+    value, status = members.get("value"), members.get("status")
+    outcome = as_dict(value)
+    parts = [as_dict(element) for element in as_list(value) or as_list(outcome.get("content"))]
+    content: Payload = [_block(as_text(block.get("type")), block) for block in parts]
+    if status == "error":
+        content = as_text(members.get("error"))
+    elif len(parts) == 1 and (text := as_text(parts[0].get("text"))) is not None:
+        content = text
+    failed: bool | None = None
+    if status == "error":
+        failed = True
+    elif "isError" in outcome:
+        failed = stated_flag(outcome["isError"])
+    elif status == "success":
+        failed = False
     result: Members = {"type": "tool_result", "tool_use_id": part.get("id"), "content": content}
-    return result | without_none(is_error=failed if isinstance(failed, bool) else None)
+    return result | without_none(is_error=failed)
 
 
 _SOURCE_MEMBERS = ("working_dir", "description", "name", "session_type", "parent_session_id", "recipe_json")
 _COUNTS = ("input_tokens", "output_tokens", "total_tokens", "cache_read_tokens", "cache_write_tokens", "cost")
+_HEAD = Signs(members=("working_dir", "message_count"))
+_EXPORT = Signs(members=("working_dir",), lists=("conversation",))
 
 
 def recognizes(source: Source) -> bool:
     """Return whether the file is goose's database, an export, or a session as lines."""
-    if source.head.startswith(MAGIC):
+    if is_database(source):
         with open_database(source.path) as database:
             return database.has("sessions", "id", "working_dir") and database.has(
                 "messages", "session_id", "content_json", "created_timestamp"
             )
-    lines = [as_dict(line.value) for line in source.first_lines]
-    if len(lines) > 1 and "working_dir" in lines[0] and "message_count" in lines[0]:
+    if len(source.first_lines) > 1 and _HEAD.in_first_line(source):
         return True
-    document = as_dict(source.document) if source.head.lstrip()[:1] == b"{" else {}
-    return "working_dir" in document and isinstance(document.get("conversation"), list)
+    return _EXPORT.in_document(source)
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the run of each session."""
-    if source.head.startswith(MAGIC):
+    if is_database(source):
         with open_database(source.path) as database:
             yield from _in_tables(database)
         return
@@ -108,9 +119,11 @@ def read(source: Source) -> Iterator[ForeignRun]:
         yield _run(name, document, as_list(document.get("conversation")), [])
         return
     missing: list[TimedFact] = []
+    head: Members = {}
     lines = [*line_values(source.lines(), missing.append)]
-    has_head = bool(lines) and "role" not in as_dict(lines[0])
-    run = _run(name, as_dict(lines[0]) if has_head else {}, lines[has_head:], [])
+    if lines and "role" not in as_dict(lines[0]):
+        head, lines = as_dict(lines[0]), lines[1:]
+    run = _run(name, head, lines, [])
     run.events += missing
     yield run
 
@@ -130,65 +143,59 @@ def _message(row: Members) -> Members:
         "role": row.get("role"),
         "created": row.get("created_timestamp"),
         "content": json_value(as_text(row.get("content_json")) or ""),
-        "metadata": json_of(row.get("metadata_json")),
+        "metadata": stated_object(row.get("metadata_json")),
     }
 
 
 def _run(name: str, session: Members, messages: Iterable[Payload], ledger: list[Members]) -> ForeignRun:
-    config = json_of(session.get("model_config_json")) or as_dict(session.get("model_config"))
+    config = stated_object(session.get("model_config_json")) or as_dict(session.get("model_config"))
     run = ForeignRun(
         identity=as_text(session.get("id")) or name,
         provider=as_text(session.get("provider_name")),
         model=as_text(config.get("model_name")),
         start_time=stated_time(session.get("created_at")),
         end_time=stated_time(session.get("updated_at")),
-        source={key: session[key] for key in _SOURCE_MEMBERS if session.get(key)},
+        source=stated_members(session, _SOURCE_MEMBERS),
     )
-    reader = _GooseSessionReader(run)
+    reader = _GooseReader(run)
     for number, message in enumerate(messages, start=1):
         reader.read_message(as_dict(message), number)
+    reader.close()
     reader.finish()
-    _set_usage(run, ledger)
+    reader.set_usage(ledger)
     totals = {key: session[key] for count in _COUNTS if session.get(key := f"accumulated_{count}") is not None}
-    run.events += [TimedFact.annotation(key="session_usage", value=totals)] if totals else []
-    rest = {key: value for key, value in session.items() if key not in {*_SOURCE_MEMBERS, "conversation"}}
-    run.events.append(TimedFact.unread(what="session", value=rest))
+    if totals:
+        reader.annotate("session_usage", totals)
+    reader.keep_rest("session", session, *_SOURCE_MEMBERS, "conversation")
     return run
 
 
-class _GooseSessionReader:
+class _GooseReader(SessionReader):
     """Reads one session. Consecutive messages of the assistant with the same id are parts of one answer."""
 
     def __init__(self, run: ForeignRun) -> None:
-        self.run = run
-        self.history = AgentHistory(run.events)
+        super().__init__(run)
         self._answer: Members | None = None
         self._after_hidden = False
 
     def read_message(self, message: Members, number: int) -> None:
         blocks, others = in_blocks(message.get("content"))
         time, role = stated_time(message.get("created")), as_text(message.get("role"))
-        self.run.events += [
-            TimedFact.unread(what=as_text(as_dict(other).get("type")) or "part", value=other, time=time)
-            for other in others
-        ]
-        self._note_compaction(as_dict(message.get("metadata")).get("agentVisible"), blocks)
+        for other in others:
+            self.keep(as_text(as_dict(other).get("type")) or "part", other, time)
+        if as_dict(message.get("metadata")).get("agentVisible") is False:
+            self._after_hidden = self._after_hidden or bool(blocks)
+        elif self._after_hidden:
+            self.close()
+            self.history.restart()
+            self._after_hidden = False
         if role == "assistant":
             self._add_part(message.get("id"), blocks, time)
         elif role == "user":
-            self._close()
-            add_message(self.history, blocks, time)
-            self.run.task = self.run.task or first_text(blocks) or None
+            self.close()
+            self.add_prompt(blocks, time)
         else:
-            self.run.events.append(TimedFact.gap(what=f"message {number}", why="its role is unknown"))
-
-    def _note_compaction(self, visible: Payload, blocks: list[Payload]) -> None:
-        if visible is False:
-            self._after_hidden = self._after_hidden or bool(blocks)
-        elif self._after_hidden:
-            self._close()
-            self.history.restart()
-            self._after_hidden = False
+            self.add_gap(f"message {number}", "its role is unknown")
 
     def _add_part(self, identity: Payload, blocks: list[Payload], time: str) -> None:
         if not blocks:
@@ -196,45 +203,40 @@ class _GooseSessionReader:
         if self._answer is not None and identity is not None and self._answer["id"] == identity:
             self._answer["content"] += blocks
             return
-        self._close()
+        self.close()
         self._answer = {"id": identity, "content": blocks, "time": time}
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Add the call that gave the open answer, if an answer is open."""
         answer, self._answer = self._answer, None
         if answer is not None:
             call = add_answer(self.history, {"content": answer["content"], "id": answer["id"]}, answer["time"])
             call.provider, call.model = self.run.provider, self.run.model
 
-    def finish(self) -> None:
-        """Add the call that gave the last answer, and the messages that no call saw."""
-        self._close()
-        self.history.finish()
+    def set_usage(self, ledger: list[Members]) -> None:
+        """Set the models and the token counts of calls from the rows of the usage ledger.
 
-
-def _set_usage(run: ForeignRun, ledger: list[Members]) -> None:
-    """Set the models and the token counts of calls from the rows of the usage ledger.
-
-    If there are more or fewer rows than calls, the ledger becomes an annotation of the run.
-    """
-    calls = [event for event in run.events if isinstance(event, Call)]
-    rows = [row for row in ledger if not row.get("is_compaction")]
-    if len(rows) != len(calls):
-        run.events += [TimedFact.annotation(key="usage_ledger", value=ledger)] if ledger else []
-        return
-    for call, row in zip(calls, rows, strict=True):
-        call.model = as_text(row.get("model")) or call.model
-        usage = without_none(
-            input_tokens=as_int(row.get("input_tokens")),
-            output_tokens=as_int(row.get("output_tokens")),
-            cache_read_input_tokens=as_int(row.get("cache_read_tokens")),
-            cache_creation_input_tokens=as_int(row.get("cache_write_tokens")),
-            cost=as_number(row.get("cost")),
-        )
-        if call.response is not None and usage:
-            call.response["usage"] = usage
-    run.events += [
-        TimedFact.unread(what="usage of a compaction", value=row) for row in ledger if row.get("is_compaction")
-    ]
+        If there are more or fewer rows than calls, the ledger becomes an annotation of the run.
+        """
+        calls = [event for event in self.run.events if isinstance(event, Call)]
+        rows = [row for row in ledger if not row.get("is_compaction")]
+        if len(rows) != len(calls):
+            if ledger:
+                self.annotate("usage_ledger", ledger)
+            return
+        for call, row in zip(calls, rows, strict=True):
+            call.model = as_text(row.get("model")) or call.model
+            usage = without_none(
+                input_tokens=as_int(row.get("input_tokens")),
+                output_tokens=as_int(row.get("output_tokens")),
+                cache_read_input_tokens=as_int(row.get("cache_read_tokens")),
+                cache_creation_input_tokens=as_int(row.get("cache_write_tokens")),
+                cost=as_number(row.get("cost")),
+            )
+            call.set_usage(usage)
+        for row in ledger:
+            if row.get("is_compaction"):
+                self.keep("usage of a compaction", row)
 
 
 FORMAT = Format(name="goose", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
-from trace_recorder.formats.foreign_runs.agent_history import AgentHistory, add_answer, add_message, first_text
-from trace_recorder.formats.foreign_runs.run import ForeignRun, Members, TimedFact
-from trace_recorder.formats.foreign_runs.source import Source, session_lines
-from trace_recorder.formats.foreign_runs.stated_values import stated_time
+from trace_recorder.formats.foreign_runs.agent_history import add_answer, add_message
+from trace_recorder.formats.foreign_runs.run import ForeignRun, Members
+from trace_recorder.formats.foreign_runs.session_reader import SessionReader
+from trace_recorder.formats.foreign_runs.source import Source
+from trace_recorder.formats.foreign_runs.stated_values import stated_members, stated_time
 from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.token_counts import WHOLE
@@ -25,30 +26,27 @@ _SOURCE_MEMBERS = ("version", "cwd", "gitBranch")
 def recognizes(source: Source) -> bool:
     """Return whether the first lines have the ids of iFlow's sessions and answers."""
     lines = [as_dict(line.value) for line in source.first_lines]
-    answers = [as_text(as_dict(line.get("message")).get("id")) for line in lines if line.get("type") == "assistant"]
     sessions = [as_text(line.get("sessionId")) or "" for line in lines]
-    return any(session.startswith(_SESSION) for session in sessions) and any(
-        (answer or "").startswith(_ANSWER) for answer in answers
-    )
+    if not any(session.startswith(_SESSION) for session in sessions):
+        return False
+    answers = [as_dict(line.get("message")) for line in lines if line.get("type") == "assistant"]
+    return any((as_text(answer.get("id")) or "").startswith(_ANSWER) for answer in answers)
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the session of a file."""
-    run = ForeignRun(identity=source.path.stem)
-    reader = _IflowSessionReader(run)
-    for line in session_lines(source.lines(), run.events.append):
+    reader = _IflowReader(ForeignRun(identity=source.path.stem))
+    for line in reader.lines(source):
         reader.read_line(line)
     reader.close()
-    reader.history.finish()
-    yield run
+    yield reader.finish()
 
 
-class _IflowSessionReader:
+class _IflowReader(SessionReader):
     """Reads one session."""
 
     def __init__(self, run: ForeignRun) -> None:
-        self.run = run
-        self.history = AgentHistory(run.events)
+        super().__init__(run)
         self._answer: Members | None = None
         self._time = ""
         self._seen: set[str] = set()
@@ -56,22 +54,22 @@ class _IflowSessionReader:
     def read_line(self, line: Members) -> None:
         time = stated_time(line.get("timestamp"))
         message = as_dict(line.get("message"))
-        self.run.source |= {name: line[name] for name in _SOURCE_MEMBERS if line.get(name)}
-        self.run.identity = as_text(line.get("sessionId")) or self.run.identity
+        self.run.source |= stated_members(line, _SOURCE_MEMBERS)
+        self.note_identity(line.get("sessionId"))
         if line.get("type") == "assistant":
             self._extend(message, time)
             return
         self.close()
         if line.get("type") == "user":
             content = message.get("content")
-            self.run.task = self.run.task or first_text(content) or None
-            add_message(
-                self.history, [_result(block) for block in content] if isinstance(content, list) else content, time
-            )
+            self.note_task(content)
+            if isinstance(content, list):
+                content = [_result(block) for block in content]
+            add_message(self.history, content, time)
             if (value := line.get("toolUseResult")) is not None:
-                self.run.events.append(TimedFact.unread(what="toolUseResult", value=value, time=time))
+                self.keep("toolUseResult", value, time)
         else:
-            self.run.events.append(TimedFact.unread(what=as_text(line.get("type")) or "line", value=line, time=time))
+            self.keep(as_text(line.get("type")) or "line", line, time)
 
     def _extend(self, message: Members, time: str) -> None:
         """Add the new blocks of an answer's line."""
@@ -79,8 +77,9 @@ class _IflowSessionReader:
             members = {name: value for name, value in message.items() if name != "usage"}
             self._answer, self._time = {**members, "content": []}, time
         content = message.get("content")
-        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else as_list(content)
-        for block in blocks:
+        if isinstance(content, str):
+            content = [{"type": "text", "text": content}]
+        for block in as_list(content):
             identity = as_text(as_dict(block).get("id"))
             if identity is None or identity not in self._seen:
                 self._answer["content"].append(block)
@@ -92,7 +91,7 @@ class _IflowSessionReader:
         answer, self._answer = self._answer, None
         if answer is not None and answer["content"]:
             call = add_answer(self.history, answer, self._time)
-            self.run.model = self.run.model or call.model
+            self.note_model(call.model)
 
 
 def _result(block: Payload) -> Payload:
@@ -102,7 +101,10 @@ def _result(block: Payload) -> Payload:
     text = as_text(answer.get("output", answer.get("error")))
     if text is None or len(answer) != 1:
         return block
-    return {**block, "content": text, **({"is_error": True} if "error" in answer else {})}
+    result = {**block, "content": text}
+    if "error" in answer:
+        result["is_error"] = True
+    return result
 
 
 FORMAT = Format(name="iflow", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

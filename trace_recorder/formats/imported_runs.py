@@ -109,7 +109,8 @@ def import_traces(service: TraceService, directory: Path, seen: dict[str, str] |
     `MAX_FAILURES` traces in a row cannot be read. Raises TrajectoryPathError or OSError if a run cannot be written.
     Runs that were written before the error stay.
     """
-    seen = {} if seen is None else seen
+    if seen is None:
+        seen = {}
     failures = 0
     listed, progress = service.traces(), ListedIds(service.address)
     while (trace := try_call(partial(next, listed, None), partial(refuse, service))) is not None:
@@ -117,12 +118,19 @@ def import_traces(service: TraceService, directory: Path, seen: dict[str, str] |
         if trace.version and seen.get(trace.identity) == trace.version:
             continue
         existing = _imported_before(service, trace, directory)
-        imported = Imported(existing, "unchanged") if existing is not None else _fetch(service, trace, directory)
-        if imported is not None and imported.done != "unreadable":
+        if existing is None:
+            imported = _fetch(service, trace, directory)
+        else:
+            imported = Imported(existing, "unchanged")
+        if imported is None:
+            failures = 0
+            continue
+        if imported.done == "unreadable":
+            failures += 1
+        else:
+            failures = 0
             seen[trace.identity] = trace.version
-        failures = failures + 1 if imported is not None and imported.done == "unreadable" else 0
-        if imported is not None:
-            yield imported
+        yield imported
         if failures == MAX_FAILURES:
             raise FetchError(f"{service.address}: {failures} traces in a row cannot be read; the import ends.")
 
@@ -220,7 +228,9 @@ def _origin_of(journal: Path) -> Members | None:
     if not isinstance(first, Record) or not isinstance(first.fact, StartFact):
         return None
     origin = first.fact.metadata.get(IMPORTED_FROM)
-    return origin if isinstance(origin, dict) else None
+    if not isinstance(origin, dict):
+        return None
+    return origin
 
 
 def _ends_as_imported(journal: Path) -> bool:

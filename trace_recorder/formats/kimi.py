@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from trace_recorder.dialects.blocks import Blocks
 from trace_recorder.dialects.json_access import Members as Remaining
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text, content_of
-from trace_recorder.formats.foreign_runs.agent_history import AgentHistory, first_text
-from trace_recorder.formats.foreign_runs.run import Call, ForeignAgent, ForeignRun, Members, TimedFact
-from trace_recorder.formats.foreign_runs.source import Source, session_lines
-from trace_recorder.formats.foreign_runs.stated_values import stated_time, usage_at
+from trace_recorder.formats.foreign_runs.run import Call, ForeignAgent, ForeignRun, Members
+from trace_recorder.formats.foreign_runs.session_reader import SessionReader
+from trace_recorder.formats.foreign_runs.signs import Signs
+from trace_recorder.formats.foreign_runs.source import Source
+from trace_recorder.formats.foreign_runs.stated_values import stated_call, stated_flag, stated_time, usage_at
 from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, without_none
 from trace_recorder.values.token_counts import CACHE_APART
@@ -33,23 +34,21 @@ _NOT_KEPT = {"context.append_message", "context.append_loop_event"}
 _COMPACTION = ForeignAgent(name="compaction", agent_id="compaction")
 
 
+_HEAD, _EVENT = Signs(members=("protocol_version",)), Signs(values={"type": _KINDS})
+
+
 def recognizes(source: Source) -> bool:
     """Return whether the first lines are events of Kimi Code."""
-    lines = [as_dict(line.value) for line in source.first_lines]
-    return any("protocol_version" in line for line in lines) and any(
-        as_text(line.get("type")) in _KINDS for line in lines
-    )
+    return _HEAD.in_any_line(source) and _EVENT.in_any_line(source)
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the session of a file."""
-    run = ForeignRun(identity=source.path.stem)
-    reader = _KimiSessionReader(run)
-    for line in session_lines(source.lines(), run.events.append):
+    reader = _KimiReader(ForeignRun(identity=source.path.stem))
+    for line in reader.lines(source):
         reader.read_line(line, stated_time(line.get("time")))
     reader.close()
-    reader.history.finish()
-    yield run
+    yield reader.finish()
 
 
 @dataclass(slots=True)
@@ -66,12 +65,11 @@ class _OpenCall:
     end: Members = field(default_factory=dict)
 
 
-class _KimiSessionReader:
+class _KimiReader(SessionReader):
     """Reads one session."""
 
     def __init__(self, run: ForeignRun) -> None:
-        self.run = run
-        self.history = AgentHistory(run.events)
+        super().__init__(run)
         self._step: _OpenCall | None = None
         self._prompts: list[tuple[Message, str]] = []
         self._system: Message | None = None
@@ -98,7 +96,7 @@ class _KimiSessionReader:
         elif kind == "tools.set_active_tools" and not self._tools:
             self._tools = [name for name in as_list(line.get("names")) if isinstance(name, str)]
         if kind not in _NOT_KEPT:
-            self.run.events.append(TimedFact.unread(what=kind or "line", value=line, time=time))
+            self.keep(kind or "line", line, time)
 
     def _configure(self, line: Members, time: str) -> None:
         self.run.source |= without_none(cwd=line.get("cwd"), profile=line.get("profileName"))
@@ -115,8 +113,8 @@ class _KimiSessionReader:
         self.history.add(added, time)
         if role == "user" and origin.get("kind") == "user":
             self._prompts.append((added, time))
-        if role == "user" and (origin.get("kind") == "user" or self.run.task is None):
-            self.run.task = self.run.task or first_text(added.content) or None
+        if role == "user":
+            self.note_task(added.content)
 
     def _request(self, line: Members, time: str) -> None:
         self.close()
@@ -135,9 +133,7 @@ class _KimiSessionReader:
         if kind == "content.part":
             _add_part(self._step, as_dict(event.get("part")))
         elif kind == "tool.call":
-            arguments = event.get("args")
-            call = ToolCall(_text(event, "toolCallId"), _text(event, "name"), {} if arguments is None else arguments)
-            self._step.calls.append(call)
+            self._step.calls.append(stated_call(event.get("toolCallId"), event.get("name"), event.get("args")))
             self._step.blocks.add_call()
         elif kind == "tool.result":
             self._step.results.append((_result(event), time))
@@ -145,7 +141,7 @@ class _KimiSessionReader:
             self._step.end = event
             self.close()
         else:
-            self.run.events.append(TimedFact.unread(what=kind or "loop event", value=event, time=time))
+            self.keep(kind or "loop event", event, time)
 
     def close(self) -> None:
         """Add the call of the open step, if a step is open. If the step has no `step.end`, the call is incomplete."""
@@ -158,15 +154,18 @@ class _KimiSessionReader:
             self.history.add(result, time)
 
     def _call(self, step: _OpenCall) -> None:
-        has_answer = step.parts or step.calls or step.end
-        call = self._answered_call(step) if has_answer else self.history.failed_call(step.time, None)
+        if step.parts or step.calls or step.end:
+            call = self._answered_call(step)
+        else:
+            call = self.history.failed_call(step.time, None)
         call.model = as_text(step.request.get("model")) or self.run.model
         call.provider = as_text(step.request.get("provider"))
         call.tools = self._tools
         call.parameters = without_none(**{name: step.request.get(name) for name in _PARAMETERS})
         first, rest = (_seconds(step.end.get(name)) for name in ("llmFirstTokenLatencyMs", "llmStreamDurationMs"))
         call.time_to_first_token_seconds = first
-        call.duration_seconds = None if first is None or rest is None else first + rest
+        if first is not None and rest is not None:
+            call.duration_seconds = first + rest
         if not step.end:
             call.complete, call.ended_by = False, "the step has no end"
 
@@ -189,15 +188,12 @@ class _KimiSessionReader:
         if request is not None:
             self._add_summary_call(request, as_text(line.get("summary")))
         count = as_int(line.get("keptUserMessageCount")) or 0
-        kept = self._prompts[-count:] if 0 < count <= _MAX_KEPT else []
+        kept: list[tuple[Message, str]] = []
+        if 0 < count <= _MAX_KEPT:
+            kept = self._prompts[-count:]
         if len(kept) != count:
-            self.run.events.append(
-                TimedFact.gap(
-                    what="prompts that a compaction kept",
-                    why="the file does not have them, or they are too many",
-                    time=time,
-                )
-            )
+            why = "the file does not have them, or they are too many"
+            self.add_gap("prompts that a compaction kept", why, time)
         self.history.restart()
         self._prompts = []
         if self._system is not None:
@@ -225,7 +221,9 @@ class _KimiSessionReader:
 
 def _seconds(milliseconds: Payload) -> float | None:
     number = as_number(milliseconds)
-    return number / 1000 if number is not None and 0 <= number < _MAX_MILLISECONDS else None
+    if number is None or not 0 <= number < _MAX_MILLISECONDS:
+        return None
+    return number / 1000
 
 
 def _add_part(step: _OpenCall, part: Members) -> None:
@@ -239,16 +237,12 @@ def _add_part(step: _OpenCall, part: Members) -> None:
         step.others.append(part)
 
 
-def _text(event: Members, name: str) -> str:
-    return as_text(event.get(name)) or ""
-
-
 def _result(event: Members) -> Message:
     result = as_dict(event.get("result"))
-    failed = result.get("isError")
     extra = {name: value for name, value in result.items() if name not in {"output", "isError"}}
-    extra |= {"is_error": failed} if isinstance(failed, bool) else {}
-    return Message("tool", content_of(result.get("output")), call_id=_text(event, "toolCallId"), extra=extra)
+    extra |= without_none(is_error=stated_flag(result.get("isError")))
+    call_id = as_text(event.get("toolCallId")) or ""
+    return Message("tool", content_of(result.get("output")), call_id=call_id, extra=extra)
 
 
 _COUNTS = {

@@ -3,7 +3,7 @@
 Each format declares which contents it supports in each kind of message (`FormatSupport`). All other contents of
 messages are counted by their kind, even if no table lists that kind. A content that a format keeps only in free
 metadata counts as left out, because readers of the format do not look there. Facts that no export format can carry,
-such as the bytes of a request, are not counted. The page of each format in `docs/views/` lists them.
+such as the bytes of a request, are not counted. `docs/views/` lists them.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from trace_recorder.figures.call_figures import tokens_of
 from trace_recorder.figures.content.chat_form import describe_part
 from trace_recorder.figures.content.kinds import Content, Location, contents_of, contents_of_answer
 from trace_recorder.figures.conversations.steps_of_turns import unrequested_tools_of
-from trace_recorder.figures.conversations.turn import Turn
-from trace_recorder.figures.conversations.turns_of_run import interactions_of
 from trace_recorder.formats.format_writer import LeftOut
+from trace_recorder.reading.relations.calls_of_run import interactions_of
+from trace_recorder.reading.relations.turn import Turn
 from trace_recorder.values.content_parts import Part
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 
 from trace_recorder.clocks import parse_time
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
-from trace_recorder.formats.foreign_runs.agent_history import AgentHistory, add_answer, add_message, first_text
-from trace_recorder.formats.foreign_runs.run import Call, ForeignRun, Members, TimedFact
+from trace_recorder.formats.foreign_runs.agent_history import add_answer, add_message, first_text
+from trace_recorder.formats.foreign_runs.run import Call, ForeignRun, Members
+from trace_recorder.formats.foreign_runs.session_reader import SessionReader
 from trace_recorder.formats.foreign_runs.source import Line, Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
 from trace_recorder.formats.format import Format, FormatReader
@@ -51,12 +52,10 @@ def _is_event(value: Payload) -> bool:
 
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the session of a file."""
-    run = ForeignRun(identity=source.path.stem, provider="anthropic")
-    reader = _ManagedSessionReader(run)
+    reader = _ManagedReader(ForeignRun(identity=source.path.stem, provider="anthropic"))
     for line in source.lines():
         reader.read_line(line)
-    reader.finish()
-    yield run
+    yield reader.finish()
 
 
 @dataclass(slots=True)
@@ -68,34 +67,33 @@ class _OpenRequest:
     blocks: list[Payload] = field(default_factory=list)
 
 
-class _ManagedSessionReader:
+class _ManagedReader(SessionReader):
     """Reads one session."""
 
     def __init__(self, run: ForeignRun) -> None:
-        self.run = run
-        self.history = AgentHistory(run.events)
+        super().__init__(run)
         self._request: _OpenRequest | None = None
         self._tools: list[Payload] = []
         self._is_interrupted = False
 
     def read_line(self, line: Line) -> None:
         """Read one line: an event, or a method of the client with its result."""
-        value = line.value
-        method = value[0] if isinstance(value, list) and _is_event(value) else None
-        event = value[1] if method is not None else value
+        method, event = None, line.value
+        if isinstance(event, list) and _is_event(event):
+            method, event = event
         if method == _CREATED and isinstance(event, dict):
             self._create(event)
         elif method == _SENT and line.why is None:
-            self.run.events.append(TimedFact.unread(what="sent events", value=event))
+            self.keep("sent events", event)
         elif line.why is None and isinstance(event, dict):
             kind = as_text(event.get("type")) or "line"
             self._read_event(event, kind, stated_time(event.get("processed_at")))
         else:
-            self.run.events.append(TimedFact.gap(what=f"line {line.number}", why=line.why or "it is not an event"))
+            self.add_gap(f"line {line.number}", line.why or "it is not an event")
 
     def _create(self, session: Members) -> None:
         agent, time = as_dict(session.get("agent")), stated_time(session.get("created_at"))
-        self.run.identity = as_text(session.get("id")) or self.run.identity
+        self.note_identity(session.get("id"))
         self.run.start_time = time
         self.run.model = as_text(as_dict(agent.get("model")).get("id")) or as_text(agent.get("model"))
         self.run.source |= without_none(agent=as_text(agent.get("name")), environment=session.get("environment_id"))
@@ -104,7 +102,7 @@ class _ManagedSessionReader:
         prompt = as_text(agent.get("system"))
         if prompt:
             self.history.add(Message("system", prompt), time)
-        self.run.events.append(TimedFact.unread(what="session", value=session, time=time))
+        self.keep("session", session, time)
 
     def _read_event(self, event: Members, kind: str, time: str) -> None:
         if kind == _STARTED:
@@ -117,8 +115,7 @@ class _ManagedSessionReader:
         elif kind == "user.message":
             self._close(time)
             self._is_interrupted = False
-            add_message(self.history, event.get("content"), time)
-            self.run.task = self.run.task or first_text(event.get("content")) or None
+            self.add_prompt(event.get("content"), time)
         elif kind in _RESULTS:
             self._close(time)
             call_id = as_text(event.get(_RESULTS[kind]))
@@ -127,7 +124,7 @@ class _ManagedSessionReader:
         else:
             self._read_other(event, kind, time)
         if kind not in _OF_A_STREAM:
-            self.run.events.append(TimedFact.unread(what=kind, value=event, time=time))
+            self.keep(kind, event, time)
 
     def _add_part(self, event: Members, kind: str, time: str) -> None:
         """Add a part of the answer to the open request.
@@ -138,7 +135,9 @@ class _ManagedSessionReader:
             self._request = _OpenRequest("", time)
         if kind == "agent.message":
             content = event.get("content")
-            self._request.blocks += content if isinstance(content, list) else [{"type": "text", "text": content}]
+            if not isinstance(content, list):
+                content = [{"type": "text", "text": content}]
+            self._request.blocks += content
         elif kind in _TOOLS:
             call = {"type": "tool_use", "id": event.get("id"), "name": event.get("name"), "input": event.get("input")}
             more = {name: event.get(name) for name in ("mcp_server_name", "evaluated_permission")}
@@ -183,23 +182,23 @@ class _ManagedSessionReader:
             self.run.error = {"type": error_type or "error", "message": text or ""}
         elif kind == "session.status_running":
             self.run.status = "unknown"
-        elif kind == "session.status_idle" and stop in {"end_turn", "retries_exhausted"}:
-            self.run.status = "failed" if stop != "end_turn" else "interrupted" if self._is_interrupted else "completed"
-        elif kind == "session.status_terminated":
+        elif kind == "session.status_idle" and stop == "end_turn":
+            self.run.status = "interrupted" if self._is_interrupted else "completed"
+        elif kind == "session.status_terminated" or (kind == "session.status_idle" and stop == "retries_exhausted"):
             self.run.status = "failed"
         elif kind == _COMPACTED:
             self._close(time)
             self.history.restart()
 
-    def finish(self) -> None:
-        """Append to the events the messages that no call saw.
+    def finish(self) -> ForeignRun:
+        """Return the run, with the messages that no call saw.
 
         An error after which the session continued is not an error of the run.
         """
         self._close("")
-        self.history.finish()
         if self.run.status != "failed":
             self.run.error = None
+        return super().finish()
 
 
 FORMAT = Format(name="managed-agents", reader=FormatReader(recognizes=recognizes, read=read, counting=CACHE_APART))

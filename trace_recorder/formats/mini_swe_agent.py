@@ -25,7 +25,7 @@ from trace_recorder.formats.foreign_runs.run import (
     ToolRun,
 )
 from trace_recorder.formats.foreign_runs.source import Source
-from trace_recorder.formats.foreign_runs.stated_values import stated_time
+from trace_recorder.formats.foreign_runs.stated_values import stated_members, stated_time, success_of
 from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import WHOLE
@@ -43,8 +43,7 @@ def recognizes(source: Source) -> bool:
     """Return whether the document names its format, or is a bare list of messages."""
     document = source.document
     if isinstance(document, dict):
-        name = document.get("trajectory_format")
-        return isinstance(name, str) and name.startswith(_FORMAT)
+        return (as_text(document.get("trajectory_format")) or "").startswith(_FORMAT)
     messages = as_list(document)
     return all(map(_is_bare_message, messages)) and any(_role(message) == "assistant" for message in messages)
 
@@ -58,34 +57,29 @@ def _is_bare_message(message: Payload) -> bool:
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the run of a file."""
     document = source.document
-    members = as_dict(document) if isinstance(document, dict) else {"messages": document}
+    members = {"messages": document} if isinstance(document, list) else as_dict(document)
     info = as_dict(members.get("info"))
     config = as_dict(info.get("config"))
-    exit_status = as_text(info.get("exit_status")) or None
     messages = [as_dict(message) for message in as_list(members.get("messages"))]
-    yield ForeignRun(
+    run = ForeignRun(
         identity=source.path.name.removesuffix(".json").removesuffix(".traj"),
-        events=[
-            *_MiniSweReader().events(messages),
-            *(
-                TimedFact.annotation(key=name, value=info[name])
-                for name in ("model_stats", "exit_status")
-                if info.get(name)
-            ),
-        ],
+        events=[*_MiniSweReader().events(messages)],
         model=as_text(as_dict(config.get("model")).get("model_name")),
-        status="unknown" if exit_status is None else "completed" if exit_status == _SUBMITTED else "failed",
         final_result=info.get("submission") or None,
-        error=None if exit_status in {None, _SUBMITTED} else _error(exit_status, messages),
         source=without_none(version=info.get("mini_version"), trajectory_format=members.get("trajectory_format")),
         metadata=without_none(config=config or None),
     )
-
-
-def _error(exit_status: str | None, messages: list[Members]) -> Members:
-    last = as_dict(messages[-1].get("extra")) if messages else {}
-    message = as_text(last.get("exception_str")) or f"the run ended with {exit_status}"
-    return {"type": exit_status, "message": message} | without_none(traceback=as_text(last.get("traceback")))
+    for name, value in stated_members(info, ("model_stats", "exit_status")).items():
+        run.events.append(TimedFact.annotation(key=name, value=value))
+    exit_status = as_text(info.get("exit_status"))
+    if exit_status == _SUBMITTED:
+        run.status = "completed"
+    elif exit_status:
+        last = as_dict(next(reversed(messages), {}).get("extra"))
+        message = as_text(last.get("exception_str")) or f"the run ended with {exit_status}"
+        traceback = without_none(traceback=as_text(last.get("traceback")))
+        run.status, run.error = "failed", {"type": exit_status, "message": message, **traceback}
+    yield run
 
 
 @dataclass(slots=True)
@@ -116,9 +110,13 @@ class _MiniSweReader:
                 self.actions, self.call_time = [as_dict(action) for action in actions], time
 
     def _call(self, message: Members, role: str, extra: Members, time: str) -> Call:
-        response = _response(message, extra) if role == "assistant" else _refused_response(extra)
+        rest: Members = {}
+        if role == "assistant":
+            response = _response(message, extra)
+            rest = {name: value for name, value in extra.items() if name not in _OF_CALL}
+        else:
+            response = _refused_response(extra)
         usage = as_dict(response.get("usage")) | without_none(cost=as_number(extra.get("cost")))
-        rest = {name: value for name, value in extra.items() if name not in _OF_CALL and role == "assistant"}
         response |= without_none(usage=usage or None, extra={**as_dict(response.get("extra")), **rest} or None)
         return Call(time=time, conversation=self.conversation, length=len(self.conversation), response=response)
 
@@ -126,14 +124,13 @@ class _MiniSweReader:
         identity = as_text(message.get("tool_call_id")) or as_text(message.get("call_id"))
         action = next((action for action in self.actions if action.get("tool_call_id") == identity), {})
         self.actions = [other for other in self.actions if other is not action]
-        code = as_int(extra.get("returncode"))
         return ToolRun(
             time=self.call_time,
             name=_TOOL,
             arguments={name: value for name, value in action.items() if name != "tool_call_id"} or None,
             call_id=identity,
             ended=time,
-            success=None if code is None else code == 0,
+            success=success_of(_has_failed(extra)),
             result=extra.get("raw_output", message.get("content")),
             error=as_text(extra.get("exception_info")) or None,
         )
@@ -142,7 +139,15 @@ class _MiniSweReader:
 def _role(message: Members) -> str:
     if message.get("object") == "response" and isinstance(message.get("output"), list):
         return "assistant"
-    return "tool" if message.get("type") == "function_call_output" else as_text(message.get("role")) or ""
+    if message.get("type") == "function_call_output":
+        return "tool"
+    return as_text(message.get("role")) or ""
+
+
+def _has_failed(extra: Members) -> bool | None:
+    """Return whether an action returned another code than 0, or None if its code is unknown."""
+    code = as_int(extra.get("returncode"))
+    return None if code is None else code != 0
 
 
 def _response(message: Members, extra: Members) -> Members:
@@ -157,7 +162,9 @@ def _response(message: Members, extra: Members) -> Members:
 def _refused_response(extra: Members) -> Members:
     """Return the response that had no valid action."""
     response = extra.get("response", extra.get("model_response"))
-    return manual.read_response(response).to_document() if isinstance(response, dict) else {"content": response}
+    if isinstance(response, dict):
+        return manual.read_response(response).to_document()
+    return {"content": response}
 
 
 def _message(message: Members, role: str) -> Members:
@@ -166,10 +173,11 @@ def _message(message: Members, role: str) -> Members:
         return {"role": role, **{name: response.get(name) for name in ("content", "tool_calls", "reasoning")}}
     calls = [manual.read_tool_call(call) for call in as_list(message.get("tool_calls"))]
     extra = as_dict(message.get("extra"))
-    code = as_int(extra.get("returncode"))
-    failed = {} if role != "tool" or code is None else {"is_error": code != 0}
-    skipped = _OF_CALL | _OF_TOOL
-    remaining = {name: value for name, value in extra.items() if name not in skipped and role != "assistant"} | failed
+    remaining: Members = {}
+    if role != "assistant":
+        remaining = {name: value for name, value in extra.items() if name not in _OF_CALL | _OF_TOOL}
+    if role == "tool":
+        remaining |= without_none(is_error=_has_failed(extra))
     return {"role": role, "content": message.get("content", message.get("output"))} | without_none(
         tool_calls=[call.to_document() for call in calls] or None,
         call_id=message.get("tool_call_id", message.get("call_id")),

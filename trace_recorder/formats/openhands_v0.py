@@ -31,7 +31,7 @@ from trace_recorder.formats.foreign_runs.run import (
     joined_id,
 )
 from trace_recorder.formats.foreign_runs.source import Line, Source
-from trace_recorder.formats.foreign_runs.stated_values import counts_at, stated_time
+from trace_recorder.formats.foreign_runs.stated_values import counts_at, stated_flag, stated_time, success_of
 from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import WHOLE
@@ -85,7 +85,7 @@ class EventView:
         self._messages.append((event_id, message))
         self.conversation.add(message)
 
-    def condense(self, forgotten: Container[object], summary: Members | None, offset: int | None) -> None:
+    def condense(self, forgotten: Container[object], summary: str | None, offset: int | None) -> None:
         """Remove the messages of events, and insert a summary at a position, as OpenHands' condenser does.
 
         Afterwards, `conversation` is a new conversation, which shares the messages before the first change with the old
@@ -93,7 +93,7 @@ class EventView:
         """
         remaining = [(event_id, message) for event_id, message in self._messages if event_id not in forgotten]
         if summary is not None and offset is not None:
-            remaining.insert(offset, (None, summary))
+            remaining.insert(offset, (None, {"role": "user", "content": summary}))
         pairs = zip(self._messages, remaining, strict=False)
         shorter = min(len(self._messages), len(remaining))
         shared = next((position for position, (old, new) in enumerate(pairs) if old is not new), shorter)
@@ -109,7 +109,8 @@ _NOT_SEEN = {"agent_state_changed", "null", "recall"}
 _FAILED = {"error", "user_rejected"}
 _STATUS: dict[Payload, Status] = {"finished": "completed", "error": "failed", "stopped": "interrupted"}
 _ENVELOPE = {"id", "timestamp", "source", "message", "cause", "action", "observation", "tool_call_metadata", "timeout"}
-_TEXTS = {"thought", "content", "final_thought"}
+_TEXTS = ("thought", "content", "final_thought")
+"""The arguments of an action that may have the text of the answer, the first of which is taken."""
 _OUTCOME = {"history", "instruction", "metrics", "error", "success", "git_patch", "instance_id"}
 
 
@@ -156,27 +157,29 @@ def read(source: Source) -> Iterator[ForeignRun]:
 def _run(identity: str, members: Members, unreadable: str | None = None) -> ForeignRun:
     reader = _OpenHandsV0Reader()
     history = [as_dict(event) for event in _events(members.get("history"))]
-    events = [*reader.events(history)]
-    add_costs(reader.calls, as_dict(members.get("metrics")))
-    if unreadable is not None:
-        events.append(TimedFact.gap(what="a line with a run", why=unreadable))
-    error = members.get("error")
-    metadata = {name: value for name, value in members.items() if name not in _OUTCOME and value is not None}
-    totals = {"metrics": {name: value for name, value in as_dict(members.get("metrics")).items() if name != "costs"}}
-    metadata |= totals if totals["metrics"] else {}
-    success = members.get("success")
-    return ForeignRun(
+    run = ForeignRun(
         identity=as_text(members.get("instance_id")) or identity,
-        events=[*events, *(TimedFact.annotation(key=name, value=value) for name, value in metadata.items())],
+        events=[*reader.events(history)],
         task=as_text(members.get("instruction")) or reader.task,
         model=reader.model,
-        start_time=stated_time(history[0].get("timestamp")) if history else "",
-        end_time=stated_time(history[-1].get("timestamp")) if history else "",
-        status="failed" if error else reader.status,
-        success=success if isinstance(success, bool) else None,
+        status=reader.status,
+        success=stated_flag(members.get("success")),
         final_result=members.get("git_patch") or reader.final_result,
-        error={"type": "error", "message": error if isinstance(error, str) else str(error)} if error else reader.error,
+        error=reader.error,
     )
+    if history:
+        run.start_time, run.end_time = (stated_time(event.get("timestamp")) for event in (history[0], history[-1]))
+    add_costs(reader.calls, as_dict(members.get("metrics")))
+    if unreadable is not None:
+        run.events.append(TimedFact.gap(what="a line with a run", why=unreadable))
+    if error := members.get("error"):
+        run.status, run.error = "failed", {"type": "error", "message": str(error)}
+    metadata = {name: value for name, value in members.items() if name not in _OUTCOME and value is not None}
+    totals = {name: value for name, value in as_dict(members.get("metrics")).items() if name != "costs"}
+    metadata |= without_none(metrics=totals or None)
+    for name, value in metadata.items():
+        run.events.append(TimedFact.annotation(key=name, value=value))
+    return run
 
 
 @dataclass(slots=True)
@@ -225,9 +228,9 @@ class _OpenHandsV0Reader:
 
         The oldest files do not state the source of an event. In these files, the first message is the user's.
         """
-        return (
-            event["source"] == "agent" if "source" in event else event["action"] != "message" or self.task is not None
-        )
+        if "source" in event:
+            return as_text(event["source"]) == "agent"
+        return event["action"] != "message" or self.task is not None
 
     def _decision(self, event: Members, answer: Members, time: str) -> Iterator[Event]:
         metadata, arguments = as_dict(event.get("tool_call_metadata")), _arguments(event)
@@ -248,16 +251,17 @@ class _OpenHandsV0Reader:
         whole = as_dict(metadata.get("model_response"))
         if whole:
             identity = as_text(whole.get("id"))
-            if identity is not None and identity in self.responses:
+            if identity and identity in self.responses:
                 return None
-            self.responses |= {identity} if identity else set()
+            if identity:
+                self.responses.add(identity)
             return openai_chat.read_response(whole).to_document()
-        content = next(
-            (as_text(arguments[name]) for name in ("thought", "content", "final_thought") if arguments.get(name)), None
-        )
-        rest = {name: value for name, value in arguments.items() if name not in _TEXTS and value is not None}
-        extra = {} if event["action"] == "message" else {"extra": {"action": event["action"], "args": rest}}
-        return {"content": content, **extra}
+        texts = (as_text(arguments[name]) for name in _TEXTS if arguments.get(name))
+        response: Members = {"content": next(texts, None)}
+        if event["action"] != "message":
+            rest = {name: value for name, value in arguments.items() if name not in _TEXTS and value is not None}
+            response["extra"] = {"action": event["action"], "args": rest}
+        return response
 
     def _call(self, response: Members, event: Members, time: str) -> Call:
         view = self.views[-1]
@@ -278,20 +282,19 @@ class _OpenHandsV0Reader:
 
     def _tool(self, event: Members, answer: Members, time: str) -> ToolRun:
         metadata, arguments = as_dict(event.get("tool_call_metadata")), _arguments(event)
-        execution = joined_id("action", str(event.get("id"))) if event["action"] == "delegate" else None
         run = ToolRun(
             time=time,
             name=as_text(metadata.get("function_name")) or event["action"],
             arguments={name: value for name, value in arguments.items() if name != "thought"},
             call_id=as_text(metadata.get("tool_call_id")),
-            execution_id=execution,
-            ended=stated_time(answer.get("timestamp")) if answer else None,
             success=_success(answer),
-            result=_content(answer) if answer else None,
             agent=self.agents[-1],
         )
-        if execution is not None:
-            self._begin_agent(execution, arguments)
+        if answer:
+            run.ended, run.result = stated_time(answer.get("timestamp")), _content(answer)
+        if event["action"] == "delegate":
+            run.execution_id = joined_id("action", str(event.get("id")))
+            self._begin_agent(run.execution_id, arguments)
         return run
 
     def _begin_agent(self, execution: str, arguments: Members) -> None:
@@ -315,23 +318,23 @@ class _OpenHandsV0Reader:
         if kind == "error" and self.status == "failed":
             self.error = {"type": "error", "message": as_text(event.get("content")) or ""}
         identity = as_text(as_dict(event.get("tool_call_metadata")).get("tool_call_id"))
-        extras = as_dict(event.get("extras")) or {name: event[name] for name in ("exit_code",) if name in event}
-        success = _success(event)
-        failed = without_none(is_error=None if success is None else not success)
-        message = {"role": "user" if identity is None else "tool", "content": _content(event)}
-        more = without_none(call_id=identity, extra={"observation": kind, **failed, **extras})
-        self.views[-1].add(event.get("id"), message | more)
+        extras = as_dict(event.get("extras"))
+        if not extras and "exit_code" in event:
+            extras = {"exit_code": event["exit_code"]}
+        extra = {"observation": kind, **without_none(is_error=success_of(_success(event))), **extras}
+        message: Members = {"role": "user", "content": _content(event)}
+        if identity is not None:
+            message |= {"role": "tool", "call_id": identity}
+        self.views[-1].add(event.get("id"), {**message, "extra": extra})
 
     def _condense(self, arguments: Members) -> None:
-        first, last = (
-            as_int(arguments.get("forgotten_events_start_id")),
-            as_int(arguments.get("forgotten_events_end_id")),
-        )
-        ids = {number for number in map(as_int, as_list(arguments.get("forgotten_event_ids"))) if number is not None}
-        forgotten = range(first, last + 1) if first is not None and last is not None else ids
+        first = as_int(arguments.get("forgotten_events_start_id"))
+        last = as_int(arguments.get("forgotten_events_end_id"))
+        forgotten: Container[object] = {*map(as_int, as_list(arguments.get("forgotten_event_ids")))} - {None}
+        if first is not None and last is not None:
+            forgotten = range(first, last + 1)
         summary = as_text(arguments.get("summary"))
-        message = None if summary is None else {"role": "user", "content": summary}
-        self.views[-1].condense(forgotten, message, as_int(arguments.get("summary_offset")))
+        self.views[-1].condense(forgotten, summary, as_int(arguments.get("summary_offset")))
 
 
 def _with_answers(events: list[Members]) -> Iterator[tuple[Members, Members]]:
@@ -344,13 +347,17 @@ def _with_answers(events: list[Members]) -> Iterator[tuple[Members, Members]]:
         identity = as_int(event.get("id"))
         if identity is not None:
             yield event, observations.get(identity, {})
+        elif "observation" in following:
+            yield event, following
         else:
-            yield event, following if "observation" in following else {}
+            yield event, {}
 
 
 def _arguments(event: Members) -> Members:
     inner = event.get("args")
-    return inner if isinstance(inner, dict) else {name: event[name] for name in event if name not in _ENVELOPE}
+    if isinstance(inner, dict):
+        return inner
+    return {name: value for name, value in event.items() if name not in _ENVELOPE}
 
 
 def _content(members: Members) -> Payload:
@@ -365,9 +372,11 @@ def _success(observation: Members) -> bool | None:
     """Return whether an action succeeded, or None if its observation does not state this."""
     if as_text(observation.get("observation")) in _FAILED:
         return False
-    success = observation.get("success")
+    success = stated_flag(observation.get("success"))
     code = as_int(observation.get("exit_code"))
-    return success if isinstance(success, bool) else None if code is None else code == 0
+    if success is None and code is not None:
+        return code == 0
+    return success
 
 
 FORMAT = Format(name="openhands-v0", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

@@ -27,8 +27,9 @@ from trace_recorder.formats.foreign_runs.run import (
     TimedFact,
     ToolRun,
 )
+from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Line, Source
-from trace_recorder.formats.foreign_runs.stated_values import stated_time, text_of
+from trace_recorder.formats.foreign_runs.stated_values import stated_time, success_of, text_of
 from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.formats.openhands_v0 import EventView, add_costs
 from trace_recorder.values.messages import Payload, without_none
@@ -36,6 +37,8 @@ from trace_recorder.values.token_counts import WHOLE
 from trace_recorder.values.trajectory import Status
 
 _KINDS = {"ActionEvent", "ObservationEvent", "MessageEvent", "SystemPromptEvent", "ConversationStateUpdateEvent"}
+_EVENT = Signs(values={"kind": _KINDS}, members=("id", "timestamp", "source"))
+_STATE = Signs(members=("id", "agent", "workspace", "execution_status"))
 _STATUS: dict[Payload, Status] = {
     "finished": "completed",
     "error": "failed",
@@ -48,61 +51,56 @@ _CONDENSER = ForeignAgent(name="condenser", agent_id="condenser")
 
 def recognizes(source: Source) -> bool:
     """Return whether the file has events in its first lines or in a JSON array, or is the state of a conversation."""
-    if any(map(_is_event, (line.value for line in source.first_lines))):
+    if _EVENT.in_any_line(source):
         return True
     document = source.document
-    return _is_state(document) or any(map(_is_event, as_list(document)[:20]))
-
-
-def _is_event(value: Payload) -> bool:
-    event = as_dict(value)
-    kind = event.get("kind")
-    return isinstance(kind, str) and kind in _KINDS and {"id", "timestamp", "source"} <= event.keys()
-
-
-def _is_state(value: Payload) -> bool:
-    return {"id", "agent", "workspace", "execution_status"} <= as_dict(value).keys()
+    return _STATE.match(document) or any(map(_EVENT.match, as_list(document)[:20]))
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the run of a file or of a conversation's directory."""
-    state = as_dict(source.document) if _is_state(source.document) else {}
+    state: Members = {}
+    if _STATE.match(source.document):
+        state = as_dict(source.document)
     reader = _OpenHandsV1Reader()
     events = [*reader.events([*_lines(source, state)])]
-    totals = state.get("stats") or reader.stats
     llm = as_dict(as_dict(state.get("agent")).get("llm"))
     statistics = as_dict(as_dict(state.get("stats")).get("usage_to_metrics"))
     for name, metrics in statistics.items():
         calls = [call for call in reader.calls if (call.agent is _CONDENSER) == (name == "condenser")]
         add_costs(calls, as_dict(metrics))
-    status = _STATUS.get(as_text(state.get("execution_status")), reader.status)
-    yield ForeignRun(
+    run = ForeignRun(
         identity=as_text(state.get("id")) or source.path.name.removesuffix(".jsonl").removesuffix(".json"),
-        events=[*events, *([TimedFact.annotation(key="stats", value=totals)] if totals is not None else [])],
+        events=events,
         task=reader.task,
         model=as_text(llm.get("model")) or reader.model,
         max_steps=as_int(state.get("max_iterations")),
         start_time=reader.start,
-        status="failed" if reader.error and status == "unknown" else status,
+        status=_STATUS.get(as_text(state.get("execution_status")), reader.status),
         final_result=reader.final_result,
         error=reader.error,
         source=without_none(workspace=state.get("workspace")),
         metadata=without_none(agent=state.get("agent")),
     )
+    if run.error and run.status == "unknown":
+        run.status = "failed"
+    if (totals := state.get("stats") or reader.stats) is not None:
+        run.events.append(TimedFact.annotation(key="stats", value=totals))
+    yield run
 
 
 def _lines(source: Source, state: Members) -> Iterator[Line]:
-    if not state:
-        document = source.document
-        is_list = isinstance(document, list)
-        yield from (
-            (Line(number, event) for number, event in enumerate(document, start=1)) if is_list else source.lines()
-        )
-        return
-    for number, path in enumerate(sorted(source.path.parent.glob("events/*.json")), start=1):
-        source.read_too.add(path)
-        value = source.neighbour(path).document
-        yield Line(number, value, None if value is not None else f"{path.name} is not JSON")
+    """Yield the events of a file, or the event of each file in the directory of a state."""
+    if state:
+        for number, path in enumerate(sorted(source.path.parent.glob("events/*.json")), start=1):
+            source.read_too.add(path)
+            value = source.neighbour(path).document
+            yield Line(number, value, None if value is not None else f"{path.name} is not JSON")
+    elif isinstance(source.document, list):
+        for number, event in enumerate(source.document, start=1):
+            yield Line(number, event)
+    else:
+        yield from source.lines()
 
 
 @dataclass(slots=True)
@@ -124,8 +122,10 @@ class _OpenHandsV1Reader:
 
     def events(self, lines: list[Line]) -> Iterator[Event]:
         for event in map(as_dict, (line.value for line in lines)):
-            call_id = event.get("tool_call_id") if event.get("kind") == "AgentErrorEvent" else None
-            if identity := as_text(event.get("action_id")) or as_text(call_id):
+            identity = as_text(event.get("action_id"))
+            if not identity and event.get("kind") == "AgentErrorEvent":
+                identity = as_text(event.get("tool_call_id"))
+            if identity:
                 self.answers[identity] = event
             if event.get("kind") == "ActionEvent":
                 self.groups.setdefault(_response_id(event), []).append(event)
@@ -162,8 +162,9 @@ class _OpenHandsV1Reader:
             message = as_text(event.get("detail")) or ""
             self.error = {"type": as_text(event.get("code")) or "error", "message": message}
         elif event["kind"] == "ConversationStateUpdateEvent":
-            value = event.get("value")
-            changed = as_dict(value) if event.get("key") == "full_state" else {as_text(event.get("key")): value}
+            changed: Members = {as_text(event.get("key")) or "": event.get("value")}
+            if event.get("key") == "full_state":
+                changed = as_dict(event.get("value"))
             self.status = _STATUS.get(as_text(changed.get("execution_status")), self.status)
             self.stats = changed.get("stats", self.stats)
 
@@ -171,7 +172,7 @@ class _OpenHandsV1Reader:
         message = as_dict(event.get("llm_message"))
         content = content_of([*_parts(message.get("content")), *as_list(event.get("extended_content"))])
         if event.get("source") != "agent":
-            self.task = self.task or (content if isinstance(content, str) else None)
+            self.task = self.task or as_text(content)
             self.view.add(event.get("id"), {"role": as_text(message.get("role")) or "user", "content": content})
             return
         answer = {"content": content} | without_none(reasoning=as_text(message.get("reasoning_content")) or None)
@@ -194,8 +195,9 @@ class _OpenHandsV1Reader:
         extra = {name: event[name] for name in ("critic_result", "security_risk", "summary") if event.get(name)}
         thinking = as_list(event.get("thinking_blocks"))
         extra |= without_none(thinking_blocks=thinking or None)
-        identity, content = as_text(event.get("llm_response_id")), message.get("content")
-        text = text_of(content) if isinstance(content, list) else content  # the message in the history keeps its parts
+        identity, text = as_text(event.get("llm_response_id")), message.get("content")
+        if isinstance(text, list):  # the message in the history keeps its parts
+            text = text_of(text)
         call = Call(
             time=time,
             conversation=self.view.conversation,
@@ -210,18 +212,12 @@ class _OpenHandsV1Reader:
 
     def _tool(self, event: Members, time: str) -> ToolRun:
         call = manual.read_tool_call(_tool_call(event))
-        answer = self.answers.get(as_text(event.get("id")) or "") or self.answers.get(call.call_id, {})
-        result = _result(answer) if answer else {}
-        failed = as_dict(result.get("extra")).get("is_error")
-        return ToolRun(
-            time=time,
-            name=call.name,
-            arguments=call.arguments,
-            call_id=call.call_id or None,
-            ended=stated_time(answer.get("timestamp")) if answer else None,
-            success=None if failed is None else not failed,
-            result=result.get("content"),
-        )
+        run = ToolRun(time=time, name=call.name, arguments=call.arguments, call_id=call.call_id or None)
+        if answer := self.answers.get(as_text(event.get("id")) or "") or self.answers.get(call.call_id, {}):
+            result = _result(answer)
+            run.ended, run.result = stated_time(answer.get("timestamp")), result.get("content")
+            run.success = success_of(as_dict(result.get("extra")).get("is_error"))
+        return run
 
     def _condensation(self, event: Members, time: str) -> Iterator[Event]:
         summary = as_text(event.get("summary"))
@@ -231,9 +227,8 @@ class _OpenHandsV1Reader:
             call = Call(time=time, conversation=None, response=response, agent=_CONDENSER)
             self.calls.append(call)
             yield call
-        message = None if summary is None else {"role": "user", "content": summary}
         forgotten = {name for name in as_list(event.get("forgotten_event_ids")) if isinstance(name, str)}
-        self.view.condense(forgotten, message, as_int(event.get("summary_offset")))
+        self.view.condense(forgotten, summary, as_int(event.get("summary_offset")))
 
 
 def _response_id(event: Members) -> str:
@@ -250,7 +245,9 @@ def _tool_call(event: Members) -> Members:
 
 
 def _parts(content: Payload) -> list[Payload]:
-    return [{"type": "text", "text": content}] if isinstance(content, str) else as_list(content)
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return as_list(content)
 
 
 def _result(event: Members) -> Members:
@@ -273,10 +270,7 @@ FORMAT = Format(name="openhands", reader=FormatReader(recognizes=recognizes, rea
 _KNOWN = {"messages", "tools", "kwargs", "response", "cost", "timestamp", "latency_sec"}
 
 
-def recognizes_completions(source: Source) -> bool:
-    """Return whether the document has the messages of a request, a response with choices, and a latency."""
-    document = as_dict(source.document)
-    return {"messages", "response", "latency_sec"} <= document.keys() and "choices" in as_dict(document["response"])
+_COMPLETION = Signs(members=("messages", "response/choices", "latency_sec"))
 
 
 def read_completions(source: Source) -> Iterator[ForeignRun]:
@@ -288,7 +282,7 @@ def read_completions(source: Source) -> Iterator[ForeignRun]:
         identity=source.path.name.removesuffix(".json"),
         model=call.model,
         events=[call],
-        metadata={"log": rest} if rest else {},
+        metadata=without_none(log=rest or None),
     )
 
 
@@ -301,8 +295,9 @@ def _call_of_completion(document: Members) -> Call:
     if (cost := as_number(document.get("cost"))) is not None:
         response["usage"] = as_dict(response.get("usage")) | {"cost": cost}
     parameters = as_dict(document.get("kwargs"))
-    answered, seconds = as_number(document.get("timestamp")), as_number(document.get("latency_sec"))
-    requested = answered if answered is None or seconds is None else answered - seconds
+    requested, seconds = as_number(document.get("timestamp")), as_number(document.get("latency_sec"))
+    if requested is not None and seconds is not None:  # the file states the time of the answer
+        requested -= seconds
     return Call(
         time=stated_time(requested),
         conversation=conversation,
@@ -317,5 +312,5 @@ def _call_of_completion(document: Members) -> Call:
 
 COMPLETIONS = Format(
     name="openhands-completions",
-    reader=FormatReader(recognizes=recognizes_completions, read=read_completions, counting=WHOLE),
+    reader=FormatReader(recognizes=_COMPLETION.in_document, read=read_completions, counting=WHOLE),
 )

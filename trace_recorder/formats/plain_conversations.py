@@ -11,13 +11,13 @@ a time `ts` for each message).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from trace_recorder.dialects import openai_chat
 from trace_recorder.dialects.call_ids import CallNumbering
 from trace_recorder.dialects.json_access import Members as Remaining
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text, content_of
-from trace_recorder.formats.foreign_runs.agent_history import AgentHistory, add_answer, add_message, first_text
+from trace_recorder.formats.foreign_runs.agent_history import add_answer
 from trace_recorder.formats.foreign_runs.run import (
     Call,
     Event,
@@ -27,8 +27,9 @@ from trace_recorder.formats.foreign_runs.run import (
     TimedFact,
     ToolRun,
 )
+from trace_recorder.formats.foreign_runs.session_reader import SessionReader
 from trace_recorder.formats.foreign_runs.source import Line, Source
-from trace_recorder.formats.foreign_runs.stated_values import stated_time, text_of
+from trace_recorder.formats.foreign_runs.stated_values import first_known, stated_time, text_of
 from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.values.messages import Message, Payload, ToolCall, without_none
 from trace_recorder.values.token_counts import WHOLE
@@ -37,7 +38,7 @@ MEMBERS = ("messages", "conversations", "conversation")
 """The members of an object that may have the messages of a conversation."""
 
 
-def messages_of(value: Payload) -> list[Payload]:
+def messages_in(value: Payload) -> list[Payload]:
     """Return the messages of a conversation, or [] if the value is not a conversation."""
     if isinstance(value, list):
         return value
@@ -54,13 +55,14 @@ def begins_with(source: Source, is_conversation: Callable[[Payload], bool]) -> b
     return is_conversation(document) or (_has_rows(document) and is_conversation(as_list(document)[0]))
 
 
-def conversations(source: Source) -> Iterator[tuple[str, Line]]:
+def named_conversations(source: Source) -> Iterator[tuple[str, Line]]:
     """Yield a name and a line for each conversation of a file. A document, or each of its rows, counts as a line."""
     name = source.path.name.removesuffix(".json").removesuffix(".jsonl")
     document = source.document
     if _has_rows(document):
         for number, row in enumerate(as_list(document), start=1):
-            yield f"{name}-{number}", Line(number, row, None if isinstance(row, dict) else "it is not an object")
+            why = None if isinstance(row, dict) else "it is not an object"
+            yield f"{name}-{number}", Line(number, row, why)
     elif document is not None:
         yield name, Line(1, document)
     else:
@@ -70,10 +72,11 @@ def conversations(source: Source) -> Iterator[tuple[str, Line]]:
 
 def _has_rows(document: Payload) -> bool:
     rows = as_list(document)
-    return bool(rows) and bool(messages_of(as_dict(rows[0])))
+    return bool(rows) and bool(messages_in(as_dict(rows[0])))
 
 
 _CHAT_ROLES = {"system", "developer", "user", "assistant", "tool", "function"}
+_NO_CALL = ToolCall("", "", None)
 _OF_A_SESSION = {"session_id", "sessionId", "timestamp"}
 """Members that only messages in the sessions of agents have. Such sessions have formats of their own."""
 
@@ -84,7 +87,7 @@ def recognizes_chat(source: Source) -> bool:
 
 
 def _is_chat(value: Payload) -> bool:
-    messages = messages_of(value)
+    messages = messages_in(value)
     roles = [as_text(as_dict(message).get("role")) for message in messages]
     members = [as_dict(message).keys() for message in messages]
     are_messages = all(
@@ -95,24 +98,26 @@ def _is_chat(value: Payload) -> bool:
 
 def read_chat(source: Source) -> Iterator[ForeignRun]:
     """Yield a run for each conversation of the file."""
-    for name, line in conversations(source):
+    for name, line in named_conversations(source):
         yield _run_of_chat(name, line)
 
 
 def _run_of_chat(name: str, line: Line) -> ForeignRun:
     members = as_dict(line.value)
-    rest = {key: value for key, value in members.items() if key not in {*MEMBERS, "tools", "model", "id"}}
-    events: list[Event] = [
-        *events_of(messages_of(line.value), as_list(members.get("tools")), as_text(members.get("model")))
-    ]
+    model = as_text(members.get("model"))
+    run = ForeignRun(identity=as_text(members.get("id")) or name, model=model)
+    run.events += events_of(messages_in(line.value), as_list(members.get("tools")), model)
+    add_row(run, line, {*MEMBERS, "tools", "model", "id"})
+    return run
+
+
+def add_row(run: ForeignRun, line: Line, read: Collection[str]) -> None:
+    """Add the members of a row that were not `read` to the metadata. A line that cannot be read becomes a gap."""
+    rest = {name: value for name, value in as_dict(line.value).items() if name not in read}
+    if rest:
+        run.metadata["row"] = rest
     if line.why is not None:
-        events.append(TimedFact.gap(what=f"line {line.number}", why=line.why))
-    return ForeignRun(
-        identity=as_text(members.get("id")) or name,
-        events=events,
-        model=as_text(members.get("model")),
-        metadata={"row": rest} if rest else {},
-    )
+        run.events.append(TimedFact.gap(what=f"line {line.number}", why=line.why))
 
 
 def events_of(
@@ -124,6 +129,7 @@ def events_of(
     """
     conversation, numbering = ForeignConversation(), CallNumbering()
     unseen: list[Members] = []
+    """The results that no call has seen yet."""
     calls: dict[str, ToolCall] = {}
     positioned = (
         (position, message)
@@ -136,26 +142,20 @@ def events_of(
         if message.role == "assistant" and position >= prompt_length:
             unseen.clear()
             calls |= {call.call_id: call for call in message.tool_calls}
-            response = {name: value for name, value in members.items() if name != "role"} | {
-                "content": text_of(message.content)
-            }
+            response = members | {"content": text_of(message.content)}
+            del response["role"]
             length = len(conversation)
             yield Call(time="", conversation=conversation, length=length, response=response, model=model, tools=tools)
         elif message.role == "tool" and position >= prompt_length:
             unseen.append(members)
         conversation.add(members)
-    yield from _executions(unseen, calls)
-
-
-def _executions(results: Iterable[Members], calls: Mapping[str, ToolCall]) -> Iterator[ToolRun]:
-    """Yield an execution for each message with the result of a tool. `calls` has the tool calls by their ids."""
-    for result in results:
+    for result in unseen:
         call_id, name = as_text(result.get("call_id")), as_text(result.get("name"))
-        call = calls.get(call_id or "")
+        call = calls.get(call_id or "", _NO_CALL)
         yield ToolRun(
             time="",
-            name=name or (call.name if call else ""),
-            arguments=call.arguments if call else None,
+            name=name or call.name,
+            arguments=call.arguments,
             call_id=call_id,
             ended="",
             result=result.get("content"),
@@ -173,13 +173,13 @@ _BLOCKS = {"tool_use", "tool_result", "thinking", "redacted_thinking", "server_t
 _OF_THE_RUN = {*MEMBERS, "tools", "model", "id", "sessionId", "system", "system_prompt"}
 
 
-def recognizes_blocks(source: Source) -> bool:
+def recognizes_block_conversations(source: Source) -> bool:
     """Return whether the first line, or the document, is a conversation with blocks that only Anthropic's form has."""
     return begins_with(source, _is_block_conversation)
 
 
 def _is_block_conversation(value: Payload) -> bool:
-    messages = [as_dict(message) for message in messages_of(value)]
+    messages = [as_dict(message) for message in messages_in(value)]
     if not all(
         as_text(message.get("role")) in _BLOCK_ROLES and not message.keys() & {*_OF_A_SESSION, "uuid"}
         for message in messages
@@ -189,60 +189,54 @@ def _is_block_conversation(value: Payload) -> bool:
     return any(isinstance(kind, str) and kind in _BLOCKS for kind in kinds)
 
 
-def read_blocks(source: Source) -> Iterator[ForeignRun]:
+def read_block_conversations(source: Source) -> Iterator[ForeignRun]:
     """Yield a run for each conversation of the file."""
-    for name, line in conversations(source):
+    for name, line in named_conversations(source):
         yield _run_of_blocks(name, line)
 
 
 def _run_of_blocks(name: str, line: Line) -> ForeignRun:
     members = as_dict(line.value)
-    rest = {key: value for key, value in members.items() if key not in _OF_THE_RUN}
-    run = ForeignRun(
-        identity=as_text(members.get("id")) or as_text(members.get("sessionId")) or name,
-        model=as_text(members.get("model")),
-        metadata={"row": rest} if rest else {},
-    )
-    history = AgentHistory(run.events)
+    identity = as_text(members.get("id")) or as_text(members.get("sessionId")) or name
+    reader = SessionReader(ForeignRun(identity=identity, model=as_text(members.get("model"))))
     system = content_of(members.get("system_prompt") or members.get("system"))
     if system is not None:
-        history.add(Message("system", system), "")
-    for number, message in enumerate(messages_of(line.value), start=1):
-        if as_text(as_dict(message).get("role")) in _BLOCK_ROLES:
-            read_message(run, history, as_dict(message), as_list(members.get("tools")))
+        reader.history.add(Message("system", system), "")
+    for number, message in enumerate(map(as_dict, messages_in(line.value)), start=1):
+        role = as_text(message.get("role"))
+        if role == "assistant":
+            read_answer(reader, message, as_list(members.get("tools")))
+        elif role == "user":
+            read_prompt(reader, message)
+        elif role in _BLOCK_ROLES:
+            content = content_of(message.get("content"))
+            reader.history.add(Message("system", content), stated_time(message.get("ts")))
         else:
-            run.events.append(TimedFact.gap(what=f"message {number}", why="it has no role"))
-    history.finish()
-    if line.why is not None:
-        run.events.append(TimedFact.gap(what=f"line {line.number}", why=line.why))
+            reader.add_gap(f"message {number}", "it has no role")
+    run = reader.finish()
+    add_row(run, line, _OF_THE_RUN)
     return run
 
 
-def read_message(run: ForeignRun, history: AgentHistory, message: Members, tools: list[Payload]) -> None:
-    """Add a message to a history. A message of the assistant becomes a call."""
-    time, content = stated_time(message.get("ts")), message.get("content")
-    role = as_text(message.get("role"))
-    if role == "assistant":
-        _add_call(run, history, message, tools, time)
-    elif role == "user":
-        add_message(history, content, time)
-        run.task = run.task or first_text(content) or None
-    else:
-        history.add(Message("system", content_of(content)), time)
+def read_prompt(reader: SessionReader, message: Members) -> None:
+    """Add a user's message with blocks, which may have a time `ts`."""
+    reader.add_prompt(message.get("content"), stated_time(message.get("ts")))
 
 
-def _add_call(run: ForeignRun, history: AgentHistory, message: Members, tools: list[Payload], time: str) -> None:
+def read_answer(reader: SessionReader, message: Members, tools: list[Payload]) -> Call:
+    """Add a message of the assistant with blocks as a call, and return the call."""
     model = as_dict(message.get("modelInfo"))
     answer = {name: message.get(name) for name in ("content", "id", "model", "stop_reason", "usage")}
-    call = add_answer(history, without_none(**answer), time)
+    call = add_answer(reader.history, without_none(**answer), stated_time(message.get("ts")))
     call.tools = tools
-    call.api = "anthropic-messages" if "usage" in message else ""
     call.provider = as_text(model.get("provider")) or as_text(model.get("providerId"))
-    call.model = as_text(model.get("id")) or as_text(model.get("modelId")) or call.model or run.model
-    run.model = run.model or call.model
-    metrics = as_dict(message.get("metrics"))
-    if call.response is not None and "usage" not in message and (usage := _usage(metrics)):
-        call.response["usage"] = usage
+    call.model = as_text(model.get("id")) or as_text(model.get("modelId")) or call.model or reader.run.model
+    reader.note_model(call.model)
+    if "usage" in message:
+        call.api = "anthropic-messages"
+    else:
+        call.set_usage(_usage(as_dict(message.get("metrics"))))
+    return call
 
 
 def _usage(metrics: Members) -> Members:
@@ -250,19 +244,16 @@ def _usage(metrics: Members) -> Members:
     remaining = Remaining(metrics)
     tokens = remaining.nested("tokens")
     return without_none(
-        input_tokens=_first(remaining.integer("inputTokens"), tokens.integer("prompt")),
-        output_tokens=_first(remaining.integer("outputTokens"), tokens.integer("completion")),
-        cache_read_input_tokens=_first(remaining.integer("cacheReadTokens"), tokens.integer("cached")),
+        input_tokens=first_known(remaining.integer("inputTokens"), tokens.integer("prompt")),
+        output_tokens=first_known(remaining.integer("outputTokens"), tokens.integer("completion")),
+        cache_read_input_tokens=first_known(remaining.integer("cacheReadTokens"), tokens.integer("cached")),
         cache_creation_input_tokens=remaining.integer("cacheWriteTokens"),
         cost=remaining.number("cost"),
         extra=remaining.rest() or None,
     )
 
 
-def _first(*numbers: int | None) -> int | None:
-    return next((number for number in numbers if number is not None), None)
-
-
 ANTHROPIC_HISTORY = Format(
-    name="anthropic-history", reader=FormatReader(recognizes=recognizes_blocks, read=read_blocks, counting=WHOLE)
+    name="anthropic-history",
+    reader=FormatReader(recognizes=recognizes_block_conversations, read=read_block_conversations, counting=WHOLE),
 )

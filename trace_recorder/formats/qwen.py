@@ -12,51 +12,37 @@ from collections.abc import Iterator
 
 from trace_recorder.dialects import google_generate
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
-from trace_recorder.formats.foreign_runs.agent_history import (
-    AgentHistory,
-    Position,
-    first_text,
-    given_by_another_session,
-)
-from trace_recorder.formats.foreign_runs.run import ForeignRun, Members, TimedFact
-from trace_recorder.formats.foreign_runs.source import Source, session_lines
-from trace_recorder.formats.foreign_runs.stated_values import stated_time
+from trace_recorder.formats.foreign_runs.agent_history import Position, given_by_another_session, last_answer
+from trace_recorder.formats.foreign_runs.run import ForeignRun, Members
+from trace_recorder.formats.foreign_runs.session_reader import SessionReader
+from trace_recorder.formats.foreign_runs.signs import Signs
+from trace_recorder.formats.foreign_runs.source import Source
+from trace_recorder.formats.foreign_runs.stated_values import stated_members, stated_time
 from trace_recorder.formats.format import Format, FormatReader
-from trace_recorder.values.messages import Message, Payload
+from trace_recorder.values.messages import Payload
 from trace_recorder.values.token_counts import WHOLE
 
 _SPEAKERS = {"user", "assistant", "tool_result"}
 _COMPRESSION = "chat_compression"
 _FORKED_FROM = "forkedFrom"
 _SOURCE_MEMBERS = ("version", "cwd", "gitBranch", _FORKED_FROM)
-
-
-def recognizes(source: Source) -> bool:
-    """Return whether one of the first lines is a message with `parts`."""
-    lines = [as_dict(line.value) for line in source.first_lines]
-    return any(
-        as_text(line.get("type")) in _SPEAKERS and "uuid" in line and "parts" in as_dict(line.get("message"))
-        for line in lines
-    )
+_MESSAGE = Signs(values={"type": _SPEAKERS}, members=("uuid", "message/parts"))
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the session of a file."""
-    run = ForeignRun(identity=source.path.stem)
-    reader = _QwenSessionReader(run)
-    for line in session_lines(source.lines(), run.events.append):
+    reader = _QwenReader(ForeignRun(identity=source.path.stem))
+    for line in reader.lines(source):
         reader.read_line(line)
     reader.close()
-    reader.history.finish()
-    yield run
+    yield reader.finish()
 
 
-class _QwenSessionReader:
+class _QwenReader(SessionReader):
     """Reads one session."""
 
     def __init__(self, run: ForeignRun) -> None:
-        self.run = run
-        self.history = AgentHistory(run.events)
+        super().__init__(run)
         self._positions: dict[str, Position] = {}
         self._answer: Members | None = None
         self._parts: list[Payload] = []
@@ -79,8 +65,8 @@ class _QwenSessionReader:
     def _read_new_line(self, line: Members, time: str) -> None:
         kind, uuid, parent = (as_text(line.get(name)) for name in ("type", "uuid", "parentUuid"))
         parts = as_list(as_dict(line.get("message")).get("parts"))
-        self.run.identity = as_text(line.get("sessionId")) or self.run.identity
-        self.run.source |= {name: line[name] for name in _SOURCE_MEMBERS if line.get(name)}
+        self.note_identity(line.get("sessionId"))
+        self.run.source |= stated_members(line, _SOURCE_MEMBERS)
         if kind in _SPEAKERS and parent in self._positions:
             self.history.return_to(self._positions[parent])
         if kind == "assistant":
@@ -89,16 +75,16 @@ class _QwenSessionReader:
         if kind in _SPEAKERS:
             messages = google_generate.read_message({"role": "user", "parts": parts})
             if kind == "user":
-                self.run.task = self.run.task or next(
-                    (text for message in messages if (text := first_text(message.content))), None
-                )
+                for message in messages:
+                    self.note_task(message.content)
             self.history.add_all(messages, time)
         else:
             self._read_other(line, time)
         if uuid is not None:
             position = self.history.position
-            is_new = kind in _SPEAKERS or line.get("subtype") == _COMPRESSION
-            self._positions[uuid] = position if is_new else self._positions.get(parent or "", position)
+            if kind not in _SPEAKERS and line.get("subtype") != _COMPRESSION:
+                position = self._positions.get(parent or "", position)
+            self._positions[uuid] = position
 
     def _read_other(self, line: Members, time: str) -> None:
         subtype = as_text(line.get("subtype"))
@@ -107,7 +93,7 @@ class _QwenSessionReader:
             for content in as_list(as_dict(line.get("systemPayload")).get("compressedHistory")):
                 self.history.add_all(google_generate.read_message(content), time)
         kinds = (as_text(line.get("type")) or "line", subtype)
-        self.run.events.append(TimedFact.unread(what=" ".join(filter(None, kinds)), value=line, time=time))
+        self.keep(" ".join(filter(None, kinds)), line, time)
 
     def close(self) -> None:
         """Add the call that gave the open answer, if an answer is open."""
@@ -126,10 +112,9 @@ class _QwenSessionReader:
         content = {"role": "model", "parts": self._parts}
         body = {"candidates": [{"content": content}], "usageMetadata": line.get("usageMetadata")}
         response = google_generate.read_response({**body, "modelVersion": line.get("model")}, self.history.made_up_ids)
-        messages = google_generate.read_message(content)
-        answer = messages[-1] if messages else Message("assistant")
+        answer = last_answer(google_generate.read_message(content))
         call = self.history.call(stated_time(line.get("timestamp")), response, answer)
-        self.run.model = self.run.model or call.model
+        self.note_model(call.model)
 
 
-FORMAT = Format(name="qwen", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))
+FORMAT = Format(name="qwen", reader=FormatReader(recognizes=_MESSAGE.in_any_line, read=read, counting=WHOLE))

@@ -9,9 +9,9 @@ from typing import NoReturn
 
 from trace_recorder import registry
 from trace_recorder.errors import TrajectoryFormatError
-from trace_recorder.facts import AgentStepFact, AnnotationFact, Fact, GapFact, SourceRecordFact
+from trace_recorder.facts import AgentStepFact, AnnotationFact, GapFact, SourceRecordFact
 from trace_recorder.formats.foreign_runs.journal_writer import IMPORTED_FROM, journal_lines
-from trace_recorder.formats.foreign_runs.run import UNANSWERED, UNSEEN, ForeignRun, TimedFact
+from trace_recorder.formats.foreign_runs.run import UNANSWERED, UNSEEN, Event, ForeignRun, TimedFact
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.format import FormatReader
 from trace_recorder.guard import try_call
@@ -28,10 +28,10 @@ def format_of(source: Source) -> str | None:
 
     Raises OSError and TrajectoryFormatError.
     """
-    formats = IMPORT_FORMATS.items()
-    return next(
-        (name for name, record in formats if try_call(partial(record.recognizes, source), _not_recognized)), None
-    )
+    for name, record in IMPORT_FORMATS.items():
+        if try_call(partial(record.recognizes, source), _not_recognized):
+            return name
+    return None
 
 
 def _not_recognized(error: Exception) -> bool:
@@ -48,7 +48,9 @@ def read_runs(source: Source) -> Iterator[ForeignRun]:
     """
     format_name = format_of(source)
     if format_name is None:
-        why = f": as one document, {source.why_no_document}" if source.why_no_document else ""
+        why = ""
+        if source.why_no_document:
+            why = f": as one document, {source.why_no_document}"
         raise TrajectoryFormatError(f"{source.path} has an unknown format{why}. docs/import.md lists the formats.")
     runs = iter(IMPORT_FORMATS[format_name].read(source))
     while True:
@@ -58,27 +60,24 @@ def read_runs(source: Source) -> Iterator[ForeignRun]:
         run.format = format_name
         run.identity = _without_secret_name(run.identity, source.path)
         run.source.setdefault("file", masked_name(source.path.name))
-        if not _has_content(run):
-            run.events.append(
-                TimedFact.gap(
-                    what="every call and message", why=f"the file, read as {format_name}, has no calls and no messages"
-                )
-            )
+        if not run.is_fork and not any(map(_is_content, run.events)):
+            why = f"the file, read as {format_name}, has no calls and no messages"
+            run.events.append(TimedFact.gap(what="every call and message", why=why))
         yield run
 
 
-def _has_content(run: ForeignRun) -> bool:
-    """Return whether a run has a call, a step, an execution, a message or a gap."""
-    return run.is_fork or any(not isinstance(event, TimedFact) or _is_content(event.fact) for event in run.events)
-
-
-def _is_content(fact: Fact) -> bool:
-    match fact:
-        case SourceRecordFact():
-            return fact.what == UNSEEN
-        case AnnotationFact():
-            return fact.key == UNANSWERED
-    return isinstance(fact, AgentStepFact | GapFact)
+def _is_content(event: Event) -> bool:
+    """Return whether an event is a call, a step, an execution, a message or a gap."""
+    if not isinstance(event, TimedFact):
+        return True
+    match event.fact:
+        case SourceRecordFact(what=what):
+            return what == UNSEEN
+        case AnnotationFact(key=key):
+            return key == UNANSWERED
+        case AgentStepFact() | GapFact():
+            return True
+    return False
 
 
 def masked_name(name: str) -> str:

@@ -6,14 +6,11 @@ change the objects in the document.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Iterator
 
 from trace_recorder.values.llm_interaction import LLMInteraction
-from trace_recorder.values.message_equality import json_key
-from trace_recorder.values.message_table import EqualMessages, SharedSequence
+from trace_recorder.values.message_table import MadeOnce
 from trace_recorder.values.messages import Message, Payload
-from trace_recorder.values.prompt_relation import Numbers
 from trace_recorder.values.trajectory import Trajectory
 
 WriteMessage = Callable[[Message], list[Payload]]
@@ -24,26 +21,11 @@ class SharedMessages:
     """Converts the messages of calls to JSON objects. Each distinct message is converted once."""
 
     def __init__(self, write: WriteMessage = lambda message: [message.to_document()]) -> None:
-        self._write = write
-        self._messages = EqualMessages(json_key)
-        self._written: list[list[Payload]] = []
-        self._last: tuple[Numbers, SharedSequence[Payload]] = array("q"), SharedSequence([])
+        self._written = MadeOnce.by(write)
 
-    def of(self, call: LLMInteraction) -> SharedSequence[Payload]:
-        """Return the messages of a call as JSON objects.
-
-        Equal messages of several calls are the same objects.
-        """
-        numbers = self._messages.numbers_of(call.input_messages)
-        self._written.extend(map(self._write, self._messages.messages[len(self._written) :]))
-        earlier, written = self._last
-        if numbers[: len(earlier)] == earlier:
-            new = numbers[len(earlier) :]
-        else:
-            new, written = numbers, SharedSequence([])
-        messages = written.extended(each for number in new for each in self._written[number])
-        self._last = numbers, messages
-        return messages
+    def of(self, call: LLMInteraction) -> list[Payload]:
+        """Return the messages of a call as JSON objects. A message of several calls is the same object in all lists."""
+        return [each for written in self._written.of(call.input_messages) for each in written]
 
 
 def interaction_documents(trajectory: Trajectory, messages: SharedMessages) -> Iterator[dict[str, Payload]]:
@@ -53,7 +35,7 @@ def interaction_documents(trajectory: Trajectory, messages: SharedMessages) -> I
     """
     for call in trajectory.llm_interactions:
         if call.source.has_request():
-            yield call.to_document({"input_messages": [*messages.of(call)]})
+            yield call.to_document({"input_messages": messages.of(call)})
         else:
             yield call.to_document({})
 

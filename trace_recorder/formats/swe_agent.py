@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from trace_recorder.dialects import manual
-from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text, join_texts, json_value
+from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text, join_texts
 from trace_recorder.formats.foreign_runs.run import (
     MAIN,
     Call,
@@ -28,14 +28,17 @@ from trace_recorder.formats.foreign_runs.run import (
     TimedFact,
     ToolRun,
 )
+from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Source
+from trace_recorder.formats.foreign_runs.stated_values import stated_object
 from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import WHOLE
 
 _SUBMITTED = "submitted"
 _READ = {"role", "content", "tool_calls", "tool_call_ids", "agent", "thought", "action"}
-_STEP = {"action", "observation", "response", "thought"}
+_STEP = Signs(members=("action", "observation", "response", "thought"))
+_ITEM = Signs(members=("role", "content", "agent"))
 _ENDED = ("exit_status", "submission")
 _SHELL = "bash"
 """The tool of an action that the model wrote as text. SWE-agent runs every action in its shell."""
@@ -44,51 +47,49 @@ _SHELL = "bash"
 def recognizes(source: Source) -> bool:
     """Return whether the document has steps with actions, or a history whose messages name their agent."""
     document = as_dict(source.document)
-    if as_list(document.get("attempts")):
-        return any(map(_is_run, map(as_dict, as_list(document["attempts"]))))
-    return _is_run(document)
+    return any(map(_is_run, map(as_dict, as_list(document.get("attempts")) or [document])))
 
 
 def _is_run(document: Members) -> bool:
     steps, history = as_list(document.get("trajectory")), as_list(document.get("history"))
-    if any(as_dict(step).keys() >= _STEP for step in steps):
-        return True
-    return any(as_dict(item).keys() >= {"role", "content", "agent"} for item in history)
+    return any(map(_STEP.match, steps)) or any(map(_ITEM.match, history))
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the run of a file, or a run for each attempt in the file."""
     document = as_dict(source.document)
     name = source.path.name.removesuffix(".json").removesuffix(".traj")
-    attempts = as_list(document.get("attempts"))
+    attempts = [as_dict(attempt) for attempt in as_list(document.get("attempts"))] or [document]
+    if len(attempts) == 1:
+        yield _run(attempts[0], name)
+        return
     for number, attempt in enumerate(attempts, start=1):
-        yield _run(as_dict(attempt), name if len(attempts) == 1 else f"{name}-attempt-{number}")
-    if not attempts:
-        yield _run(document, name)
+        yield _run(attempt, f"{name}-attempt-{number}")
 
 
 def _run(document: Members, identity: str) -> ForeignRun:
     info = as_dict(document.get("info"))
-    stated_config = document.get("replay_config")
-    config = as_dict(json_value(stated_config) if isinstance(stated_config, str) else stated_config)
+    config = stated_object(document.get("replay_config"))
     problem = as_dict(config.get("problem_statement"))
-    exit_status = as_text(info.get("exit_status"))
-    failed = exit_status not in {None, _SUBMITTED}
-    rest = {name: value for name, value in info.items() if name not in _ENDED and value is not None}
-    return ForeignRun(
+    run = ForeignRun(
         identity=identity,
-        events=[
-            *_SweAgentReader().events(document),
-            *(TimedFact.annotation(key=name, value=value) for name, value in rest.items()),
-        ],
+        events=[*_SweAgentReader().events(document)],
         task=as_text(problem.get("text")) or as_text(problem.get("github_url")),
         model=as_text(as_dict(as_dict(config.get("agent")).get("model")).get("name")),
-        status="unknown" if exit_status is None else "failed" if failed else "completed",
         final_result=info.get("submission"),
-        error={"type": exit_status, "message": f"the run ended with {exit_status}"} if failed else None,
         source=without_none(environment=document.get("environment"), version=info.get("swe_agent_version")),
         metadata=without_none(replay_config=config or None),
     )
+    for name, value in info.items():
+        if name not in _ENDED and value is not None:
+            run.events.append(TimedFact.annotation(key=name, value=value))
+    exit_status = as_text(info.get("exit_status"))
+    if exit_status == _SUBMITTED:
+        run.status = "completed"
+    elif exit_status is not None:
+        run.status = "failed"
+        run.error = {"type": exit_status, "message": f"the run ended with {exit_status}"}
+    return run
 
 
 @dataclass(slots=True)
@@ -111,11 +112,13 @@ class _SweAgentReader:
                 self._conversation(item).add(_message(item))
                 continue
             step = matches.get(position)
-            while step is not None and next_step < step:
-                yield from self._unmatched(steps[next_step])
-                next_step += 1
-            yield from self._call(item, {} if step is None else steps[step])
-            next_step = next_step if step is None else step + 1
+            if step is None:
+                yield from self._call(item, {})
+                continue
+            for unmatched in steps[next_step:step]:
+                yield from self._unmatched(unmatched)
+            yield from self._call(item, steps[step])
+            next_step = step + 1
         for remaining in steps[next_step:]:
             yield from self._unmatched(remaining)
 
@@ -124,7 +127,9 @@ class _SweAgentReader:
         return self.conversations.setdefault(self.agent_name, ForeignConversation())
 
     def _agent(self) -> ForeignAgent:
-        return ForeignAgent(name=self.agent_name, agent_id=self.agent_name) if self.has_several_agents else MAIN
+        if not self.has_several_agents:
+            return MAIN
+        return ForeignAgent(name=self.agent_name, agent_id=self.agent_name)
 
     def _call(self, item: Members, step: Members) -> Iterator[Event]:
         conversation = self._conversation(item)
@@ -146,7 +151,9 @@ class _SweAgentReader:
 
     def _prompt(self, step: Members) -> tuple[ForeignConversation, int] | None:
         query = [_message(item) for item in map(as_dict, as_list(step.get("query"))) if item]
-        return self.histories.add(query) if query else None
+        if not query:
+            return None
+        return self.histories.add(query)
 
     def _action(self, step: Members, calls: Payload) -> Iterator[Event]:
         call = as_dict(next(iter(as_list(calls)), None))

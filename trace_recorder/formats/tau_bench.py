@@ -13,59 +13,63 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text
+from trace_recorder.dialects.json_access import as_dict, as_elements, as_list, as_number, as_text
 from trace_recorder.dialects.openai_chat import read_usage
-from trace_recorder.formats.foreign_runs.agent_history import AgentHistory
 from trace_recorder.formats.foreign_runs.run import ForeignAgent, ForeignRun, Members, TimedFact, ToolRun
+from trace_recorder.formats.foreign_runs.session_reader import SessionReader
+from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Source
-from trace_recorder.formats.foreign_runs.stated_values import stated_time
+from trace_recorder.formats.foreign_runs.stated_values import stated_call, stated_flag, stated_time, success_of
 from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.formats.plain_conversations import events_of
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, without_none
 from trace_recorder.values.structs import replace
 from trace_recorder.values.token_counts import WHOLE
 
-_RESULT = {"task_id", "reward", "info", "traj"}
+_RESULT = Signs(members=("task_id", "reward", "info", "traj"))
 _SOLVED = 1e-6
 """A task is solved if its reward differs from 1 by at most this much (`is_successful` of both benchmarks)."""
 
 
 def recognizes(source: Source) -> bool:
     """Return whether the document is a result of tau-bench, or a list that begins with such a result."""
-    document = source.document
-    return any(as_dict(value).keys() >= _RESULT for value in [document, *as_list(document)[:1]])
+    return any(map(_RESULT.match, as_elements(source.document)[:1]))
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the run of each result."""
-    document = source.document
     name = source.path.name.removesuffix(".json")
-    for number, result in enumerate(document if isinstance(document, list) else [document], start=1):
+    for number, result in enumerate(map(as_dict, as_elements(source.document)), start=1):
         yield _run(f"{name}-{number}", result)
 
 
-def _run(name: str, value: Payload) -> ForeignRun:
-    result = as_dict(value)
+def _run(name: str, result: Members) -> ForeignRun:
     info = as_dict(result.get("info"))
-    reward = as_number(result.get("reward"))
-    error, traceback = as_text(info.get("error")), as_text(info.get("traceback"))
-    missing = (
-        [] if isinstance(result.get("traj"), list) else [TimedFact.gap(what="a result", why="it has no list `traj`")]
-    )
-    return ForeignRun(
+    run = ForeignRun(
         identity=name,
-        events=[
-            *missing,
-            *events_of(as_list(result.get("traj"))),
-            *([] if reward is None else [TimedFact.reward(name="reward", value=reward)]),
-            *([TimedFact.annotation(key="info", value=info)] if info else []),
-        ],
         task=as_text(as_dict(info.get("task")).get("instruction")),
-        status="failed" if error else "unknown" if missing else "completed",
-        success=None if reward is None else abs(reward - 1) <= _SOLVED,
-        error={"type": "error", "message": error} | without_none(traceback=traceback) if error else None,
+        status="completed",
         source=without_none(task_id=result.get("task_id"), trial=result.get("trial")),
     )
+    if not isinstance(result.get("traj"), list):
+        run.status = "unknown"
+        run.events.append(TimedFact.gap(what="a result", why="it has no list `traj`"))
+    run.events += events_of(as_list(result.get("traj")))
+    _add_reward(run, result.get("reward"))
+    if info:
+        run.events.append(TimedFact.annotation(key="info", value=info))
+    if error := as_text(info.get("error")):
+        run.status = "failed"
+        run.error = {"type": "error", "message": error} | without_none(traceback=as_text(info.get("traceback")))
+    return run
+
+
+def _add_reward(run: ForeignRun, value: Payload) -> None:
+    """Add the reward of a task, and set whether the task was solved."""
+    reward = as_number(value)
+    if reward is not None:
+        run.success = abs(reward - 1) <= _SOLVED
+        run.events.append(TimedFact.reward(name="reward", value=reward))
 
 
 FORMAT = Format(name="tau-bench", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))
@@ -77,12 +81,7 @@ _OF_THE_RUN = {"id", "task_id", "timestamp", "start_time", "end_time", "messages
 _ENDED = {"user_stop", "agent_stop"}
 
 
-def recognizes_tau2(source: Source) -> bool:
-    """Return whether the document has simulations, and the facts of their environment."""
-    if source.head.lstrip()[:1] != b"{":
-        return False
-    document = as_dict(source.document)
-    return isinstance(document.get("simulations"), list) and "environment_info" in as_dict(document.get("info"))
+_SIMULATIONS = Signs(lists=("simulations",), members=("info/environment_info",))
 
 
 def read_tau2(source: Source) -> Iterator[ForeignRun]:
@@ -97,17 +96,13 @@ def read_tau2(source: Source) -> Iterator[ForeignRun]:
 
 def _run_of_simulation(name: str, simulation: Members, info: Members, task: Members) -> ForeignRun:
     agent, scenario = as_dict(info.get("agent_info")), as_dict(task.get("user_scenario"))
-    reward_info = as_dict(simulation.get("reward_info"))
-    reward, reason = as_number(reward_info.get("reward")), as_text(simulation.get("termination_reason"))
-    instructions = scenario.get("instructions")
+    instructions, reason = scenario.get("instructions"), as_text(simulation.get("termination_reason"))
     run = ForeignRun(
         identity=as_text(simulation.get("id")) or name,
         task=as_text(instructions) or as_text(as_dict(instructions).get("task_instructions")),
         model=as_text(agent.get("llm")),
         start_time=stated_time(simulation.get("start_time")),
         end_time=stated_time(simulation.get("end_time")),
-        status="completed" if reason in _ENDED else "failed" if reason else "unknown",
-        success=None if reward is None else abs(reward - 1) <= _SOLVED,
         source=without_none(
             task_id=simulation.get("task_id"),
             termination_reason=reason,
@@ -115,32 +110,34 @@ def _run_of_simulation(name: str, simulation: Members, info: Members, task: Memb
             agent=agent.get("implementation"),
         ),
     )
-    if run.status == "failed":
-        run.error = {"type": reason, "message": reason}
+    if reason in _ENDED:
+        run.status = "completed"
+    elif reason:
+        run.status, run.error = "failed", {"type": reason, "message": reason}
+    reader = _SimulationReader(run, as_dict(agent.get("llm_args")))
     if not isinstance(simulation.get("messages"), list):
-        run.events.append(TimedFact.gap(what="the messages", why="the simulation has no list of messages"))
-    _SimulationReader(run, as_dict(agent.get("llm_args"))).read_all(as_list(simulation.get("messages")))
-    run.events += [] if reward is None else [TimedFact.reward(name="reward", value=reward)]
-    run.events += [TimedFact.annotation(key="reward_info", value=reward_info)] if reward_info else []
-    rest = {key: value for key, value in simulation.items() if key not in _OF_THE_RUN}
-    run.events += [
-        TimedFact.unread(what="simulation", value=rest),
-        TimedFact.unread(what="info", value=info),
-        TimedFact.unread(what="task", value=task),
-    ]
+        reader.add_gap("the messages", "the simulation has no list of messages")
+    reader.read_all(as_list(simulation.get("messages")))
+    reader.finish()
+    if reward_info := as_dict(simulation.get("reward_info")):
+        _add_reward(run, reward_info.get("reward"))
+        reader.annotate("reward_info", reward_info)
+    reader.keep_rest("simulation", simulation, *_OF_THE_RUN)
+    reader.keep("info", info)
+    reader.keep("task", task)
     return run
 
 
-class _SimulationReader:
+class _SimulationReader(SessionReader):
     """Reads one simulation."""
 
     def __init__(self, run: ForeignRun, arguments: Members) -> None:
-        self.run = run
-        self.history = AgentHistory(run.events)
+        super().__init__(run)
         self._parameters = {name: value for name, value in arguments.items() if name not in _NOT_SENT}
         self._calls_of_user: dict[str, tuple[ToolCall, str]] = {}
 
     def read_all(self, messages: list[Payload]) -> None:
+        """Read the messages, and add the calls of the user's tools that have no result."""
         for number, message in enumerate(map(as_dict, messages), start=1):
             time, role = stated_time(message.get("timestamp")), as_text(message.get("role"))
             if role == "assistant":
@@ -153,10 +150,9 @@ class _SimulationReader:
             elif role == "system":
                 self.history.add(Message("system", as_text(message.get("content"))), time)
             else:
-                self.run.events.append(TimedFact.gap(what=f"message {number}", why="its role is unknown"))
+                self.add_gap(f"message {number}", "its role is unknown")
         for call, time in self._calls_of_user.values():
             self._add_tool_of_user(call, time)
-        self.history.finish()
 
     def _add_answer(self, message: Members, time: str) -> None:
         """Add the call that gave an answer.
@@ -178,19 +174,22 @@ class _SimulationReader:
             self._calls_of_user[call.call_id] = call, time
         if (text := as_text(message.get("content"))) is not None:
             figures = without_none(usage=message.get("usage"), cost=message.get("cost"))
-            self.history.add(Message("user", text, extra={"simulated": figures} if figures else {}), time)
+            self.history.add(Message("user", text, extra=without_none(simulated=figures or None)), time)
 
     def _add_result(self, result: Members, time: str) -> None:
-        call_id, text, failed = as_text(result.get("id")) or "", as_text(result.get("content")), result.get("error")
-        extra: Members = {"is_error": failed} if isinstance(failed, bool) else {}
+        call_id, text = as_text(result.get("id")) or "", as_text(result.get("content"))
+        failed = stated_flag(result.get("error"))
         if result.get("requestor") != "user":
-            self.history.add(Message("tool", text, call_id=call_id, extra=extra), time)
+            self.history.add(Message("tool", text, call_id=call_id, extra=without_none(is_error=failed)), time)
             return
         call, call_time = self._calls_of_user.pop(call_id, (ToolCall(call_id, "", {}), time))
         execution = self._add_tool_of_user(call, call_time)
         execution.ended = time
-        execution.success = None if not extra else not failed
-        execution.result, execution.error = (None, text) if failed is True else (text, None)
+        execution.success = success_of(failed)
+        if failed is True:
+            execution.error = text
+        else:
+            execution.result = text
 
     def _add_tool_of_user(self, call: ToolCall, time: str) -> ToolRun:
         """Add an execution of the simulated user's tool, without its result."""
@@ -201,10 +200,9 @@ class _SimulationReader:
 
 def _tool_call(value: Payload) -> ToolCall:
     call = as_dict(value)
-    arguments = call.get("arguments")
-    return ToolCall(
-        as_text(call.get("id")) or "", as_text(call.get("name")) or "", {} if arguments is None else arguments
-    )
+    return stated_call(call.get("id"), call.get("name"), call.get("arguments"))
 
 
-TAU2 = Format(name="tau2-bench", reader=FormatReader(recognizes=recognizes_tau2, read=read_tau2, counting=WHOLE))
+TAU2 = Format(
+    name="tau2-bench", reader=FormatReader(recognizes=_SIMULATIONS.in_document, read=read_tau2, counting=WHOLE)
+)

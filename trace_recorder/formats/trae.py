@@ -13,7 +13,6 @@ from functools import partial
 
 from trace_recorder.dialects.json_access import as_dict, as_list
 from trace_recorder.figures.call_figures import REPLAYED_FROM
-from trace_recorder.figures.conversations.turns_of_run import turns_of
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.formats.format_writer import FormatWriter, LeftOut, view
@@ -31,6 +30,7 @@ from trace_recorder.formats.left_out import (
 )
 from trace_recorder.formats.own_documents import is_document, read_document
 from trace_recorder.formats.shared_document import SharedMessages, interaction_documents
+from trace_recorder.reading.relations.prompt_relations import turns_of
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.token_counts import WHOLE
 from trace_recorder.values.trajectory import AgentStep, Trajectory

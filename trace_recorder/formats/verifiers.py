@@ -28,6 +28,7 @@ from trace_recorder.formats.foreign_runs.run import (
     TimedFact,
     ToolRun,
 )
+from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Line, Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
 from trace_recorder.formats.format import Format, FormatReader
@@ -36,22 +37,21 @@ from trace_recorder.values.messages import Message, Payload, without_none
 from trace_recorder.values.structs import replace
 from trace_recorder.values.token_counts import WHOLE
 
+_TRACE = Signs(members=("verifiers", "nodes", "calls"))
 _OF_THE_RUN = {"nodes", "calls", "rewards", "metrics", "timing", "task", "agent", "tools", "errors"}
 
 
 def recognizes(source: Source) -> bool:
     """Return whether the first line, or the document, is an episode or a trace."""
     values = [line.value for line in source.first_lines[:1]] or [source.document]
-    return any(_is_trace(trace) for value in values for trace in _traces(value)[:1])
+    return any(_TRACE.match(trace) for value in values for trace in _traces(value)[:1])
 
 
 def _traces(value: Payload) -> list[Members]:
     members = as_dict(value)
-    return [as_dict(trace) for trace in as_list(members.get("traces"))] if "traces" in members else [members]
-
-
-def _is_trace(trace: Members) -> bool:
-    return {"verifiers", "nodes", "calls"} <= trace.keys()
+    if "traces" not in members:
+        return [members]
+    return [as_dict(trace) for trace in as_list(members["traces"])]
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
@@ -59,7 +59,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
     name = source.path.name.partition(".")[0]
     document = source.document
     for line in source.each_line() if document is None else [Line(1, document)]:
-        traces = [trace for trace in _traces(line.value) if _is_trace(trace)]
+        traces = [trace for trace in _traces(line.value) if _TRACE.match(trace)]
         for number, trace in enumerate(traces, start=1):
             yield _run(f"{name}-{line.number}-{number}", trace, as_dict(line.value))
         if not traces:
@@ -69,34 +69,42 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 def _run(name: str, trace: Members, episode: Members) -> ForeignRun:
     agent, timing, task = as_dict(trace.get("agent")), as_dict(trace.get("timing")), as_dict(trace.get("task"))
-    errors = [as_dict(error) for error in as_list(trace.get("errors"))]
     ends = [as_number(as_dict(timing.get(span)).get("end")) for span in ("scoring", "finalize", "agent")]
+    prompt = as_dict(task.get("data")).get("prompt")
+    episode_id: str | None = None
+    if "traces" in episode:
+        episode_id = as_text(episode.get("id"))
     run = ForeignRun(
         identity=as_text(trace.get("id")) or name,
-        task=_task(as_dict(task.get("data"))),
+        task=as_text(prompt) or _last_prompt(as_list(prompt)),
         model=as_text(as_dict(agent.get("config")).get("model")),
         start_time=stated_time(timing.get("start")),
         end_time=stated_time(next(filter(None, ends), None)),
-        status="unknown" if trace.get("is_completed") is not True else "completed" if trace.get("ok") else "failed",
         final_result=trace.get("root_reply"),
-        error=_error(errors[-1]) if errors and trace.get("ok") is not True else None,
         source=without_none(
             version=as_text(as_dict(trace.get("verifiers")).get("version")),
-            episode=as_text(episode.get("id")) if "traces" in episode else None,
+            episode=episode_id,
             environment=as_text(as_dict(episode.get("env")).get("id")),
             agent=as_text(agent.get("name")),
             stop_condition=as_text(trace.get("stop_condition")),
         ),
     )
+    if trace.get("is_completed") is True:
+        run.status = "completed" if trace.get("ok") else "failed"
+    for error in as_list(trace.get("errors"))[-1:]:
+        if trace.get("ok") is not True:
+            run.error = _error(as_dict(error))
     _GraphReader(run, trace).read_all()
     for key, reward in as_dict(trace.get("rewards")).items():
         score, weight = as_number(as_dict(reward).get("score")), as_number(as_dict(reward).get("weight"))
+        if weight is None:
+            weight = 1.0
         if score is not None:
-            run.events.append(TimedFact.reward(name=key, value=score, weight=1.0 if weight is None else weight))
+            run.events.append(TimedFact.reward(name=key, value=score, weight=weight))
     if metrics := as_dict(trace.get("metrics")):
         run.events.append(TimedFact.annotation(key="metrics", value=metrics))
     rest = {key: value for key, value in trace.items() if key not in _OF_THE_RUN}
-    run.events += [TimedFact.unread(what="trace", value={**rest, "timing": timing, "task": task, "agent": agent})]
+    run.events.append(TimedFact.unread(what="trace", value={**rest, "timing": timing, "task": task, "agent": agent}))
     return run
 
 
@@ -151,12 +159,16 @@ class _GraphReader:
 
     def _node_of(self, call: Members) -> int | None:
         node = as_int(call.get("node"))
-        return node if node is not None and 0 <= node < len(self._nodes) else None
+        if node is None or not 0 <= node < len(self._nodes):
+            return None
+        return node
 
     def _parent(self, number: int) -> int | None:
         """Return the number of a node's parent, or None. The parent must be an earlier node."""
         parent = as_int(self._nodes[number].get("parent"))
-        return parent if parent is not None and 0 <= parent < number else None
+        if parent is None or not 0 <= parent < number:
+            return None
+        return parent
 
     def _add_node(self, number: int, node: Members) -> None:
         parent = self._parent(number)
@@ -170,8 +182,7 @@ class _GraphReader:
             conversation, length = self._ends[parent]
             if length < len(conversation):
                 conversation = self._branch_of(conversation, length)
-        unnumbered = _read_message(as_dict(node.get("message")))
-        messages = [self._numbering.number(message).to_document() for message in unnumbered]
+        messages = [self._numbering.number(message).to_document() for message in _read_message(node.get("message"))]
         for message in messages:
             conversation.add(message)
         self._ends.append((conversation, len(conversation)))
@@ -189,7 +200,9 @@ class _GraphReader:
     def _call(self, number: int, node: Members, members: Members) -> Call:
         conversation, length = self._ends[number]
         answer = self._messages[number]
-        response = {key: value for key, value in answer[-1].items() if key != "role"} if answer else {"content": None}
+        response: Members = {"content": None}
+        for message in answer[-1:]:
+            response = {key: value for key, value in message.items() if key != "role"}
         response |= without_none(finish_reason=as_text(members.get("finish_reason")), usage=_usage(members) or None)
         call = self._bare_call(members, stated_time(node.get("timestamp")))
         call.conversation, call.length, call.response = conversation, length - len(answer), response
@@ -202,17 +215,20 @@ class _GraphReader:
 
     def _bare_call(self, members: Members, time: str) -> Call:
         """Return a call without its prompt and its response."""
-        span, error = as_dict(members.get("time")), as_dict(members.get("error"))
+        span = as_dict(members.get("time"))
         start, end = as_number(span.get("start")), as_number(span.get("end"))
-        return Call(
+        call = Call(
             time=stated_time(start) or time,
             conversation=None,
             model=as_text(members.get("model")) or self.run.model,
             tools=self._tools,
             parameters=without_none(**as_dict(members.get("sampling"))),
-            error=_error(error) if error else None,
-            duration_seconds=max(0.0, end - start) if start and end else None,
         )
+        if error := as_dict(members.get("error")):
+            call.error = _error(error)
+        if start and end:
+            call.duration_seconds = max(0.0, end - start)
+        return call
 
     def _add_unseen(self, answers: list[int]) -> None:
         """Append to the events the messages that no call saw.
@@ -226,8 +242,10 @@ class _GraphReader:
                 seen.add(ancestor)
                 ancestor = self._parent(ancestor)
         for number, messages in enumerate(self._messages):
+            if number in seen:
+                continue
             time = stated_time(self._nodes[number].get("timestamp"))
-            for message in messages if number not in seen else ():
+            for message in messages:
                 if message["role"] == "tool":
                     name, call_id = as_text(message.get("name")) or "", as_text(message.get("call_id"))
                     result = message.get("content")
@@ -236,24 +254,27 @@ class _GraphReader:
                     self.run.events.append(TimedFact.unread(what=UNSEEN, value=message, time=time))
 
 
-def _read_message(members: Members) -> list[Message]:
+def _read_message(value: Payload) -> list[Message]:
     """Read a message in OpenAI's chat form. The tool calls must have `name` and `arguments` beside the id."""
+    members = as_dict(value)
     calls = tuple(map(manual.read_tool_call, as_list(members.get("tool_calls"))))
     rest = {name: value for name, value in members.items() if name != "tool_calls" and value is not None}
-    return [replace(message, tool_calls=calls) if calls else message for message in read_message(rest)]
+    return [replace(message, tool_calls=calls or message.tool_calls) for message in read_message(rest)]
 
 
-def _task(data: Members) -> str | None:
-    prompt = data.get("prompt")
-    users = [message for message in map(as_dict, as_list(prompt)) if message.get("role") == "user"]
-    return as_text(prompt) or (first_text(users[-1].get("content")) if users else None) or None
+def _last_prompt(messages: list[Payload]) -> str | None:
+    """Return the first text of the user's last message, or None if there is no such text."""
+    users = [message for message in map(as_dict, messages) if message.get("role") == "user"]
+    return first_text(next(reversed(users), {}).get("content")) or None
 
 
 def _usage(members: Members) -> Members:
     usage = Remaining(as_dict(members.get("usage")))
-    fresh, cached = usage.integer("prompt_tokens"), usage.integer("cached_input_tokens")
+    prompt, cached = usage.integer("prompt_tokens"), usage.integer("cached_input_tokens")
+    if prompt is not None:
+        prompt += cached or 0
     return without_none(
-        input_tokens=None if fresh is None else fresh + (cached or 0),
+        input_tokens=prompt,
         output_tokens=usage.integer("completion_tokens"),
         cache_read_input_tokens=cached,
         reasoning_tokens=usage.integer("reasoning_tokens"),
@@ -270,14 +291,15 @@ def _error(error: Members) -> Members:
 FORMAT = Format(name="verifiers", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))
 
 
-_ROW = {"prompt", "completion", "reward"}
-_IDS = ("example_id", "id")
+_ROW = Signs(members=("prompt", "completion", "reward"))
 
 
 def recognizes_results(source: Source) -> bool:
-    """Return whether the first row has a prompt, a reward, and a completion of messages or text."""
-    row = as_dict(source.first_lines[0].value) if source.first_lines else {}
-    return row.keys() >= _ROW and any(name in row for name in _IDS) and isinstance(row["completion"], list | str)
+    """Return whether the first row has an id, a prompt, a reward, and a completion of messages or text."""
+    if not _ROW.in_first_line(source):
+        return False
+    row = source.first_lines[0].value
+    return ("example_id" in row or "id" in row) and isinstance(row["completion"], list | str)
 
 
 def read_results(source: Source) -> Iterator[ForeignRun]:
@@ -292,19 +314,22 @@ def _run_of_row(name: str, line: Line) -> ForeignRun:
     prompt, completion = _messages(row.get("prompt"), "user"), _messages(row.get("completion"), "assistant")
     info = as_dict(row.get("info"))
     tools = as_list(row.get("tool_defs")) or as_list(info.get("oai_tools"))
-    users = [as_dict(message) for message in prompt if as_dict(message).get("role") == "user"]
-    reward, error = as_number(row.get("reward")), row.get("error")
-    is_completed = row.get("is_completed") is True
     run = ForeignRun(
         identity=name,
         events=[*events_of([*prompt, *completion], tools, prompt_length=len(prompt))],
-        task=first_text(users[-1].get("content")) or None if users else None,
-        status="failed" if error else "completed" if is_completed else "unknown",
-        error=_error_of_row(error) if error else None,
+        task=_last_prompt(prompt),
         source=without_none(example_id=row.get("example_id", row.get("id")), task=row.get("task")),
         metadata={"row": {key: value for key, value in row.items() if key not in {"prompt", "completion"}}},
     )
-    run.events += [] if reward is None else [TimedFact.reward(name="reward", value=reward)]
+    if error := row.get("error"):
+        members = as_dict(error)
+        kind = as_text(members.get("type")) or as_text(members.get("error")) or "error"
+        text = as_text(error) or as_text(members.get("message")) or as_text(members.get("error_chain_str")) or ""
+        run.status, run.error = "failed", {"type": kind, "message": text}
+    elif row.get("is_completed") is True:
+        run.status = "completed"
+    if (reward := as_number(row.get("reward"))) is not None:
+        run.events.append(TimedFact.reward(name="reward", value=reward))
     if line.why is not None:
         run.events.append(TimedFact.gap(what=f"line {line.number}", why=line.why))
     return run
@@ -314,20 +339,20 @@ def _messages(value: Payload, role: str) -> list[Payload]:
     """Return the messages of a prompt or a completion. Tool calls that are JSON texts are parsed."""
     if isinstance(value, str):
         return [{"role": role, "content": value}]
-    return [_with_calls(message) for message in as_list(value)]
+    messages: list[Payload] = []
+    for message in as_list(value):
+        calls = as_list(as_dict(message).get("tool_calls"))
+        if any(isinstance(call, str) for call in calls):
+            messages.append({**message, "tool_calls": [_parsed(call) for call in calls]})
+        else:
+            messages.append(message)
+    return messages
 
 
-def _with_calls(message: Payload) -> Payload:
-    calls = as_list(as_dict(message).get("tool_calls"))
-    if not any(isinstance(call, str) for call in calls):
-        return message
-    return {**message, "tool_calls": [json_value(call) if isinstance(call, str) else call for call in calls]}
-
-
-def _error_of_row(error: Payload) -> Members:
-    members = as_dict(error)
-    text = as_text(error) or as_text(members.get("message")) or as_text(members.get("error_chain_str")) or ""
-    return {"type": as_text(members.get("type")) or as_text(members.get("error")) or "error", "message": text}
+def _parsed(call: Payload) -> Payload:
+    if isinstance(call, str):
+        return json_value(call)
+    return call
 
 
 RESULTS = Format(

@@ -45,7 +45,7 @@ _SLACK_SECONDS = 10.0
 """A program may write a line of the session up to this many seconds before the program sends its first request."""
 
 
-def join(recorder: TrajectoryRecorder, session: str | None) -> None:
+def join_session_file(recorder: TrajectoryRecorder, session: str | None) -> None:
     """Add the contents of a session file to the recorder's run, which is still open.
 
     `session` is the id of the session, or None if the program does not state the id. If no session fits, only a gap is
@@ -55,27 +55,26 @@ def join(recorder: TrajectoryRecorder, session: str | None) -> None:
     if run is None:
         return
     recorded = load_own(recorder.trajectory_path)
+    since = 0.0
     started = parse_time(recorded.start_time or "")
-    since = 0.0 if started is None else started.timestamp() - _SLACK_SECONDS
-    fitting = [
-        joined
-        for path in session_files(os.environ, session, since)
-        for foreign_run in _read_runs(path)
-        if (joined := JoinedSession(run, recorded, foreign_run, since)).belongs(session)
-    ]
+    if started is not None:
+        since = started.timestamp() - _SLACK_SECONDS
+    fitting = []
+    for source in map(Source, session_files(os.environ, session, since)):
+        if format_of(source) is None:
+            continue
+        for foreign_run in read_runs(source):
+            joined = JoinedSession(run, recorded, foreign_run, since)
+            if joined.belongs(session):
+                fitting.append(joined)
     if len(fitting) == 1 or (fitting and session is not None):
         fitting[0].write()
         recorder.annotate(JOINED_FROM, fitting[0].annotation())
         return
-    names = ", ".join(joined.identity for joined in fitting[:_MAX_GAPS])
-    why = f"several sessions fit: {names}" if fitting else "no session file has calls of this run"
+    why = "no session file has calls of this run"
+    if fitting:
+        why = f"several sessions fit: {', '.join(joined.identity for joined in fitting[:_MAX_GAPS])}"
     _append_gap(run, "join the session file of the program", why)
-
-
-def _read_runs(path: Path) -> Iterator[ForeignRun]:
-    source = Source(path)
-    if format_of(source) is not None:
-        yield from read_runs(source)
 
 
 @dataclass(slots=True)
@@ -188,7 +187,10 @@ def _seconds_apart(first: str, second: str) -> float:
 
 
 def _response_id(response: Members) -> list[str]:
-    return [identity] if (identity := as_text(response.get("id"))) else []
+    identity = as_text(response.get("id"))
+    if not identity:
+        return []
+    return [identity]
 
 
 def _call_ids(response: Members) -> list[str]:
@@ -198,7 +200,9 @@ def _call_ids(response: Members) -> list[str]:
 
 def _texts(response: Members) -> list[str]:
     contents = [_text(response), *map(_request, _calls(response))]
-    return [json.dumps(contents)] if any(contents) else []
+    if not any(contents):
+        return []
+    return [json.dumps(contents)]
 
 
 def _calls(response: Members) -> list[Members]:
@@ -236,7 +240,7 @@ def _tool_call_pairs(pair: _CallPair) -> Iterator[tuple[Members, Members]]:
     run_calls = _calls(pair.of_run)
     by_id = {call.get("call_id"): call for call in run_calls}
     for place, call in enumerate(_calls(pair.of_session)):
-        run_call = by_id.get(call.get("call_id")) or (run_calls[place] if place < len(run_calls) else {})
+        run_call = by_id.get(call.get("call_id")) or next(iter(run_calls[place : place + 1]), {})
         if run_call.get("name") == call.get("name"):
             yield call, run_call
 

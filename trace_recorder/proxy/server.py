@@ -38,9 +38,9 @@ from trace_recorder.proxy.upstreams import Upstream, address_of
 from trace_recorder.values.origins import REPLAYED_FROM_HEADER, is_believed
 from trace_recorder.version import __version__
 
-Event = Mapping[str, Any]
-Receive = Callable[[], Awaitable[Event]]
-Send = Callable[[Event], Awaitable[None]]
+AsgiEvent = Mapping[str, Any]
+Receive = Callable[[], Awaitable[AsgiEvent]]
+Send = Callable[[AsgiEvent], Awaitable[None]]
 Forwarding = Coroutine[Any, Any, int]
 """A coroutine that sends a request, passes the answer to the client, and returns the HTTP status of the answer."""
 
@@ -86,7 +86,7 @@ class Proxy:
         self._port = port
         self._token = token
 
-    async def __call__(self, scope: Event, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: AsgiEvent, receive: Receive, send: Send) -> None:
         """Answer one request, or keep the HTTP clients open until the server ends."""
         if scope["type"] == "lifespan":
             await self._run(receive, send)
@@ -161,8 +161,9 @@ class Proxy:
         address = address_of(self._upstreams, first, rest, incoming.header)
         if address is None:
             return None
-        query = f"?{incoming.query}" if incoming.query else ""
-        return Route(rest, f"{address}{query}", chosen)
+        if incoming.query:
+            address += f"?{incoming.query}"
+        return Route(rest, address, chosen)
 
     async def _forward(self, incoming: _Incoming, route: Route, send: Send) -> None:
         parts = urlsplit(route.url)
@@ -259,7 +260,9 @@ def _headers_for_client(response: httpx.Response, request: httpx.Request) -> lis
     A program believes a server of this machine that marks an answer as replayed. The proxy is such a server, so it
     forwards the mark only if the upstream is on this machine too.
     """
-    omitted = _HOP_BY_HOP if is_believed(str(request.url)) else _HOP_BY_HOP | {REPLAYED_FROM_HEADER.encode()}
+    omitted = _HOP_BY_HOP
+    if not is_believed(str(request.url)):
+        omitted = omitted | {REPLAYED_FROM_HEADER.encode()}
     return [(name.lower(), value) for name, value in response.headers.raw if name.lower() not in omitted]
 
 
@@ -295,7 +298,7 @@ async def _send_error(send: Send, status: int, message: str) -> None:
 class _Incoming:
     """A request of a client. `body` must be read before `wait_for_disconnect` can return."""
 
-    def __init__(self, scope: Event, receive: Receive) -> None:
+    def __init__(self, scope: AsgiEvent, receive: Receive) -> None:
         self.method: str = scope["method"]
         # The member `path` is decoded, so it does not show which slashes were escaped.
         self.path: str = scope["raw_path"].decode("latin-1")
@@ -321,8 +324,9 @@ class _Incoming:
 
         If the body came in chunks, a length that the client stated does not count, and may be wrong (RFC 9112, 6.3).
         """
-        is_chunked = self.header("transfer-encoding") is not None
-        omitted = _NOT_SENT | {b"content-length"} if is_chunked else _NOT_SENT
+        omitted = _NOT_SENT
+        if self.header("transfer-encoding") is not None:
+            omitted = omitted | {b"content-length"}
         headers = [(name, value) for name, value in self._headers if name not in omitted]
         return httpx.Request(self.method, url, headers=headers, content=content)
 

@@ -20,7 +20,7 @@ import os
 import shlex
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import Context
 from dataclasses import dataclass, field
@@ -35,8 +35,9 @@ from trace_recorder.background_work import yield_to_others
 from trace_recorder.capture.decoding import may_be_encoded, plain_request
 from trace_recorder.capture.event_loops import run_in_thread
 from trace_recorder.dialects.dialect import dialect_of
+from trace_recorder.dialects.json_access import as_dict
 from trace_recorder.guard import Guard
-from trace_recorder.proxy.joining import join
+from trace_recorder.proxy.joining import join_session_file
 from trace_recorder.proxy.run_names import RunNames, mask_of, session_name
 from trace_recorder.signal_handlers import ours
 from trace_recorder.values.message_equality import says_key
@@ -158,11 +159,13 @@ class SessionRequest:
             turn = json.loads(self.header(_CODEX_TURN) or "null")
         except ours(ValueError, RecursionError):
             return None
-        name = turn.get("agent_name") if isinstance(turn, Mapping) else None
+        name = as_dict(turn).get("agent_name")
         if not isinstance(name, str) or name in {"", _CODEX_MAIN}:
             return None
         parent = name.rpartition("/")[0]
-        return SubAgent(name, None if parent == _CODEX_MAIN else parent)
+        if parent == _CODEX_MAIN:
+            return SubAgent(name)
+        return SubAgent(name, parent)
 
     def plain_body(self) -> bytes:
         """Return the body without its content encoding. Raises TooLargeError."""
@@ -202,8 +205,11 @@ class Sessions:
         self._names = RunNames(directory)
         self._command = command
         self._task = task
-        self._headers = (*([header.lower()] if header else []), *SESSION_HEADERS)
-        self.idle_seconds = idle_seconds or (math.inf if command else IDLE_SECONDS)
+        self._headers: tuple[str, ...] = SESSION_HEADERS
+        if header:
+            self._headers = (header.lower(), *SESSION_HEADERS)
+        default = math.inf if command else IDLE_SECONDS
+        self.idle_seconds = idle_seconds or default
         self._open: dict[tuple[SessionSource, str], Session] = {}
         self._beginner = ThreadPoolExecutor(1, "trace-recorder-begin")
         self._beginning: dict[tuple[SessionSource, str], asyncio.Future[Session]] = {}
@@ -283,7 +289,9 @@ class Sessions:
             metadata["resumed_from"] = earlier
         recorder = TrajectoryRecorder(self._names.new_path(name))
         session = Session(key, recorder, Context())
-        task = None if key.task is None else mask(key.task)
+        task = key.task
+        if task is not None:
+            task = mask(task)
         session.context.run(recorder.start, task, metadata=metadata)
         self._names.add(recorder.trajectory_path)
         return session
@@ -332,8 +340,10 @@ class Sessions:
         if self._joins:
             with session.recorder._lifecycle.guard.protect("join the session file of the program"):
                 metadata = dict(session.key.metadata)
-                is_id_of_program = metadata.get("session_header") in SESSION_HEADERS
-                join(session.recorder, metadata["session_id"] if is_id_of_program else None)
+                session_id = None
+                if metadata.get("session_header") in SESSION_HEADERS:  # it has the program's own id
+                    session_id = metadata["session_id"]
+                join_session_file(session.recorder, session_id)
 
 
 class _Conversations:
@@ -384,8 +394,10 @@ async def _prefix_digests(request: SessionRequest) -> list[bytes]:
 
 def _messages(api: str, body: bytes) -> Sequence[Message]:
     dialect = dialect_of(api)
+    if dialect is None:
+        return ()
     try:
-        return dialect.read_request(json.loads(body)).messages if dialect else ()
+        return dialect.read_request(json.loads(body)).messages
     except ours(ValueError, RecursionError):
         return ()
 

@@ -88,8 +88,10 @@ def _in_environment(known: Upstream, environment: Mapping[str, str]) -> Upstream
     If the address is invalid, `url` of the result is empty.
     """
     url = next(filter(None, (environment.get(variable) for variable in known.variables)), None)
+    if url is None:
+        return known
     try:
-        return known if url is None else upstream_at(known, url)
+        return upstream_at(known, url)
     except UpstreamError:  # perhaps the program does not use this upstream: it gets the variable unchanged
         return replace(known, url="")
 
@@ -124,12 +126,13 @@ def upstream_at(known: Upstream, url: str) -> Upstream:
     If `url` ends with the path of a variable, such as `/v1`, the path is removed from `url`, and becomes the path of
     all variables.
     """
-    url = (url if "://" in url else f"http://{url}").rstrip("/")
+    if "://" not in url:
+        url = f"http://{url}"
+    url = url.rstrip("/")
     if not _is_address(url):
         raise UpstreamError(f"{url!r} is not the address of a server, such as https://gateway.example/v1")
-    paths = {variable: path if url.endswith(path) else "" for variable, path in known.variables.items()}
-    longest = max(paths.values(), key=len, default="")
-    return Upstream(known.name, url.removesuffix(longest), dict.fromkeys(paths, longest))
+    path = max(filter(url.endswith, known.variables.values()), key=len, default="")
+    return Upstream(known.name, url.removesuffix(path), dict.fromkeys(known.variables, path))
 
 
 def _is_address(url: str) -> bool:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from trace_recorder.reading.fold import Fold
 from trace_recorder.reading.own_files import cut_off_gaps, folded, refuse_others, status_without_end
+from trace_recorder.reading.relations.prompt_relations import PromptRelations, continue_relations
 from trace_recorder.storage import journal_reader
 from trace_recorder.storage.file_system import is_locked
 from trace_recorder.values.trajectory import Status, Trajectory
@@ -31,6 +32,7 @@ class GrowingJournal:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.fold = Fold()
+        self._relations = PromptRelations()
         self._offset = 0
         self._identity: tuple[int, int] | None = None
         self._head = b""
@@ -102,6 +104,8 @@ class GrowingJournal:
         gaps = self.fold.run.gaps
         self.fold.run.gaps = [*gaps, *cut_off_gaps(self.path, self.fold)]
         try:
-            return folded(self.fold, self._status, self.path)
+            trajectory = folded(self.fold, self._status, self.path)
         finally:
             self.fold.run.gaps = gaps
+        continue_relations(self._relations, trajectory)
+        return trajectory

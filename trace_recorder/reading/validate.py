@@ -82,6 +82,10 @@ def validate(path: str | Path) -> Report:
     `path` is the document or the journal. Nothing is written. The report has `ok`, and `findings`, each with
     `severity`, `where` and `what`. Raises OSError if the file cannot be read. Any fault of the file's content is a
     finding, and not an exception.
+
+    Examples:
+        >>> validate("trajectories/run.json").ok
+        True
     """
     path = Path(path)
     if path.is_dir():

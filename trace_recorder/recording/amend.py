@@ -26,7 +26,7 @@ from trace_recorder.storage.journal_reader import Record, read
 from trace_recorder.storage.paths import document_path_for, journal_path_for, temporary_path
 from trace_recorder.storage.redaction.redactor import Redaction
 from trace_recorder.storage.redaction.text_masking import default_redactor
-from trace_recorder.values.jsonable import json_key, to_jsonable
+from trace_recorder.values.jsonable import member_name, to_jsonable
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Status
 
@@ -70,7 +70,7 @@ def append_annotation(path: Path, key: str, value: Payload) -> None:
     The document is written again. Raises the same exceptions as `append_rewards`.
     """
     with _open_to_amend(path) as writer:
-        _append(writer, AnnotationFact(key=json_key(key), value=to_jsonable(value)))
+        _append(writer, AnnotationFact(key=member_name(key), value=to_jsonable(value)))
 
 
 def append_end(path: Path, exit_code: int, status: Status | None = None, error: Payload = None) -> None:
@@ -79,24 +79,30 @@ def append_end(path: Path, exit_code: int, status: Status | None = None, error: 
     The `success` in that record is False if the status is "failed", and null for any other status. Raises the same
     exceptions as `append_rewards`.
     """
-    with _open_to_amend(path, replaced=() if status is None else ("final_result", "success", "error")) as writer:
-        _append(writer, AnnotationFact(key="exit_code", value=exit_code))
-        if status is not None:
-            end = FinalizeFact(
-                status=status,
-                success=False if status == "failed" else None,
-                execution_time=_seconds(writer.path),
-                final_result=None,
-                error=None if error is None else to_jsonable(error),
-            )
-            _append(writer, end)
+    exit_annotation = AnnotationFact(key="exit_code", value=exit_code)
+    if status is None:
+        with _open_to_amend(path) as writer:
+            _append(writer, exit_annotation)
+        return
+    with _open_to_amend(path, replaced=("final_result", "success", "error")) as writer:
+        _append(writer, exit_annotation)
+        end = FinalizeFact(
+            status=status,
+            success=False if status == "failed" else None,
+            execution_time=_seconds(writer.path),
+            final_result=None,
+            error=to_jsonable(error),
+        )
+        _append(writer, end)
 
 
 def _seconds(path: Path) -> Payload:
     """Return how many seconds a run took, or the seconds until now if its journal has no end."""
     _, fold = fold_journal(path)
-    if fold.run.end is not None or fold.run.start is None:
-        return 0.0 if fold.run.end is None else fold.run.end.execution_time
+    if fold.run.end is not None:
+        return fold.run.end.execution_time
+    if fold.run.start is None:
+        return 0.0
     return max(0.0, (datetime.now(UTC) - datetime.fromisoformat(fold.run.start_time)).total_seconds())
 
 
@@ -126,7 +132,9 @@ def _write_document(
 
     If the new document lacks a value that the existing document has, keep the existing document, and return a message.
     """
-    history = "delta" if json_of(document).get("history") == "delta" else "auto"
+    history = "auto"
+    if json_of(document).get("history") == "delta":
+        history = "delta"
     new_document = WholeDocument(journal_path, history, status=status)
     if force:
         new_document.write(document)

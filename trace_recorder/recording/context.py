@@ -92,7 +92,9 @@ class OpenBlocks(Generic[T]):
     def innermost(self) -> T | None:
         """Return the value of the innermost open block, or None outside of all blocks."""
         blocks = self.open_here()
-        return blocks[-1].value if blocks else None
+        if not blocks:
+            return None
+        return blocks[-1].value
 
 
 def _current_owner() -> Owner:
@@ -106,8 +108,10 @@ def _current_task(module: str) -> object:
     Return None if no loop of this library runs in this thread.
     """
     library = sys.modules.get(module)
+    if library is None:
+        return None
     try:
-        return None if library is None else library.current_task()
+        return library.current_task()
     except ours(RuntimeError):
         return None
 
@@ -163,7 +167,9 @@ def context_of(run: Run | None) -> Mapping[str, Payload]:
 def run_of_block() -> Run | None:
     """Return the run of the innermost step or sub-agent that is open in this context, or None outside of all blocks."""
     innermost = _step_contexts.innermost()
-    return None if innermost is None else innermost.run
+    if innermost is None:
+        return None
+    return innermost.run
 
 
 def agent_of(run: Run) -> dict[str, Payload]:
@@ -175,8 +181,9 @@ def agent_of(run: Run) -> dict[str, Payload]:
 def step_of(run: Run, number: object) -> dict[str, Payload]:
     """Return `step_id` of the open step as a dict if the step has this number. Otherwise return an empty dict."""
     members = context_of(run)
-    is_open_step = number is not None and members.get("step_number") == number
-    return without_none(step_id=members.get("step_id")) if is_open_step else {}
+    if number is None or members.get("step_number") != number:
+        return {}
+    return without_none(step_id=members.get("step_id"))
 
 
 def merge_facts(first: Mapping[str, Payload], second: Mapping[str, Payload]) -> dict[str, Payload]:
@@ -295,7 +302,7 @@ class Step(_ContextBlock):
                 tool_calls=None,
                 tool_results=None,
                 reflection=to_jsonable_of_type(self.reflection, str),
-                error=to_jsonable(error_text(self.error)),
+                error=to_jsonable(step_error(self.error)),
             )
             run.append_body(fact, b'{"llm_messages":null}')
 
@@ -356,6 +363,8 @@ class Agent(_ContextBlock):
         return f"<agent {self.name!r}>"
 
 
-def error_text(error: object) -> Payload:
+def step_error(error: object) -> Payload:
     """Return an error as JSON for the record of a step. An exception becomes a string of its class and its message."""
-    return f"{type(error).__name__}: {error_message(error)}" if is_error(error) else to_jsonable(error)
+    if is_error(error):
+        return f"{type(error).__name__}: {error_message(error)}"
+    return to_jsonable(error)

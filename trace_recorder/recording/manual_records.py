@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trace_recorder.facts import AgentStepFact, AnnotationFact, JsonText, LLMInteractionFact, RewardFact
-from trace_recorder.guard import try_call
+from trace_recorder.guard import ignore_failures
 from trace_recorder.recording import context as steps
 from trace_recorder.recording.run import Run
 from trace_recorder.values.checked_types import ArgumentReader
 from trace_recorder.values.jsonable import (
     describe_error,
     is_error,
-    json_key,
+    member_name,
     object_to_json,
     objects_to_jsonable,
     to_json,
@@ -37,7 +37,9 @@ def start_members(who: str, task: object, provider: object, model: object, max_s
         "model": to_jsonable_of_type(model, str),
     }
     numbers = ArgumentReader(who)
-    maximum = None if max_steps is None else numbers.integer("max_steps", max_steps)
+    maximum = None
+    if max_steps is not None:
+        maximum = numbers.integer("max_steps", max_steps)
     numbers.raise_if_refused()
     return {**texts, "max_steps": maximum}
 
@@ -45,7 +47,11 @@ def start_members(who: str, task: object, provider: object, model: object, max_s
 def metadata_of(value: object) -> dict[str, Payload]:
     """Return metadata as a dict of JSON values. A value that is not a mapping becomes the dict's member `metadata`."""
     copied = to_jsonable(value)
-    return copied if isinstance(copied, dict) else {} if copied is None else {"metadata": copied}
+    if isinstance(copied, dict):
+        return copied
+    if copied is None:
+        return {}
+    return {"metadata": copied}
 
 
 def interaction(  # noqa: PLR0913, PLR0917 - the arguments of `record_llm_interaction`
@@ -53,14 +59,14 @@ def interaction(  # noqa: PLR0913, PLR0917 - the arguments of `record_llm_intera
 ) -> None:
     """Record a call to a model. An exception as the response means that the call failed."""
     run.has_calls_by_hand = True
-    error = describe_error(response) if is_error(response) else None
+    result: dict[str, Payload]
+    if is_error(response):
+        result = {"response": None, "error": describe_error(response)}
+    else:
+        result = {"response": JsonText(object_to_json(response)), "error": None}
     names = run.named(provider=to_jsonable_of_type(provider, str), model=to_jsonable_of_type(model, str))
-    fact = LLMInteractionFact(
-        interaction_id=run.next_id(),
-        **steps.merge_facts(names, steps.context_of(run)),
-        response=None if error else JsonText(object_to_json(response)),
-        error=error,
-    )
+    members = steps.merge_facts(names, steps.context_of(run))
+    fact = LLMInteractionFact(interaction_id=run.next_id(), **members, **result)
     run.append_lists(fact, {"messages": messages, "tools": tools})
 
 
@@ -74,7 +80,7 @@ def step(run: Run, number: object, state: object, messages: object, details: Map
         tool_calls=_list_to_json(details["tool_calls"]),
         tool_results=_list_to_json(details["tool_results"]),
         reflection=to_jsonable_of_type(details["reflection"], str),
-        error=to_jsonable(steps.error_text(details["error"])),
+        error=to_jsonable(steps.step_error(details["error"])),
     )
     if messages is None:
         run.append_body(fact, b'{"llm_messages":null}')
@@ -83,7 +89,9 @@ def step(run: Run, number: object, state: object, messages: object, details: Map
 
 
 def _list_to_json(value: object) -> Payload:
-    return None if value is None else JsonText(to_json(objects_to_jsonable(value)))
+    if value is None:
+        return None
+    return JsonText(to_json(objects_to_jsonable(value)))
 
 
 def reward(run: Run, members: Mapping[str, object]) -> None:
@@ -96,8 +104,12 @@ def reward(run: Run, members: Mapping[str, object]) -> None:
 
 def annotation(run: Run, key: object, value: object) -> None:
     """Record an annotation of the run."""
-    members = {"key": try_call(lambda: json_key(str(key)), lambda _: json_key(key))}
-    run.append(AnnotationFact(**run.named(**members), value=to_jsonable(value)))
+    text = None
+    with ignore_failures:
+        text = member_name(str(key))
+    if text is None:
+        text = member_name(key)
+    run.append(AnnotationFact(**run.named(key=text), value=to_jsonable(value)))
 
 
 def summary(run: Run, number: object, text: object) -> None:

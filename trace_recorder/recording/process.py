@@ -44,7 +44,9 @@ def command_metadata() -> dict[str, Payload]:
     """Return the metadata of a run that the program's own recorder records, and not the command that runs it."""
     commands = (command for variable, command in COMMAND_VARIABLES.items() if os.environ.get(variable))
     command = next(commands, None)
-    return {} if command is None else {RECORDED_UNDER: f"trace-recorder {command}"}
+    if command is None:
+        return {}
+    return {RECORDED_UNDER: f"trace-recorder {command}"}
 
 
 class ProcessObserver(Protocol):
@@ -78,7 +80,9 @@ def parent_run() -> str | None:
     The environment states the id.
     """
     value = os.environ.get(PARENT_VARIABLE) or None
-    return _inherited if value is not None and value == _published else value
+    if value is not None and value == _published:
+        return _inherited
+    return value
 
 
 def had_concurrent_runs() -> bool:

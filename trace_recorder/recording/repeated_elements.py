@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import chain
 
-from trace_recorder.guard import try_call
+from trace_recorder.guard import ignore_failures
 from trace_recorder.storage.items.item_lists import Element
 from trace_recorder.values.content_key import content_key
 from trace_recorder.values.jsonable import MAX_NODES, element_to_json, objects_to_jsonable, to_json
@@ -49,8 +49,12 @@ class RepeatedElements:
 
     def elements_of(self, value: object) -> str | list[Element]:
         """Return the elements of a list, or the JSON text of a value that is not a list of messages or tools."""
-        elements = try_call(self._find_all, lambda _: None, value)
-        return to_json(objects_to_jsonable(value)) if elements is None else elements
+        elements = None
+        with ignore_failures:
+            elements = self._find_all(value)
+        if elements is None:
+            return to_json(objects_to_jsonable(value))
+        return elements
 
     def _find_all(self, value: object) -> list[Element] | None:
         """Return the elements, or None if the value must be written as a whole.
@@ -66,7 +70,9 @@ class RepeatedElements:
             self._old, self._young, self._young_chars = self._young, {}, 0
         find, key_of = self._young.get, content_key
         entries = [find(key_of(element)) or self._find_old_or_copy(element) for element in elements]
-        return entries if sum([entry.parts for entry in entries]) < MAX_NODES else None
+        if sum([entry.parts for entry in entries]) >= MAX_NODES:
+            return None
+        return entries
 
     def _find_old_or_copy(self, element: object) -> Element:
         key = content_key(element)
@@ -74,8 +80,9 @@ class RepeatedElements:
             self._add(key, known)
             return known
         text, parts = element_to_json(element, _DEPTH)
-        is_unchanged = key is not None and content_key(element) == key  # no other thread has changed it meanwhile
-        return Element(text, parts, key if is_unchanged and not text.startswith(_DESCRIPTION) else None)
+        if text.startswith(_DESCRIPTION) or (key is not None and content_key(element) != key):
+            key = None  # in the second case, another thread has changed the element meanwhile
+        return Element(text, parts, key)
 
     def remember(self, lists: Iterable[str | Sequence[Element]]) -> None:
         """Remember the elements of lists that are on file now."""

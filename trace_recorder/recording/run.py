@@ -27,7 +27,7 @@ from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS
 from trace_recorder.clocks import monotonic_seconds, now
 from trace_recorder.errors import AlreadyFinalizedError
 from trace_recorder.facts import Fact, FinalizeFact, Itemized, StartFact
-from trace_recorder.guard import Guard, try_call
+from trace_recorder.guard import Guard, ignore_failures
 from trace_recorder.locks import new_lock
 from trace_recorder.reading.live_document.writer import DocumentWriter
 from trace_recorder.recording.given_names import GivenNames
@@ -38,7 +38,7 @@ from trace_recorder.recording.run_texts import RunTexts
 from trace_recorder.recording.unfinished import UnfinishedWork
 from trace_recorder.signal_handlers import suppress
 from trace_recorder.storage import paths
-from trace_recorder.storage.fact_writer import FactText, FactWriter, record_of, text_of
+from trace_recorder.storage.fact_writer import FactWriter, record_of, text_of
 from trace_recorder.storage.items.encoder import MIN_PREPARED_BYTES, Encoded
 from trace_recorder.storage.journal import Journal
 from trace_recorder.storage.journal_lines import NewRecord, encode_record
@@ -148,7 +148,9 @@ class Run:
         """Write a fact with this JSON object as its `body`. Elements of its lists become items. Raises NotJsonError."""
         items = self._facts.items
         # large strings are found without the lock, so that other threads can record
-        prepared = items.prepare(body) if len(body) > MIN_PREPARED_BYTES else None
+        prepared = None
+        if len(body) > MIN_PREPARED_BYTES:
+            prepared = items.prepare(body)
         self._append_with_items(fact, lambda: items.encode(body, prepared))
 
     def append_lists(self, fact: Itemized, lists: Mapping[str, object]) -> None:
@@ -238,14 +240,11 @@ class Run:
 
         If its text cannot be masked, the text of `bare` is written instead.
         """
-
-        def unmasked(error: Exception) -> FactText:
-            if self.guard.strict:
-                raise error
-            self.guard.record_failure(f"mask the text of the {fact.kind} record", error)
-            return text_of(bare, "nothing")
-
-        text = try_call(lambda: self._facts.mask(text_of(fact)), unmasked)
+        text = None
+        with self.guard.protect(f"mask the text of the {fact.kind} record"):
+            text = self._facts.mask(text_of(fact))
+        if text is None:
+            text = text_of(bare, "nothing")
         seq = self._journal.next_seq
         self._journal.append(*record_of(text), now())
         if fact.kind in _RUN_TEXT_KINDS:
@@ -319,7 +318,8 @@ class Run:
         with self.guard.protect("close the journal"):
             self._journal.close()
         if self.guard.failures:
-            try_call(self._write_late_gaps, lambda _: None)
+            with ignore_failures:
+                self._write_late_gaps()
         # to free memory while the recorder lives
         self._facts, self._elements = FactWriter(self.redaction), RepeatedElements()
 

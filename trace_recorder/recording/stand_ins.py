@@ -88,8 +88,11 @@ def outcome_of(name: str, arguments: Callable[[], Mapping[str, object]]) -> Outc
             f"{name} was called in a context that belongs to none of the {len(_in_process)} replays of this process: "
             "start the thread in a copy of its context, contextvars.copy_context().run(...)."
         )
-    block = block or (_in_process[0] if _in_process else None)
-    return None if block is None else block.give(name, arguments())
+    if block is None and _in_process:
+        block = _in_process[0]
+    if block is None:
+        return None
+    return block.give(name, arguments())
 
 
 def origin_in_progress() -> RunOrigin | None:
@@ -98,8 +101,12 @@ def origin_in_progress() -> RunOrigin | None:
     Return None if there is no such run. Return None also if several replays are open, and none of them is in this
     context.
     """
-    block = _in_context.get() or (_in_process[0] if len(_in_process) == 1 else None)
-    return None if block is None else block.origin
+    block = _in_context.get()
+    if block is None and len(_in_process) == 1:
+        block = _in_process[0]
+    if block is None:
+        return None
+    return block.origin
 
 
 def stand_in_function(outcome: Outcome, kind: str) -> Callable[..., Any]:

@@ -17,11 +17,11 @@ from typing import Any, Literal, Self, TypeVar, cast
 
 from trace_recorder.clocks import monotonic_seconds
 from trace_recorder.facts import ToolCallFact, ToolResultFact
-from trace_recorder.guard import try_call
+from trace_recorder.guard import ignore_failures
 from trace_recorder.recording.context import OpenBlock, OpenBlocks, ToolBody, context_of, merge_facts, record_or_defer
 from trace_recorder.recording.run import Run
 from trace_recorder.recording.stand_ins import outcome_of, stand_in_function
-from trace_recorder.values.jsonable import describe_error, describe_value, json_key, to_jsonable, to_jsonable_of_type
+from trace_recorder.values.jsonable import describe_error, describe_value, member_name, to_jsonable, to_jsonable_of_type
 from trace_recorder.values.messages import Payload, without_none
 
 Tool = TypeVar("Tool", bound=Callable[..., object])
@@ -82,7 +82,8 @@ class Execution:
             name = describe_value(None)
         names = run.named(name=name, **without_none(call_id=to_jsonable_of_type(self._call_id, str)))
         members = {"execution_id": run.next_id("tool"), **merge_facts(names, context_of(run))}
-        run.append(ToolCallFact(**members, arguments=to_jsonable({} if self._arguments is None else self._arguments)))
+        arguments = {} if self._arguments is None else self._arguments
+        run.append(ToolCallFact(**members, arguments=to_jsonable(arguments)))
         self._members = members
 
     def _record_end(self, run: Run, members: dict[str, Payload], error: BaseException | None) -> None:
@@ -195,7 +196,7 @@ def make_tool(open_run: OpenRun, function: object, name: str | None) -> Any:
         return type(function)(make_tool(open_run, function.__func__, name))
     if not callable(function):
         raise TypeError(f"tool() was given {function!r}, and takes a function. Its name is given as tool(name=…).")
-    name = name or json_key(getattr(function, "__name__", None) or type(function).__name__)
+    name = name or member_name(getattr(function, "__name__", None) or type(function).__name__)
     wrapper: Any = _wrapped(_ToolFunction(open_run, function, name), function)
     for defaults in ("__defaults__", "__kwdefaults__"):  # frameworks read these, and `wraps` does not copy them
         values = getattr(function, defaults, None)
@@ -243,8 +244,11 @@ class _ToolFunction:
 
         If they do not fit the signature, positional arguments are in `args`.
         """
-        positional = {"args": args} if args else {}
-        return try_call(lambda: self._bound(args, kwargs), lambda _: {**positional, **kwargs})
+        with ignore_failures:
+            return self._bound(args, kwargs)
+        if args:
+            return {"args": args, **kwargs}
+        return kwargs
 
     def _bound(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, object]:
         signature = inspect.signature(self.function)

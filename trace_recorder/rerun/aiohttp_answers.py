@@ -14,21 +14,32 @@ from functools import cache, partial
 from importlib import import_module
 from typing import Any
 
-from trace_recorder.capture.aiohttp_sessions import read_request
+from trace_recorder.capture.aiohttp_sessions import read_aiohttp_request
 from trace_recorder.capture.exchange import sending
 from trace_recorder.capture.seam import ORIGIN_ATTRIBUTE, LibraryRequest
 from trace_recorder.dialects.endpoints import with_model
-from trace_recorder.rerun.answers import CANCELLATION_GRACE_SECONDS, Answer, Answers, Errors, Outgoing, Pace, answer_to
+from trace_recorder.rerun.answers import (
+    CANCELLATION_GRACE_SECONDS,
+    Answer,
+    Answers,
+    Errors,
+    LibraryAnswers,
+    Outgoing,
+    Pace,
+    answer_to,
+)
 from trace_recorder.rerun.urllib3_answers import chunk, head, is_whole
 
 
-async def answered(answers: Answers, original: Any, session: Any, *args: Any, **kwargs: Any) -> Any:
+async def _answered(answers: Answers, original: Any, session: Any, *args: Any, **kwargs: Any) -> Any:
     """Answer a request of a session from the recording, or send the request.
 
     Raises the exception that ended the recorded call, if there was one.
     """
-    request = read(session, args, kwargs)
-    answer = None if session.closed else answer_to(answers, request, errors())
+    request = read_aiohttp_request(session, *args, **kwargs)
+    answer = None
+    if not session.closed:
+        answer = answer_to(answers, request, _errors())
     if answer is None:
         with sending(request, None):
             return await original(session, *args, **kwargs)
@@ -60,12 +71,7 @@ async def _send_by_copy(original: Any, session: Any, connector: Any, *args: Any,
         replaying.detach()
 
 
-def read(session: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> LibraryRequest:
-    """Return the request that a session is asked to send."""
-    return read_request(session, *args, **kwargs)
-
-
-def changed(
+def _changed(
     request: LibraryRequest, args: tuple[Any, ...], kwargs: dict[str, Any], outgoing: Outgoing
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments for sending a request that a fork has changed.
@@ -91,10 +97,12 @@ def changed(
     return (method, url), {**more, "data": outgoing.body, "headers": headers}
 
 
-def errors() -> Errors:
-    """Return the exceptions of aiohttp."""
+def _errors() -> Errors:
     library = import_module("aiohttp")
     return Errors(library, library.ClientError, library.ClientConnectionError, library.ClientPayloadError)
+
+
+AIOHTTP_ANSWERS = LibraryAnswers(_answered, read_aiohttp_request, _changed, _errors)
 
 
 async def _ending(answer: Answer, answers: Answers, pace: Pace) -> Exception:
@@ -104,7 +112,7 @@ async def _ending(answer: Answer, answers: Answers, pace: Pace) -> Exception:
     """
     if answer.was_cancelled:
         await asyncio.sleep(pace.remaining(answer.seconds) + CANCELLATION_GRACE_SECONDS)
-    return errors().ending(answer, answers)
+    return _errors().ending(answer, answers)
 
 
 class RecordedConnection(asyncio.Transport):
@@ -129,8 +137,10 @@ class RecordedConnection(asyncio.Transport):
         for recorded, data in answer.pieces:
             await asyncio.sleep(self._pace.seconds(recorded))
             await self._has_room.wait()
-            if data:
-                protocol.data_received(data if is_whole(answer) else chunk(data))
+            if data and is_whole(answer):
+                protocol.data_received(data)
+            elif data:
+                protocol.data_received(chunk(data))
         if answer.is_cut_off:
             await self._break_off()
         elif not is_whole(answer):
@@ -209,7 +219,7 @@ def _connector_class() -> type:
             answer, self._answer = self._answer, None
             if answer is None:
                 why = f"a replay does not follow the redirect of aiohttp to {request.url.host}"
-                raise errors().refusal(self._answers.refused(why))
+                raise _errors().refusal(self._answers.refused(why))
             protocol = self._factory()
             protocol.connection_made(RecordedConnection(protocol, answer, self._answers, self._pace))
             return protocol

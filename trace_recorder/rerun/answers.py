@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from types import ModuleType
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
-from trace_recorder.capture.seam import recognise_request
+from trace_recorder.capture.seam import LibraryRequest, recognise_request
 from trace_recorder.clocks import monotonic_seconds
 from trace_recorder.dialects.endpoints import Endpoint, Poll
 from trace_recorder.errors import ReplayMismatchError
@@ -40,11 +40,15 @@ def builtin_exception(name: str, message: str) -> Exception | None:
     kind = getattr(builtins, name, None)
     if not (isinstance(kind, type) and issubclass(kind, Exception)):
         return None
+    if issubclass(kind, KeyError):
+        message = _KeyErrorMessage(message)
     try:
-        error = kind(_KeyErrorMessage(message) if issubclass(kind, KeyError) else message)
+        error = kind(message)
     except ours(TypeError):  # such as UnicodeDecodeError, which takes five arguments
         return None
-    return error if str(error) == message else None
+    if str(error) != message:
+        return None
+    return error
 
 
 def exception_of(kind: type[Exception], root: type[Exception], message: str, kwargs: dict[str, Any]) -> Exception:
@@ -100,7 +104,9 @@ class Answer:
     @property
     def pieces(self) -> tuple[TimedBytes, ...]:
         """The chunks of the body. A body that is not a stream is one chunk."""
-        return ((0.0, self.body),) if self.chunks is None else self.chunks
+        if self.chunks is None:
+            return ((0.0, self.body),)
+        return self.chunks
 
     def pieces_in_time(self, pace: Pace) -> Iterator[bytes]:
         """Yield the chunks of the body, each at its time. The thread sleeps until a chunk is due."""
@@ -163,7 +169,9 @@ class Pace:
 
     def seconds(self, recorded: float) -> float:
         """Return how many seconds to wait for a chunk. `recorded` is its time in seconds since the recorded request."""
-        return 0.0 if self._speed is None else self.remaining(recorded / self._speed)
+        if self._speed is None:
+            return 0.0
+        return self.remaining(recorded / self._speed)
 
     def remaining(self, seconds: float) -> float:
         """Return how long to wait until `seconds` have passed since the request."""
@@ -222,13 +230,33 @@ class Errors:
 
     def ending(self, answer: Answer, answers: Refuser) -> Exception:
         """Return the exception that ends an incomplete call: the recorded exception, or else a mismatch."""
-        error = None if answer.error is None else self.recorded(*answer.error)
+        error = None
+        why = answer.stopped or "no answer came"
+        if answer.error is not None:
+            error = self.recorded(*answer.error)
+            why = ": ".join(filter(None, answer.error))
         if error is None:
-            why = ": ".join(filter(None, answer.error)) if answer.error else answer.stopped or "no answer came"
             error = self.refusal(answers.refused(f"the rest of the answer is not on file: {why}"))
         if answer.origin is not None:
             answer.origin.mark(error)
         return error
+
+
+class LibraryAnswers(NamedTuple):
+    """The functions that a replay and a fork need for an HTTP library whose method they replace.
+
+    `answered` answers one request from the recording, or sends the request. Its arguments are the answers, the
+    library's own method, and the arguments of that method. `read` returns the request that a client is asked to send.
+    `changed` returns the arguments of the method for a request that a fork has changed. `errors` returns the exceptions
+    of the library.
+    """
+
+    answered: Callable[..., Any]
+    read: Callable[..., LibraryRequest]
+    changed: Callable[
+        [LibraryRequest, tuple[Any, ...], dict[str, Any], Outgoing], tuple[tuple[Any, ...], dict[str, Any]]
+    ]
+    errors: Callable[[], Errors]
 
 
 @cache

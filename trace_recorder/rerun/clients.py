@@ -20,9 +20,10 @@ from trace_recorder.capture.sdk_clients import (
     ways_out,
 )
 from trace_recorder.capture.transport import RecordingTransport
-from trace_recorder.rerun import aiohttp_answers, urllib3_answers
-from trace_recorder.rerun.answers import Answers
+from trace_recorder.rerun.aiohttp_answers import AIOHTTP_ANSWERS
+from trace_recorder.rerun.answers import Answers, LibraryAnswers
 from trace_recorder.rerun.transport import AsyncReplaying, SyncReplaying, replaying_class
+from trace_recorder.rerun.urllib3_answers import URLLIB3_ANSWERS
 
 METHOD = "_calculate_retry_timeout"
 """The method that computes the pause before a retry, in the class `BaseClient` of each module in `MODULES`."""
@@ -75,11 +76,8 @@ class RetryPauses:
 
 
 _ABSENT = object()
-ANSWERING: dict[str, Any] = {"aiohttp": aiohttp_answers, "urllib3": urllib3_answers}
-"""The modules that turn answers into responses, by library.
-
-In these libraries, a replay replaces a method and not a transport.
-"""
+ANSWERING: dict[str, LibraryAnswers] = {"aiohttp": AIOHTTP_ANSWERS, "urllib3": URLLIB3_ANSWERS}
+"""The libraries in which a replay replaces a method and not a transport."""
 
 
 class ReplayTransports:
@@ -184,8 +182,9 @@ class ReplayTransports:
 
     def _made(self, make: Callable[..., Any], **kwargs: Any) -> Any:
         client = make(**kwargs)
-        for slot in slots_of(client) if not self._removed else ():
-            self.put(slot)
+        if not self._removed:
+            for slot in slots_of(client):
+                self.put(slot)
         return client
 
     def _is_answered(self, http_client: Any) -> bool:
@@ -196,7 +195,9 @@ class ReplayTransports:
 
     def skip_pauses(self, client: Any) -> None:
         """Set the pauses between the retries of a client to zero if the client has them, as google-genai does."""
-        google = getattr(client, "_api_client", None) if self._answers.missing == "error" else None
+        if self._answers.missing != "error":
+            return
+        google = getattr(client, "_api_client", None)
         for retrying in filter(None, (getattr(google, "_retry", None), getattr(google, "_async_retry", None))):
             self._replace(retrying, "wait", lambda _: 0.0)
 

@@ -27,18 +27,25 @@ def nearest(live: LiveRequest, recording: Recording, unused: Sequence[RecordedEx
     candidates = [exchange for exchange in exchanges if exchange.endpoint.api == live.endpoint.api][:MAX_COMPARED]
     live_texts = _texts(live.body)
     recorded = _RecordedTexts(recording)
-    return max(candidates, key=lambda exchange: _similarity(live_texts, recorded.of(exchange)), default=None)
+
+    def similarity(exchange: RecordedExchange) -> float:
+        texts = recorded.of(exchange)
+        return len(live_texts & texts) / (len(live_texts | texts) or 1)
+
+    return max(candidates, key=similarity, default=None)
 
 
 def _texts(body: Payload) -> set[str]:
     """Return a text for each member of a request, or for each element if the member is a list."""
-    members = body if isinstance(body, dict) else {"": body}
-    return {text for name, value in members.items() for text in _texts_of_member(name, value)}
+    if not isinstance(body, dict):
+        body = {"": body}
+    return {text for name, value in body.items() for text in _texts_of_member(name, value)}
 
 
 def _texts_of_member(name: str, value: Payload) -> list[str]:
-    values = value if isinstance(value, list) else [value]
-    return [_text(name, value) for value in values]
+    if not isinstance(value, list):
+        return [_text(name, value)]
+    return [_text(name, element) for element in value]
 
 
 def _text(name: str, value: Payload) -> str:
@@ -78,12 +85,11 @@ class _RecordedTexts:
         """
         if (name, number) not in self._of_items:
             value = self._recording.item(number)
-            self._of_items[name, number] = _texts_of_member(name, value) if whole else [_text(name, value)]
+            texts = [_text(name, value)]
+            if whole:
+                texts = _texts_of_member(name, value)
+            self._of_items[name, number] = texts
         return self._of_items[name, number]
-
-
-def _similarity(first: set[str], second: set[str]) -> float:
-    return len(first & second) / (len(first | second) or 1)
 
 
 def differences(recorded: Payload, live: Payload) -> Iterator[str]:
@@ -92,8 +98,10 @@ def differences(recorded: Payload, live: Payload) -> Iterator[str]:
 
 
 def _line(change: ValueChange) -> str:
+    if change.kind == "removed" and change.path.endswith("]"):
+        return f"- {change.path} (recorded): {_short(change.before)}"
     if change.kind == "removed":
-        return f"- {change.path}{' (recorded)' if change.path.endswith(']') else ''}: {_short(change.before)}"
+        return f"- {change.path}: {_short(change.before)}"
     if change.kind == "added":
         return f"+ {change.path}: {_short(change.after)}"
     if isinstance(change.before, str) and isinstance(change.after, str):
@@ -110,7 +118,7 @@ def explain_mismatch(live: LiveRequest, recording: Recording, unused: Sequence[R
 
     The message lists the differences from the nearest recorded request.
     """
-    kind = f"{live.endpoint.api}{f', {live.endpoint.model}' if live.endpoint.model else ''}"
+    kind = ", ".join(filter(None, (live.endpoint.api, live.endpoint.model)))
     head = f"{recording.path.name} has no answer to this request ({kind})"
     if not unused:
         head += ": all recorded calls have been used"
@@ -120,5 +128,7 @@ def explain_mismatch(live: LiveRequest, recording: Recording, unused: Sequence[R
     lines = list(differences(recording.request(closest), live.body))
     if not lines:
         return f"{head}. It equals {closest.interaction_id}, which has been used already, or was sent to another model."
-    more = [f"… and {len(lines) - MAX_LINES} more differences"] if len(lines) > MAX_LINES else []
-    return "\n  ".join([f"{head}. The nearest is {closest.interaction_id}:", *lines[:MAX_LINES], *more])
+    shown = [f"{head}. The nearest is {closest.interaction_id}:", *lines[:MAX_LINES]]
+    if len(lines) > MAX_LINES:
+        shown.append(f"… and {len(lines) - MAX_LINES} more differences")
+    return "\n  ".join(shown)

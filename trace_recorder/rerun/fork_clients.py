@@ -90,7 +90,9 @@ class Forking:
                 inner = type(self.inner)(inner, self.inner.binding)
         else:
             request = _as_decided(request, body, decision)
-        own = self.inner.binding if isinstance(self.inner, RecordingTransport) else None
+        own = None
+        if isinstance(self.inner, RecordingTransport):
+            own = self.inner.binding
         return recording_class(self.library, asynchronous=asynchronous)(inner, self.binding(own)), request
 
 
@@ -193,7 +195,9 @@ class ForkTransports(ReplayTransports):
 
     def replaying(self, transport: Any, library: str, *, asynchronous: bool) -> Any:
         """Return a transport that answers requests or passes them to `transport`."""
-        inner = transport.inner if isinstance(transport, RecordingTransport) else transport
+        inner = transport
+        if isinstance(transport, RecordingTransport):
+            inner = transport.inner
         if isinstance(inner, Forking) and inner.fork is self._fork:
             return transport
         return forking_class(library, asynchronous=asynchronous)(transport, self._fork, self._binding)
@@ -203,19 +207,23 @@ class ForkTransports(ReplayTransports):
         answering = ANSWERING[library]
 
         def forked(owner: Any, *args: Any, **kwargs: Any) -> Any:
-            request = answering.read(owner, args, kwargs)
+            request = answering.read(owner, *args, **kwargs)
             endpoint = recognise_request(request).call
             if endpoint is None:
                 return answering.answered(_DecidedAnswer(None, self._fork), method, owner, *args, **kwargs)
             body = b"".join(request.stream)
             decision = decision_of(self._fork, request, endpoint, body, answering.errors())
-            answer = decision if isinstance(decision, Answer) else None
-            if isinstance(decision, Outgoing) and _changes(decision, request, body):
+            answer = None
+            if isinstance(decision, Answer):
+                answer = decision
+            elif _changes(decision, request, body):
                 args, kwargs = answering.changed(request, args, kwargs, decision)
             inner = partial(answering.answered, _DecidedAnswer(answer, self._fork), method)
             here = current_interception.get()
-            binding = self._binding(here.binding if here else None)
-            return recording(binding)(library, inner)(owner, *args, **kwargs)
+            own = None
+            if here is not None:
+                own = here.binding
+            return recording(self._binding(own))(library, inner)(owner, *args, **kwargs)
 
         return forked
 

@@ -24,6 +24,7 @@ from trace_recorder.attach.recorder import TrajectoryRecorder
 from trace_recorder.capture.seam import Binding
 from trace_recorder.dialects.dialect import dialect_of
 from trace_recorder.dialects.endpoints import Endpoint
+from trace_recorder.dialects.json_access import as_dict, as_text
 from trace_recorder.errors import ReplayMismatchError
 from trace_recorder.reading.own_files import load_own
 from trace_recorder.recording.stand_ins import Outcome
@@ -60,10 +61,12 @@ class ForkPoint:
         first_attempts = {exchange.interaction_id: exchange for exchange in reversed(recording.exchanges)}
         steps = _steps_of(run)
         calls = [call.interaction_id for call in run.llm_interactions if call.interaction_id in first_attempts]
-        matches = (call for call in calls if (steps.get(call) == at_step if at is None else call == at))
-        call_id = next(matches, None)
+        if at is not None:
+            call_id = next((call for call in calls if call == at), None)
+        else:
+            call_id = next((call for call in calls if steps.get(call) == at_step), None)
         if call_id is None:
-            known = [f"{call} (step {steps[call]})" if call in steps else call for call in calls[:20]]
+            known = [_call_with_step(call, steps.get(call)) for call in calls[:20]]
             raise ValueError(
                 f"{recording.path.name} has no call {at or f'of step {at_step}'}. "
                 f"Its calls are: {', '.join(known) or 'none'}"
@@ -87,12 +90,20 @@ class ForkPoint:
         return self.exchange.interaction_id
 
 
+def _call_with_step(call_id: str, step_number: int | None) -> str:
+    if step_number is None:
+        return call_id
+    return f"{call_id} (step {step_number})"
+
+
 def _steps_of(run: Trajectory) -> dict[str, int]:
     """Return the step number of each call that belongs to a step, recorded or derived."""
     steps: dict[str, int] = {}
     for step in run.agent_steps:
-        of_step = step.interaction_ids or ((step.interaction.interaction_id,) if step.interaction else ())
-        steps |= dict.fromkeys(of_step, step.step_number)
+        if step.interaction_ids:
+            steps |= dict.fromkeys(step.interaction_ids, step.step_number)
+        elif step.interaction:
+            steps[step.interaction.interaction_id] = step.step_number
     return steps
 
 
@@ -112,6 +123,10 @@ class Fork(Replay):
     live call, the end of the block raises ReplayMismatchError.
 
     Raises TrajectoryFormatError if there is no journal, and ValueError if the journal has no such call.
+
+    Examples:
+        >>> with fork("trajectories/run.json", at="llm_1", model="gpt-4o") as branch:
+        ...     reply = run_my_agent(branch.wrap(OpenAI()))
     """
 
     def __init__(  # noqa: PLR0913 - a name for each thing that a user may decide
@@ -136,7 +151,9 @@ class Fork(Replay):
         self.is_live = False
         self._changes = Changes(model, system, edit)
         self._changes.replace_model_of(self.point.exchange.endpoint, self.recording.request(self.point.exchange))
-        self._by_hand = None if answer is None else answer_by_hand(answer, self.point)
+        self._by_hand: Answer | None = None
+        if answer is not None:
+            self._by_hand = answer_by_hand(answer, self.point)
         self.recorder = recorder or TrajectoryRecorder(
             task=self.point.task, directory=self.recording.path.parent, redact=redact
         )
@@ -162,7 +179,9 @@ class Fork(Replay):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._installed.remove()
-        problem = self._problem() if error is None else None
+        problem = None
+        if error is None:
+            problem = self._problem()
         if problem is not None:
             self._blocks.__exit__(type(problem), problem, None)
             raise problem
@@ -179,7 +198,9 @@ class Fork(Replay):
         if not self.is_live:
             return ReplayMismatchError(report_not_reached(name, self.point))
         unused = self.unused
-        return ReplayMismatchError(report_unused(f"{name}, up to {self.point},", unused)) if unused else None
+        if not unused:
+            return None
+        return ReplayMismatchError(report_unused(f"{name}, up to {self.point},", unused))
 
     def decide(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer | Outgoing:
         """Return the answer to a request, or the request to send.
@@ -190,7 +211,9 @@ class Fork(Replay):
             self._redaction.learn(secrets(headers)[0])
             live = LiveRequest(endpoint, self._read(plain_body(headers, body)))
             exchange = self._calls.take(live, self._is_answered)
-            by_hand = self._go_live(live) if exchange is None else None
+            by_hand = None
+            if exchange is None:
+                by_hand = self._go_live(live)
         if exchange is not None:
             return self._recorded(exchange)
         return by_hand or self._changes.applied(endpoint, body)
@@ -208,7 +231,9 @@ class Fork(Replay):
             self._changes.replace_model_of(live.endpoint, live.body)
             self.is_live = True
         by_hand, self._by_hand = self._by_hand, None
-        return by_hand if by_hand and self._claim(self.point.exchange.seq) else None
+        if by_hand is not None and self._claim(self.point.exchange.seq):
+            return by_hand
+        return None
 
     def _missing(self) -> list[RecordedExchange]:
         """Return the unused recorded calls before the first live call.
@@ -235,15 +260,12 @@ class Fork(Replay):
         """
         with self._lock:
             outcome = self.tools.find(name, arguments, self.point.is_after_tool)
-            if outcome is None and not self._runs(name, arguments):
-                raise self.refused(str(self.tools.mismatch(name, arguments)))
+            if outcome is None:
+                # without a recorded result from before the first live call, the tool is run, if that call may come next
+                may_run = self.is_live or self.tools.knows(name, arguments)
+                if not may_run and (self._missing() or self._missing_tools()):
+                    raise self.refused(str(self.tools.mismatch(name, arguments)))
         return outcome
-
-    def _runs(self, name: str, arguments: Mapping[str, object]) -> bool:
-        """Return whether to run a tool that has no recorded result from before the first live call."""
-        if self.is_live or self.tools.knows(name, arguments):
-            return True
-        return not self._missing() and not self._missing_tools()
 
     def _missing_tools(self) -> list[RecordedTool]:
         return [tool for tool in self.tools.unused if self.point.is_after_tool(tool)]
@@ -297,8 +319,12 @@ class Changes:
             value: Payload = json.loads(body)
         except ours(ValueError):
             return Outgoing(body, model)
-        changed = self._edited(self._changed(endpoint, value)) if isinstance(value, dict) else value
-        return Outgoing(body if changed is value else json.dumps(changed, ensure_ascii=False).encode(), model)
+        if not isinstance(value, dict):
+            return Outgoing(body, model)
+        changed = self._edited(self._changed(endpoint, value))
+        if changed is value:
+            return Outgoing(body, model)
+        return Outgoing(json.dumps(changed, ensure_ascii=False).encode(), model)
 
     def _changed(self, endpoint: Endpoint, body: dict[str, Payload]) -> dict[str, Payload]:
         model = body.get("model")
@@ -320,5 +346,4 @@ class Changes:
 
 def model_of(endpoint: Endpoint, body: Payload) -> str | None:
     """Return the model that a request names in its address or its body."""
-    model = body.get("model") if isinstance(body, dict) else None
-    return endpoint.model or (model if isinstance(model, str) else None)
+    return endpoint.model or as_text(as_dict(body).get("model"))

@@ -38,12 +38,13 @@ def in_one_order(body: Payload) -> Payload:
     """Return a request with the tool results of each turn in the order of their ids."""
     if not isinstance(body, dict):
         return body
-    return {name: _ordered(value) if isinstance(value, list) else value for name, value in body.items()}
-
-
-def _ordered(elements: list[Payload]) -> list[Payload]:
-    within = [blocks_in_one_order(element) for element in elements]
-    return [*sorted_results((result_key(element), element) for element in within)]
+    ordered: dict[str, Payload] = {}
+    for name, value in body.items():
+        ordered[name] = value
+        if isinstance(value, list):
+            elements = map(blocks_in_one_order, value)
+            ordered[name] = [*sorted_results((result_key(element), element) for element in elements)]
+    return ordered
 
 
 def blocks_in_one_order(element: Payload) -> Payload:
@@ -58,8 +59,11 @@ def blocks_in_one_order(element: Payload) -> Payload:
 
 def sorted_results(elements: Iterable[tuple[str | None, T]]) -> Iterator[T]:
     """Yield elements in their order, except that consecutive elements with a key are sorted by their keys."""
-    for is_result, group in groupby(elements, key=lambda pair: pair[0] is not None):
-        yield from (element for _, element in (sorted(group, key=itemgetter(0)) if is_result else group))
+    for is_result, consecutive in groupby(elements, key=lambda pair: pair[0] is not None):
+        group = [*consecutive]
+        if is_result:
+            group.sort(key=itemgetter(0))
+        yield from (element for _, element in group)
 
 
 def result_key(element: Payload) -> str | None:
@@ -70,7 +74,9 @@ def result_key(element: Payload) -> str | None:
         return _key(members)
     blocks = as_list(members.get("content")) or as_list(members.get("parts"))
     keys = [_block_key(block) for block in blocks]
-    return "".join(filter(None, keys)) if keys and None not in keys else None
+    if not keys or None in keys:
+        return None
+    return "".join(filter(None, keys))
 
 
 def _block_key(block: Payload) -> str | None:
@@ -94,8 +100,8 @@ Claim: TypeAlias = Callable[[int], bool]
 
 Another process of the same program may have used the record already.
 """
-Step: TypeAlias = str | int
-Path: TypeAlias = tuple[Step, ...]
+PathStep: TypeAlias = str | int
+Path: TypeAlias = tuple[PathStep, ...]
 Digest: TypeAlias = bytes
 _Element: TypeAlias = tuple[str | None, Digest]
 
@@ -106,7 +112,7 @@ _STEP = re.compile(r"\.?([A-Za-z_$][\w$-]*)|\[(-?\d+|\*)\]")
 
 def parse_path(path: str) -> Path:
     """Return the steps of a path such as `messages[0].content` or `tools[*].description`. Raises ValueError."""
-    steps: list[Step] = []
+    steps: list[PathStep] = []
     offset = 0
     while offset < len(path):
         match = _STEP.match(path, offset)
@@ -129,12 +135,18 @@ def without(value: Payload, paths: Sequence[Path]) -> Payload:
         members = ((name, member, _below(paths, name)) for name, member in value.items())
         return {name: without(member, below) for name, member, below in members if () not in below}
     if isinstance(value, list):
-        elements = ((element, _below(paths, index, index - len(value))) for index, element in enumerate(value))
-        return [None if () in below else without(element, below) for element, below in elements]
+        elements: list[Payload] = []
+        for index, element in enumerate(value):
+            below = _below(paths, index, index - len(value))
+            if () in below:
+                elements.append(None)
+            else:
+                elements.append(without(element, below))
+        return elements
     return value
 
 
-def _below(paths: Iterable[Path], *names: Step) -> list[Path]:
+def _below(paths: Iterable[Path], *names: PathStep) -> list[Path]:
     """Return the rest of each path whose first step is one of these names, or is a wildcard."""
     return [path[1:] for path in paths if path[:1] in {(ANY,), *((name,) for name in names)}]
 
@@ -161,13 +173,16 @@ class UnusedCalls:
         self._claim = claim
         self._ignored = [parse_path(path) for path in ignore]
         self._in_any_order = match is results_in_any_order
-        self._match = None if self._in_any_order else match
+        self._match: Match | None = None
+        if not self._in_any_order:
+            self._match = match
         self._item = recording.item
         self._item_digests: dict[int, _Element] = {}
         self._unused = {id(exchange): exchange for exchange in recording.exchanges}
         self._by_key: dict[Digest, deque[RecordedExchange]] = {}
-        for exchange in recording.exchanges if self._match is None else ():
-            self._by_key.setdefault(self._recorded_key(exchange), deque()).append(exchange)
+        if self._match is None:
+            for exchange in recording.exchanges:
+                self._by_key.setdefault(self._recorded_key(exchange), deque()).append(exchange)
 
     @property
     def unused(self) -> list[RecordedExchange]:
@@ -235,11 +250,12 @@ class UnusedCalls:
             if isinstance(items, list) and not paths:
                 yield name, self._digest_of_list(map(self._digest_of_item, items))
                 continue
-            whole = value if items is None else self._value(items)
+            whole = value
+            if isinstance(items, int):
+                whole = self._item(items)
+            elif items is not None:
+                whole = [*map(self._item, items)]
             yield name, self._digest_of_member(without(whole, paths))
-
-    def _value(self, items: int | list[int]) -> Payload:
-        return self._item(items) if isinstance(items, int) else [*map(self._item, items)]
 
     def _digest_of_item(self, number: int) -> _Element:
         if number not in self._item_digests:
@@ -260,7 +276,9 @@ class UnusedCalls:
         return blake2b(b"[" + b"".join(sorted_results(elements)), digest_size=16).digest()
 
     def _digest_of_member(self, value: Payload) -> Digest:
-        return self._digest_of_list(map(self._digest_of_element, value)) if isinstance(value, list) else _digest(value)
+        if isinstance(value, list):
+            return self._digest_of_list(map(self._digest_of_element, value))
+        return _digest(value)
 
     def _digests(self, body: Payload) -> dict[str, Digest]:
         if not isinstance(body, dict):

@@ -92,7 +92,9 @@ class RecordedExchange:
     def status(self) -> int | None:
         """The HTTP status, or None if no response came."""
         head = self._head
-        return None if head is None else head.status or None
+        if head is None:
+            return None
+        return head.status or None
 
     @property
     def headers(self) -> dict[str, str]:
@@ -101,8 +103,9 @@ class RecordedExchange:
         The `location` of a redirect is the address of the next attempt.
         """
         head = self._head
-        headers = {} if head is None else head.headers
-        kept = {name: value for name, value in headers.items() if name.lower() != "content-encoding"}
+        if head is None:
+            return {}
+        kept = {name: value for name, value in head.headers.items() if name.lower() != "content-encoding"}
         if self.status in _REDIRECTS and self.next_url:
             kept["location"] = self.next_url
         return kept
@@ -111,7 +114,9 @@ class RecordedExchange:
     def _head(self) -> LLMStreamFact | LLMResponseFact | None:
         """The newest fact with a status and headers."""
         newest = self.facts.newest
-        return None if isinstance(newest, LLMErrorFact) else newest
+        if isinstance(newest, LLMErrorFact):
+            return None
+        return newest
 
     @property
     def error(self) -> tuple[str, str] | None:
@@ -142,7 +147,9 @@ class RecordedExchange:
     def seconds(self) -> float:
         """Return how long the exchange took, from the request to its end. Return 0.0 if the end is not on file."""
         ending = self.facts.ending
-        return 0.0 if ending is None else float(ending.duration_seconds or 0.0)
+        if ending is None:
+            return 0.0
+        return float(ending.duration_seconds or 0.0)
 
 
 class Recording:
@@ -231,7 +238,10 @@ class Recording:
         """Return an exchange that begins with this fact."""
         call = CallFacts(fact.interaction_id, self._items, record.seq, record.time)
         call.add(record, fact)
-        return RecordedExchange(call, record if isinstance(fact, LLMResponseFact) else None)
+        exchange = RecordedExchange(call)
+        if isinstance(fact, LLMResponseFact):
+            exchange.ending = record
+        return exchange
 
     def _refuse_newer(self, version: int) -> None:
         if version > VERSION:
@@ -247,7 +257,9 @@ class Recording:
             return exchange.call.raw_request()
         if sent.body is not ABSENT:
             return sent.body
-        return sent.base64 if sent.text is None else sent.text
+        if sent.text is not None:
+            return sent.text
+        return sent.base64
 
     def item(self, number: int) -> Payload:
         """Return the value of an item. Raises KeyError if its line is damaged."""
@@ -278,8 +290,9 @@ class Recording:
         chunks = exchange.facts.raw_chunks()
         if chunks is None:
             chunks = tuple((0.0, event) for event in _events(self._undamaged(exchange)))
-        has_frames = any(part.framing == FRAMING for part in exchange.facts.parts)
-        return tuple(_framed(chunks)) if has_frames else chunks
+        if any(part.framing == FRAMING for part in exchange.facts.parts):
+            return tuple(_framed(chunks))
+        return chunks
 
     def _undamaged(self, exchange: RecordedExchange) -> bytes:
         """Return the joined parts of a stream. Raises TrajectoryFormatError if a part is damaged."""
@@ -328,7 +341,11 @@ def _framed(chunks: Iterable[TimedBytes]) -> Iterator[TimedBytes]:
 
 def _events(text: bytes) -> Iterator[bytes]:
     """Yield the events of a stream. An event ends with an empty line. Without empty lines, each line is an event."""
-    end = b"\n\n" if b"\n\n" in text else b"\r\n\r\n" if b"\r\n\r\n" in text else b"\n"
+    end = b"\n"
+    if b"\n\n" in text:
+        end = b"\n\n"
+    elif b"\r\n\r\n" in text:
+        end = b"\r\n\r\n"
     *events, rest = text.split(end)
     yield from (event + end for event in events)
     if rest:

@@ -25,7 +25,7 @@ from trace_recorder.decompression import TooLargeError
 from trace_recorder.dialects.endpoints import Endpoint, Poll
 from trace_recorder.errors import ReplayMismatchError
 from trace_recorder.facts import ABSENT
-from trace_recorder.recording.stand_ins import Outcome, let_tool_run, stand_in_for_tools
+from trace_recorder.recording.stand_ins import Outcome, StandIn, let_tool_run, stand_in_for_tools
 from trace_recorder.rerun.answers import Answer, Missing
 from trace_recorder.rerun.clients import ReplayTransports
 from trace_recorder.rerun.differences import explain_mismatch
@@ -63,6 +63,10 @@ class Replay:
     calls that were sent and the tools that ran.
 
     Raises TrajectoryFormatError if there is no journal, or if this version cannot read the journal.
+
+    Examples:
+        >>> with replay("trajectories/run.json") as run:
+        ...     reply = run_my_agent(run.wrap(OpenAI(api_key="none")))
     """
 
     def __init__(  # noqa: PLR0913 - a name for each thing that a user may decide
@@ -111,9 +115,10 @@ class Replay:
     def __enter__(self) -> Self:
         if self._instruments:
             self._installed.everywhere()
-        self._blocks.enter_context(
-            stand_in_for_tools(self.tool_outcome if self._stands_in else let_tool_run, self.origin)
-        )
+        stand_in: StandIn = let_tool_run
+        if self._stands_in:
+            stand_in = self.tool_outcome
+        self._blocks.enter_context(stand_in_for_tools(stand_in, self.origin))
         return self
 
     def __exit__(
@@ -164,9 +169,10 @@ class Replay:
                 self.live_calls += 1
                 return None
             if exchange is None:
-                damaged = self.recording.damaged
                 message = explain_mismatch(live, self.recording, self._calls.unused)
-                raise self.refused(message + (f"\n  {damaged} lines of the journal are damaged." if damaged else ""))
+                if self.recording.damaged:
+                    message += f"\n  {self.recording.damaged} lines of the journal are damaged."
+                raise self.refused(message)
         return self._recorded(exchange)
 
     def polled(self, poll: Poll) -> Answer | None:
@@ -226,20 +232,29 @@ class Replay:
             value = None
         if not isinstance(value, dict):
             return self._masked(text)
-        masked, _ = self._redaction.mask(text)
-        return value if masked == text else json.loads(masked)
+        return self._masked_value(value, text)
 
     def _masked(self, value: Payload) -> Payload:
-        text = json.dumps(value, ensure_ascii=False)
+        return self._masked_value(value, json.dumps(value, ensure_ascii=False))
+
+    def _masked_value(self, value: Payload, text: str) -> Payload:
+        """Return the value whose JSON is `text`, masked."""
         masked, _ = self._redaction.mask(text)
-        return value if masked == text else json.loads(masked)
+        if masked == text:
+            return value
+        return json.loads(masked)
 
     def _recorded(self, exchange: RecordedExchange) -> Answer:
+        body, chunks = b"", None
+        if exchange.streams:
+            chunks = self.recording.chunks(exchange)
+        else:
+            body = self.recording.body(exchange)
         return Answer(
             status=exchange.status,
             headers=exchange.headers,
-            body=b"" if exchange.streams else self.recording.body(exchange),
-            chunks=self.recording.chunks(exchange) if exchange.streams else None,
+            body=body,
+            chunks=chunks,
             error=exchange.error,
             stopped=exchange.stopped,
             seconds=exchange.seconds,
@@ -266,5 +281,7 @@ def calls_outside_tools(calls: Sequence[RecordedExchange], tools: Sequence[Recor
 
 def report_unused(name: str, unused: Sequence[str]) -> str:
     """Return the message about the calls of a recording that were not used."""
-    more = f" and {len(unused) - 10} more" if len(unused) > 10 else ""
-    return f"{name} has calls that nobody asked for: {', '.join(unused[:10])}{more}"
+    message = f"{name} has calls that nobody asked for: {', '.join(unused[:10])}"
+    if len(unused) > 10:
+        message += f" and {len(unused) - 10} more"
+    return message

@@ -83,10 +83,11 @@ class _ReplayHandler(BaseHTTPRequestHandler):
         if self._is_refused():
             return
         poll = self._recognition().poll
-        polled = None if poll is None else self.server.replay.polled(poll)
-        if polled is not None:
-            self._give(polled)
-            return
+        if poll is not None:
+            polled = self.server.replay.polled(poll)
+            if polled is not None:
+                self._give(polled)
+                return
         self.close_connection = True
         self._refuse("", f"{self.command} {self.path} is not an LLM call. Only LLM calls are answered here.")
 
@@ -145,8 +146,10 @@ class _ReplayHandler(BaseHTTPRequestHandler):
     def _refuse(self, api: str, message: str) -> None:
         self.server.on_mismatch(message)
         body = json.dumps(error_body(api, message)).encode()
-        closes = {"connection": "close"} if self.close_connection else {}
-        self._begin(NOT_FOUND, {"content-type": "application/json", "content-length": str(len(body)), **closes})
+        headers = {"content-type": "application/json", "content-length": str(len(body))}
+        if self.close_connection:
+            headers["connection"] = "close"
+        self._begin(NOT_FOUND, headers)
         self.wfile.write(body)
 
     def _begin(self, status: int, headers: dict[str, str]) -> None:
@@ -166,10 +169,15 @@ class _ReplayHandler(BaseHTTPRequestHandler):
             self.wfile.write(answer.body)
             return
         frames = self.request_version != "HTTP/1.0"
-        self._begin(answer.status, {**headers, **({"transfer-encoding": "chunked"} if frames else {})})
+        if frames:
+            headers["transfer-encoding"] = "chunked"
+        self._begin(answer.status, headers)
         self.close_connection = self.close_connection or not frames
         for data in filter(None, answer.pieces_in_time(pace)):
-            self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data) if frames else data)
+            if frames:
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+            else:
+                self.wfile.write(data)
         if answer.is_cut_off:
             self._cut_off(answer, pace)
         elif frames:
@@ -193,8 +201,10 @@ def _headers_of(answer: Answer) -> dict[str, str]:
 
     The `location` of a redirect becomes an address of this server.
     """
-    origin = {} if answer.origin is None else answer.origin.to_headers()
-    headers = {name: value for name, value in (answer.headers | origin).items() if name.lower() not in FRAMING_HEADERS}
+    headers = answer.headers
+    if answer.origin is not None:
+        headers = headers | answer.origin.to_headers()
+    headers = {name: value for name, value in headers.items() if name.lower() not in FRAMING_HEADERS}
     if "location" in headers:
         headers["location"] = urlsplit(headers["location"])._replace(scheme="", netloc="").geturl()
     return headers

@@ -94,11 +94,15 @@ class RecordedTools:
         ended = tool.ended
         if ended is None:
             raise ReplayMismatchError(f"{self._name} ends while the tool {tool.name} runs: it has no recorded result.")
-        error = None if ended.error is None else _exception(ended.error)
+        error: Exception | None = None
+        if ended.error is not None:
+            kind, message = str(ended.error.get("type")), str(ended.error.get("message"))
+            error = builtin_exception(kind, message) or _replayed_class(kind)(kind, message)
         if ended.yielded is None or not isinstance(ended.result, list):
             return Outcome(ended.result, error)
-        returned = None if ended.returned is ABSENT else ended.returned
-        return Outcome(returned, error, tuple(ended.result))
+        if ended.returned is ABSENT:
+            return Outcome(None, error, tuple(ended.result))
+        return Outcome(ended.returned, error, tuple(ended.result))
 
     def _mismatch_message(self, name: str, live: Payload) -> str:
         call = f"{name}({json.dumps(live, ensure_ascii=False)[:400]})"
@@ -107,12 +111,6 @@ class RecordedTools:
             return f"{self._name} has no result for {call}: no call of this tool is left. tools='live' runs tools."
         changes = "\n  ".join(differences(of_tool[0].arguments, live))
         return f"{self._name} has no result for {call}. The next call of this tool was recorded with:\n  {changes}"
-
-
-def _exception(error: Mapping[str, Payload]) -> Exception:
-    """Return an exception of the recorded class if Python has it, or else a ReplayedToolError with that class name."""
-    name, message = str(error.get("type")), str(error.get("message"))
-    return builtin_exception(name, message) or _replayed_class(name)(name, message)
 
 
 @cache

@@ -28,7 +28,9 @@ class SyncReplaying:
         """Answer one request."""
         recognition = recognise_request(request)
         endpoint, poll = recognition.call, recognition.poll
-        answer = None if poll is None else self.answers.polled(poll)
+        answer = None
+        if poll is not None:
+            answer = self.answers.polled(poll)
         if endpoint is None and answer is None and self.inner is not None:
             return send(self.inner, request)
         library = _library(self)
@@ -63,7 +65,9 @@ class AsyncReplaying:
         """Answer one request."""
         recognition = recognise_request(request)
         endpoint, poll = recognition.call, recognition.poll
-        answer = None if poll is None else self.answers.polled(poll)
+        answer = None
+        if poll is not None:
+            answer = self.answers.polled(poll)
         if endpoint is None and answer is None and self.inner is not None:
             return await send_async(self.inner, request)
         library = _library(self)
@@ -119,7 +123,9 @@ def _response(library: Any, request: Any, answer: Answer, chunks: Any) -> Any:
     Its headers are the recorded headers. The recorded call is in the response's extensions, where a recording transport
     finds it.
     """
-    extensions = {} if answer.origin is None else {ORIGIN_EXTENSION: answer.origin}
+    extensions = {}
+    if answer.origin is not None:
+        extensions[ORIGIN_EXTENSION] = answer.origin
     stream = stream_class(library.__name__)(chunks)
     return library.Response(
         answer.status, headers=answer.headers, stream=stream, request=request, extensions=extensions
@@ -127,7 +133,6 @@ def _response(library: Any, request: Any, answer: Answer, chunks: Any) -> Any:
 
 
 def _library(transport: object) -> Any:
-    """Return the HTTP library of a transport."""
     return import_module(type(transport).library)  # type: ignore[attr-defined]
 
 

@@ -15,23 +15,32 @@ from typing import Any
 
 from trace_recorder.capture.exchange import sending
 from trace_recorder.capture.seam import ORIGIN_ATTRIBUTE, LibraryRequest
-from trace_recorder.capture.urllib3_pools import read_request
+from trace_recorder.capture.urllib3_pools import read_urllib3_request
 from trace_recorder.dialects.endpoints import with_model
-from trace_recorder.rerun.answers import FRAMING_HEADERS, Answer, Answers, Errors, Outgoing, Pace, answer_to
+from trace_recorder.rerun.answers import (
+    FRAMING_HEADERS,
+    Answer,
+    Answers,
+    Errors,
+    LibraryAnswers,
+    Outgoing,
+    Pace,
+    answer_to,
+)
 
 
-def answered(answers: Answers, original: Any, pool: Any, *args: Any, **kwargs: Any) -> Any:
+def _answered(answers: Answers, original: Any, pool: Any, *args: Any, **kwargs: Any) -> Any:
     """Answer one request of a connection pool from the recording, or send the request.
 
     Raises the exception that ended the recorded call, if there was one.
     """
-    request = read(pool, args, kwargs)
-    answer = answer_to(answers, request, errors())
+    request = read_urllib3_request(pool, *args, **kwargs)
+    answer = answer_to(answers, request, _errors())
     if answer is None:
         with sending(request, None):
             return original(pool, *args, **kwargs)
     if answer.status is None:
-        raise errors().ending(answer, answers)
+        raise _errors().ending(answer, answers)
     connection = import_module("urllib3.connection").HTTPConnection(pool.host, pool.port)
     connection.sock = _RecordedSocket(_responding(answer, answers))
     connection.is_verified = True  # nothing is sent, so urllib3 must not warn about the certificate
@@ -40,12 +49,7 @@ def answered(answers: Answers, original: Any, pool: Any, *args: Any, **kwargs: A
     return response
 
 
-def read(pool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> LibraryRequest:
-    """Return the request that a pool is asked to send."""
-    return read_request(pool, *args, **kwargs)
-
-
-def changed(
+def _changed(
     request: LibraryRequest, args: tuple[Any, ...], kwargs: dict[str, Any], outgoing: Outgoing
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments for sending a request that a fork has changed.
@@ -53,20 +57,23 @@ def changed(
     If the address names the model, the address is changed too.
     """
     connection, method, url, *more = args
-    path = url if outgoing.model is None else with_model(url, outgoing.model)
+    if outgoing.model is not None:
+        url = with_model(url, outgoing.model)
     headers = {_text(name): _text(value) for name, value in request.headers.raw if name.lower() != b"content-length"}
     others = dict(zip(("body", "headers"), more, strict=False))
-    return (connection, method, path), {**others, **kwargs, "body": outgoing.body, "headers": headers}
+    return (connection, method, url), {**others, **kwargs, "body": outgoing.body, "headers": headers}
 
 
 def _text(data: bytes) -> str:
     return data.decode("latin-1")
 
 
-def errors() -> Errors:
-    """Return the exceptions of urllib3."""
+def _errors() -> Errors:
     kinds = import_module("urllib3.exceptions")
     return Errors(kinds, kinds.HTTPError, ConnectionRefusedError, kinds.ProtocolError)
+
+
+URLLIB3_ANSWERS = LibraryAnswers(_answered, read_urllib3_request, _changed, _errors)
 
 
 def head(answer: Answer) -> bytes:
@@ -75,7 +82,9 @@ def head(answer: Answer) -> bytes:
     They state the length of the body, or that the body comes in chunks.
     """
     phrase = next((status.phrase for status in HTTPStatus if status.value == answer.status), "")
-    framing = f"content-length: {len(answer.body)}" if is_whole(answer) else "transfer-encoding: chunked"
+    framing = "transfer-encoding: chunked"
+    if is_whole(answer):
+        framing = f"content-length: {len(answer.body)}"
     kept = (f"{name}: {value}" for name, value in answer.headers.items() if name.lower() not in FRAMING_HEADERS)
     lines = [f"HTTP/1.1 {answer.status} {phrase}", *kept, framing]
     return "".join(f"{line}\r\n" for line in lines).encode("latin-1", "replace") + b"\r\n"
@@ -99,9 +108,12 @@ def _responding(answer: Answer, answers: Answers) -> Iterator[bytes]:
     pace = Pace(answers.speed)
     yield head(answer)
     for data in filter(None, answer.pieces_in_time(pace)):
-        yield data if is_whole(answer) else chunk(data)
+        if is_whole(answer):
+            yield data
+        else:
+            yield chunk(data)
     if answer.is_cut_off:
-        raise errors().ending(answer, answers)
+        raise _errors().ending(answer, answers)
     if not is_whole(answer):
         yield chunk(b"")
 

@@ -215,7 +215,9 @@ def _write_buffers(fd: int, texts: Sequence[Buffer]) -> None:
     """
     for start in range(0, len(texts), _MAX_BUFFERS):
         some = texts[start : start + _MAX_BUFFERS]
-        written = os.writev(fd, some) if hasattr(os, "writev") else 0
+        written = 0
+        if hasattr(os, "writev"):
+            written = os.writev(fd, some)
         if written < sum(map(len, some)):
             view = memoryview(b"".join(some))[written:]
             while view:

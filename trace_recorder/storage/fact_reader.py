@@ -113,7 +113,9 @@ def _members_of(kind: type[Fact]) -> tuple[_Member, ...]:
 def _arms(hint: Any) -> tuple[Any, ...]:
     """Return the types of a union, or the type alone."""
     inner = unmarked(hint)
-    return get_args(inner) if get_origin(inner) in _UNIONS else (inner,)
+    if get_origin(inner) in _UNIONS:
+        return get_args(inner)
+    return (inner,)
 
 
 def _allows(hint: Any, kind: type) -> bool:
@@ -147,8 +149,10 @@ def _read(value: Payload, hint: Any) -> Payload:
     """Return a value of JSON as a value of a type. Raises _IllTypedError if it is not one."""
     inner = unmarked(hint)
     kind = get_origin(inner) or inner
-    if Mark.DESCRIBED in marks_of(hint) and _is_number(inner):
-        return _read_described(value, inner)
+    if Mark.DESCRIBED in marks_of(hint) and not {int, float}.isdisjoint(_arms(inner)):
+        if is_description(value) or type(value) in _NUMBERS:
+            return value
+        return _read(value, inner)
     if kind in _UNIONS:
         return _read_union(value, get_args(inner))
     if type(value) in _CONTAINERS and kind is not Any:
@@ -181,17 +185,6 @@ def _read_union(value: Payload, arms: tuple[Any, ...]) -> Payload:
         except _IllTypedError:
             continue
     raise _IllTypedError(f"{type(value).__name__} in place of {arms}")
-
-
-def _is_number(inner: Any) -> bool:
-    return not {int, float}.isdisjoint(_arms(inner))
-
-
-def _read_described(value: Payload, inner: Any) -> Payload:
-    """Return a number that an agent stated, or the description of a value that JSON cannot express."""
-    if is_description(value) or type(value) in _NUMBERS:
-        return value
-    return _read(value, inner)
 
 
 def _read_struct(value: Mapping[str, Payload], kind: Any) -> Payload:

@@ -113,7 +113,9 @@ def record_of(text: FactText) -> NewRecord:
         if data is None or not is_encoded(data):
             data = encode_text(text.large.value.text)
         return text.kind, (encode_text("{" + members), data, b"}")
-    return text.kind, f"{{{begin},{foreign}}}" if begin and foreign else f"{{{begin}{foreign}}}"
+    if begin and foreign:
+        return text.kind, f"{{{begin},{foreign}}}"
+    return text.kind, f"{{{begin}{foreign}}}"
 
 
 class FactWriter:
@@ -129,17 +131,17 @@ class FactWriter:
             return text
         own, own_count = text.own, 0
         if text.masked == "all members":
-            own, own_count = self._mask_own_members(own)
-        foreign, count = self.redaction.mask(text.foreign, text.kind) if text.foreign else ("", 0)
+            masked, own_count = self.redaction.mask(_dump(own))
+            if own_count:
+                own = json.loads(masked)
+        foreign, count = "", 0
+        if text.foreign:
+            foreign, count = self.redaction.mask(text.foreign, text.kind)
         large, in_large = self._mask_large_member(text)
         count += in_large
         if not (count or own_count):
             return text
         return FactText(text.kind, _counted(own, count + own_count), foreign, text.masked, large)
-
-    def _mask_own_members(self, own: Json) -> tuple[Json, int]:
-        masked, count = self.redaction.mask(_dump(own))
-        return (json.loads(masked) if count else own), count
 
     def _mask_large_member(self, text: FactText) -> tuple[LargeMember | None, int]:
         """Mask the large member of a fact. Return it, and how many secrets were masked. Its bytes stay if none was."""
@@ -175,7 +177,9 @@ class FactWriter:
         masked = self.redaction.mask_all([text.foreign for text in texts], texts[-1].kind)
         records: list[NewRecord] = []
         for text, (foreign, count) in zip(texts, masked, strict=True):
-            large, in_large = (None, 0) if text.large is None else self._mask_large_member(text)
+            large, in_large = None, 0
+            if text.large is not None:
+                large, in_large = self._mask_large_member(text)
             if count or in_large:
                 own = _counted(text.own, count + in_large)
                 records.append(record_of(FactText(text.kind, own, foreign, text.masked, large)))

@@ -80,8 +80,9 @@ def lock(fd: int, *, shared: bool = False) -> bool | None:
     """
     if fcntl is None:  # pragma: no cover - Windows has no advisory locks of this kind
         return None
+    mode = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     try:
-        fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        fcntl.flock(fd, mode | fcntl.LOCK_NB)
     except ours(BlockingIOError):
         return False
     except ours(OSError) as error:
@@ -121,7 +122,9 @@ class Descriptor:
             state = os.fstat(self.number)
         except ours(OSError):
             return None
-        return state if (state.st_dev, state.st_ino) == self._identity else None
+        if (state.st_dev, state.st_ino) != self._identity:
+            return None
+        return state
 
     def is_file_of(self, state: os.stat_result) -> bool:
         """Return whether `state`, a result of `os.stat`, describes this file."""
@@ -159,7 +162,9 @@ def writer_is_alive(path: Path, host: str | None) -> bool | None:
 
     Return None if this is unknown: `host`, where the journal is written, is not this host, or locks are not supported.
     """
-    return is_locked(path) if host == socket.gethostname() else None
+    if host != socket.gethostname():
+        return None
+    return is_locked(path)
 
 
 def is_locked(path: Path) -> bool | None:
@@ -176,7 +181,9 @@ def is_locked(path: Path) -> bool | None:
         return None
     finally:
         close_ignoring_errors(fd)  # this also releases the shared lock
-    return None if is_free is None else not is_free
+    if is_free is None:
+        return None
+    return not is_free
 
 
 @contextmanager

@@ -9,7 +9,9 @@ from pathlib import Path
 
 def numbered_path(document: Path, number: int) -> Path:
     """Return the path with a number before its suffix, or the path itself if the number is 0."""
-    return document.with_name(f"{document.stem}.{number}{document.suffix}") if number else document
+    if number == 0:
+        return document
+    return document.with_name(f"{document.stem}.{number}{document.suffix}")
 
 
 def free_paths(document: Path, is_taken: Callable[[Path], bool], *, first: int = 0) -> Iterator[Path]:

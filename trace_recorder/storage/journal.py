@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from trace_recorder.signal_handlers import ours, suppress
 from trace_recorder.storage.atomic_write import create_filled, rename_exclusive
@@ -40,8 +40,16 @@ Otherwise the pieces are written by `writev`, if there are at most `_MOST_PIECES
 _MOST_PIECES = 1000
 """One `writev` writes at most this many pieces. Systems accept 1,024."""
 
-PendingWrite = tuple[int, int, list[int]]
-"""A write that has not returned yet: its first `seq`, the size of the file before it, and the sizes of its lines."""
+
+class PendingWrite(NamedTuple):
+    """A write that has not returned yet."""
+
+    seq: int
+    """The number of its first record."""
+    before: int
+    """The size of the file before the write."""
+    sizes: list[int]
+    """The sizes of its lines."""
 
 
 class Journal:
@@ -102,7 +110,7 @@ class Journal:
             if self._torn:
                 lines[0] = (b"\n", *lines[0])
             sizes = [sum(map(len, line)) for line in lines]
-            pending, length, count = (seq, before, sizes), sum(sizes), len(lines)
+            pending, length, count = PendingWrite(seq, before, sizes), sum(sizes), len(lines)
             pieces = list(chain.from_iterable(lines))
             write, text = (os.write, b"".join(pieces)) if length <= _JOINED_BYTES else _large_write(pieces)
             written = 0
@@ -132,7 +140,7 @@ class Journal:
         """
         with suppress(OSError):
             before, number = self.size - written, self._open.number
-            moved = (pending[0], before, pending[2])
+            moved = PendingWrite(pending.seq, before, pending.sizes)
             if self._pending is pending:
                 self._pending = moved
                 os.ftruncate(number, before)

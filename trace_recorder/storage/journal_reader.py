@@ -91,7 +91,9 @@ def read(data: bytes, base: int = 0) -> Iterator[Record | BadLine]:
     while start < len(data):
         end = data.find(b"\n", start)
         line = data[start:] if end < 0 else data[start:end]
-        record = _parse_record(line, base + start) if line else None
+        record = None
+        if line:
+            record = _parse_record(line, base + start)
         if record is None and line.endswith(b"\r"):  # a program on Windows converted the ends of the lines
             record = _parse_record(line[:-1], base + start)
         if record is not None:
@@ -113,7 +115,9 @@ def _read_damaged_line(line: bytes, offset: int, *, torn: bool) -> Iterator[Reco
         if boundary[0].startswith(_LINE_BEGIN):
             starts.append(boundary.start())
             continue
-        for start in reversed(starts) if attempts < _MAX_ATTEMPTS else ():
+        if attempts >= _MAX_ATTEMPTS:
+            continue
+        for start in reversed(starts):
             record = _parse_record(line[start : boundary.end()], offset + start)
             if record is not None:
                 if start > done:
@@ -124,7 +128,8 @@ def _read_damaged_line(line: bytes, offset: int, *, torn: bool) -> Iterator[Reco
                 break
             attempts += 1
     if done < len(line):
-        yield BadLine(offset + done, len(line) - done, _WHY_TORN if torn else _WHY_DAMAGED, torn)
+        why = _WHY_TORN if torn else _WHY_DAMAGED
+        yield BadLine(offset + done, len(line) - done, why, torn)
 
 
 def _parse_record(line: bytes, offset: int) -> Record | None:
@@ -145,9 +150,11 @@ def _parse_record(line: bytes, offset: int) -> Record | None:
         if is_long:
             yield_to_others()
         head = _HEAD.match(line)
-        kind = "" if head is None else head["kind"].decode()
-        decode = None if head is None else fact_decoder(kind)
-        if head is None or decode is None:
+        if head is None:
+            return _read_record(line, offset)
+        kind = head["kind"].decode()
+        decode = fact_decoder(kind)
+        if decode is None:
             return _read_record(line, offset)
         try:
             fact = decode(memoryview(line)[head.end() : -_CRC_LENGTH])

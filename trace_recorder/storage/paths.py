@@ -28,7 +28,7 @@ from zlib import crc32
 
 from trace_recorder.errors import TrajectoryPathError
 from trace_recorder.facts import StartFact
-from trace_recorder.guard import logger, try_call
+from trace_recorder.guard import ignore_failures, logger
 from trace_recorder.signal_handlers import ours, suppress
 from trace_recorder.storage.atomic_write import create_filled, rename_exclusive, write_all
 from trace_recorder.storage.file_system import close_ignoring_errors, hold_lock, sync_directory
@@ -79,7 +79,9 @@ def document_path_for(path: Path) -> Path:
     """Return the path of the document for a path that the user gave, which may be the path of the journal."""
     if path.name.endswith(_JOURNAL_SUFFIX) and path.name != _JOURNAL_SUFFIX:
         return path.with_name(path.name.removesuffix(_JOURNAL_SUFFIX))
-    return path.with_suffix(".json") if path.suffix == ".jsonl" else path
+    if path.suffix == ".jsonl":
+        return path.with_suffix(".json")
+    return path
 
 
 def default_name(start: datetime) -> str:
@@ -104,10 +106,13 @@ class RunPaths:
     """
 
     def __init__(self, path: str | os.PathLike[str] | None, directory: str | os.PathLike[str], *, sync: bool) -> None:
-        self._path = None if path is None else absolute_path(document_path_for(Path(path)))
+        self._path = None
+        if path is not None:
+            self._path = absolute_path(document_path_for(Path(path)))
         is_default = directory == DEFAULT_DIRECTORY
-        named = os.environ.get(DIRECTORY_VARIABLE) if is_default else None
-        self._directory = absolute_path(Path(named or directory))
+        if is_default:
+            directory = os.environ.get(DIRECTORY_VARIABLE) or directory
+        self._directory = absolute_path(Path(directory))
         self.chosen_by_program = path is not None or not is_default
         """Whether the program chose the path or the directory. A wrong path is then misuse, and raises."""
         self._sync = sync
@@ -230,7 +235,8 @@ def _create_files(document: Path, *, own: bool, sync: bool, child: bool, parent:
         moved = _move_aside(document)
         if moved is not None:
             message = "%s belonged to an earlier run, and was renamed to %s"
-            try_call(lambda: logger.warning(message, *moved), lambda _: None)
+            with ignore_failures:
+                logger.warning(message, *moved)
     for candidate in free_paths(document, _is_taken, first=int(own and child)):
         if not os.path.lexists(candidate):
             with suppress(FileExistsError):
@@ -274,8 +280,9 @@ def make_directory(directory: Path, *, sync: bool) -> None:
             made.chmod(0o700)  # independent of the umask
     with suppress(OSError), (directory / ".gitignore").open("x", encoding="utf-8") as file:
         file.write("*\n")
-    for made in missing if sync else ():
-        sync_directory(made.parent)
+    if sync:
+        for made in missing:
+            sync_directory(made.parent)
 
 
 def _is_journal_of_run(run: str | None, journal: Path) -> bool:
@@ -308,9 +315,12 @@ def _remove_stale_files(document: Path) -> None:
     with suppress(OSError), os.scandir(directory) as entries:
         for entry in entries:
             name = _TEMPORARY_NAME.fullmatch(entry.name)
-            if name and not _process_exists(name["pid"]) and (name["crc"] == crc or _is_old(entry)):
-                with suppress(OSError):
-                    os.unlink(entry)  # noqa: PTH108 - an entry is not a Path
+            if name is None or _process_exists(name["pid"]):
+                continue
+            if name["crc"] != crc and time.time() - entry.stat(follow_symlinks=False).st_mtime <= _STALE_SECONDS:
+                continue
+            with suppress(OSError):
+                os.unlink(entry)  # noqa: PTH108 - an entry is not a Path
 
 
 def _process_exists(pid: str | None) -> bool:
@@ -328,10 +338,6 @@ def _process_exists(pid: str | None) -> bool:
     return True
 
 
-def _is_old(entry: os.DirEntry[str]) -> bool:
-    return time.time() - entry.stat(follow_symlinks=False).st_mtime > _STALE_SECONDS
-
-
 def _is_taken(document: Path) -> bool:
     return os.path.lexists(document) or os.path.lexists(journal_path_for(document))
 
@@ -347,11 +353,14 @@ def _move_aside(document: Path) -> tuple[Path, Path] | None:
     if not (has_document or os.path.lexists(journal)):
         return None
     with hold_lock(journal) as locked:
-        candidates = free_paths(document, _is_taken, first=1) if locked else iter(())
-        for candidate in candidates:
+        if not locked:
+            return None
+        for candidate in free_paths(document, _is_taken, first=1):
             if not os.path.lexists(candidate) and _rename_if_free(journal, journal_path_for(candidate)):
                 _rename_if_free(document, candidate)
-                return (document, candidate) if has_document else (journal, journal_path_for(candidate))
+                if has_document:
+                    return document, candidate
+                return journal, journal_path_for(candidate)
     return None
 
 

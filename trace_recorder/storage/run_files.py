@@ -59,8 +59,10 @@ def run_files(directory: Path, *, recursive: bool = True) -> Iterator[RunFiles]:
             yield RunFiles(place, "", None, None)
         names = [name for name, entry in entries.items() if name.endswith((".json", ".jsonl")) and _is_file(entry)]
         for name in run_names(names):
-            journal = journal_name(name)
-            yield RunFiles(place, name, entries[name], entries.get(journal) if journal != name else None)
+            journal = None
+            if journal_name(name) != name:
+                journal = entries.get(journal_name(name))
+            yield RunFiles(place, name, entries[name], journal)
         if recursive:
             below = [name for name, entry in entries.items() if _is_directory(entry)]
             waiting += [place / name for name in reversed(below)]
@@ -89,7 +91,9 @@ def journal_name(name: str) -> str:
     """
     if name.endswith(".json") and not name.endswith(".journal.json"):
         return name + "l"
-    return name if name.endswith(".jsonl") else journal_path_for(Path(name)).name
+    if name.endswith(".jsonl"):
+        return name
+    return journal_path_for(Path(name)).name
 
 
 def _entries(directory: Path) -> dict[str, os.DirEntry[str]]:

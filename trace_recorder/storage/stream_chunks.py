@@ -21,6 +21,7 @@ import zlib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, groupby, islice, pairwise
+from typing import NamedTuple
 
 from trace_recorder.decompression import MAX_RATIO
 from trace_recorder.facts import LLMStreamFact
@@ -43,21 +44,28 @@ A time may not have more digits.
 """
 
 
-def split_at(pieces: Sequence[TimedBytes], end: int) -> tuple[list[TimedBytes], list[TimedBytes], bool]:
-    """Split chunks after `end` bytes.
+class SplitChunks(NamedTuple):
+    """The chunks before and after a position. `is_cut` says whether a chunk was cut in two."""
 
-    Return the chunks before this position, the chunks after it, and whether a chunk was cut in two.
-    """
+    before: list[TimedBytes]
+    after: list[TimedBytes]
+    is_cut: bool
+
+
+def split_at(pieces: Sequence[TimedBytes], end: int) -> SplitChunks:
+    """Split chunks after `end` bytes."""
     before: list[TimedBytes] = []
     for number, (time, data) in enumerate(pieces):
         if not data:
             continue
         if len(data) > end:
-            behind = [(time, data[end:]), *pieces[number + 1 :]]
-            return (before if end == 0 else [*before, (time, data[:end])]), behind, end > 0
+            after = [(time, data[end:]), *pieces[number + 1 :]]
+            if end > 0:
+                before.append((time, data[:end]))
+            return SplitChunks(before, after, is_cut=end > 0)
         before.append((time, data))
         end -= len(data)
-    return before, [], False
+    return SplitChunks(before, [], is_cut=False)
 
 
 def describe_chunks(pieces: Sequence[TimedBytes], began: float, masked: bytes) -> dict[str, Payload]:
@@ -97,15 +105,23 @@ def read_chunks(parts: Iterable[tuple[bytes, LLMStreamFact]]) -> tuple[TimedByte
 
 
 def _encode_ends(texts: Sequence[bytes]) -> str:
+    words = []
     ends = [(text.count(b"\n"), len(text) - text.rfind(b"\n") - 1) for text in texts]
-    runs = [(lines, rest, len([*same])) for (lines, rest), same in groupby(ends)]
-    words = [(f"{lines or ''}+{rest}" if rest else str(lines), count) for lines, rest, count in runs]
-    return ",".join(f"{word}*{count}" if count > 1 else word for word, count in words)
+    for (lines, rest), same in groupby(ends):
+        word = str(lines)
+        if rest:
+            word = f"{lines or ''}+{rest}"
+        count = len([*same])
+        if count > 1:
+            word += f"*{count}"
+        words.append(word)
+    return ",".join(words)
 
 
 def _decode_ends(text_of_ends: str, text: bytes) -> Iterator[int]:
     position = 0
-    for run in text_of_ends.split(",") if text_of_ends else ():
+    runs = text_of_ends.split(",") if text_of_ends else []
+    for run in runs:
         word, _, count = run.partition("*")
         lines, _, rest = word.partition("+")
         for _ in range(_parse_count(count or "1")):
@@ -126,16 +142,14 @@ def _parse_count(digits: str) -> int:
 def _encode_times(seconds: Sequence[float]) -> str:
     # by `max`, no chunk gets a time before that of an earlier chunk
     moments = accumulate([round(moment * 1000) for moment in seconds], max, initial=0)
-    steps = [later - earlier for earlier, later in pairwise(moments)]
-    return "".join([_DIGITS[step] if step < _CONTINUATION else _encode_number(step) for step in steps])
-
-
-def _encode_number(number: int) -> str:
     digits = []
-    while number >= _CONTINUATION:
-        digits.append(_DIGITS[_CONTINUATION + number % _CONTINUATION])
-        number //= _CONTINUATION
-    return "".join([*digits, _DIGITS[number]])
+    for earlier, later in pairwise(moments):
+        step = later - earlier
+        while step >= _CONTINUATION:
+            digits.append(_DIGITS[_CONTINUATION + step % _CONTINUATION])
+            step //= _CONTINUATION
+        digits.append(_DIGITS[step])
+    return "".join(digits)
 
 
 def _decode_times(text_of_times: str) -> Iterator[float]:
@@ -170,8 +184,10 @@ def _positions_in_masked(raw: bytes, masked: bytes, ends: Sequence[int]) -> Iter
         if number not in compared:
             compared[number] = _common_length(old, new), _common_length(old[::-1], new[::-1])
         head, tail = compared[number]
-        at = end - starts[number]
-        moved = max(moved, moved_starts[number] + (at if at <= head else len(new) - min(tail, len(old) - at)))
+        position = end - starts[number]
+        if position > head:
+            position = len(new) - min(tail, len(old) - position)
+        moved = max(moved, moved_starts[number] + position)
         yield moved
 
 
@@ -208,5 +224,7 @@ def packed(data: bytes, level: int) -> str:
     If the compressed text is so short that readers would refuse it, the text is stored in zlib's form without
     compression.
     """
-    packed = zlib.compress(data, level)
-    return base64.b64encode(packed if len(data) <= MAX_RATIO * len(packed) else zlib.compress(data, 0)).decode()
+    compressed = zlib.compress(data, level)
+    if len(data) > MAX_RATIO * len(compressed):
+        compressed = zlib.compress(data, 0)
+    return base64.b64encode(compressed).decode()

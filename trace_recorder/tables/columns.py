@@ -198,16 +198,23 @@ Older versions of pandas need times that fit into 64 bits as nanoseconds.
 
 def cell(type_: CellType, value: Payload) -> Payload:
     """Convert a value for a column of type `type_`. Return None if the value does not fit."""
-    return None if value is None else _CELLS.get(type_, _same)(value)
+    convert = _CELLS.get(type_)
+    if value is None or convert is None:
+        return value
+    return convert(value)
 
 
 def json_text(value: Payload) -> str:
     """Return a text unchanged, and any other value as JSON. The result can be encoded as UTF-8."""
-    return utf8_text(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    if not isinstance(value, str):
+        value = json.dumps(value, ensure_ascii=False)
+    return utf8_text(value)
 
 
 def _integer(value: Payload) -> int | None:
-    return value if type(value) is int and -(2**63) <= value < 2**63 else None
+    if type(value) is int and -(2**63) <= value < 2**63:
+        return value
+    return None
 
 
 def _number(value: Payload) -> float | None:
@@ -217,17 +224,17 @@ def _number(value: Payload) -> float | None:
 
 
 def _boolean(value: Payload) -> bool | None:
-    return value if isinstance(value, bool) else None
+    if isinstance(value, bool):
+        return value
+    return None
 
 
 def _time(value: Payload) -> datetime | None:
     if not isinstance(value, datetime) or not _MIN_YEAR < value.year < _MAX_YEAR:
         return None
-    return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
-
-
-def _same(value: Payload) -> Payload:
-    return value
+    if value.tzinfo:
+        return value.astimezone(UTC)
+    return value.replace(tzinfo=UTC)
 
 
 _CELLS: dict[str, Callable[[Payload], Payload]] = {

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 
 from trace_recorder.errors import MissingExtraError
 from trace_recorder.tables.columns import TABLES, CellType, Of, TableName, cell, json_text
-from trace_recorder.tables.rows import Cells, Runs, cells_of
+from trace_recorder.tables.rows import RunOrRuns, cells_of
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.version import __version__
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 
-def check_table(runs: Runs, of: str, function: str) -> None:
+def check_table(runs: RunOrRuns, of: str, function: str) -> None:
     """Raise ValueError if there is no table named `of`, and TypeError if `runs` is a path."""
     if of not in get_args(Of):
         raise ValueError(f"of={of!r}: one of {', '.join(get_args(Of))}")
@@ -42,16 +42,21 @@ MAX_BATCHES = 256
 """When this many batches are in memory, they become one. Each batch costs some kilobytes besides its values."""
 
 
-def to_arrow(runs: Runs, of: Of = "calls") -> pyarrow.Table:
+def to_arrow(runs: RunOrRuns, of: Of = "calls") -> pyarrow.Table:
     """Return an Arrow table of one run or several, with a row for each run, call, step, tool call, message or reward.
 
     `of` chooses what the rows are. Every row has its run's file, id, task, status and success. The table of messages
     has each distinct message once, with the calls whose prompts have the message. docs/tables.md describes the columns.
     Raises MissingExtraError if pyarrow is not installed, and ValueError if there is no table `of`.
+
+    Examples:
+        >>> to_arrow(load_all("trajectories"), of="calls").num_rows
+        2
     """
     check_table(runs, of, "to_arrow")
-    every = [runs] if isinstance(runs, Trajectory) else runs
-    batches = (batch_of(run, of) for run in every)
+    if isinstance(runs, Trajectory):
+        runs = [runs]
+    batches = (batch_of(run, of) for run in runs)
     groups = iter(lambda: [*islice(batches, MAX_BATCHES)], [])
     return load_pyarrow().Table.from_batches(
         (batch for group in groups for batch in combine_batches(group).to_batches()), schema_of(of)
@@ -125,18 +130,20 @@ def _arrow_cells(values: Iterable[Payload], type_: CellType) -> Iterator[Payload
             for value in values
         )
     if type_ == "origin":
-        return (value and _origin(value) for value in values)
+        return map(_origin, values)
     return iter(values)
 
 
-def _origin(value: Mapping[str, Payload]) -> dict[str, Payload]:
+def _origin(value: Payload) -> Payload:
+    if not value:
+        return value
     ids = {name: cell("text", value.get(name)) for name in ("trajectory_id", "interaction_id")}
     return {**ids, "by_hand": value.get("by_hand", False)}
 
 
 # ── data frames ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-Library = Literal["polars", "pandas"]
+FrameLibrary = Literal["polars", "pandas"]
 _TYPES: dict[CellType, tuple[str, str]] = {
     "integer": ("Int64", "Int64"),
     "number": ("Float64", "float64"),
@@ -144,49 +151,56 @@ _TYPES: dict[CellType, tuple[str, str]] = {
     "time": ("Datetime", "datetime64[us, UTC]"),
 }
 """The types of polars and of pandas for columns of these cell types. All other columns are texts."""
+_TEXT = ("String", "string")
 
 
 @overload
-def to_dataframe(runs: Runs, of: Of = "calls", *, library: Literal["polars"]) -> polars.DataFrame: ...
+def to_dataframe(runs: RunOrRuns, of: Of = "calls", *, library: Literal["polars"]) -> polars.DataFrame: ...
 @overload
-def to_dataframe(runs: Runs, of: Of = "calls", *, library: Literal["pandas"]) -> pandas.DataFrame: ...
+def to_dataframe(runs: RunOrRuns, of: Of = "calls", *, library: Literal["pandas"]) -> pandas.DataFrame: ...
 @overload
-def to_dataframe(runs: Runs, of: Of = "calls", library: Library | None = None) -> Any: ...
-def to_dataframe(runs: Runs, of: Of = "calls", library: Library | None = None) -> Any:
+def to_dataframe(runs: RunOrRuns, of: Of = "calls", library: FrameLibrary | None = None) -> Any: ...
+def to_dataframe(runs: RunOrRuns, of: Of = "calls", library: FrameLibrary | None = None) -> Any:
     """Return a data frame of one run or several, with a row for each run, call, step, tool call, message or reward.
 
     `of` chooses what the rows are. Every row has its run's file, id, task, status and success. A column has the same
     type in every frame: text, a nullable integer, a float, a boolean, or a time in UTC. docs/tables.md describes the
     columns. `library` is "polars" or "pandas". By default, polars is used if it is installed, and pandas otherwise.
     Raises MissingExtraError if the library is not installed, and ValueError if there is no table `of`.
+
+    Examples:
+        >>> frame = to_dataframe(load_all("trajectories"), of="calls")
+        >>> tokens = frame["input_tokens"].sum()
     """
     check_table(runs, of, "to_dataframe")
     module = _library(library)
     cells = {name: [*map(_flat, values)] for name, values in cells_of(runs, of).items()}
-    return _polars_frame(module, cells, of) if module.__name__ == "polars" else _pandas_frame(module, cells, of)
-
-
-def _polars_frame(polars: Any, cells: Cells, of: Of) -> Any:
-    types = {column.name: getattr(polars, _TYPES.get(column.type, ("String", ""))[0]) for column in TABLES[of]}
-    times = {name: type_("us", "UTC") for name, type_ in types.items() if type_ is polars.Datetime}
-    return polars.DataFrame(cells, schema=types | times)
-
-
-def _pandas_frame(pandas: Any, cells: Cells, of: Of) -> Any:
-    types = {column.name: _TYPES.get(column.type, ("", "string"))[1] for column in TABLES[of]}
-    return pandas.DataFrame({name: pandas.Series(cells[name], dtype=type_) for name, type_ in types.items()})
+    frame_types = {column.name: _TYPES.get(column.type, _TEXT) for column in TABLES[of]}
+    if module.__name__ == "pandas":
+        series = {name: module.Series(cells[name], dtype=types[1]) for name, types in frame_types.items()}
+        return module.DataFrame(series)
+    schema = {}
+    for name, types in frame_types.items():
+        schema[name] = getattr(module, types[0])
+        if schema[name] is module.Datetime:
+            schema[name] = module.Datetime("us", "UTC")
+    return module.DataFrame(cells, schema=schema)
 
 
 def _flat(value: Payload) -> Payload:
-    return json_text(value) if isinstance(value, dict | list) else value
+    if isinstance(value, dict | list):
+        return json_text(value)
+    return value
 
 
-def _library(name: Library | None) -> Any:
-    for library in (name,) if name else ("polars", "pandas"):
+def _library(name: FrameLibrary | None) -> Any:
+    libraries = ["polars", "pandas"]
+    if name:
+        libraries = [name]
+    for library in libraries:
         try:
             return import_module(library)
         except ImportError:
             continue
-    raise MissingExtraError(
-        f"to_dataframe needs {name or 'polars or pandas'}, which is not installed: pip install {name or 'polars'}"
-    )
+    needed = " or ".join(libraries)
+    raise MissingExtraError(f"to_dataframe needs {needed}, which is not installed: pip install {libraries[0]}")

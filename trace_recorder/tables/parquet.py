@@ -139,11 +139,16 @@ class TableFiles:
             raise FileExistsError(
                 f"{parts[0]} exists: give another -o, --resume to add runs that are missing, or --force to replace it"
             )
-        removed = parts if self._is_forced and not self._is_resumed else []
-        for path in {*_unfinished_files(directory, self._tables), *removed}:
+        removed = {*_unfinished_files(directory, self._tables)}
+        if self._is_forced and not self._is_resumed:
+            removed.update(parts)
+        for path in removed:
             path.unlink()
-        self._number = _next_number(directory, first)
-        self._written = WrittenRuns(directory, first) if self._is_resumed else None
+        numbers = [path.stem.removeprefix("part-") for path in part_files(directory, first)]
+        self._number = max((int(number) + 1 for number in numbers if number.isdecimal()), default=0)
+        self._written = None
+        if self._is_resumed:
+            self._written = WrittenRuns(directory, first)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         """Complete the last part. After an error, remove the files of the last part."""
@@ -253,7 +258,12 @@ class WrittenRuns:
             part: Any = import_module("pyarrow.parquet").ParquetFile(path)
             column = part.read(["source_uri" if table == "transcripts" else "file"]).column(0)
             base = (part.schema_arrow.metadata or {}).get(_DIRECTORY, b"")
-            self._names.setdefault(base, set()).update(_without_parents(name) for name in column.to_pylist() if name)
+            names = self._names.setdefault(base, set())
+            for name in filter(None, column.to_pylist()):
+                if _PARENT in name:
+                    names.add(os.path.normpath(name))  # it removes `..` where possible
+                else:
+                    names.add(name)
         self._all = set().union(*self._names.values())
         elsewhere = (names for base, names in self._names.items() if base != _digest_of(Path.cwd()))
         outer = next((name for names in elsewhere for name in names if name.startswith(_PARENT)), None)
@@ -265,7 +275,9 @@ class WrittenRuns:
         if not self._all:
             return False
         url, path = url_of(run), Path(os.path.abspath(run))  # noqa: PTH100 - `resolve` would follow links
-        names = {utf8_text(url or str(path)), *([utf8_text(str(run))] if run.is_absolute() else [])}
+        names = {utf8_text(url or str(path))}
+        if run.is_absolute():
+            names.add(utf8_text(str(run)))
         if not names.isdisjoint(self._all):
             return True
         return url is None and any(
@@ -274,20 +286,9 @@ class WrittenRuns:
         )
 
 
-def _without_parents(name: str) -> str:
-    """Return the path of a run with `..` removed where possible."""
-    return os.path.normpath(name) if _PARENT in name else name
-
-
 @lru_cache(maxsize=1000)
 def _digest_of(directory: Path) -> bytes:
     return blake2b(os.fsencode(directory), digest_size=8).hexdigest().encode()
-
-
-def _next_number(directory: Path, table: TableName) -> int:
-    """Return the number for the next part: one more than the highest number of a part."""
-    numbers = [path.stem.removeprefix("part-") for path in part_files(directory, table)]
-    return max((int(number) + 1 for number in numbers if number.isdecimal()), default=0)
 
 
 def _unfinished_files(directory: Path, tables: Sequence[TableName]) -> Iterator[Path]:

@@ -1,8 +1,8 @@
 """Uses Ray Data to do the work of commands, and to read runs, on more than one machine.
 
-`in_order` does the tasks of a command with `--engine ray`. A process of Ray does each task, and the results come in the
-order of the tasks. So a command prints and writes the same with Ray as without it. If a process or a machine is lost,
-Ray does the task again, so a task must be repeatable. `read_runs` returns the rows of runs as a dataset.
+`in_order_by_ray` does the tasks of a command with `--engine ray`. A process of Ray does each task, and the results come
+in the order of the tasks. So a command prints and writes the same with Ray as without it. If a process or a machine is
+lost, Ray does the task again, so a task must be repeatable. `read_runs` returns the rows of runs as a dataset.
 
 All machines need this package in the same version. A path must name the same file on each machine, such as a path of a
 shared file system, or an address of a store. Ray decides on which machine a task is done.
@@ -48,10 +48,15 @@ def read_runs(paths: str | Path | Iterable[str | Path], of: Of = "runs", *, stri
     raises an error. If `strict` is False, the file is skipped, and the process that tried to read it logs the error.
     Ray is started if it is not running. Raises MissingExtraError if Ray is not installed, OSError if a path cannot be
     listed, and ValueError if there is no table `of`.
+
+    Examples:
+        >>> runs = read_runs("trajectories")
+        >>> failed = runs.filter(lambda row: row["status"] == "failed").take(10)
     """
     check_table((), of, "read_runs")
-    every = [paths] if isinstance(paths, str | Path) else [*paths]
-    runs = [{"file": str(run)} for path in every for run in _runs_at(Path(path))]
+    if isinstance(paths, str | Path):
+        paths = [paths]
+    runs = [{"file": str(run)} for path in paths for run in _runs_at(Path(path))]
     with _connected(None) as data:
         blocks = _dataset(data, runs)
         return blocks.map_batches(
@@ -63,7 +68,7 @@ def read_runs(paths: str | Path | Iterable[str | Path], of: Of = "runs", *, stri
         )
 
 
-def in_order(work: Callable[[T], R], tasks: Sequence[T], address: str | None = None) -> Iterator[R]:
+def in_order_by_ray(work: Callable[[T], R], tasks: Sequence[T], address: str | None = None) -> Iterator[R]:
     """Yield the result of `work` for each task, in the order of the tasks. Processes of Ray do the tasks.
 
     `address` is the address of a Ray cluster. By default, Ray uses the cluster that the environment names, or else
@@ -83,9 +88,14 @@ def in_order(work: Callable[[T], R], tasks: Sequence[T], address: str | None = N
 def _do_task(row: dict[str, bytes], work: bytes, directory: str) -> dict[str, bytes]:
     """Do a task in a process of Ray. Return the result of `work`, or the exception that `work` raised."""
     _change_directory(directory)
-    raised: list[Exception] = []
-    result = try_call(lambda: _unpickled(work)(_unpickled(row["task"])), raised.append)
-    return {"result": pickle.dumps((None if raised else result, raised[0] if raised else None))}
+
+    def do() -> tuple[Any, Exception | None]:
+        return _unpickled(work)(_unpickled(row["task"])), None
+
+    def failed(error: Exception) -> tuple[Any, Exception | None]:
+        return None, error
+
+    return {"result": pickle.dumps(try_call(do, failed))}
 
 
 def _unpickled(data: bytes) -> Any:
@@ -98,22 +108,29 @@ def _rows(paths: Any, of: Of, directory: str, *, strict: bool) -> Any:
     for name in paths["file"].to_pylist():
         if strict:
             batches.append(_batch(name, of))
-        else:
-            read = try_call(partial(_batch, name, of), partial(logger.warning, "%s"))
-            batches += [] if read is None else [read]
+            continue
+        batch = try_call(partial(_batch, name, of), partial(logger.warning, "%s"))
+        if batch is not None:
+            batches.append(batch)
     return load_pyarrow().Table.from_batches(batches, schema_of(of))
 
 
 def _batch(name: str, of: Of) -> Any:
     path, url = Path(name), url_of(name)
-    return batch_of(load(path) if url is None else load_remote(path, url), of)
+    if url is None:
+        run = load(path)
+    else:
+        run = load_remote(path, url)
+    return batch_of(run, of)
 
 
 def _runs_at(path: Path) -> list[Path]:
     url = url_of(path)
     if url is not None:
         return remote_runs(url)
-    return [*runs_in_directory(path)] if path.is_dir() else [path]
+    if path.is_dir():
+        return [*runs_in_directory(path)]
+    return [path]
 
 
 def _change_directory(directory: str) -> None:

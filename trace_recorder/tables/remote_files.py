@@ -38,8 +38,9 @@ def url_of(path: str | Path) -> str | None:
     match = _ADDRESS.fullmatch(path.as_posix() if isinstance(path, Path) else path)
     if match is None or os.path.lexists(path):
         return None
-    slashes = ":///" if match[1] in {"file", "local"} else "://"
-    return f"{match[1]}{slashes}{match[2]}"
+    if match[1] in {"file", "local"}:
+        return f"{match[1]}:///{match[2]}"
+    return f"{match[1]}://{match[2]}"
 
 
 def remote_runs(url: str) -> list[Path]:

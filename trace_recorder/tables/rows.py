@@ -16,9 +16,10 @@ from itertools import groupby
 from typing import NamedTuple
 
 from trace_recorder.clocks import parse_time
+from trace_recorder.dialects.message_text import text_of
 from trace_recorder.figures.comparison.trajectory_diff import figures_of
-from trace_recorder.figures.content.chat_form import result_text, text_of
-from trace_recorder.figures.conversations.turns_of_run import side_calls_of
+from trace_recorder.figures.content.chat_form import result_text
+from trace_recorder.figures.conversations.side_calls import side_calls_of
 from trace_recorder.figures.cost import cost_of
 from trace_recorder.figures.rewards import rewards_of
 from trace_recorder.formats.foreign_runs.journal_writer import IMPORTED_FROM
@@ -28,7 +29,7 @@ from trace_recorder.values.llm_interaction import ErrorInfo, LLMInteraction
 from trace_recorder.values.message_equality import json_key
 from trace_recorder.values.message_table import EqualMessages, NumberedMessages
 from trace_recorder.values.messages import Message, Payload, ToolResult
-from trace_recorder.values.token_counts import Counts, counts_of
+from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.tool_uses import tool_uses_of
 from trace_recorder.values.trajectory import Trajectory
 
@@ -36,12 +37,14 @@ from trace_recorder.values.trajectory import Trajectory
 class _CallPrompt(NamedTuple):
     """A call with its prompt.
 
-    `place` has the `id()` of the array of message numbers, and the beginning and the end of the prompt in the array.
+    `array` is the `id()` of the array of message numbers. In it, the prompt begins at `start` and ends before `stop`.
     """
 
     call: LLMInteraction
     messages: Sequence[Message]
-    place: tuple[int, int, int]
+    array: int
+    start: int
+    stop: int
 
 
 class NumberedCalls:
@@ -54,8 +57,8 @@ class NumberedCalls:
         prompts = [_prompt(call) for call in calls]
         arrays: dict[int, int] = {}
         for prompt in prompts:
-            arrays.setdefault(prompt.place[0], len(arrays))
-        order = sorted(range(len(prompts)), key=lambda index: arrays[prompts[index].place[0]])
+            arrays.setdefault(prompt.array, len(arrays))
+        order = sorted(range(len(prompts)), key=lambda index: arrays[prompts[index].array])
         self._prompts = [prompts[index] for index in order]
         self.numbers = [0] * len(order)  # not by id: a file that was written by hand may repeat an id
         for number, index in enumerate(order, 1):
@@ -89,9 +92,9 @@ class NumberedCalls:
 def _prompt(call: LLMInteraction) -> _CallPrompt:
     messages = call.input_messages
     if not isinstance(messages, NumberedMessages):
-        return _CallPrompt(call, messages, (id(messages), 0, len(messages)))
+        return _CallPrompt(call, messages, id(messages), 0, len(messages))
     numbers, start, stop = messages.place()
-    return _CallPrompt(call, messages, (id(numbers), start, stop))
+    return _CallPrompt(call, messages, id(numbers), start, stop)
 
 
 def _segments(prompts: Sequence[_CallPrompt]) -> Iterator[list[_CallPrompt]]:
@@ -99,10 +102,10 @@ def _segments(prompts: Sequence[_CallPrompt]) -> Iterator[list[_CallPrompt]]:
 
     In a group, all prompts begin at the same place of one array, and none is shorter than the previous prompt.
     """
-    for _, shared in groupby(prompts, key=lambda prompt: prompt.place[:2]):
+    for _, shared in groupby(prompts, key=lambda prompt: (prompt.array, prompt.start)):
         segment: list[_CallPrompt] = []
         for prompt in shared:
-            if segment and prompt.place[2] < segment[-1].place[2]:
+            if segment and prompt.stop < segment[-1].stop:
                 yield segment
                 segment = []
             segment.append(prompt)
@@ -122,10 +125,15 @@ def _message_cells(message: Message) -> dict[str, Payload]:
         {"call_id": json_text(call.call_id), "name": json_text(call.name), "arguments": json_text(call.arguments)}
         for call in message.tool_calls
     ]
+    content, parts = message.content, None
+    if not isinstance(content, str):
+        content = text_of(message) or None
+    if isinstance(message.content, list):
+        parts = message.content
     return {
         "role": message.role,
-        "content": message.content if isinstance(message.content, str) else text_of(message) or None,
-        "parts": message.content if isinstance(message.content, list) else None,
+        "content": content,
+        "parts": parts,
         "reasoning": message.reasoning,
         "requested_calls": requested_calls or None,
         "call_id": message.call_id,
@@ -134,28 +142,30 @@ def _message_cells(message: Message) -> dict[str, Payload]:
     }
 
 
-Row = dict[str, Payload]
-Runs = Trajectory | Iterable[Trajectory]
+TableRow = dict[str, Payload]
+RunOrRuns = Trajectory | Iterable[Trajectory]
 Cells = dict[str, list[Payload]]
 """The values of each column of a table, by the column's name."""
 
 
-def cells_of(runs: Runs, table: TableName) -> Cells:
+def cells_of(runs: RunOrRuns, table: TableName) -> Cells:
     """Return the values of a table for one run or for several runs.
 
     A value that does not have the type of its column is None.
     """
+    if isinstance(runs, Trajectory):
+        runs = [runs]
     cells: Cells = {column.name: [] for column in TABLES[table]}
-    for run in [runs] if isinstance(runs, Trajectory) else runs:
+    for run in runs:
         facts = _facts_of(run)
         for row in _ROWS[table](run):
+            values = {**facts, **row}
             for column in TABLES[table]:
-                value = row[column.name] if column.name in row else facts[column.name]
-                cells[column.name].append(cell(column.type, value))
+                cells[column.name].append(cell(column.type, values[column.name]))
     return cells
 
 
-def _facts_of(run: Trajectory) -> Row:
+def _facts_of(run: Trajectory) -> TableRow:
     """Return the columns that have the same value in each row of a run."""
     return {
         "file": run.path and str(run.path),
@@ -167,8 +177,11 @@ def _facts_of(run: Trajectory) -> Row:
     }
 
 
-def _run_rows(run: Trajectory) -> Iterator[Row]:
+def _run_rows(run: Trajectory) -> Iterator[TableRow]:
     figures = figures_of(run.llm_interactions)
+    is_estimated = None
+    if figures.cost is not None:
+        is_estimated = bool(figures.estimated_cost)
     yield {
         "started_at": run.started_at,
         "duration_seconds": run.execution_time,
@@ -184,7 +197,7 @@ def _run_rows(run: Trajectory) -> Iterator[Row]:
         "input_tokens": figures.input_tokens,
         "output_tokens": figures.output_tokens,
         "cost": figures.cost,
-        "cost_estimated": None if figures.cost is None else bool(figures.estimated_cost),
+        "cost_estimated": is_estimated,
         "calls_without_price": figures.calls_without_price or 0,
         "rewards": rewards_of(run),
         "metadata": run.metadata,
@@ -193,12 +206,10 @@ def _run_rows(run: Trajectory) -> Iterator[Row]:
     }
 
 
-def _call_rows(run: Trajectory) -> Iterator[Row]:
+def _call_rows(run: Trajectory) -> Iterator[TableRow]:
     numbers = NumberedCalls(run.llm_interactions).numbers
     side_calls = side_calls_of(run)
     for call, number in zip(run.llm_interactions, numbers, strict=True):
-        was_made = not call.is_replayed
-        counts, cost = (was_made and counts_of(call)) or Counts(), cost_of(call) if was_made else None
         response = call.response
         yield {
             "interaction_id": call.interaction_id,
@@ -213,16 +224,7 @@ def _call_rows(run: Trajectory) -> Iterator[Row]:
             "reasoning": response.reasoning,
             "tool_calls": len(response.tool_calls),
             "finish_reason": response.finish_reason,
-            "input_tokens": counts.prompt,
-            "output_tokens": counts.completion,
-            "cache_read_input_tokens": counts.cache_read,
-            "reasoning_tokens": counts.reasoning,
-            "cost": None if cost is None else cost.amount,
-            "cost_estimated": None if cost is None else cost.estimated,
-            "without_rate": None if cost is None else [*cost.without_rate] or None,
-            "duration_seconds": call.duration_seconds if was_made else None,
-            "time_to_first_token_seconds": call.time_to_first_token_seconds if was_made else None,
-            "attempts": len(call.attempts) if was_made else 0,
+            **_figure_cells(call),
             "complete": call.complete,
             "error": _error(call.error),
             "is_replayed": call.is_replayed,
@@ -232,7 +234,37 @@ def _call_rows(run: Trajectory) -> Iterator[Row]:
         }
 
 
-def _step_rows(run: Trajectory) -> Iterator[Row]:
+def _figure_cells(call: LLMInteraction) -> TableRow:
+    """Return the figures of a call. A call that was not made, but replayed, has no figures."""
+    cells = dict.fromkeys(_FIGURES)
+    cells["attempts"] = 0
+    if call.is_replayed:
+        return cells
+    counts = counts_of(call)
+    if counts is not None:
+        cells["input_tokens"] = counts.prompt
+        cells["output_tokens"] = counts.completion
+        cells["cache_read_input_tokens"] = counts.cache_read
+        cells["reasoning_tokens"] = counts.reasoning
+    cost = cost_of(call)
+    if cost is not None:
+        cells["cost"] = cost.amount
+        cells["cost_estimated"] = cost.estimated
+        cells["without_rate"] = [*cost.without_rate] or None
+    cells["duration_seconds"] = call.duration_seconds
+    cells["time_to_first_token_seconds"] = call.time_to_first_token_seconds
+    cells["attempts"] = len(call.attempts)
+    return cells
+
+
+_FIGURES = (
+    *("input_tokens", "output_tokens", "cache_read_input_tokens", "reasoning_tokens"),
+    *("cost", "cost_estimated", "without_rate", "duration_seconds", "time_to_first_token_seconds"),
+)
+"""The columns of `_figure_cells` that are null for a call without figures."""
+
+
+def _step_rows(run: Trajectory) -> Iterator[TableRow]:
     for step in run.agent_steps:
         response = step.llm_response
         yield {
@@ -251,30 +283,38 @@ def _step_rows(run: Trajectory) -> Iterator[Row]:
         }
 
 
-def _tool_call_rows(run: Trajectory) -> Iterator[Row]:
+def _tool_call_rows(run: Trajectory) -> Iterator[TableRow]:
     for source, (name, call, result) in tool_uses_of(run):
+        use = call or result
         yield {
             "step_number": source.step_number,
             "started_at": source.started_at,
             "agent": source.agent,
-            "call_id": call.call_id if call else result and result.call_id,
+            "call_id": use and use.call_id,
             "name": name,
-            "arguments": None if call is None else json_text(call.arguments),
+            "arguments": call and json_text(call.arguments),
             **_result_cells(result),
         }
 
 
-def _result_cells(result: ToolResult | None) -> Row:
+def _result_cells(result: ToolResult | None) -> TableRow:
+    if result is None:
+        return {"success": None, "result": None, "error": None, "duration_seconds": None, "is_replayed": False}
+    text = duration = None
+    if result.result is not None:
+        text = result_text(result)
+    if not result.replayed:
+        duration = result.duration_seconds
     return {
-        "success": result and result.success,
-        "result": None if result is None or result.result is None else result_text(result),
-        "error": result and result.error,
-        "duration_seconds": result.duration_seconds if result and not result.replayed else None,
-        "is_replayed": result is not None and result.replayed,
+        "success": result.success,
+        "result": text,
+        "error": result.error,
+        "duration_seconds": duration,
+        "is_replayed": result.replayed,
     }
 
 
-def _reward_rows(run: Trajectory) -> Iterator[Row]:
+def _reward_rows(run: Trajectory) -> Iterator[TableRow]:
     for reward in run.rewards:
         yield {
             "name": reward.name,
@@ -286,13 +326,18 @@ def _reward_rows(run: Trajectory) -> Iterator[Row]:
         }
 
 
-def _transcript_rows(run: Trajectory) -> Iterator[Row]:
+def _transcript_rows(run: Trajectory) -> Iterator[TableRow]:
     """Yield the one row of a run, with the names and values that Inspect Scout expects."""
     origin = run.metadata.get(IMPORTED_FROM)
-    origin = origin if isinstance(origin, dict) else {}
-    figures, rewards = figures_of(run.llm_interactions), rewards_of(run)
-    messages, _ = last_conversation(run.llm_interactions)
+    if not isinstance(origin, dict):
+        origin = {}
+    rewards = rewards_of(run)
+    score: Payload = rewards or None
+    if len(rewards) == 1:
+        [score] = rewards.values()
+    figures = figures_of(run.llm_interactions)
     tokens = [count for count in (figures.input_tokens, figures.output_tokens) if count is not None]
+    messages, _ = last_conversation(run.llm_interactions)
     yield {
         "transcript_id": run.trajectory_id or str(run.path or ""),
         "source_type": origin.get("format", "trace_recorder"),
@@ -302,7 +347,7 @@ def _transcript_rows(run: Trajectory) -> Iterator[Row]:
         "task_set": run.metadata.get("task_name"),
         "agent": run.metadata.get("agent"),
         "model": run.model,
-        "score": next(iter(rewards.values())) if len(rewards) == 1 else rewards or None,
+        "score": score,
         "message_count": len(messages),
         "total_time": run.execution_time,
         "total_tokens": sum(tokens) if tokens else None,
@@ -312,10 +357,12 @@ def _transcript_rows(run: Trajectory) -> Iterator[Row]:
 
 
 def _error(error: ErrorInfo | None) -> str | None:
-    return None if error is None else f"{error.type}: {error.message}"
+    if error is None:
+        return None
+    return f"{error.type}: {error.message}"
 
 
-_ROWS: Mapping[TableName, Callable[[Trajectory], Iterator[Row]]] = {
+_ROWS: Mapping[TableName, Callable[[Trajectory], Iterator[TableRow]]] = {
     "runs": _run_rows,
     "calls": _call_rows,
     "steps": _step_rows,

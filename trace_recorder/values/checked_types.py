@@ -22,7 +22,7 @@ from sys import float_info
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from trace_recorder.guard import try_call
+from trace_recorder.guard import ignore_failures
 from trace_recorder.values.json_equivalents import to_integer, to_number
 from trace_recorder.values.jsonable import describe_value, is_description, to_jsonable
 from trace_recorder.values.messages import Payload
@@ -45,17 +45,18 @@ class ArgumentReader:
 
         Refuse any other value, and return its description.
         """
-        number = try_call(lambda: to_number(_without_enum(value)), lambda _: None)
-        return self._copy_or_describe(name, value, "a number", number)
+        return self._copy_or_describe(name, value, "a number", _number_of(value))
 
     def integer(self, name: str, value: object) -> Payload:
         """Convert a whole number of any class to its JSON value. Refuse any other value, and return its description."""
-        number = try_call(lambda: to_integer(_without_enum(value)), lambda _: None)
+        number = None
+        with ignore_failures:
+            number = to_integer(_without_enum(value))
         return self._copy_or_describe(name, value, "a whole number", number)
 
     def optional_bool(self, name: str, value: object) -> bool | None:
         """Return True, False or None unchanged, and 0 and 1 as bools. Refuse any other value, and return None."""
-        number = try_call(lambda: to_number(_without_enum(value)), lambda _: None)
+        number = _number_of(value)
         if number in {0, 1}:
             return bool(number)
         if value is not None:
@@ -78,8 +79,16 @@ class ArgumentReader:
         self._refused.append(TypeError(f"{self._method}: {name} is {shown}, and must be {kind}."))
 
 
+def _number_of(value: object) -> int | float | None:
+    with ignore_failures:
+        return to_number(_without_enum(value))
+    return None
+
+
 def _without_enum(value: object) -> object:
-    return value.value if isinstance(value, enum.Enum) else value
+    if isinstance(value, enum.Enum):
+        return value.value
+    return value
 
 
 Value = TypeVar("Value")
@@ -111,12 +120,16 @@ def text_of_member(value: Payload) -> str | None:
     """
     if value is None or isinstance(value, str):
         return value
-    return str(value["repr"]) if is_description(value) else json.dumps(value, ensure_ascii=False)
+    if is_description(value):
+        return str(value["repr"])
+    return json.dumps(value, ensure_ascii=False)
 
 
 def number_or_text(value: Payload) -> Payload:
     """Return a number or None unchanged, and any other value as a text. The result can be a key of a dict."""
-    return value if type(value) in _NUMBERS else text_of_member(value)
+    if type(value) in _NUMBERS:
+        return value
+    return text_of_member(value)
 
 
 def texts_of_members(data: Mapping[str, Payload], names: Sequence[str]) -> dict[str, Payload]:
@@ -136,13 +149,22 @@ def check_types(value: Value) -> Value:
     for name, kinds in _checked_fields(kind):
         member = getattr(value, name)
         if not isinstance(member, kinds) and not (name in _DESCRIBED and is_description(member)):
-            expected = " or ".join("null" if kind is NoneType else kind.__name__ for kind in kinds)
+            expected = " or ".join(kind.__name__ for kind in kinds).replace("NoneType", "null")
             raise TypeError(f"{name} is {type(member).__name__}, and must be {expected}")
-        limit = MAX_SECONDS if name.endswith(("_seconds", "_time")) else float_info.max
-        if isinstance(member, int | float) and not -limit <= member <= limit:
-            is_nan = isinstance(member, float) and math.isnan(member)  # an integer may be too large for a float
-            raise ValueError(f"{name} is {'not a number' if is_nan else 'too large'}")
+        if isinstance(member, int | float):
+            _check_range(name, member)
     return value
+
+
+def _check_range(name: str, number: float) -> None:
+    limit = float_info.max
+    if name.endswith(("_seconds", "_time")):
+        limit = MAX_SECONDS
+    if -limit <= number <= limit:
+        return
+    if isinstance(number, float) and math.isnan(number):  # an integer may be too large for a float
+        raise ValueError(f"{name} is not a number")
+    raise ValueError(f"{name} is too large")
 
 
 @cache
@@ -152,8 +174,10 @@ def _checked_fields(kind: Any) -> list[tuple[str, tuple[type, ...]]]:
     The elements of a list or a mapping are not checked.
     """
     hints = get_type_hints(kind)
-    is_struct = issubclass(kind, Struct)
-    names = kind.__struct_fields__ if is_struct else [field.name for field in dataclasses.fields(kind)]
+    if issubclass(kind, Struct):
+        names = kind.__struct_fields__
+    else:
+        names = tuple(field.name for field in dataclasses.fields(kind))
     return [(name, kinds) for name in names if (kinds := _types_of_hint(hints[name]))]
 
 
@@ -161,7 +185,12 @@ def _types_of_hint(hint: Payload) -> tuple[type, ...]:
     """Return the classes that a type hint allows, or no class if `isinstance` cannot check the hint."""
     if get_origin(hint) in {Union, UnionType}:
         options = [_types_of_hint(option) for option in get_args(hint)]
-        return tuple(kind for kinds in options for kind in kinds) if all(options) else ()
+        if not all(options):
+            return ()
+        return tuple(kind for kinds in options for kind in kinds)
     kind: Payload = get_origin(hint)
-    kind = hint if kind is None else kind
-    return _ACCEPTED_TYPES.get(kind, (kind,) if kind in _CHECKED_TYPES else ())
+    if kind is None:
+        kind = hint
+    if kind in _CHECKED_TYPES:
+        return (kind,)
+    return _ACCEPTED_TYPES.get(kind, ())

@@ -25,7 +25,7 @@ from operator import attrgetter
 from pathlib import PurePath
 from typing import Any
 
-from trace_recorder.guard import try_call
+from trace_recorder.guard import ignore_failures
 from trace_recorder.values.jsonable import ATTRIBUTES, NESTED_ATTRIBUTES
 from trace_recorder.values.structs import Struct
 
@@ -63,7 +63,9 @@ def content_key(value: object) -> Hashable | None:
         flat = (*value, *value.values())
         if _EXACT.issuperset(map(type, flat)):
             return flat
-    return try_call(_KeyReader().read, lambda _: None, value, True)  # noqa: FBT003 - hot
+    with ignore_failures:
+        return _KeyReader().read(value, True)  # noqa: FBT003 - hot
+    return None
 
 
 class _NoKeyError(ValueError):
@@ -88,19 +90,28 @@ class _KeyReader:
         """
         kind = type(value)
         if kind in _SCALARS:
-            return (kind, repr(value)) if kind is float else (kind, value)  # 0.0 equals -0.0
+            if kind is float:  # 0.0 equals -0.0, and their texts differ
+                return kind, repr(value)
+            return kind, value
         self._remaining -= 1
         if self._remaining < 0:
             raise _NoKeyError("it has too many parts")
         if kind is dict:
             flat = (*value, *value.values())
-            return flat if _EXACT.issuperset(map(type, flat)) else self._members(flat, by_attributes)
+            if _EXACT.issuperset(map(type, flat)):
+                return flat
+            return self._members(flat, by_attributes)
         if kind is list or kind is tuple:
             key: list[Hashable] = [list]  # marks a list: the key of a dict begins with its names, never with a class
             for element in value:
-                key.append(element if type(element) in _EXACT else self.read(element, by_attributes))  # noqa: PERF401 - hot
+                if type(element) in _EXACT:
+                    key.append(element)
+                else:
+                    key.append(self.read(element, by_attributes))
             return tuple(key)
-        return (kind, value.isoformat()) if kind in _TIMES else self._object(value, kind, by_attributes)
+        if kind in _TIMES:
+            return kind, value.isoformat()
+        return self._object(value, kind, by_attributes)
 
     def _members(self, flat: tuple[Any, ...], by_attributes: bool) -> Hashable:  # noqa: FBT001 - hot
         """Return the key of a dict. `flat` has all names of the dict, followed by all its values."""
@@ -109,9 +120,10 @@ class _KeyReader:
             raise _NoKeyError("a name is not a text")
         key: list[Hashable] = [names]
         for name, member in zip(names, flat[len(names) :], strict=True):
-            key.append(
-                member if type(member) in _EXACT else self.read(member, by_attributes and name in NESTED_ATTRIBUTES)
-            )
+            if type(member) in _EXACT:
+                key.append(member)
+            else:
+                key.append(self.read(member, by_attributes and name in NESTED_ATTRIBUTES))
         return tuple(key)
 
     def _object(self, value: object, kind: type, by_attributes: bool) -> Hashable:  # noqa: FBT001 - hot
@@ -134,16 +146,17 @@ def _fields_reader(kind: type) -> Callable[[Any], object] | None:
     if issubclass(kind, _WITH_OWN_JSON):
         return None
     if hasattr(kind, "model_dump") and hasattr(kind, "model_fields"):
-        return attrgetter("__dict__", "__pydantic_extra__") if _is_dumped_by_pydantic(kind) else None
-    names = (
-        tuple(field.name for field in dataclasses.fields(kind))
-        if dataclasses.is_dataclass(kind)
-        else kind.__struct_fields__
-        if issubclass(kind, Struct)
-        else ()
-    )
-    is_plain = names and not _has_own_access(kind) and not any(_is_computed(kind, name) for name in names)
-    return attrgetter(*names) if is_plain else None
+        if _is_dumped_by_pydantic(kind):
+            return attrgetter("__dict__", "__pydantic_extra__")
+        return None
+    names: tuple[str, ...] = ()
+    if dataclasses.is_dataclass(kind):
+        names = tuple(field.name for field in dataclasses.fields(kind))
+    elif issubclass(kind, Struct):
+        names = kind.__struct_fields__
+    if not names or _has_own_access(kind) or any(_is_computed(kind, name) for name in names):
+        return None
+    return attrgetter(*names)
 
 
 @lru_cache(_MAX_CLASSES)

@@ -45,8 +45,10 @@ class Image:
 
     def content(self) -> bytes | None:
         """Return the bytes of the image. Return None if the part has only an address, or if the data is not base64."""
+        if self.data is None:
+            return None
         try:
-            return None if self.data is None else base64.b64decode(self.data, validate=True)
+            return base64.b64decode(self.data, validate=True)
         except ours(ValueError):
             return None
 
@@ -71,7 +73,9 @@ def standard_base64(data: str) -> str:
         return data
     digits = data.translate(_STANDARD).rstrip("=")
     padded = digits + "=" * (-len(digits) % 4)
-    return padded if len(digits) % 4 != 1 and _BASE64.fullmatch(padded) else data
+    if len(digits) % 4 == 1 or not _BASE64.fullmatch(padded):
+        return data
+    return padded
 
 
 def parts_of(message: Message) -> list[Part]:
@@ -80,15 +84,26 @@ def parts_of(message: Message) -> list[Part]:
     Images in a separate member of the message, as Ollama has them, come last.
     """
     content = message.content
-    listed = [] if content is None else content if isinstance(content, list) else [content]
-    return [*map(part_of, listed), *images_of(message)]
+    parts: list[Part] = []
+    if isinstance(content, list):
+        parts += map(part_of, content)
+    elif content is not None:
+        parts.append(part_of(content))
+    return parts + images_of(message)
 
 
 def images_of(source: Message | LLMResponse | Choice) -> list[Part]:
     """Return the images in a member `images` of a message or an answer, such as the images that a model made."""
     images = source.extra.get("images") if isinstance(source.extra, dict) else None
-    listed = images if isinstance(images, list) else []
-    return [_of_base64(image) if isinstance(image, str) else part_of(image) for image in listed]
+    if not isinstance(images, list):
+        return []
+    parts: list[Part] = []
+    for image in images:
+        if isinstance(image, str):
+            parts.append(_of_base64(image))
+        else:
+            parts.append(part_of(image))
+    return parts
 
 
 def part_of(part: Payload) -> Part:
@@ -106,12 +121,13 @@ def _image(part: dict[str, Payload]) -> Image | None:
     """Read an image in the form of OpenAI, Anthropic or Google. Return None if the part is not an image."""
     kind = part.get("type")
     if kind in ("image_url", "input_image"):
-        value = part.get("image_url")
-        address = value.get("url") if isinstance(value, dict) else value
+        address = part.get("image_url")
+        if isinstance(address, dict):
+            address = address.get("url")
         return _of_address(address) if isinstance(address, str) else None
     if kind == "image":
-        source = part.get("source") if isinstance(part.get("source"), dict) else part
-        return _of_source(source)
+        source = part.get("source")
+        return _of_source(source if isinstance(source, dict) else part)
     for name in ("inlineData", "inline_data", "fileData", "file_data"):
         if isinstance(part.get(name), dict):
             return _of_source(part[name])
@@ -130,7 +146,9 @@ def _of_source(source: Payload) -> Image | None:
         return None
     if isinstance(data, str):
         return _of_base64(data, kind)
-    return _of_address(url, kind) if url else None
+    if url:
+        return _of_address(url, kind)
+    return None
 
 
 def _first_text(members: Mapping[str, Payload], *names: str) -> str | None:
@@ -164,7 +182,11 @@ def plain_text(value: Payload, to_json: Callable[[Payload], str] = _json_text) -
     if isinstance(value, list):
         return "\n".join(plain_text(element, to_json) for element in value)
     if isinstance(value, dict):
-        text = value.get("text") if value.get("type") == "text" else value.get("repr") if "__type__" in value else None
+        text = None
+        if value.get("type") == "text":
+            text = value.get("text")
+        elif "__type__" in value:
+            text = value.get("repr")
         if isinstance(text, str):
             return text
     return to_json(value)

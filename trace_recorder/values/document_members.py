@@ -149,9 +149,12 @@ def renderer_of(
     objects_by_hand = [name for name, hint in _hints_of(kind).items() if Mark.GIVEN in marks_of(hint)]
     lines[1:1] = [f"if value.{name} is not None: return value.{name}" for name in objects_by_hand]
     for member in members_of(kind)[first:end]:
-        lines += () if member.name == without else _statements(member)
-        lines += [f"document |= {member.name}"] if member.name in inserts_after else []
-        names[f"render_{member.field}"] = renderer_of(member.value_class) if _is_rendered(member.value_class) else None
+        if member.name != without:
+            lines += _statements(member)
+        if member.name in inserts_after:
+            lines.append(f"document |= {member.name}")
+        if _is_rendered(member.value_class):
+            names[f"render_{member.field}"] = renderer_of(member.value_class)
     lines.append("return document")
     # `compile` is a separate call. If `exec` compiles a text while CPython exits after Ctrl-C, the exit code is 1, and
     # the process does not end by the signal.
@@ -162,17 +165,31 @@ def renderer_of(
 
 def _statements(member: Member) -> list[str]:
     """Return the statements of a renderer that put one member into the JSON object."""
-    part, value_class = "part", member.value_class
-    rendered = f"render_{member.field}({{}})" if _is_rendered(value_class) else "{}.to_document()"
-    if tuple in member.classes:
-        part = f"[{rendered.format('element')} for element in part]" if value_class else "[*part]"
+    value_class = member.value_class
+    rendered = "{}.to_document()"
+    if _is_rendered(value_class):
+        rendered = f"render_{member.field}({{}})"
+    part = "part"
+    if tuple in member.classes and value_class:
+        part = f"[{rendered.format('element')} for element in part]"
+    elif tuple in member.classes:
+        part = "[*part]"
     elif value_class:
         part = f"part and {rendered.format('part')}"
     if Mark.NULL_IF_EMPTY in marks_of(member.hint):
         part += " or None"
-    condition = "" if member.is_always_there else "if part is not None: " if member.default is None else "if part: "
-    conversion = [] if part == "part" else [f"part = {part}"]
-    return [f"part = value.{member.field}", *conversion, f"{condition}document[{member.name!r}] = part"]
+
+    statements = [f"part = value.{member.field}"]
+    if part != "part":
+        statements.append(f"part = {part}")
+    assignment = f"document[{member.name!r}] = part"
+    if member.is_always_there:
+        statements.append(assignment)
+    elif member.default is None:
+        statements.append(f"if part is not None: {assignment}")
+    else:
+        statements.append(f"if part: {assignment}")
+    return statements
 
 
 def _is_rendered(value_class: Any) -> bool:
@@ -182,17 +199,24 @@ def _is_rendered(value_class: Any) -> bool:
 
 def marks_of(hint: Any) -> tuple[Any, ...]:
     """Return the marks of a type, without the marks of the types inside it."""
-    return hint.__metadata__ if get_origin(hint) is Annotated else ()
+    if get_origin(hint) is not Annotated:
+        return ()
+    marks: tuple[Any, ...] = hint.__metadata__
+    return marks
 
 
 def unmarked(hint: Any) -> Any:
     """Return a type without its marks."""
-    return hint.__origin__ if get_origin(hint) is Annotated else hint
+    if get_origin(hint) is Annotated:
+        return hint.__origin__
+    return hint
 
 
 @cache
 def _classes_in(hint: Any) -> frozenset[type[Any]]:
     inner = unmarked(hint)
     kind = get_origin(inner) or inner
-    own: frozenset[type[Any]] = frozenset([kind] if isinstance(kind, type) else [])
-    return own.union(*map(_classes_in, get_args(inner)))
+    classes: set[type[Any]] = set().union(*map(_classes_in, get_args(inner)))
+    if isinstance(kind, type):
+        classes.add(kind)
+    return frozenset(classes)

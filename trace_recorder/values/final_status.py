@@ -57,7 +57,9 @@ def status_of_process() -> FinalStatus:
     continued after the exception.
     """
     error = uncaught_exception()
-    return FinalStatus("interrupted") if error is None or hasattr(sys, "ps1") else status_from_exception(error)
+    if error is None or hasattr(sys, "ps1"):
+        return FinalStatus("interrupted")
+    return status_from_exception(error)
 
 
 def uncaught_exception() -> BaseException | None:
@@ -66,14 +68,18 @@ def uncaught_exception() -> BaseException | None:
     Debuggers set `sys.last_exc` too, although the process continues.
     """
     error = sys.exception() or getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
-    return error if isinstance(error, BaseException) else None
+    if isinstance(error, BaseException):
+        return error
+    return None
 
 
 def status_from_exit_code(code: int) -> Status:
     """Return the status of a run from its exit code. A code of -n means that signal n ended it."""
     if code == 0:
         return "completed"
-    return "interrupted" if code < 0 or code in _SIGNAL_EXIT_CODES else "failed"
+    if code < 0 or code in _SIGNAL_EXIT_CODES:
+        return "interrupted"
+    return "failed"
 
 
 def _status_from(error: BaseException | None) -> Status:
@@ -83,6 +89,10 @@ def _status_from(error: BaseException | None) -> Status:
         statuses = {_status_from(part) for part in error.exceptions}
         return "interrupted" if statuses == {"interrupted"} else "failed"
     if isinstance(error, SystemExit):
-        return status_from_exit_code(error.code or 0) if isinstance(error.code, int | None) else "failed"
+        if isinstance(error.code, int | None):
+            return status_from_exit_code(error.code or 0)
+        return "failed"
+    if isinstance(error, KeyboardInterrupt | GeneratorExit):
+        return "interrupted"
     is_cancelled = not isinstance(error, Exception) and type(error).__name__ in CANCELLATION_CLASSES
-    return "interrupted" if is_cancelled or isinstance(error, KeyboardInterrupt | GeneratorExit) else "failed"
+    return "interrupted" if is_cancelled else "failed"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_equality import json_key
@@ -19,6 +20,18 @@ MAX_DELTA_CANDIDATES = 8
 
 If sub-agents take turns, more than one is needed.
 """
+
+
+class Repetition(NamedTuple):
+    """The messages of an earlier interaction or step that a list repeats at its beginning.
+
+    `since` is the id of the earlier one, or None. If its first messages are repeated, `kept` is how many. Otherwise
+    `kept` has the ranges of their positions. `length` is how many messages are repeated.
+    """
+
+    since: str | None
+    kept: Payload
+    length: int
 
 
 @dataclass(slots=True)
@@ -45,19 +58,19 @@ class MessageDeltas:
 
     def delta(self, identity: str, messages: Sequence[Message]) -> dict[str, Payload]:
         """Return the delta of the messages of an interaction or a step with the id `identity`."""
-        since, kept, count = self.kept_of(identity, messages)
-        return {"since": since, "kept": kept, "messages": [message.to_document() for message in messages[count:]]}
+        repetition = self.kept_of(identity, messages)
+        rest = [message.to_document() for message in messages[repetition.length :]]
+        return {"since": repetition.since, "kept": repetition.kept, "messages": rest}
 
-    def kept_of(self, identity: str, messages: Sequence[Message]) -> tuple[str | None, Payload, int]:
-        """Return the members `since` and `kept` of the delta, and how many messages it repeats.
-
-        `since` is the id of the earlier interaction or step. If its first messages are repeated, `kept` is how many.
-        Otherwise `kept` has the ranges of their positions.
-        """
+    def kept_of(self, identity: str, messages: Sequence[Message]) -> Repetition:
+        """Return what the messages of an interaction or a step repeat, and remember the messages."""
         numbers = self.numbers_of(messages)
         if numbers is None:
-            return None, 0, 0
-        since, kept = self._earlier.most_kept(numbers)
+            return Repetition(None, 0, 0)
+        since, ranges = self._earlier.most_kept(numbers)
         self._earlier.add(identity, numbers)
-        count = sum(last + 1 - first for first, last in kept)
-        return since, kept if len(kept) > 1 or (kept and kept[0][0]) else count, count
+        count = sum(last + 1 - first for first, last in ranges)
+        is_beginning = not ranges or (len(ranges) == 1 and ranges[0][0] == 0)
+        if is_beginning:
+            return Repetition(since, count, count)
+        return Repetition(since, ranges, count)

@@ -50,7 +50,9 @@ def _numpy_equivalent(value: Any) -> object:
     if value.dtype.kind == "M":
         return value.astype(str).tolist()
     converted = value.tolist()
-    return float(converted) if type(converted) is type(value) else converted  # a long double returns itself
+    if type(converted) is type(value):  # a long double returns itself
+        return float(converted)
+    return converted
 
 
 def iso_duration(value: datetime.timedelta) -> str:
@@ -58,19 +60,30 @@ def iso_duration(value: datetime.timedelta) -> str:
     duration = abs(value)
     hours, seconds = divmod(duration.seconds, 3600)
     minutes, seconds = divmod(seconds, 60)
-    fraction = f".{duration.microseconds:06}".rstrip("0") if duration.microseconds else ""
-    date = f"{duration.days}D" if duration.days else ""
-    parts = [(hours, f"{hours}H"), (minutes, f"{minutes}M"), (seconds or fraction, f"{seconds}{fraction}S")]
-    time = "".join(text for amount, text in parts if amount)
-    text = date + (f"T{time}" if time else "") or "T0S"
-    return f"{'-' if value < datetime.timedelta() else ''}P{text}"
+    fraction = ""
+    if duration.microseconds:
+        fraction = f".{duration.microseconds:06}".rstrip("0")
+    text = "-P" if value < datetime.timedelta() else "P"
+    if duration.days:
+        text += f"{duration.days}D"
+    if not duration or duration.seconds or fraction:
+        text += "T"
+    if hours:
+        text += f"{hours}H"
+    if minutes:
+        text += f"{minutes}M"
+    if not duration or seconds or fraction:
+        text += f"{seconds}{fraction}S"
+    return text
 
 
 def to_number(value: object) -> int | float | None:
     """Convert a number of any class to an int or a float. A bool becomes 0 or 1. Return None for any other value."""
     number: Any = value
     if is_numpy(number):
-        number = number.item() if number.size == 1 else None
+        if number.size != 1:
+            return None
+        number = number.item()
     if isinstance(number, str | bytes | bytearray):
         return None
     for kind in (int, float):
@@ -79,12 +92,16 @@ def to_number(value: object) -> int | float | None:
     if hasattr(type(number), "__index__"):
         with suppress(TypeError):  # an array of floats has `__index__` and raises TypeError; `int` would truncate it
             return operator.index(number)
-    return float(number) if hasattr(type(number), "__float__") else None
+    if hasattr(type(number), "__float__"):
+        return float(number)
+    return None
 
 
 def to_integer(value: object) -> int | None:
     """Convert a whole number of any class to an int. Return None for any other value."""
     number = to_number(value)
-    if isinstance(number, float):
-        return int(number) if math.isfinite(number) and number.is_integer() else None
-    return number
+    if not isinstance(number, float):
+        return number
+    if math.isfinite(number) and number.is_integer():
+        return int(number)
+    return None

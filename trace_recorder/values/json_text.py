@@ -47,7 +47,9 @@ def _refuse_constant(constant: str) -> NoReturn:
 
 def _finite_number(text: str) -> float:
     number = float(text)
-    return number if math.isfinite(number) else _refuse_constant(text)
+    if not math.isfinite(number):
+        _refuse_constant(text)
+    return number
 
 
 _decoder = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite_number)
@@ -117,8 +119,11 @@ def strict_text(data: bytes) -> str:
     except ours(MsgspecError, ValueError, RecursionError):
         parse(text)
         return text
-    if len(text) > 2 * MAX_DEPTH and not _has_few_brackets(text):
-        _check_depth_of(value, MAX_DEPTH)
+    if len(text) > 2 * MAX_DEPTH:
+        # To count all opening brackets would take longer than to look for too many of them.
+        has_few_brackets = all(_occurs_at_most(text, bracket, MAX_DEPTH // 2) for bracket in "[{")
+        if not has_few_brackets:
+            _check_depth_of(value, MAX_DEPTH)
     return text
 
 
@@ -128,11 +133,6 @@ def strict_string(data: bytes) -> str:
     if not text.startswith('"') or not text.endswith('"'):
         raise NotJsonError("not a string")
     return text
-
-
-def _has_few_brackets(text: str) -> bool:
-    """Return whether a text has too few opening brackets to exceed `MAX_DEPTH`. To count all would take longer."""
-    return all(_occurs_at_most(text, bracket, MAX_DEPTH // 2) for bracket in "[{")
 
 
 def _occurs_at_most(text: str, character: str, times: int) -> bool:
@@ -219,12 +219,18 @@ def split_members(text: str, max_depth: int = MAX_DEPTH) -> list[JsonMember]:
     position, next_member = 0, _FIRST_MEMBER
     while match := next_member.match(text, position):
         name, begin = match[1], match.end()
-        is_list = text.startswith("[", begin)
-        elements, position = _elements(text, begin, max_depth) if is_list else (None, _value(text, begin, max_depth)[1])
-        plain_name = name[1:-1] if "\\" not in name else str(_value(name, 0)[0])
+        elements = None
+        if text.startswith("[", begin):
+            elements, position = _elements(text, begin, max_depth)
+        else:
+            _, position = _value(text, begin, max_depth)
+        plain_name = name[1:-1]
+        if "\\" in name:
+            plain_name = str(_value(name, 0)[0])
         members.append(JsonMember(plain_name, name, text[begin:position], elements))
         next_member = _NEXT_MEMBER
-    if not (_OBJECT_END if members else _EMPTY_OBJECT).fullmatch(text, position):
+    end = _OBJECT_END if members else _EMPTY_OBJECT
+    if not end.fullmatch(text, position):
         raise NotJsonError(f"a member of an object, or its end, is expected at character {position}")
     return members
 
@@ -242,7 +248,9 @@ def split_added_elements(text: str) -> list[str] | None:
             elements.append(text[comma.end() : position])
     except NotJsonError:
         return None
-    return elements if _SPACE.fullmatch(text, position) else None
+    if not _SPACE.fullmatch(text, position):
+        return None
+    return elements
 
 
 def decode_json(data: bytes) -> str:
@@ -277,7 +285,9 @@ def _elements(text: str, position: int, max_depth: int) -> tuple[list[tuple[int,
     end = _LIST_END.match(text, position)
     if end is None:
         raise NotJsonError(f"an element of a list, or its end, is expected at character {position}")
-    return spans if objects else None, end.end()
+    if not objects:
+        return None, end.end()
+    return spans, end.end()
 
 
 def _value(text: str, start: int, max_depth: int = MAX_DEPTH) -> tuple[Payload, int]:
@@ -297,7 +307,10 @@ def _check_depth_of(value: Payload, max_depth: int) -> None:
     for _ in range(max_depth):
         children: list[Payload] = []
         for container in containers:
-            children += container.values() if isinstance(container, dict) else container
+            if isinstance(container, dict):
+                children += container.values()
+            else:
+                children += container
         containers = [child for child in children if isinstance(child, dict | list)]
         if not containers:
             return

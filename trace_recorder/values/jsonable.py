@@ -15,10 +15,9 @@ import enum
 import math
 import reprlib
 from collections.abc import Mapping
-from functools import partial
 from typing import TypeGuard
 
-from trace_recorder.guard import try_call
+from trace_recorder.guard import ignore_failures, try_call
 from trace_recorder.signal_handlers import ours
 from trace_recorder.values.json_equivalents import json_equivalent
 from trace_recorder.values.json_text import make_json_writer
@@ -50,8 +49,9 @@ NESTED_ATTRIBUTES = frozenset({"tool_call", "tool_calls", "tool_result", "tool_r
 
 def to_json(value: object, *, max_nodes: int = MAX_NODES) -> str:
     """Write any value as JSON text on one line."""
-    dump = _dump
-    return try_call(lambda: dump(to_jsonable(value, max_nodes=max_nodes)), lambda _: dump(describe_value(value)))
+    with ignore_failures:
+        return _dump(to_jsonable(value, max_nodes=max_nodes))
+    return _dump(describe_value(value))
 
 
 def to_jsonable(value: object, *, max_nodes: int = MAX_NODES) -> Payload:
@@ -64,12 +64,16 @@ def to_jsonable(value: object, *, max_nodes: int = MAX_NODES) -> Payload:
 
 def is_error(value: object) -> TypeGuard[BaseException]:
     """Return whether a value is an exception. Return False if the check raises."""
-    return try_call(lambda: isinstance(value, BaseException), lambda _: False)
+    with ignore_failures:
+        return isinstance(value, BaseException)
+    return False
 
 
 def error_message(error: BaseException) -> str:
     """Return the message of an exception. If its `__str__` raises, return its repr."""
-    return try_call(lambda: _escape_surrogates(str(error)), lambda _: _escape_surrogates(_repr(error)))
+    with ignore_failures:
+        return _escape_surrogates(str(error))
+    return _escape_surrogates(_repr(error))
 
 
 def describe_error(error: BaseException) -> dict[str, Payload]:
@@ -85,8 +89,9 @@ def to_jsonable_of_type(value: object, *kinds: type) -> Payload:
     copied = to_jsonable(value)
     if type(copied) in {int, float} and str in kinds:
         return str(copied)
-    fits = copied is None or type(copied) in kinds or (type(copied) is dict and is_description(copied))
-    return copied if fits else describe_value(value)
+    if copied is None or type(copied) in kinds or is_description(copied):
+        return copied
+    return describe_value(value)
 
 
 def object_to_jsonable(value: object) -> Payload:
@@ -104,7 +109,11 @@ def objects_to_jsonable(value: object) -> list[Payload]:
     A single value becomes a list with one element. None becomes an empty list.
     """
     copied = object_to_jsonable(value)
-    return copied if isinstance(copied, list) else [] if copied is None else [copied]
+    if isinstance(copied, list):
+        return copied
+    if copied is None:
+        return []
+    return [copied]
 
 
 def object_to_json(value: object) -> str:
@@ -117,18 +126,18 @@ def element_to_json(value: object, depth: int) -> tuple[str, int]:
 
     `depth` is the element's level of nesting inside another value, which is not written here.
     """
-
-    def write() -> tuple[str, int]:
+    with ignore_failures:
         copied, count = _copy(value, MAX_NODES, depth=depth, by_attributes=True)
         return _dump(copied), count
-
-    return try_call(write, lambda _: (_dump(describe_value(value)), 1))
+    return _dump(describe_value(value)), 1
 
 
 def describe_value(value: object) -> dict[str, str]:
     """Return the description of a value that JSON cannot express: its class and its repr, of bounded length."""
     kind = type(value)
-    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    name = kind.__qualname__
+    if kind.__module__ != "builtins":
+        name = f"{kind.__module__}.{name}"
     return {
         "__type__": _escape_surrogates(name)[:_MAX_REPR],
         "repr": _escape_surrogates(_repr(value))[:_MAX_REPR],
@@ -142,14 +151,12 @@ def _copy(value: object, max_nodes: int, *, depth: int, by_attributes: bool) -> 
     part becomes a description.
     """
     copier = _Copier(max_nodes)
-
-    def guarded(_: Exception) -> Payload:
-        nonlocal copier
-        copier = _GuardedCopier(max_nodes)
-        return copier.copy(value, depth, (), by_attributes)
-
-    copied = try_call(copier.copy, guarded, value, depth, (), by_attributes)
-    return copied, max_nodes - copier.remaining
+    with ignore_failures:
+        copied = copier.copy(value, depth, (), by_attributes)
+        return copied, max_nodes - copier.remaining
+    guarded = _GuardedCopier(max_nodes)
+    copied = guarded.copy(value, depth, (), by_attributes)
+    return copied, max_nodes - guarded.remaining
 
 
 class _Copier:
@@ -167,13 +174,15 @@ class _Copier:
             return _scalar(value)  # type: ignore[arg-type]
         if isinstance(value, enum.Enum):
             return self.copy(value.value, depth, above, by_attributes)
-        return (
-            _scalar(value) if isinstance(value, str | int | float) else self._parts(value, depth, above, by_attributes)
-        )
+        if isinstance(value, str | int | float):
+            return _scalar(value)
+        return self._parts(value, depth, above, by_attributes)
 
     def _parts(self, value: object, depth: int, above: tuple[int, ...], by_attributes: bool) -> Payload:
         if depth >= _MAX_DEPTH or id(value) in above or self.remaining <= 0:
-            return dict(value) if is_description(value) else describe_value(value)
+            if is_description(value):
+                return dict(value)
+            return describe_value(value)
         inside = (*above, id(value))
         if isinstance(value, list | tuple):
             return self._list(value, depth + 1, inside, by_attributes)
@@ -182,7 +191,9 @@ class _Copier:
         if type(value) is not dict and (form := json_equivalent(value)) is not value:
             return self.copy(form, depth, above, by_attributes)
         fields = _fields(value, by_attributes)
-        return describe_value(value) if fields is None else self._mapping(fields, depth + 1, inside, by_attributes)
+        if fields is None:
+            return describe_value(value)
+        return self._mapping(fields, depth + 1, inside, by_attributes)
 
     def _list(
         self, value: list[object] | tuple[object, ...], depth: int, above: tuple[int, ...], by_attributes: bool
@@ -215,7 +226,9 @@ class _GuardedCopier(_Copier):
 
     def copy(self, value: object, depth: int, above: tuple[int, ...], by_attributes: bool) -> Payload:  # noqa: FBT001 - hot
         """Copy one value. If its own code raises, return its description."""
-        return try_call(super().copy, lambda _: describe_value(value), value, depth, above, by_attributes)
+        with ignore_failures:
+            return super().copy(value, depth, above, by_attributes)
+        return describe_value(value)
 
 
 def _sort_elements(copied: list[Payload]) -> list[Payload]:
@@ -224,8 +237,9 @@ def _sort_elements(copied: list[Payload]) -> list[Payload]:
     If all elements are numbers, or all are texts, they are sorted by value. Otherwise they are sorted by their JSON.
     """
     kinds = {type(element) for element in copied}
-    own = kinds <= {int, float} or kinds == {str}
-    return sorted(copied, key=None if own else _dump)
+    if kinds <= {int, float} or kinds == {str}:
+        return sorted(copied)
+    return sorted(copied, key=_dump)
 
 
 def is_description(value: object) -> TypeGuard[dict[str, str]]:
@@ -240,12 +254,18 @@ def _scalar(value: str | float | None) -> Payload:
         return value
     if isinstance(value, str):
         text = str.__str__(value)
-        return text if text.isascii() or _is_utf8(text) else describe_value(text)
+        if text.isascii() or _is_utf8(text):
+            return text
+        return describe_value(text)
     if isinstance(value, int):
         number = int.__int__(value)
-        return number if -(2**63) <= number < 2**64 else describe_value(number)
+        if -(2**63) <= number < 2**64:
+            return number
+        return describe_value(number)
     real = float.__float__(value)
-    return real if math.isfinite(real) else describe_value(real)
+    if math.isfinite(real):
+        return real
+    return describe_value(real)
 
 
 def _unique_key(key: object, taken: Mapping[str, object], counts: dict[str, int]) -> str:
@@ -253,7 +273,7 @@ def _unique_key(key: object, taken: Mapping[str, object], counts: dict[str, int]
 
     If the name is taken, the key's class is added, and then a number if necessary.
     """
-    name = json_key(key)
+    name = member_name(key)
     if name not in taken:
         return name
     name = f"{name} ({type(key).__name__})"
@@ -263,14 +283,21 @@ def _unique_key(key: object, taken: Mapping[str, object], counts: dict[str, int]
     return name
 
 
-def json_key(key: object) -> str:
+def member_name(key: object) -> str:
     """Return a text for a dict's key: the key itself, its JSON equivalent if that is a text, or its repr."""
     if type(key) is str and key.isascii():
         return key
     if isinstance(key, str) and not isinstance(key, enum.Enum):
         return _escape_surrogates(str.__str__(key))
-    form = try_call(lambda: json_equivalent(key.value if isinstance(key, enum.Enum) else key), lambda _: key)
-    return _escape_surrogates(str.__str__(form) if isinstance(form, str) else _repr(form))
+    form = key
+    with ignore_failures:
+        if isinstance(key, enum.Enum):
+            form = json_equivalent(key.value)
+        else:
+            form = json_equivalent(key)
+    if isinstance(form, str):
+        return _escape_surrogates(form)
+    return _escape_surrogates(_repr(form))
 
 
 def fields_of(value: object) -> dict[str, object] | None:
@@ -291,14 +318,15 @@ def _fields(value: object, by_attributes: bool) -> Mapping[Payload, object] | No
     fields = fields_of(value)
     if fields is not None or not by_attributes or isinstance(value, type):
         return fields
-    return _known_attributes(value) or None
-
-
-def _known_attributes(value: object) -> dict[str, object]:
-    """Return the attributes in `ATTRIBUTES` that an object has, without methods."""
     absent = object()
-    found = ((name, try_call(partial(getattr, value, name, absent), lambda _: absent)) for name in ATTRIBUTES)
-    return {name: element for name, element in found if element is not absent and not callable(element)}
+    attributes: dict[Payload, object] = {}
+    for name in ATTRIBUTES:
+        attribute = absent
+        with ignore_failures:
+            attribute = getattr(value, name, absent)
+        if attribute is not absent and not callable(attribute):
+            attributes[name] = attribute
+    return attributes or None
 
 
 _dump = make_json_writer(",", ":", allow_nan=False)
@@ -325,17 +353,15 @@ class _BoundedRepr(reprlib.Repr):
 
     def __init__(self) -> None:
         super().__init__()
-        self.maxlevel, self.maxother, self.maxstring, self.maxlong = (
-            6,
-            _MAX_REPR,
-            _MAX_REPR,
-            _MAX_REPR,
-        )
+        self.maxlevel = 6
+        self.maxother = self.maxstring = self.maxlong = _MAX_REPR
         self.maxdict = self.maxlist = self.maxtuple = self.maxset = self.maxfrozenset = self.maxdeque = 100
 
     def repr_int(self, x: int, level: int) -> str:  # noqa: ARG002 - the base class's signature
         """Write huge integers in hexadecimal: Python refuses to convert them to decimal."""
-        return repr(x) if x.bit_length() < 10_000 else hex(x)
+        if x.bit_length() < 10_000:
+            return repr(x)
+        return hex(x)
 
 
 def _repr(value: object) -> str:

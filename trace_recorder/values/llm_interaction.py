@@ -22,7 +22,7 @@ from trace_recorder.values.document_members import (
     render,
     renderer_of,
 )
-from trace_recorder.values.message_table import ImmutableSequence, SharedSequence
+from trace_recorder.values.message_table import SharedSequence
 from trace_recorder.values.messages import (
     NO_RESPONSE,
     LLMResponse,
@@ -75,11 +75,14 @@ def call_seconds(attempts: Sequence[Attempt], recorded: float | None) -> float |
     Return `recorded` if there are fewer than two attempts, or if the newest attempt has no duration. If the clock was
     set back between two attempts, return the sum of their durations.
     """
-    newest = attempts[-1].duration_seconds if len(attempts) > 1 else None
+    if len(attempts) < 2:
+        return recorded
+    newest = attempts[-1].duration_seconds
     if newest is None:
         return recorded
     apart = seconds_between(attempts[0].timestamp, attempts[-1].timestamp) or 0.0
-    return round(newest + max(apart, sum(attempt.duration_seconds or 0.0 for attempt in attempts[:-1])), 6)
+    earlier = sum(attempt.duration_seconds or 0.0 for attempt in attempts[:-1])
+    return round(newest + max(apart, earlier), 6)
 
 
 def pause_between(before: Attempt, attempt: Attempt) -> float | None:
@@ -193,12 +196,12 @@ class LLMInteraction(Struct, frozen=True, gc=False, kw_only=True):
     __hash__ = None  # type: ignore[assignment]  # its parts are dicts
 
     def __repr__(self) -> str:
-        return call_repr(
-            "LLMInteraction",
-            {"interaction_id": self.interaction_id, "provider": self.provider, "model": self.model}
-            | without_none(agent=self.agent, error=self.error and self.error.type, content=self.response.content),
-            [(len(self.response.tool_calls), "tool call")] if self.response.tool_calls else [],
-        )
+        members = {"interaction_id": self.interaction_id, "provider": self.provider, "model": self.model}
+        members |= without_none(agent=self.agent, error=self.error and self.error.type, content=self.response.content)
+        counts = []
+        if self.response.tool_calls:
+            counts.append((len(self.response.tool_calls), "tool call"))
+        return call_repr("LLMInteraction", members, counts)
 
     def _repr_html_(self) -> str:
         """Show the interaction in a notebook."""
@@ -240,8 +243,7 @@ class LLMInteraction(Struct, frozen=True, gc=False, kw_only=True):
 
         The sequence is immutable, and equals a list of the same messages.
         """
-        messages = self.source.request().messages
-        return messages if isinstance(messages, ImmutableSequence) else SharedSequence(messages)
+        return SharedSequence.of(self.source.request().messages)
 
     @property
     def tools(self) -> Sequence[Tool]:
@@ -294,14 +296,16 @@ class LLMInteraction(Struct, frozen=True, gc=False, kw_only=True):
         If `messages` is given, its members replace `input_messages`, and the messages are not read. `reading` is the
         request, if the caller has read it. `response` is the rendered response, if the caller has rendered it.
         """
-        if reading is None:
-            reading = self.source.request() if messages is None else self.source.request_without_messages()
+        if reading is None and messages is None:
+            reading = self.source.request()
+        elif reading is None:
+            reading = self.source.request_without_messages()
         if messages is None:
-            is_known = self.source.has_request()
-            messages = {"input_messages": [message.to_document() for message in reading.messages]} if is_known else {}
-        answer = {
-            "response": self.response.to_document() if response is None else response,
-            "tools_available": [tool.name for tool in reading.tools] or None,
-        }
+            messages = {}
+            if self.source.has_request():
+                messages["input_messages"] = [message.to_document() for message in reading.messages]
+        if response is None:
+            response = self.response.to_document()
+        answer = {"response": response, "tools_available": [tool.name for tool in reading.tools] or None}
         sent = {"request": reading.to_document()}
         return renderer_of(LLMInteraction, inserts_after=("model", "api"))(self, messages | answer, sent)

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from trace_recorder.values.content_parts import Image, Text, parts_of
+from trace_recorder.values.content_parts import Image, Other, Part, Text, parts_of
 from trace_recorder.values.messages import Message, Payload, ToolCall
 
 _THOUGHT = re.compile(r"\s*<(think|thinking|thought)>.*?</\1>|^.*?</think>", re.DOTALL)
@@ -65,8 +65,11 @@ def without_cache_marks(value: Payload) -> Payload:
     if not isinstance(value, list):
         return value
     elements = [without_cache_marks(element) for element in value]
-    only = elements[0] if len(elements) == 1 else None
-    return only["text"] if isinstance(only, dict) and only.keys() == {"type", "text"} else elements
+    if len(elements) == 1:
+        [only] = elements
+        if isinstance(only, dict) and only.keys() == {"type", "text"}:
+            return only["text"]
+    return elements
 
 
 # ── says the same ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -92,10 +95,19 @@ class NormalizedContent:
         """The ids of the message's tool calls, and the names of their tools."""
         return tuple((call.call_id, call.name) for call in self.calls)
 
+    @property
+    def keys(self) -> Sequence[Hashable]:
+        """The keys by which an answer is found: its identity, and then its tool calls, if it has any."""
+        if not self.calls:
+            return (self.identity,)
+        return self.identity, self.call_keys
+
 
 def normalized_content(messages: Sequence[Message]) -> NormalizedContent | None:
     """Return the normalized content of consecutive messages, or None for an empty answer."""
-    role = "system" if messages[0].role == "developer" else messages[0].role
+    role = messages[0].role
+    if role == "developer":
+        role = "system"
     calls = tuple(call for message in messages for call in message.tool_calls)
     parts = [part for message in messages for part in parts_of(message)]
     text = "".join(part.text for part in parts if isinstance(part, Text))
@@ -103,20 +115,35 @@ def normalized_content(messages: Sequence[Message]) -> NormalizedContent | None:
     if role == "assistant":
         text = _THOUGHT.sub("", text, count=1)
     else:
-        other_parts = (part for part in parts if not isinstance(part, Text))
-        others = [part.address if isinstance(part, Image) else _json(part.raw) for part in other_parts]
+        others = _normalized_others(parts)
     text = "".join(text.split())
     if role == "assistant" and not (text or calls):
         return None
     called = _json([[call.name, call.arguments] for call in calls])
     digest = _digest(role, called, text, *others)
-    return NormalizedContent(role, digest, _digest(role, called) if calls else digest, calls)
+    identity = digest
+    if calls:
+        identity = _digest(role, called)
+    return NormalizedContent(role, digest, identity, calls)
+
+
+def _normalized_others(parts: Sequence[Part]) -> list[str]:
+    """Return a text for each part that is not a text."""
+    others = []
+    for part in parts:
+        if isinstance(part, Image):
+            others.append(part.address)
+        elif isinstance(part, Other):
+            others.append(_json(part.raw))
+    return others
 
 
 def says_key(message: Message) -> bytes:
     """Return the key of a message for the equality *says the same*. It is empty for an empty answer."""
     content = normalized_content([message])
-    return b"" if content is None else content.digest
+    if content is None:
+        return b""
+    return content.digest
 
 
 def _json(value: Payload) -> str:

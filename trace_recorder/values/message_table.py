@@ -19,7 +19,7 @@ from abc import abstractmethod
 from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 from trace_recorder.values.messages import Message, Tool
 from trace_recorder.values.prompt_relation import Numbers
@@ -50,13 +50,19 @@ class ImmutableSequence(Sequence[Element]):
     def __eq__(self, other: object) -> bool:
         if isinstance(other, ImmutableSequence):
             return len(other) == len(self) and list(other) == list(self)
-        return list(self) == other if isinstance(other, list) else NotImplemented
+        if isinstance(other, list):
+            return list(self) == other
+        return NotImplemented
 
     def __add__(self, other: Iterable[Element]) -> list[Element]:
-        return [*self, *other] if isinstance(other, list | ImmutableSequence) else NotImplemented
+        if isinstance(other, list | ImmutableSequence):
+            return [*self, *other]
+        return NotImplemented
 
     def __radd__(self, other: Iterable[Element]) -> list[Element]:
-        return [*other, *self] if isinstance(other, list) else NotImplemented
+        if isinstance(other, list):
+            return [*other, *self]
+        return NotImplemented
 
     def __repr__(self) -> str:
         return repr(list(self))
@@ -78,7 +84,9 @@ class SharedSequence(ImmutableSequence[Element]):
     @classmethod
     def of(cls, elements: Sequence[Element]) -> ImmutableSequence[Element]:
         """Return `elements` as an immutable sequence. The elements are not copied."""
-        return elements if isinstance(elements, ImmutableSequence) else cls(elements)
+        if isinstance(elements, ImmutableSequence):
+            return elements
+        return cls(elements)
 
     def extended(self, others: Iterable[Element]) -> SharedSequence[Element]:
         """Return these elements followed by `others`.
@@ -210,7 +218,9 @@ class _Messages(list[Message]):
 
     def __getitem__(self, number: Any) -> Any:
         message = super().__getitem__(number)
-        return message.read_again(message.key)[message.place] if isinstance(message, _PutAway) else message
+        if isinstance(message, _PutAway):
+            return message.read_again(message.key)[message.place]
+        return message
 
 
 class _PutAway(Struct, frozen=True, gc=False):
@@ -219,6 +229,14 @@ class _PutAway(Struct, frozen=True, gc=False):
     read_again: Callable[[Any], list[Message]]
     key: Hashable
     place: int
+
+
+class NumberRange(NamedTuple):
+    """A range of a shared array of numbers: from `start` to before `stop`."""
+
+    numbers: Numbers
+    start: int
+    stop: int
 
 
 class NumberedMessages(ImmutableSequence[Message]):
@@ -236,12 +254,12 @@ class NumberedMessages(ImmutableSequence[Message]):
         self._start = start
         self._stop = len(numbers) if stop is None else stop
 
-    def place(self) -> tuple[Numbers, int, int]:
+    def place(self) -> NumberRange:
         """Return the shared array, and the range of these messages' numbers in it.
 
         Do not change the array.
         """
-        return self._numbers, self._start, self._stop
+        return NumberRange(self._numbers, self._start, self._stop)
 
     @property
     def numbers(self) -> Numbers:
@@ -311,14 +329,17 @@ class MadeOnce(Generic[Made]):
         numbers, table = numbered.numbers, numbered.table
         made = self._made.setdefault(table, {})
         missing = {*numbers} - made.keys()
-        for number in filter(missing.__contains__, numbers) if missing else ():
-            if number not in made:
-                made[number] = self._make(table, number)
+        if missing:
+            for number in filter(missing.__contains__, numbers):
+                if number not in made:
+                    made[number] = self._make(table, number)
         return [*map(made.__getitem__, numbers)]
 
     def numbered(self, messages: Sequence[Message]) -> NumberedMessages:
         """Return messages as `NumberedMessages`. If they are in no table, add them to the table of this object."""
-        return messages if isinstance(messages, NumberedMessages) else self._others.prompt(messages)
+        if isinstance(messages, NumberedMessages):
+            return messages
+        return self._others.prompt(messages)
 
     def clear(self) -> None:
         """Forget the values that were made, and the messages in the table of this object."""

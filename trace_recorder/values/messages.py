@@ -177,9 +177,13 @@ class Block(Struct, frozen=True, gc=False):
 
 def _default_blocks(answer: LLMResponse | Choice) -> tuple[Block, ...]:
     """Return the blocks of an answer in the usual order: reasoning, text, tool calls."""
-    reasoning = [Block("reasoning", answer.reasoning)] if answer.reasoning else []
-    content = [Block("text", answer.content)] if answer.content else []
-    return (*reasoning, *content, *(Block("tool_call", call_id=call.call_id) for call in answer.tool_calls))
+    blocks = []
+    if answer.reasoning:
+        blocks.append(Block("reasoning", answer.reasoning))
+    if answer.content:
+        blocks.append(Block("text", answer.content))
+    blocks += [Block("tool_call", call_id=call.call_id) for call in answer.tool_calls]
+    return tuple(blocks)
 
 
 class Choice(Struct, frozen=True, gc=False):

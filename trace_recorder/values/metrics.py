@@ -78,13 +78,17 @@ class Tally:
             if (value := getattr(usage, name)) is not None:
                 sums[name] += value
         is_whole = interaction.api is not None and counting_of(interaction.api) is WHOLE
-        total = usage.input_tokens if is_whole else prompt_tokens(interaction)
+        if is_whole:
+            total, made = usage.input_tokens, usage.output_tokens
+        else:
+            total, made = prompt_tokens(interaction), completion_tokens(interaction)
         if total is not None:
             sums["total_input_tokens"] += total
-        made = usage.output_tokens if is_whole else completion_tokens(interaction)
         if made is not None:
             sums["output_tokens"] += made
-        cost = None if usage.cost is None else stated_cost(interaction)
+        cost = None
+        if usage.cost is not None:
+            cost = stated_cost(interaction)
         for name, fraction in (("llm_seconds", interaction.duration_seconds), ("cost", cost)):
             if fraction is not None and abs(fraction) < _MAX_VALUE:
                 sums[name] += round(fraction * _UNITS[name])
@@ -97,9 +101,12 @@ class Tally:
 
     def metrics(self, redactions: int | None) -> dict[str, Payload]:
         """Return the metrics in the order of the document. `redactions` is left out if it is None."""
-        sums = dict.fromkeys(_ALWAYS, 0) | self._sums
+        sums: dict[str, float] = {**dict.fromkeys(_ALWAYS, 0), **self._sums}
         if "cache_read_input_tokens" in sums:
             sums["cached_input_tokens"] = sums["cache_read_input_tokens"]
         if redactions is not None:
             sums["redactions"] = redactions
-        return {name: sums[name] / _UNITS[name] if name in _UNITS else sums[name] for name in _ORDER if name in sums}
+        for name, unit in _UNITS.items():
+            if name in sums:
+                sums[name] /= unit
+        return {name: sums[name] for name in _ORDER if name in sums}

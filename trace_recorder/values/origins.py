@@ -64,7 +64,9 @@ class ReplayedFrom(Struct, frozen=True, gc=False):
     def of_error(cls, error: BaseException) -> Self | None:
         """Return the origin that `mark` attached to an exception, or None if the call was sent to the provider."""
         origin = getattr(error, _ATTRIBUTE, None)
-        return origin if isinstance(origin, cls) else None
+        if isinstance(origin, cls):
+            return origin
+        return None
 
     to_document = render
 
@@ -126,8 +128,12 @@ class ForkedFrom(Struct, frozen=True, gc=False):
         return {_FORK: asdict(self)}
 
     def __str__(self) -> str:
-        step = "" if self.step_number is None else f" (step {self.step_number})"
-        return f"fork of {name_of(self)}" + (f" at {self.interaction_id}{step}" if self.interaction_id else "")
+        text = f"fork of {name_of(self)}"
+        if self.interaction_id:
+            text += f" at {self.interaction_id}"
+            if self.step_number is not None:
+                text += f" (step {self.step_number})"
+        return text
 
 
 RunOrigin = ReplayOf | ForkedFrom
@@ -143,8 +149,9 @@ def run_origin_of(metadata: Payload) -> RunOrigin | None:
 
     An agent may use the same names for its own metadata. An object without any of our members is not an origin.
     """
-    known = metadata if isinstance(metadata, dict) else {}
-    fork, replay = known.get(_FORK), known.get(_REPLAY)
+    if not isinstance(metadata, dict):
+        return None
+    fork, replay = metadata.get(_FORK), metadata.get(_REPLAY)
     if isinstance(fork, dict) and not fork.keys().isdisjoint(ForkedFrom.__struct_fields__):
         step = fork.get("step_number")
         texts = _texts(fork, "trajectory_id", "file", "interaction_id")

@@ -1,4 +1,4 @@
-"""Finds the relation of a prompt to an earlier prompt, for all code that shortens, compares or shows conversations.
+"""Compares two prompts. `reading/relations/prompt_relations.py` chooses the earlier prompt for all other code.
 
 Prompts are lists of message numbers, and equal messages have equal numbers (`message_table.py`). A prompt
 
@@ -156,14 +156,6 @@ def _join_neighbours(changes: Iterable[Change]) -> list[Change]:
     return joined
 
 
-def apply_changes(numbers: Numbers, changes: Iterable[Change]) -> Numbers:
-    """Return a copy of a list with the changes applied."""
-    result = numbers[:]
-    for change in reversed([*changes]):
-        result[change.position : change.position + change.removed] = change.inserted
-    return result
-
-
 def ranges_of(numbers: Sequence[int]) -> Ranges:
     """Return numbers as inclusive ranges, in their order: 3, 4, 5, 9 become [[3, 5], [9, 9]].
 
@@ -201,6 +193,10 @@ class Comparison:
     gone: Sequence[int] = ()
     extends: bool = False
 
+    def inserted_places(self) -> Iterator[int]:
+        """Yield the positions of the messages that changes inserted. Messages that only moved are among them."""
+        return _inserted_places(self.changes)
+
 
 def compare(earlier: Numbers, prompt: Numbers) -> Comparison:
     """Compare a prompt with an earlier prompt."""
@@ -208,15 +204,21 @@ def compare(earlier: Numbers, prompt: Numbers) -> Comparison:
     if all(change.position == len(earlier) for change in changes):
         return Comparison(changes, len(earlier), range(len(earlier), len(prompt)), extends=True)
     gone = Counter(n for change in changes for n in earlier[change.position : change.position + change.removed])
-    new, moved = [], 0
-    for change in changes:
-        for place, number in enumerate(change.inserted, change.position + moved):
-            if gone[number]:
-                gone[number] -= 1
-            else:
-                new.append(place)
-        moved += len(change.inserted) - change.removed
+    new = []
+    for place in _inserted_places(changes):
+        if gone[prompt[place]]:
+            gone[prompt[place]] -= 1
+        else:
+            new.append(place)
     return Comparison(changes, len(prompt) - len(new), new, [*gone.elements()])
+
+
+def _inserted_places(changes: Iterable[Change]) -> Iterator[int]:
+    moved = 0
+    for change in changes:
+        place = change.position + moved
+        yield from range(place, place + len(change.inserted))
+        moved += len(change.inserted) - change.removed
 
 
 class EarlierPrompts(Generic[Name]):
@@ -238,7 +240,9 @@ class EarlierPrompts(Generic[Name]):
         prompts = ((name, prompt) for name, prompt in reversed(self._prompts) if len(prompt) >= at_least)
         begins = [(name, prompt) for name, prompt in prompts if numbers[: len(prompt)] == prompt]
         name, earlier = max(begins, key=lambda named: len(named[1]), default=(None, numbers))
-        return None if name is None else (name, compare(earlier, numbers))
+        if name is None:
+            return None
+        return name, compare(earlier, numbers)
 
     def most_similar(self, numbers: Numbers) -> tuple[Name, Comparison] | None:
         """Return the name of the earlier prompt that shares most messages with `numbers`, and the comparison with it.
@@ -285,7 +289,8 @@ class EarlierLists(Generic[Name]):
         for name, earlier in reversed(self._lists.items()):
             if min(len(earlier), len(numbers)) >= max(longest[1], 1):  # a shorter list cannot share as much
                 length = equal_length(earlier, 0, numbers, 0)
-                longest = (name, length) if length >= max(longest[1], 1) else longest
+                if length >= max(longest[1], 1):
+                    longest = name, length
         return longest
 
     def most_kept(self, numbers: Numbers) -> tuple[Name | None, Ranges]:
@@ -313,7 +318,9 @@ def _kept_ranges(earlier: Numbers, numbers: Numbers) -> Ranges:
     same = equal_length(earlier, 0, numbers, 0)
     begin = [[0, same - 1]] if same else []
     position = same
-    for _ in range(MAX_SEARCHES if same < min(len(earlier), len(numbers)) else 0):
+    if same == min(len(earlier), len(numbers)):
+        return begin
+    for _ in range(MAX_SEARCHES):
         try:
             position = earlier.index(numbers[same], position)
         except ours(ValueError):

@@ -39,17 +39,24 @@ def folded_rows(title: str, rows: Sequence[Sequence[object]]) -> str:
     if not rows:
         return ""
     hidden = len(rows) - MAX_ROWS
-    more = f"<tr><td>… {hidden} before</td></tr>" if hidden > 0 else ""
+    more = ""
+    if hidden > 0:
+        more = f"<tr><td>… {hidden} before</td></tr>"
     cells = ([f"<td style='text-align:left'>{_cell(value)}</td>" for value in row] for row in rows[-MAX_ROWS:])
     shown = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
     return f"<details><summary>{_cell(title)}</summary><table>{more}{shown}</table></details>"
 
 
 def _cell(value: object) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=repr)
-    text = "" if value is None else text
-    short = text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}… ({len(text)} characters)"
-    encodable = short.encode("utf-8", "replace").decode()
+    if value is None:
+        text = ""
+    elif isinstance(value, str):
+        text = value
+    else:
+        text = json.dumps(value, ensure_ascii=False, default=repr)
+    if len(text) > MAX_CHARACTERS:
+        text = f"{text[:MAX_CHARACTERS]}… ({len(text)} characters)"
+    encodable = text.encode("utf-8", "replace").decode()
     escaped = import_module("html").escape(encodable)  # two modules that only a notebook needs
     return f"<bdi>{escaped}</bdi>"
 
@@ -64,5 +71,7 @@ def call_repr(name: str, members: Mapping[str, object], counts: Iterable[tuple[i
     A long value is cut in the middle. Each element of `counts` is a count and a noun.
     """
     shown = [f"{member}={_short.repr(value)}" for member, value in members.items()]
-    shown += [f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in counts]
+    for count, noun in counts:
+        plural = "" if count == 1 else "s"
+        shown.append(f"{count} {noun}{plural}")
     return f"{name}({', '.join(shown)})"

@@ -53,9 +53,12 @@ def defaults_of(kind: Any) -> dict[str, Any]:
 
     Fields without a default are left out.
     """
-    is_dataclass = dataclasses.is_dataclass(kind)
-    missing: Any = dataclasses.MISSING if is_dataclass else NODEFAULT
-    all_fields: Any = dataclasses.fields(kind) if is_dataclass else fields(kind)
+    missing: Any
+    all_fields: Any
+    if dataclasses.is_dataclass(kind):
+        missing, all_fields = dataclasses.MISSING, dataclasses.fields(kind)
+    else:
+        missing, all_fields = NODEFAULT, fields(kind)
     defaults = {}
     for member in all_fields:
         if member.default is not missing:

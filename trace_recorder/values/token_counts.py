@@ -47,7 +47,9 @@ class Counts(Struct, frozen=True, gc=False):
     @property
     def total(self) -> int | None:
         """The sum of `prompt` and `completion`, or None if one of the two is unknown."""
-        return None if self.prompt is None or self.completion is None else self.prompt + self.completion
+        if self.prompt is None or self.completion is None:
+            return None
+        return self.prompt + self.completion
 
 
 @lru_cache(maxsize=64)
@@ -93,7 +95,9 @@ def prompt_tokens(interaction: LLMInteraction) -> int | None:
     counting = _counting(interaction)
     if counting.cache_apart:
         return tokens + (usage.cache_read_input_tokens or 0) + (usage.cache_creation_input_tokens or 0)
-    return tokens + _tokens_of_tools(usage) if counting.thoughts_apart else tokens
+    if counting.thoughts_apart:
+        return tokens + _tokens_of_tools(usage)
+    return tokens
 
 
 def completion_tokens(interaction: LLMInteraction) -> int | None:
@@ -109,7 +113,9 @@ def completion_tokens(interaction: LLMInteraction) -> int | None:
     if tokens is None:  # a model that was stopped while it was thinking
         return thoughts
     whole = (usage.input_tokens or 0) + _tokens_of_tools(usage) + tokens
-    return tokens if whole in (usage.extra.get(name) for name in _TOTALS) else tokens + thoughts
+    if whole in (usage.extra.get(name) for name in _TOTALS):
+        return tokens
+    return tokens + thoughts
 
 
 def stated_cost(interaction: LLMInteraction) -> float | None:
@@ -123,8 +129,9 @@ def stated_cost(interaction: LLMInteraction) -> float | None:
     if usage.cost != 0 or not (usage.input_tokens or usage.output_tokens or usage.cache_read_input_tokens):
         return usage.cost
     models = (interaction.model, interaction.response.model)
-    is_free = usage.extra.get("is_byok") is False or any(str(model).endswith((":free", "-free")) for model in models)
-    return usage.cost if is_free else None
+    if usage.extra.get("is_byok") is False or any(str(model).endswith((":free", "-free")) for model in models):
+        return usage.cost
+    return None
 
 
 _TOTALS = ("totalTokenCount", "total_tokens")
@@ -142,6 +149,8 @@ def _counting(interaction: LLMInteraction) -> Counting:
 
     A call that the agent recorded by hand has no dialect. For such a call, return the rule of the provider's own SDK.
     """
-    if interaction.api is None:
-        return CACHE_APART if interaction.provider == "anthropic" else WHOLE
-    return counting_of(interaction.api)
+    if interaction.api is not None:
+        return counting_of(interaction.api)
+    if interaction.provider == "anthropic":
+        return CACHE_APART
+    return WHOLE

@@ -40,14 +40,20 @@ def tool_uses(calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> list[
     by_id: dict[str, list[ToolResult]] = {}
     for result in results:
         by_id.setdefault(result.call_id, []).append(result)
-    without_id = [] if any(not call.call_id for call in calls) else by_id.get("", [])
-    answers = [by_id[call.call_id].pop(0) if by_id.get(call.call_id) else None for call in calls]
-    if without_id and answers.count(None) == len(without_id):
-        answers = [without_id.pop(0) if answer is None else answer for answer in answers]
-    uses = [
-        ToolUse(call.name or (answer and answer.name) or UNKNOWN_TOOL, call, answer)
-        for call, answer in zip(calls, answers, strict=True)
-    ]
+    answers: list[ToolResult | None] = []
+    for call in calls:
+        same_id = by_id.get(call.call_id)
+        answers.append(same_id.pop(0) if same_id else None)
+    if all(call.call_id for call in calls):
+        without_id = by_id.get("", [])
+        unanswered = [place for place, answer in enumerate(answers) if answer is None]
+        if len(unanswered) == len(without_id):
+            for place in unanswered:
+                answers[place] = without_id.pop(0)
+    uses = []
+    for call, answer in zip(calls, answers, strict=True):
+        name = call.name or (answer and answer.name) or UNKNOWN_TOOL
+        uses.append(ToolUse(name, call, answer))
     names = {use.call.call_id: use.name for use in uses if use.call and use.call.call_id}
     alone = (result for remaining in by_id.values() for result in remaining)
     return uses + [ToolUse(names.get(result.call_id) or result.name or UNKNOWN_TOOL, None, result) for result in alone]

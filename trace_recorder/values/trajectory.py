@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from trace_recorder.clocks import parse_time
 from trace_recorder.values import structs
@@ -42,6 +42,8 @@ SCHEMA_VERSION = 1
 
 A reader that needs only the original members may ignore this version.
 """
+
+Made = TypeVar("Made")
 
 Status = Literal["running", "completed", "failed", "interrupted", "unknown"]
 History = Literal["inline", "delta"]
@@ -88,10 +90,10 @@ class AgentStep(Struct, frozen=True, gc=False):
     def _repr_html_(self) -> str:
         """Show the step in a notebook."""
         calls = [(call.name, call.arguments) for call in self.tool_calls]
-        results = [
-            (result.name, result.success, result.error if result.error is not None else result.result)
-            for result in self.tool_results
-        ]
+        results = []
+        for result in self.tool_results:
+            shown = result.result if result.error is None else result.error
+            results.append((result.name, result.success, shown))
         return table(
             f"AgentStep {self.step_number}",
             {
@@ -113,7 +115,9 @@ class AgentStep(Struct, frozen=True, gc=False):
         """The messages that the agent recorded for this step, or else the messages of the step's interaction."""
         if self.messages is not None:
             return SharedSequence.of(self.messages)
-        return self.interaction.input_messages if self.interaction else None
+        if self.interaction:
+            return self.interaction.input_messages
+        return None
 
     @property
     def started_at(self) -> datetime | None:
@@ -129,11 +133,14 @@ class AgentStep(Struct, frozen=True, gc=False):
         `llm_messages`. A derived step does not repeat the messages, because its `interaction_id` refers to them.
         """
         if messages is None:
-            own = self.messages
-            messages = {"llm_messages": None if own is None else [message.to_document() for message in own]}
+            messages = {"llm_messages": None}
+            if self.messages is not None:
+                messages["llm_messages"] = [message.to_document() for message in self.messages]
         if llm_response is None and self.llm_response is not None:
             llm_response = self.llm_response.to_document()
-        origin = {} if self.interaction is None else {"interaction_id": self.interaction.interaction_id}
+        origin = {}
+        if self.interaction is not None:
+            origin["interaction_id"] = self.interaction.interaction_id
         messages_and_response = {**messages, "llm_response": llm_response}
         renderer = renderer_of(AgentStep, inserts_after=("state", "error", "derived"))
         return renderer(self, messages_and_response, self.extra, origin)
@@ -174,9 +181,11 @@ class _ReadOnDemand:
     with the value of this field, and perhaps with the values of other fields.
     """
 
-    __slots__ = ("_lock", "_unread")
+    __slots__ = ("_lock", "_made", "_unread")
 
-    if not TYPE_CHECKING:  # if it saw `__getattr__`, a type checker would accept every attribute
+    if TYPE_CHECKING:
+        _made: dict[Callable[[Trajectory], Any], Any]
+    else:  # if it saw `__getattr__`, a type checker would accept every attribute
 
         def __getattr__(self, name: str) -> object:
             if name not in self.__dataclass_fields__:
@@ -313,17 +322,12 @@ class Trajectory(_ReadOnDemand):
             name = f"messages_{number}"
             return {"llm_messages_delta": {"id": name, **step_deltas.delta(name, step.messages)}}
 
-        return {
-            **self.head(),
-            "llm_interactions": [
-                call.to_document(deltas.delta_of(call) if history == "delta" else None)
-                for call in self.llm_interactions
-            ],
-            "agent_steps": [
-                step.to_document(messages=messages_of(step, number)) for number, step in enumerate(self.agent_steps)
-            ],
-            **self.tail(history),
-        }
+        if history == "inline":
+            interactions = [call.to_document() for call in self.llm_interactions]
+        else:
+            interactions = [call.to_document(deltas.delta_of(call)) for call in self.llm_interactions]
+        steps = [step.to_document(messages=messages_of(step, number)) for number, step in enumerate(self.agent_steps)]
+        return {**self.head(), "llm_interactions": interactions, "agent_steps": steps, **self.tail(history)}
 
     def head(self) -> dict[str, Payload]:
         """Return the document's members before `llm_interactions`."""
@@ -333,6 +337,29 @@ class Trajectory(_ReadOnDemand):
         """Return the document's members after `agent_steps`."""
         renderer = renderer_of(Trajectory, _HEAD_MEMBERS, inserts_after=("execution_time", "gaps"))
         return renderer(self, {"schema_version": SCHEMA_VERSION}, {"history": history})
+
+
+def made_once(trajectory: Trajectory, make: Callable[[Trajectory], Made]) -> Made:
+    """Return what `make` makes of a run. It is made at the first request, and kept as long as the run.
+
+    Copies of the run do not have it.
+    """
+    values = _values_made_once(trajectory)
+    if make not in values:
+        values[make] = make(trajectory)
+    value: Made = values[make]
+    return value
+
+
+def set_made_once(trajectory: Trajectory, make: Callable[[Trajectory], Made], value: Made) -> None:
+    """Set the value that `made_once` returns for a run."""
+    _values_made_once(trajectory)[make] = value
+
+
+def _values_made_once(trajectory: Trajectory) -> dict[Callable[[Trajectory], Any], Any]:
+    if not hasattr(trajectory, "_made"):
+        object.__setattr__(trajectory, "_made", {})
+    return trajectory._made  # noqa: SLF001 - it is this file's own attribute
 
 
 _HEAD_MEMBERS = [*Trajectory.__dataclass_fields__].index("llm_interactions")

@@ -116,13 +116,17 @@ class _StepsOfRun:
 def _cell(numbers: StepNumbers, side: DiffSide, differs: Sequence[str]) -> Json:
     """Return the cell of a step. `differs` has the kinds of differences between the step and the first run's step."""
     source = side.source
-    content = source.response.content if source.response else None
+    text = error = None
+    if source.response and isinstance(source.response.content, str):
+        text = source.response.content[:MAX_CHARACTERS]
+    if source.call is not None and source.call.error is not None:
+        error = source.call.error.message
     return {
         **(numbers.of(side) or {}),
-        "text": content[:MAX_CHARACTERS] if isinstance(content, str) else None,
+        "text": text,
         "tools": [
             {"name": use.name, "failed": use.failed} for use in tool_uses(source.tool_calls, source.tool_results)
         ],
-        "error": None if source.call is None or source.call.error is None else source.call.error.message,
+        "error": error,
         "differs": [*differs],
     }

@@ -21,14 +21,15 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from trace_recorder.catalog.costs_in_files import run_costs_or_unknown
 from trace_recorder.catalog.matching import RunState
-from trace_recorder.catalog.planning import State, known_runs
+from trace_recorder.catalog.planning import known_runs
 from trace_recorder.catalog.query import Term
 from trace_recorder.catalog.rows import costs_json, summary_of
-from trace_recorder.catalog.value_tables import Kept
+from trace_recorder.catalog.value_tables import FilesState, KeptPart
 from trace_recorder.errors import TraceRecorderError
 from trace_recorder.figures.cost import RunCosts
 from trace_recorder.guard import try_call
@@ -45,15 +46,18 @@ class ServedFiles:
     """
 
     def __init__(self, paths: tuple[Path, ...]) -> None:
-        is_directory = len(paths) == 1 and paths[0].is_dir()
-        files = [] if is_directory else [path.resolve() for path in paths]
+        self.file_names: set[str] | None = None
+        """The names of the served files, or None if all files of the directory are served."""
+        if len(paths) == 1 and paths[0].is_dir():
+            self.directory = paths[0]
+            return
+        files = [path.resolve() for path in paths]
         if any(file.is_dir() or file.parent != files[0].parent for file in files):
             raise ValueError("several files are served together if they lie in one directory")
-        self.directory = paths[0] if is_directory else files[0].parent
-        self.file_names = None if is_directory else {file.name for file in files}
-        """The names of the served files, or None if all files of the directory are served."""
+        self.directory = files[0].parent
+        self.file_names = {file.name for file in files}
 
-    def states(self) -> Iterator[tuple[str, State]]:
+    def states(self) -> Iterator[tuple[str, FilesState]]:
         """Yield the name of each run, and the times and sizes of its files.
 
         Raises OSError if the directory cannot be read.
@@ -65,21 +69,26 @@ class ServedFiles:
             ):
                 document, journal = self._state(run.entry), self._state(run.journal)
                 if document is not None and journal is not None:
-                    yield str(run.path)[start:].replace(os.sep, "/"), (*document, *journal)
+                    yield str(run.path)[start:].replace(os.sep, "/"), FilesState(*document, *journal)
 
-    def state_of(self, name: str) -> State | None:
+    def state_of(self, name: str) -> FilesState | None:
         """Return the state of a run's files, or None if the run is gone or its path leads out of the directory."""
         path = self.directory / name
         journal = journal_path_for(path)
         document_state = self._state(path)
-        journal_state = self._state(journal if journal != path and os.path.lexists(journal) else None)
-        return None if document_state is None or journal_state is None else (*document_state, *journal_state)
+        journal_state: FileState | None = NO_FILE
+        if journal != path and os.path.lexists(journal):
+            journal_state = self._state(journal)
+        if document_state is None or journal_state is None:
+            return None
+        return FilesState(*document_state, *journal_state)
 
     def path_of(self, name: str) -> Path | None:
         """Return the path of a run that was listed, or None if the path now leads out of the directory."""
         path = self.directory / name
-        is_here = all(self._is_within(file) for file in (path, journal_path_for(path)) if os.path.lexists(file))
-        return path if is_here else None
+        if all(self._is_within(file) for file in (path, journal_path_for(path)) if os.path.lexists(file)):
+            return path
+        return None
 
     def _state(self, file: os.DirEntry[str] | Path | None) -> FileState | None:
         """Return the state of a file, or None if the file is gone or its path leads out of the directory."""
@@ -124,11 +133,11 @@ class FollowedRuns:
         self.rows = RunRows()
         self.runs: dict[str, RunState] = {}
         """The runs that have a row."""
-        self.unreadable: dict[str, tuple[State, str]] = {}
+        self.unreadable: dict[str, tuple[FilesState, str]] = {}
         """The runs that cannot be read, and why."""
-        self.unread: dict[str, State] = {}
+        self.unread: dict[str, FilesState] = {}
         """The runs that changed and wait to be read, the newest last."""
-        self.rechecks: dict[str, State] = {}
+        self.rechecks: dict[str, FilesState] = {}
         """Runs with the status "running" whose files did not change.
 
         These runs are read again, because their writers may be gone. The run that was read longest ago is last.
@@ -139,13 +148,13 @@ class FollowedRuns:
         """A number that grows with each change of a row or of an unreadable file."""
         self._files = files
         self._index = index
-        self._index_rows: dict[str, tuple[State, str | None]] | None = None
+        self._index_rows: dict[str, tuple[FilesState, str | None]] | None = None
         """The rows of the index for runs that were not read yet."""
         self._looked_at = 0.0
         self._look_seconds = 0.0
-        self._states: dict[str, State] = {}
+        self._states: dict[str, FilesState] = {}
         """The states that the current look found so far."""
-        self._remaining: Iterator[tuple[str, State]] | None = None
+        self._remaining: Iterator[tuple[str, FilesState]] | None = None
         """The files that the first look has not compared yet."""
         self._read_at: dict[str, float] = {}
 
@@ -158,11 +167,14 @@ class FollowedRuns:
         The longer the last look took, the longer is the pause before the next look. The pause is at most `max_pause`
         seconds.
         """
-        if self.is_looking:
+        if self.is_looking or self._index_rows is None:
             return True
-        age = time.monotonic() - self._looked_at
-        pause = 0.0 if self._look_seconds < SHORT_SECONDS else SHARE * self._look_seconds
-        return self._index_rows is None or age >= (pause if max_pause is None else min(pause, max_pause))
+        pause = SHARE * self._look_seconds
+        if self._look_seconds < SHORT_SECONDS:
+            pause = 0.0
+        if max_pause is not None:
+            pause = min(pause, max_pause)
+        return time.monotonic() - self._looked_at >= pause
 
     @property
     def is_looking(self) -> bool:
@@ -192,14 +204,14 @@ class FollowedRuns:
         if not self.is_looking:
             self._looked_at, self._states = time.monotonic(), {}
 
-    def _compare(self, states: Mapping[str, State]) -> None:
+    def _compare(self, states: Mapping[str, FilesState]) -> None:
         """Note which runs are new, changed, running or gone."""
         changed = {name: state for name, state in states.items() if self._is_changed(name, state)}
         running = [name for name in self._running() if name in states and name not in changed]
         running.sort(key=lambda name: self._read_at.get(name, 0.0), reverse=True)
         self.rechecks = {name: states[name] for name in running}
         self.names = [*states]
-        self.unread = dict(sorted(changed.items(), key=lambda item: max(item[1][0], item[1][2])))
+        self.unread = dict(sorted(changed.items(), key=lambda item: item[1].changed))
         for name in [*(self.runs.keys() - states.keys()), *(self.unreadable.keys() - states.keys())]:
             self._remove(name)
 
@@ -218,7 +230,7 @@ class FollowedRuns:
         name, state = (self.unread or self.rechecks).popitem()
         self._read_at[name] = time.monotonic()
         path = self._files.directory / name
-        result = try_call(lambda: self._row_of(name, state), lambda error: why_unreadable(path, error))
+        result = try_call(partial(self._row_of, name, state), partial(why_unreadable, path))
         with self.lock:
             if isinstance(result, str):
                 self._set_unreadable(name, state, result)
@@ -231,12 +243,15 @@ class FollowedRuns:
     def read_costs(self, name: str) -> None:
         """Read the calls of a run for their costs."""
         path = self._files.path_of(name)
-        costs = costs_json(RunCosts()) if path is None else costs_of(path)
+        if path is None:
+            costs = costs_json(RunCosts())
+        else:
+            costs = costs_of(path)
         with self.lock:
             self.rows.put_costs(name, costs)
             self.version += 1
 
-    def known_to_index(self, what: Kept, terms: Sequence[Term] = ()) -> dict[str, tuple[State, str | None]]:
+    def known_to_index(self, what: KeptPart, terms: Sequence[Term] = ()) -> dict[str, tuple[FilesState, str | None]]:
         """Return the runs of the index by their names.
 
         Each has its state, and its kept text if the run matches `terms`.
@@ -244,7 +259,7 @@ class FollowedRuns:
         known = known_runs(self._files.directory, terms, self._index, what)
         return {os.fsdecode(name).replace(os.sep, "/"): kept for name, kept in known.items()}
 
-    def _is_changed(self, name: str, state: State) -> bool:
+    def _is_changed(self, name: str, state: FilesState) -> bool:
         """Return whether a run is new, or its files changed since it was read."""
         run = self.runs.get(name) or self.unreadable.get(name)
         return run is None or run[0] != state
@@ -252,13 +267,15 @@ class FollowedRuns:
     def _running(self) -> list[str]:
         return [name for name, (_, status) in self.runs.items() if status == "running"]
 
-    def _row_of(self, name: str, state: State) -> _Result:
+    def _row_of(self, name: str, state: FilesState) -> _Result:
         """Return the row of a run.
 
         If the index has a row for the present state of the files, the first reading takes that row. Otherwise the run's
         files are read.
         """
-        kept = self._index_rows.pop(name, None) if self._index_rows else None
+        kept = None
+        if self._index_rows:
+            kept = self._index_rows.pop(name, None)
         if kept is not None and kept[0] == state and kept[1] is not None:
             row, costs = json.loads(kept[1])
         else:
@@ -266,9 +283,15 @@ class FollowedRuns:
             if path is None:
                 return f"{name} is a link that leads out of the directory"
             row = summary_of(path, name)
-        return {**row, "id": name, **_size(state)}, costs
+        changed = datetime.fromtimestamp(state.changed / 1e9, UTC)
+        return {
+            **row,
+            "id": name,
+            "bytes": state.size,
+            "modified": changed.isoformat(),
+        }, costs
 
-    def _set_unreadable(self, name: str, state: State, reason: str) -> None:
+    def _set_unreadable(self, name: str, state: FilesState, reason: str) -> None:
         before = self.unreadable.get(name)
         if name in self.runs:
             self._remove(name)
@@ -283,12 +306,6 @@ class FollowedRuns:
         if self.runs.pop(name, None) is not None:
             self.rows.remove(name)
         self.version += 1
-
-
-def _size(state: State) -> Json:
-    """Return the total size of the files of a run, and the time of their last change."""
-    modified = datetime.fromtimestamp(max(state[0], state[2]) / 1e9, UTC)
-    return {"bytes": state[1] + state[3], "modified": modified.isoformat()}
 
 
 def why_unreadable(path: Path, error: Exception) -> str:

@@ -54,30 +54,9 @@ class RunAnswers:
         self.version += 1
         self.trajectory = trajectory
         self._agents = Agents.of(trajectory)
-        self._update_prompts(trajectory.llm_interactions)
+        self._prompts.update(trajectory)
         self._update_interactions(trajectory, Clock.of(trajectory))
         self._update_steps(trajectory, Clock.of(trajectory))
-
-    def _update_prompts(self, interactions: Sequence[LLMInteraction]) -> None:
-        """Compare new prompts with earlier ones. If an earlier request changed, compare all prompts again."""
-        if not self._are_same_prompts(interactions):
-            self._prompts = self._prompts.begin_again()
-        shown = self._prompts.shown
-        for number, interaction in enumerate(interactions, start=1):
-            if number > len(shown):
-                self._prompts.add(interaction)
-            if number > len(self._entry_sources) or self._entry_sources[number - 1][0] is not interaction:
-                self._prompts.add_answer(number, interaction)
-
-    def _are_same_prompts(self, interactions: Sequence[LLMInteraction]) -> bool:
-        shown = self._prompts.shown
-        if len(shown) > len(interactions):
-            return False
-        return all(
-            before[0] is interaction
-            or (interaction.source.has_request() and prompt.messages is interaction.source.request().messages)
-            for prompt, before, interaction in zip(shown, self._entry_sources, interactions, strict=False)
-        )
 
     def _update_interactions(self, trajectory: Trajectory, clock: Clock) -> None:
         steps = step_of_interaction(trajectory.agent_steps)
@@ -85,13 +64,13 @@ class RunAnswers:
         entries, sources = [], []
         for number, interaction in enumerate(trajectory.llm_interactions, start=1):
             references = self._references(number, interaction, steps.get(interaction.interaction_id), side_calls)
-            before = self._entry_sources[number - 1] if number <= len(self._entry_sources) else None
-            is_same = before is not None and before[0] is interaction and before[1] == references
-            entries.append(
-                self._interactions.entries[number - 1]
-                if is_same
-                else interaction_entry(interaction, references, clock, self._price)
-            )
+            before = None
+            if number <= len(self._entry_sources):
+                before = self._entry_sources[number - 1]
+            if before is not None and before[0] is interaction and before[1] == references:
+                entries.append(self._interactions.entries[number - 1])
+            else:
+                entries.append(interaction_entry(interaction, references, clock, self._price))
             sources.append((interaction, references))
         self._entry_sources = sources
         self._interactions.replace(entries, self.version)
@@ -99,30 +78,30 @@ class RunAnswers:
     def _references(
         self, number: int, interaction: LLMInteraction, step: int | None, side_calls: frozenset[str]
     ) -> References:
-        request = interaction.source.request_without_messages() if interaction.source.has_request() else None
+        tool_list = parameters = None
+        if interaction.source.has_request():
+            request = interaction.source.request_without_messages()
+            tool_list = self._tool_lists.number(request.tools, _tool_list, self.version)
+            parameters = self._parameters.number(request.parameters, lambda parameters: parameters, self.version)
         return References(
             number,
             step,
             self._prompts.shown[number - 1],
-            None if request is None else self._tool_lists.number(request.tools, _tool_list, self.version),
-            None
-            if request is None
-            else self._parameters.number(request.parameters, lambda parameters: parameters, self.version),
-            interaction.interaction_id in side_calls,
-            self.trajectory.status == "running",
+            tool_list,
+            parameters,
+            is_side_call=interaction.interaction_id in side_calls,
+            is_running=self.trajectory.status == "running",
         )
 
     def _update_steps(self, trajectory: Trajectory, clock: Clock) -> None:
         steps = trajectory.agent_steps
         numbers = {call.interaction_id: number for number, call in enumerate(trajectory.llm_interactions, start=1)}
-        known = zip(self._step_sources, self._steps.entries, strict=True)
-        kept = [
-            entry if _is_same_step(before, step) else None for (before, entry), step in zip(known, steps, strict=False)
-        ]
-        entries = [
-            (kept[index] if index < len(kept) else None) or step_entry(index + 1, step, numbers, clock, self._agents)
-            for index, step in enumerate(steps)
-        ]
+        entries = []
+        for index, step in enumerate(steps):
+            if index < len(self._step_sources) and _is_same_step(self._step_sources[index], step):
+                entries.append(self._steps.entries[index])
+            else:
+                entries.append(step_entry(index + 1, step, numbers, clock, self._agents))
         self._step_sources = steps
         self._steps.replace(entries, self.version)
 
@@ -172,7 +151,7 @@ class RunAnswers:
     def interaction(self, number: int) -> Json:
         """Return the model's answer, the attempts and the whole prompt of one interaction. Raises IndexError."""
         detail = interaction_detail(number, self._interaction(number), WHOLE)
-        return {**detail, "prompt": ranges_of(self._prompts.numbers_of(number))}
+        return {**detail, "prompt": ranges_of(self._prompts.numbers_of(self._interaction(number)))}
 
     def raw(self, number: int) -> Json:
         """Return the raw request and response of an interaction. Raises IndexError."""
@@ -220,14 +199,11 @@ class _Entries:
 
     def replace(self, entries: list[Json], version: int) -> None:
         """Replace the entries by the entries of a newer version."""
-        before = self.entries
-        self._changed_in = [
-            self._changed_in[index]
-            if index < len(before) and (before[index] is entry or before[index] == entry)
-            else version
-            for index, entry in enumerate(entries)
-        ]
-        self.entries = entries
+        changed_in = self._changed_in[: len(entries)] + [version] * (len(entries) - len(self.entries))
+        for index, (before, entry) in enumerate(zip(self.entries, entries, strict=False)):
+            if before is not entry and before != entry:
+                changed_in[index] = version
+        self.entries, self._changed_in = entries, changed_in
 
     def since(self, version: int) -> list[Json]:
         """Return the entries that changed after a version."""

@@ -45,11 +45,11 @@ def two_runs_file(a: Trajectory, b: Trajectory, names: tuple[str, str]) -> str:
     comparison = RunComparison(a, b)
     compared = {"compare": comparison.to_json(), "pairs": comparison.differences()}
     runs = {"a": _file(a, names[0]), "b": _file(b, names[1])}
-    return page_with({"kind": "comparison", **runs, "sections": packed(compared)}, content_security_policy())
+    return page_with({"kind": "comparison", **runs, "sections": packed_sections(compared)}, content_security_policy())
 
 
 def _file(trajectory: Trajectory, name: str) -> Json:
-    return {"kind": "file", "id": name, "sections": packed(run_data(trajectory, name))}
+    return {"kind": "file", "id": name, "sections": packed_sections(run_data(trajectory, name))}
 
 
 def run_data(trajectory: Trajectory, name: str) -> Json:
@@ -79,7 +79,7 @@ _LEVEL = 3
 """The level of zlib. Level 6 makes files 6 % smaller, and takes two and a half times as long."""
 
 
-def packed(sections: Mapping[str, Payload]) -> dict[str, str]:
+def packed_sections(sections: Mapping[str, Payload]) -> dict[str, str]:
     """Return the sections, and the section of their long texts, as base64 of zlib-compressed JSON."""
     texts = _LongTexts()
     compressed = {name: _compressed(texts.replaced_in(value)) for name, value in sections.items()}
@@ -87,7 +87,7 @@ def packed(sections: Mapping[str, Payload]) -> dict[str, str]:
 
 
 def _compressed(value: Payload) -> str:
-    return base64.b64encode(zlib.compress(json_text(value).encode(), _LEVEL)).decode()
+    return base64.b64encode(zlib.compress(ascii_json(value).encode(), _LEVEL)).decode()
 
 
 class _LongTexts:
@@ -152,6 +152,9 @@ def display(trajectory: Trajectory, height: int = DEFAULT_HEIGHT) -> None:
     """Show a run in a notebook's cell, with everything that the viewer shows. `height` is in pixels.
 
     Raises TypeError if the value is not a run, and MissingExtraError if IPython is not installed.
+
+    Examples:
+        >>> display(load("trajectories/run.json"), height=640)
     """
     if not isinstance(trajectory, Trajectory):
         raise TypeError(f"display() takes a run, and was given {trajectory!r}. Write display(load(path)) for a file.")
@@ -174,7 +177,7 @@ _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 """The characters of ASCII that could end the script element around the JSON, and their escapes in JSON."""
 
 
-def json_text(value: Payload) -> str:
+def ascii_json(value: Payload) -> str:
     """Return a value as JSON in ASCII, which can have any recorded text, even half of a surrogate pair.
 
     A file of another tool may have numbers that JSON does not know, such as NaN. Such a number becomes a text, such as
@@ -225,7 +228,7 @@ def _hash_of(begin: str, end: str) -> str:
 def page_with(data: Payload, policy: str | None = None) -> str:
     """Return the page with its data, and with the `policy` if no server sends the policy in a header."""
     page = template().replace(_POLICY.format(""), _POLICY.format(policy) if policy else "", 1)
-    text = json_text(data)
+    text = ascii_json(data)
     for character, escaped in _ESCAPES.items():
         text = text.replace(character, escaped)
     return page.replace(_DATA.format("null"), _DATA.format(text), 1)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from trace_recorder.catalog.rows import origin_members
 from trace_recorder.clocks import seconds_between
 from trace_recorder.figures.call_figures import incomplete_reason
-from trace_recorder.figures.conversations.turn import agent_key
 from trace_recorder.figures.cost import Price, cost_of
+from trace_recorder.reading.relations.turn import agent_key
 from trace_recorder.values.llm_interaction import Attempt, LLMInteraction
 from trace_recorder.values.messages import ToolCall, ToolResult
 from trace_recorder.values.token_counts import counts_of
@@ -122,12 +122,13 @@ def _usage_members(interaction: LLMInteraction, price: Price | None) -> Json:
 
     A replayed call used no tokens. The response (`parts.py`) has the usage that the replayed answer states.
     """
-    members, counts, cost = (
-        ({}, None, None)
-        if interaction.is_replayed
-        else (interaction.response.usage.to_document(), counts_of(interaction), cost_of(interaction, price))
-    )
-    usage = {name: value for name, value in members.items() if name != "extra"}
+    usage: Json = {}
+    counts = cost = None
+    if not interaction.is_replayed:
+        stated = interaction.response.usage.to_document()
+        usage = {name: value for name, value in stated.items() if name != "extra"}
+        counts = counts_of(interaction)
+        cost = cost_of(interaction, price)
     return {
         "usage": usage or None,
         "prompt_tokens": counts and counts.prompt,
@@ -150,8 +151,12 @@ def _attempt(attempt: Attempt, clock: Clock) -> Json:
 
 def step_entry(number: int, step: AgentStep, numbers: Mapping[str, int], clock: Clock, agents: Agents) -> Json:
     """Return the entry of a step. `numbers` has the numbers of interactions by their ids."""
-    own = step.interaction and numbers.get(step.interaction.interaction_id)
-    others = [numbers[name] for name in step.interaction_ids if name in numbers]
+    own = None
+    if step.interaction is not None:
+        own = numbers.get(step.interaction.interaction_id)
+    interactions = [numbers[name] for name in step.interaction_ids if name in numbers]
+    if not interactions and own is not None:
+        interactions = [own]
     return {
         "number": number,
         "step_number": step.step_number,
@@ -162,7 +167,7 @@ def step_entry(number: int, step: AgentStep, numbers: Mapping[str, int], clock: 
         "derived": step.derived,
         "agent": agent_key(step),
         "interaction": own,
-        "interactions": others or ([] if own is None else [own]),
+        "interactions": interactions,
         "error": step.error,
         "reflection": excerpt(step.reflection),
         "summary": step.extra.get("lakeview_summary"),
@@ -184,21 +189,24 @@ def _tool_entry(call: ToolCall | None, result: ToolResult | None, clock: Clock, 
         "start_seconds": clock.seconds(outcome.timestamp),
         "duration_seconds": outcome.duration_seconds,
         "error": excerpt(outcome.error),
-        "argument": first_argument(call.arguments) if call else None,
-        "excerpt": excerpt(call.arguments) if call else None,
+        "argument": call and first_argument(call.arguments),
+        "excerpt": call and excerpt(call.arguments),
         "result_excerpt": excerpt(outcome.result),
         "sub_agents": [*agents.by_execution.get(outcome.execution_id or "", ())],
     }
-    return entry if call else entry | {"unrequested": True}
+    if call is None:
+        entry["unrequested"] = True
+    return entry
 
 
 def step_of_interaction(steps: Sequence[AgentStep]) -> dict[str, int]:
     """Return, by the id of each interaction, the number of its step."""
     numbers: dict[str, int] = {}
     for number, step in enumerate(steps, start=1):
-        own_ids = [step.interaction.interaction_id] if step.interaction else []
-        for interaction_id in (*step.interaction_ids, *own_ids):
+        for interaction_id in step.interaction_ids:
             numbers.setdefault(interaction_id, number)
+        if step.interaction:
+            numbers.setdefault(step.interaction.interaction_id, number)
     return numbers
 
 

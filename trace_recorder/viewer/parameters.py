@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from trace_recorder.catalog.query import Term, number_of, parse_query, time_of
+from trace_recorder.catalog.query import Term, number_of, parse_moment, parse_query
 from trace_recorder.values.messages import Payload
 
 MAX_AT_ONCE = 10_000
@@ -46,7 +46,9 @@ def numbers_in(query: Mapping[str, str], first: int, end: int) -> Sequence[int]:
             raise NotFoundError("no element has that number.")
         return numbers[:MAX_AT_ONCE]
     begin = number_in(query.get("from", str(first)), "from")
-    last = number_in(query["to"], "to") if "to" in query else end - 1
+    last = end - 1
+    if "to" in query:
+        last = number_in(query["to"], "to")
     return range(max(first, begin), min(last + 1, end))[:MAX_AT_ONCE]
 
 
@@ -102,7 +104,7 @@ def _is_number(value: Payload) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
-Column = Literal[
+SortColumn = Literal[
     "status",
     "task",
     "model",
@@ -114,7 +116,7 @@ Column = Literal[
     "cost",
     "rewards",
 ]
-COLUMNS: tuple[Column, ...] = get_args(Column)
+COLUMNS: tuple[SortColumn, ...] = get_args(SortColumn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,7 @@ class ListRequest:
     began_until: float | None = None
     query: str = ""
     """A search in the language of `find`."""
-    column: Column = "start_time"
+    column: SortColumn = "start_time"
     descending: bool = True
     first: int = 0
     last: int = MAX_AT_ONCE - 1
@@ -173,7 +175,7 @@ def list_request_in(parameters: Mapping[str, str]) -> ListRequest:
 
 
 def _timestamp(text: str | None) -> float | None:
-    return time_of(text).timestamp() if text else None
+    return parse_moment(text).timestamp() if text else None
 
 
 def _filters(parameters: Mapping[str, str]) -> Iterator[Term]:

@@ -9,7 +9,7 @@ messages has only the beginning of a long part, and a mark (`CUT`). A JSON answe
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from trace_recorder.figures.content.kinds import kind_of_part
@@ -45,7 +45,7 @@ CUT = TextLimits()
 WHOLE = TextLimits(None, None)
 
 
-def text_part(kind: str, text: str, limits: TextLimits) -> Json:
+def limited_text_part(kind: str, text: str, limits: TextLimits) -> Json:
     """Return a part that is a text: `text` or `reasoning`."""
     if limits.text is None or len(text) <= limits.text:
         return {"type": kind, "text": text}
@@ -61,7 +61,21 @@ def _cut_json(value: Payload, limits: TextLimits) -> Json:
     if limits.text is None or not isinstance(value, str | list | dict):
         return {"value": value}
     text = json.dumps(value, ensure_ascii=False)
-    return {"value": value} if len(text) <= limits.text else _beginning(text, limits.text)
+    if len(text) <= limits.text:
+        return {"value": value}
+    return _beginning(text, limits.text)
+
+
+def _optional_text(text: str | None, limits: TextLimits) -> Json | None:
+    if text is None or text == "":
+        return None
+    return limited_text_part("text", text, limits)
+
+
+def _optional_json(value: Payload, limits: TextLimits) -> Json | None:
+    if not value:
+        return None
+    return json_part(value, limits)
 
 
 def value_parts(value: Payload, limits: TextLimits) -> list[Json]:
@@ -69,27 +83,32 @@ def value_parts(value: Payload, limits: TextLimits) -> list[Json]:
     if value is None:
         return []
     if isinstance(value, str):
-        return [text_part("text", value, limits)]
-    parts = parts_of(Message("tool", value)) if isinstance(value, list) else []
-    if parts and not any(isinstance(part, Other) for part in parts):
-        return [_content_part(part, limits) for part in parts]
+        return [limited_text_part("text", value, limits)]
+    if isinstance(value, list):
+        parts = parts_of(Message("tool", value))
+        if parts and not any(isinstance(part, Other) for part in parts):
+            return [_content_part(part, limits) for part in parts]
     return [json_part(value, limits)]
 
 
-def call_part(call: ToolCall, limits: TextLimits) -> Json:
+def tool_call_part(call: ToolCall, limits: TextLimits) -> Json:
     """Return a tool call as a part."""
     part: Json = {"type": "tool_call", "call_id": call.call_id, "name": call.name}
     if call.call_id_made_up:
         part["call_id_made_up"] = True
     cut = _cut_json(call.arguments, limits)
-    return part | ({"arguments": cut["value"]} if "value" in cut else cut)
+    if "value" in cut:
+        return part | {"arguments": cut["value"]}
+    return part | cut
 
 
 def message_parts(message: Message, limits: TextLimits) -> list[Json]:
     """Return the reasoning, the content and the tool calls of a message."""
-    parts = [text_part("reasoning", message.reasoning, limits)] if message.reasoning else []
+    parts = []
+    if message.reasoning:
+        parts.append(limited_text_part("reasoning", message.reasoning, limits))
     parts += [_content_part(part, limits) for part in parts_of(message)]
-    return parts + [call_part(call, limits) for call in message.tool_calls]
+    return parts + [tool_call_part(call, limits) for call in message.tool_calls]
 
 
 def message_json(number: int | None, message: Message, limits: TextLimits) -> Json:
@@ -112,11 +131,12 @@ def answer_parts(answer: LLMResponse | Choice, limits: TextLimits) -> list[Json]
     for block in answer.blocks:
         if block.type == "tool_call":
             call = calls.get(block.call_id or "")
-            parts += [call_part(call, limits)] if call is not None else []
+            if call is not None:
+                parts.append(tool_call_part(call, limits))
         elif block.type == "other":
             parts.append(json_part(_other_block(answer, block.position), limits))
         else:
-            parts.append(text_part(block.type, block.text or "", limits))
+            parts.append(limited_text_part(block.type, block.text or "", limits))
     return parts + [_content_part(part, limits) for part in images_of(answer)]
 
 
@@ -124,12 +144,14 @@ def _other_block(answer: LLMResponse | Choice, position: int | None) -> Payload:
     """Return the block or item at `position` in the provider's list, which the answer's `extra` has."""
     lists = (answer.extra.get(name) for name in ("content", "parts", "output", "steps", "outputs"))
     blocks = next((value for value in lists if isinstance(value, list)), [])
-    return blocks[position] if position is not None and position < len(blocks) else None
+    if position is None or position >= len(blocks):
+        return None
+    return blocks[position]
 
 
 def _content_part(part: Part, limits: TextLimits) -> Json:
     if isinstance(part, Text):
-        return text_part("text", part.text, limits)
+        return limited_text_part("text", part.text, limits)
     if isinstance(part, Image):
         return _image_part(part, limits)
     return json_part(part.raw, limits, kind_of_part(part.raw))
@@ -153,19 +175,23 @@ def _beginning(text: str, limit: int) -> Json:
 
 def characters_of(message: Message) -> int:
     """Return the length of a message: of its texts, and of its tool calls and other parts as JSON."""
-    content = sum(len(part.text) if isinstance(part, Text) else _json_length(part) for part in parts_of(message))
+    content = sum(map(_length_of_part, parts_of(message)))
     calls = sum(len(call.name) + _length_of(call.arguments) for call in message.tool_calls)
     return content + calls + len(message.reasoning or "")
 
 
-def _json_length(part: Part) -> int:
+def _length_of_part(part: Part) -> int:
+    if isinstance(part, Text):
+        return len(part.text)
     if isinstance(part, Image):
         return len(part.data or part.url or "")
-    return 0 if isinstance(part, Text) else _length_of(part.raw)
+    return _length_of(part.raw)
 
 
 def _length_of(value: Payload) -> int:
-    return len(value) if isinstance(value, str) else len(json.dumps(value, ensure_ascii=False))
+    if isinstance(value, str):
+        return len(value)
+    return len(json.dumps(value, ensure_ascii=False))
 
 
 def excerpt(value: Payload) -> str | None:
@@ -173,8 +199,9 @@ def excerpt(value: Payload) -> str | None:
     if value is None or value == "":
         return None
     limit = 8 * EXCERPT_CHARACTERS
-    text = value if isinstance(value, str) else "".join(_up_to(_encoder.iterencode(value), limit))
-    return " ".join(text[:limit].split())[:EXCERPT_CHARACTERS]
+    if not isinstance(value, str):
+        value = "".join(_up_to(_encoder.iterencode(value), limit))
+    return " ".join(value[:limit].split())[:EXCERPT_CHARACTERS]
 
 
 def first_argument(arguments: Payload) -> str | None:
@@ -182,11 +209,13 @@ def first_argument(arguments: Payload) -> str | None:
 
     If the first argument is only a word such as "view", which names an action, the second argument follows.
     """
-    first, *others = [*arguments.values()][:2] or [None] if isinstance(arguments, dict) else [arguments]
+    if not isinstance(arguments, dict):
+        return _argument_text(arguments)
+    first, second = [*arguments.values(), None, None][:2]
     text = _argument_text(first)
     is_word = isinstance(first, str) and first.isidentifier() and len(first) <= WORD_CHARACTERS
-    if text and is_word and others and isinstance(others[0], str) and others[0]:
-        return f"{text} · {_argument_text(others[0])}"[:ARGUMENT_CHARACTERS]
+    if text and is_word and isinstance(second, str) and second:
+        return f"{text} · {_argument_text(second)}"[:ARGUMENT_CHARACTERS]
     return text
 
 
@@ -197,7 +226,9 @@ def _argument_text(value: Payload) -> str | None:
     if isinstance(value, list) and all(isinstance(word, str) for word in value):
         value = " ".join(value[:ARGUMENT_CHARACTERS])
     text = excerpt(value)
-    return None if text is None else text[:ARGUMENT_CHARACTERS]
+    if text is None:
+        return None
+    return text[:ARGUMENT_CHARACTERS]
 
 
 def _up_to(pieces: Iterable[str], limit: int) -> Iterator[str]:
@@ -221,28 +252,31 @@ def interaction_detail(number: int, interaction: LLMInteraction, limits: TextLim
         "number": number,
         "response": response_json(interaction.response, limits) if interaction.answered else None,
         "error": interaction.error and interaction.error.to_document(),
-        "attempts": [
-            _attempt(*pair) for pair in zip(interaction.attempts, [None, *interaction.attempts], strict=False)
-        ],
+        "attempts": _attempts(interaction.attempts),
     }
 
 
-def _attempt(attempt: Attempt, before: Attempt | None) -> Json:
+def _attempts(attempts: Sequence[Attempt]) -> list[Json]:
     unknown: Json = {"status": None, "error": None, "duration_seconds": None, "headers": {}, "inferred": False}
-    return {**unknown, "pause_seconds": before and pause_between(before, attempt), **attempt.to_document()}
+    return [
+        {**unknown, "pause_seconds": before and pause_between(before, attempt), **attempt.to_document()}
+        for before, attempt in zip([None, *attempts], attempts, strict=False)
+    ]
 
 
 def response_json(response: LLMResponse, limits: TextLimits) -> Json:
     """Return the answer of a model. The member `given` is the response as the agent passed it to the recorder."""
-    several = len(response.choices) > 1
-    return without_none(given=json_part(response.given, limits) if response.given else None) | {
+    choices: Sequence[Choice] = ()
+    if len(response.choices) > 1:
+        choices = response.choices
+    return without_none(given=_optional_json(response.given, limits)) | {
         "id": response.id,
         "model": response.model,
         "finish_reason": response.finish_reason,
         "parts": answer_parts(response, limits),
-        "choices": [_choice(choice, limits) for choice in response.choices] if several else [],
+        "choices": [_choice(choice, limits) for choice in choices],
         "usage": response.usage.to_document() or None,
-        "extra": json_part(response.extra, limits) if response.extra else None,
+        "extra": _optional_json(response.extra, limits),
     }
 
 
@@ -251,23 +285,25 @@ def _choice(choice: Choice, limits: TextLimits) -> Json:
         "index": choice.index,
         "finish_reason": choice.finish_reason,
         "parts": answer_parts(choice, limits),
-        "extra": json_part(choice.extra, limits) if choice.extra else None,
+        "extra": _optional_json(choice.extra, limits),
     }
 
 
 def step_detail(number: int, step: AgentStep, limits: TextLimits) -> Json:
     """Return a step with its tool calls and results, and with the messages and the answer that only the step has."""
-    messages = None if step.messages is None else [message_json(None, message, limits) for message in step.messages]
+    messages = None
+    if step.messages is not None:
+        messages = [message_json(None, message, limits) for message in step.messages]
     return {
         "number": number,
-        "reflection": text_part("text", step.reflection, limits) if step.reflection else None,
-        "error": text_part("text", step.error, limits) if step.error else None,
+        "reflection": _optional_text(step.reflection, limits),
+        "error": _optional_text(step.error, limits),
         "messages": messages,
         "response": _own_response(step, limits),
         "tool_calls": [
             _call(call, result, limits) for _, call, result in tool_uses(step.tool_calls, step.tool_results)
         ],
-        "extra": json_part(step.extra, limits) if step.extra else None,
+        "extra": _optional_json(step.extra, limits),
     }
 
 
@@ -281,12 +317,15 @@ def _own_response(step: AgentStep, limits: TextLimits) -> Json | None:
 
 def _call(call: ToolCall | None, result: ToolResult | None, limits: TextLimits) -> Json:
     source = call or result
-    return {
+    members: Json = {
         "call_id": source and source.call_id,
         "name": source and source.name,
         "arguments": call and json_part(call.arguments, limits),
         "result": result and result_json(result, limits),
-    } | ({} if call else {"unrequested": True})
+    }
+    if call is None:
+        members["unrequested"] = True
+    return members
 
 
 def result_json(result: ToolResult, limits: TextLimits) -> Json:
@@ -294,7 +333,7 @@ def result_json(result: ToolResult, limits: TextLimits) -> Json:
     return {
         "success": result.success,
         "parts": value_parts(result.result, limits),
-        "error": text_part("text", result.error, limits) if result.error is not None else None,
+        "error": limited_text_part("text", result.error, limits) if result.error is not None else None,
         "sent": value_parts(result.sent, limits) or None,
         "duration_seconds": result.duration_seconds,
         "execution_id": result.execution_id,

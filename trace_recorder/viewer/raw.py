@@ -27,7 +27,7 @@ from trace_recorder.values.prompt_relation import ranges_of
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.viewer.parts import Json
 
-TimedBytes = tuple[float | None, bytes]
+TimedEvent = tuple[float | None, bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,24 +61,35 @@ class RawItems:
 
 def raw_answer(number: int, interaction: LLMInteraction) -> Json:
     """Return the request and the response of an interaction."""
-    source = interaction.source if isinstance(interaction.source, CallFacts) else None
-    url = None if source is None else source.url
-    return {
+    answer: Json = {
         "number": number,
-        "method": "POST" if url else None,
-        "url": url,
-        "request": None if source is None else _request(source),
+        "method": None,
+        "url": None,
+        "request": None,
         "response": interaction.raw_response,
         "stream": _stream(interaction),
-        "sending": sending_of(url, as_text(interaction.api)) if url else None,
+        "sending": None,
     }
+    source = interaction.source
+    if isinstance(source, CallFacts):
+        answer["url"] = source.url
+        answer["request"] = _request(source)
+        if source.url:
+            answer["method"] = "POST"
+            answer["sending"] = sending_of(source.url, as_text(interaction.api))
+    return answer
 
 
 def _request(source: CallFacts) -> Json | None:
     if source.newest.by_hand is not None or not source.has_request():
         return None
     body, items = source.request_in_items()
-    numbers = {name: part if isinstance(part, int) else ranges_of(part) for name, part in items.items()}
+    numbers: Json = {}
+    for name, part in items.items():
+        if isinstance(part, int):
+            numbers[name] = part
+        else:
+            numbers[name] = ranges_of(part)
     return {"body": body, "items": numbers}
 
 
@@ -86,17 +97,17 @@ def _stream(interaction: LLMInteraction) -> Json | None:
     text = interaction.raw_stream
     if text is None:
         return None
-    chunks: Sequence[TimedBytes] = interaction.raw_chunks or [(None, text.encode("utf-8", "surrogatepass"))]
-    return {
-        "characters": len(text),
-        "events": [
-            {"seconds": None if seconds is None else round(seconds, 6), "text": event.decode("utf-8", "replace")}
-            for seconds, event in events_of(chunks)
-        ],
-    }
+    chunks: Sequence[TimedEvent] = interaction.raw_chunks or [(None, text.encode("utf-8", "surrogatepass"))]
+    events = []
+    for seconds, data in stream_events(chunks):
+        event: Json = {"seconds": None, "text": data.decode("utf-8", "replace")}
+        if seconds is not None:
+            event["seconds"] = round(seconds, 6)
+        events.append(event)
+    return {"characters": len(text), "events": events}
 
 
-def events_of(chunks: Sequence[TimedBytes]) -> Iterator[TimedBytes]:
+def stream_events(chunks: Sequence[TimedEvent]) -> Iterator[TimedEvent]:
     """Yield the events of a stream, each with the time of the chunk that completed it.
 
     A server-sent event ends with a blank line. In JSON lines, each line is an event.
@@ -111,9 +122,11 @@ def events_of(chunks: Sequence[TimedBytes]) -> Iterator[TimedBytes]:
 
 def _event_ends(data: bytes) -> Iterator[int]:
     """Yield the end of each event, after its blank line."""
-    is_lines = data.lstrip()[:1] in {b"{", b"["}
-    separators = (b"\n",) if is_lines else (b"\r\n\r\n", b"\n\n", b"\r\r")
-    separator = min((candidate for candidate in separators if candidate in data), key=data.find, default=separators[-1])
+    if data.lstrip()[:1] in {b"{", b"["}:
+        separator = b"\n"
+    else:
+        separators = (b"\r\n\r\n", b"\n\n", b"\r\r")
+        separator = min(filter(data.__contains__, separators), key=data.find, default=b"\r\r")
     end = 0
     while (place := data.find(separator, end)) >= 0:
         end = place + len(separator)
@@ -153,11 +166,15 @@ def sending_of(url: str | None, api: str | None) -> Json:
 
     If the host does not belong to a known provider, the key is None.
     """
+    headers: Json = {"Content-Type": "application/json"}
+    sdks: tuple[str, ...] = ()
     dialect = dialect_of(api)
-    headers: Json = {"Content-Type": "application/json", **(dialect.headers if dialect else {})}
+    if dialect is not None:
+        headers |= dialect.headers
+        sdks = dialect.sdks
     match = _PLAIN_HTTPS.match(url or "")
-    provider = provider_of_host(match[1].lower()) if match else None
-    return {"headers": headers, "key": _key(provider, dialect.sdks if dialect else ()) if provider else None}
+    provider = match and provider_of_host(match[1].lower())
+    return {"headers": headers, "key": _key(provider, sdks) if provider else None}
 
 
 def _key(provider: str, sdks: tuple[str, ...]) -> Json:

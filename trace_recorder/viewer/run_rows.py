@@ -18,7 +18,7 @@ from trace_recorder.catalog.searched_values import SINGLE, Single, storable
 from trace_recorder.figures.cost import may_have_price
 from trace_recorder.values.content_parts import plain_text
 from trace_recorder.values.messages import Payload
-from trace_recorder.viewer.parameters import Column, ListRequest
+from trace_recorder.viewer.parameters import ListRequest, SortColumn
 from trace_recorder.viewer.parts import Json
 
 _OWN = ("listed", "model", "text", "rewards", "forked_from", "replay_of", "needs_costs", "row")
@@ -39,7 +39,7 @@ _CHANGES = ", ".join(f"{name} = excluded.{name}" for name in _NAMES)
 _PUT = f"INSERT INTO runs ({', '.join(_NAMES)}) VALUES ({_PLACES}) ON CONFLICT (name) DO UPDATE SET {_CHANGES}"  # noqa: S608 - names of ours
 _ORIGIN = """(SELECT o.name FROM runs o WHERE o.trajectory_id = coalesce(r.forked_from, r.replay_of, r.parent)
               ORDER BY o.listed, o.name LIMIT 1)"""
-_SORTED: dict[Column, str] = {
+_SORTED: dict[SortColumn, str] = {
     "status": "r.status",
     "task": "folded(r.task)",
     "model": "folded(r.model)",
@@ -51,7 +51,7 @@ _SORTED: dict[Column, str] = {
     "cost": "r.cost",
     "rewards": "r.rewards",
 }
-Numbers = Sequence[int]
+RowNumbers = Sequence[int]
 
 
 class RunRows:
@@ -73,7 +73,10 @@ class RunRows:
         before = self._connection.execute("SELECT row, needs_costs FROM runs WHERE name = ?", (name,)).fetchone()
         if before == (text, needs_costs):
             return False
-        own = _listed_at(row), _text(row.get("model")), _searched_text(row), _sum_of_rewards(row), *_origins(row)
+        listed = seconds_of(row["start_time"])[0]
+        if listed is None:
+            listed = seconds_of(row.get("modified"))[0]
+        own = listed, _text(row.get("model")), _searched_text(row), _sum_of_rewards(row), *_origins(row)
         self._connection.execute(_PUT, (name, *_single(row), *own, needs_costs, text))
         return True
 
@@ -86,7 +89,7 @@ class RunRows:
         """Remove a row."""
         self._connection.execute("DELETE FROM runs WHERE name = ?", (_key(name),))
 
-    def arranged(self, request: ListRequest, names: Collection[str] | None = None) -> Numbers:
+    def arranged(self, request: ListRequest, names: Collection[str] | None = None) -> RowNumbers:
         """Return the numbers of the requested rows in order.
 
         If `names` is given, only the rows of the runs with these names are returned.
@@ -105,14 +108,15 @@ class RunRows:
             parts.append("instr(r.text, ?) > 0")
             parameters.append(storable(word))
         key = _SORTED[request.column]
-        order = f"{key} IS NULL, {key} {'DESC' if request.descending else 'ASC'}, r.listed DESC, r.name DESC"
+        direction = "DESC" if request.descending else "ASC"
+        order = f"{key} IS NULL, {key} {direction}, r.listed DESC, r.name DESC"
         sql = f"SELECT r.number, r.name FROM runs r WHERE {' AND '.join(parts)} ORDER BY {order}"  # noqa: S608 - parameters are passed separately
         matches = self._connection.execute(sql, parameters)
         if names is None:
             return array("q", (number for number, _ in matches))
         return array("q", (number for number, name in matches if os.fsdecode(name) in names))
 
-    def rows(self, numbers: Numbers) -> list[Json | None]:
+    def rows(self, numbers: RowNumbers) -> list[Json | None]:
         """Return rows by their numbers. The row of a run that is gone is None.
 
         The member `origin` of a row is the name of the listed run of which this run is a fork or a replay, or else of
@@ -120,10 +124,9 @@ class RunRows:
         """
         places = ", ".join("?" for _ in numbers)
         sql = f"SELECT r.number, r.row, {_ORIGIN} FROM runs r WHERE r.number IN ({places})"  # noqa: S608 - question marks
-        known = {
-            number: {**json.loads(text), "origin": None if origin is None else os.fsdecode(origin)}
-            for number, text, origin in self._connection.execute(sql, [*numbers])
-        }
+        known: dict[int, Json] = {}
+        for number, text, origin in self._connection.execute(sql, [*numbers]):
+            known[number] = {**json.loads(text), "origin": _name(origin)}
         return [known.get(number) for number in numbers]
 
     def counts(self) -> Json:
@@ -144,12 +147,14 @@ class RunRows:
         [(count,)] = self._connection.execute("SELECT count(*) FROM runs WHERE needs_costs")
         return int(count)
 
-    def newest_without_costs(self, numbers: Numbers | None = None) -> str | None:
+    def newest_without_costs(self, numbers: RowNumbers | None = None) -> str | None:
         """Return the name of the newest run with unknown costs, among the rows with these numbers or among all rows."""
-        among = "" if numbers is None else f"AND number IN ({', '.join('?' for _ in numbers)})"
+        among = ""
+        if numbers is not None:
+            among = f"AND number IN ({', '.join('?' for _ in numbers)})"
         sql = f"SELECT name FROM runs WHERE needs_costs {among} ORDER BY listed DESC LIMIT 1"  # noqa: S608 - question marks
-        row = self._connection.execute(sql, [*(numbers or ())]).fetchone()
-        return None if row is None else os.fsdecode(row[0])
+        [name] = self._connection.execute(sql, [*(numbers or ())]).fetchone() or [None]
+        return _name(name)
 
     def relations(self, name: str, sources: Collection[str]) -> Json:
         """Return the names of the runs that are related to a run.
@@ -175,8 +180,8 @@ class RunRows:
     def _name_of(self, identity: str | None) -> str | None:
         """Return the name of the oldest run with this trajectory id, or None."""
         sql = "SELECT name FROM runs WHERE trajectory_id = ? ORDER BY listed, name LIMIT 1"
-        row = self._connection.execute(sql, (identity,)).fetchone()
-        return None if row is None else os.fsdecode(row[0])
+        [name] = self._connection.execute(sql, (identity,)).fetchone() or [None]
+        return _name(name)
 
     def _related(self, column: str, identity: str | None) -> list[Json]:
         sql = f"SELECT row FROM runs WHERE {column} = ? ORDER BY listed, name"  # noqa: S608 - a name of ours
@@ -187,26 +192,31 @@ def _key(name: str) -> bytes:
     return os.fsencode(name)
 
 
+def _name(key: bytes | None) -> str | None:
+    if key is None:
+        return None
+    return os.fsdecode(key)
+
+
 def _single(row: Json) -> tuple[Single, ...]:
     """Return the columns of `SINGLE`, from a row of the list."""
     tokens = number_of_value(row["total_input_tokens"]), number_of_value(row["output_tokens"])
     known = [count for count in tokens if count is not None]
-    success = row["success"]
+    success = error = None
+    if isinstance(row["success"], bool):
+        success = int(row["success"])
+    if row["error"] is not None:
+        error = storable(plain_text(row["error"]))
     counts = (row[name] for name in ("steps", "llm_calls", "failed_llm_calls", "tool_calls", "failed_tool_calls"))
     return (
         *(_text(row[name]) for name in ("trajectory_id", "parent", "task", "status")),
-        int(success) if isinstance(success, bool) else None,
+        success,
         *(seconds_of(row["start_time"])[0], seconds_of(row["end_time"])[0]),
-        None if row["error"] is None else storable(plain_text(row["error"])),
+        error,
         *map(number_of_value, counts),
         *(sum(known) if known else None, *tokens),
         *(number_of_value(row["cost"]), number_of_value(row["execution_time_seconds"])),
     )
-
-
-def _listed_at(row: Json) -> float | None:
-    began = seconds_of(row["start_time"])[0]
-    return seconds_of(row.get("modified"))[0] if began is None else began
 
 
 def _searched_text(row: Json) -> str:
@@ -215,8 +225,10 @@ def _searched_text(row: Json) -> str:
 
 
 def _sum_of_rewards(row: Json) -> float | None:
-    rewards = row["rewards"].values() if isinstance(row["rewards"], Mapping) else ()
-    values = [number for value in rewards if (number := number_of_value(value)) is not None]
+    rewards = row["rewards"]
+    if not isinstance(rewards, Mapping):
+        return None
+    values = [number for value in rewards.values() if (number := number_of_value(value)) is not None]
     return sum(values) if values else None
 
 
@@ -230,8 +242,12 @@ def _origins(row: Json) -> tuple[str | None, str | None]:
 
 
 def _text(value: Payload) -> str | None:
-    return storable(value) if isinstance(value, str) else None
+    if isinstance(value, str):
+        return storable(value)
+    return None
 
 
 def _folded(text: str | None) -> str | None:
-    return None if text is None else text.casefold()
+    if text is None:
+        return None
+    return text.casefold()

@@ -24,7 +24,7 @@ from trace_recorder.figures.cost import table_name
 from trace_recorder.viewer.followed_runs import SHARE, FollowedRuns, ServedFiles
 from trace_recorder.viewer.parameters import ListRequest
 from trace_recorder.viewer.parts import Json
-from trace_recorder.viewer.run_rows import Numbers
+from trace_recorder.viewer.run_rows import RowNumbers
 
 WORK_SECONDS = 0.3
 """`RunList` reads runs for at most this long while a client waits for an answer."""
@@ -56,7 +56,7 @@ class RunList:
         self._work_lock = threading.Lock()
         self._epoch = token_hex(4)
         self._searches: dict[str, Search] = {}
-        self._arrangements: dict[tuple[ListRequest, int], Numbers] = {}
+        self._arrangements: dict[tuple[ListRequest, int], RowNumbers] = {}
         """The ordered rows of the last requests, by the request and the version of the list."""
         self._counts: tuple[int, Json] = (-1, {})
 
@@ -76,7 +76,9 @@ class RunList:
             with self._working(_WAIT_SECONDS) as may_read:
                 if may_read and self._followed.is_look_due():
                     self._followed.look()
-        return self._files.path_of(name) if name in self._followed else None
+        if name not in self._followed:
+            return None
+        return self._files.path_of(name)
 
     def relations_of(self, name: str, sources: Collection[str]) -> Json:
         """Return the ids of the related runs of the list.
@@ -130,15 +132,19 @@ class RunList:
         with self._followed.lock:
             answer = self._answer(request)
         is_unfinished = answer["unread"] or answer["unsearched"] or self._waits_for_costs(request)
-        pause = max(POLL_SECONDS, SHARE * (time.thread_time() - began))
-        return {**answer, "next_seconds": AGAIN_SECONDS if may_read and is_unfinished else round(pause, 3)}
+        if may_read and is_unfinished:
+            pause = AGAIN_SECONDS
+        else:
+            pause = round(max(POLL_SECONDS, SHARE * (time.thread_time() - began)), 3)
+        return {**answer, "next_seconds": pause}
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     @contextmanager
     def _working(self, seconds: float | None = 0.0) -> Iterator[bool]:
         """Yield whether this thread may read. Wait at most `seconds` until a thread that is reading has finished."""
-        may_read = self._work_lock.acquire(timeout=-1 if seconds is None else seconds)
+        timeout = -1 if seconds is None else seconds
+        may_read = self._work_lock.acquire(timeout=timeout)
         try:
             yield may_read
         finally:
@@ -153,7 +159,10 @@ class RunList:
     def _work_for(self, request: ListRequest) -> float:
         """Look at the files and read runs for a client that follows the list. Return the seconds of the look."""
         began = time.thread_time()
-        is_looking = self._followed.is_look_due(POLL_SECONDS if request.since == "" else None)
+        if request.since == "":
+            is_looking = self._followed.is_look_due(POLL_SECONDS)
+        else:
+            is_looking = self._followed.is_look_due()
         if is_looking:
             self._followed.look(WORK_SECONDS)
         seconds = time.thread_time() - began
@@ -184,7 +193,9 @@ class RunList:
         while search.waiting and time.monotonic() < until:
             name = next(iter(search.waiting))
             path = self._files.path_of(name)
-            counted = None if path is None else search.counted_in(path)
+            counted = None
+            if path is not None:
+                counted = search.counted_in(path)
             with followed.lock:
                 followed.version += search.take(name, counted)
 
@@ -230,12 +241,18 @@ class RunList:
 
     def _answer(self, request: ListRequest) -> Json:
         followed, search = self._followed, self._searches.get(request.query)
-        unsearched = len(followed.runs) if search is None else len(search.waiting)
-        counts = self._counted()
+        unsearched = 0
+        if request.query and search is not None:
+            unsearched = len(search.waiting)
+        elif request.query:
+            unsearched = len(followed.runs)
+        if self._counts[0] != followed.version:
+            self._counts = followed.version, followed.rows.counts()
+        counts = self._counts[1]
         state = {
             "version": self._version_text(followed.version),
             "unread": len(followed.unread) + followed.is_looking,
-            "unsearched": unsearched if request.query else 0,
+            "unsearched": unsearched,
             "without_costs": counts["without_costs"],
         }
         if request.since == state["version"]:
@@ -257,7 +274,7 @@ class RunList:
             "prices": table_name(),
         }
 
-    def _arrangement(self, request: ListRequest) -> tuple[int, Numbers]:
+    def _arrangement(self, request: ListRequest) -> tuple[int, RowNumbers]:
         """Return a version of the list, and the rows of the request in the order of that version.
 
         The version is the requested version if its rows are kept, or else the newest version.
@@ -269,22 +286,21 @@ class RunList:
         numbers = self._arrangements.pop((key, version), None)
         if numbers is None:
             search = self._searches.get(request.query)
-            names = None if not request.query else search.matches if search else ()
+            names: Collection[str] | None = None
+            if request.query and search is not None:
+                names = search.matches
+            elif request.query:
+                names = ()
             numbers = self._followed.rows.arranged(request, names)
         self._arrangements[key, version] = numbers
         if len(self._arrangements) > _MAX_ARRANGEMENTS:
             del self._arrangements[next(iter(self._arrangements))]
         return version, numbers
 
-    def _shown(self, request: ListRequest) -> Numbers:
+    def _shown(self, request: ListRequest) -> RowNumbers:
         """Return the numbers of the rows that a client was shown last."""
         kept = (numbers for (key, _), numbers in reversed(self._arrangements.items()) if key == request.arrangement)
         return next(kept, ())[request.first : request.last + 1]
-
-    def _counted(self) -> Json:
-        if self._counts[0] != self._followed.version:
-            self._counts = self._followed.version, self._followed.rows.counts()
-        return self._counts[1]
 
     def _version_text(self, version: int) -> str:
         """Return a version as a text that no other server uses."""

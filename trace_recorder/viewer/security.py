@@ -86,7 +86,10 @@ class AccessControl:
     def _entrance(self, scope: Scope) -> Response:
         """Put the token into a cookie, and redirect to the address without the token."""
         url = URL(scope=scope).remove_query_params("token")
-        answer = RedirectResponse("/" + (f"?{url.query}" if url.query else ""), status_code=303)
+        address = "/"
+        if url.query:
+            address += f"?{url.query}"
+        answer = RedirectResponse(address, status_code=303)
         answer.set_cookie(self._access.cookie, self._access.token, httponly=True, samesite="strict", path="/")
         return answer
 
@@ -104,7 +107,8 @@ def _cookies(headers: Iterable[str], name: str) -> list[str]:
             cookies = SimpleCookie(header)
         except CookieError:
             continue
-        values += [cookies[name].value] if name in cookies else []
+        if name in cookies:
+            values.append(cookies[name].value)
     return values
 
 

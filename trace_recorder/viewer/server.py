@@ -25,7 +25,7 @@ from trace_recorder.guard import logger, try_call
 from trace_recorder.recording.amend import append_annotation, append_rewards
 from trace_recorder.viewer.comparing import MAX_RUNS, RunComparison, comparison_table
 from trace_recorder.viewer.interface import RunAnswers
-from trace_recorder.viewer.one_file import json_text, one_file, page_with
+from trace_recorder.viewer.one_file import ascii_json, one_file, page_with
 from trace_recorder.viewer.open_runs import OpenRun, OpenRuns
 from trace_recorder.viewer.parameters import (
     BadRequestError,
@@ -99,7 +99,9 @@ class ViewerServer:
         return AccessControl(_with_encoded_path(Starlette(routes=routes, exception_handlers=handlers)), access)
 
     async def _page(self, _: Request) -> Response:
-        first = None if self._runs.file_names is None else self._runs.first_name()
+        first = None
+        if self._runs.file_names is not None:
+            first = self._runs.first_name()
         return HTMLResponse(page_with({"kind": "server", "run": first, "writable": not self._read_only}))
 
     def _table(self, request: Request) -> Json:
@@ -166,7 +168,9 @@ class ViewerServer:
         def look(*, is_last: bool) -> Response | None:
             run = self._opened(request)
             with run.lock:
-                return None if run.version == version and not is_last else _json(self._changes(run, version))
+                if run.version == version and not is_last:
+                    return None
+                return _json(self._changes(run, version))
 
         seconds = request.query_params.get("wait", "0")
         wait = await run_in_threadpool(_or_refusal, partial(seconds_in, seconds, MAX_WAIT_SECONDS))
@@ -283,22 +287,18 @@ def _or_refusal(answer: Callable[[], Result]) -> Result | Response:
 
     def on_error(error: Exception) -> Result | Response:
         status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
-        if status != 500:
-            return refusal(status, _sentence(error))
-        logger.exception("the viewer could not answer", exc_info=error)
-        return refusal(500, f"this run cannot be shown: {type(error).__name__}: {error}")
+        if status == 500:
+            logger.exception("the viewer could not answer", exc_info=error)
+            return refusal(500, f"this run cannot be shown: {type(error).__name__}: {error}")
+        if isinstance(error, OSError) and error.strerror:
+            return refusal(status, f"the run cannot be read: {error.strerror}")
+        return refusal(status, str(error))
 
     return try_call(answer, on_error)
 
 
-def _sentence(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return f"the run cannot be read: {error.strerror}"
-    return str(error)
-
-
 def _json(value: Json, status: int = 200) -> Response:
-    return Response(json_text(value), status_code=status, media_type="application/json")
+    return Response(ascii_json(value), status_code=status, media_type="application/json")
 
 
 async def _body(request: Request) -> bytes | None:

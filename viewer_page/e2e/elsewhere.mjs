@@ -1,4 +1,4 @@
-// The pictures of docs/views/side-by-side.md: node elsewhere.mjs DIRECTORY TRACE RUNS PHOENIX MLFLOW INSPECT
+// The pictures of docs/views/exports.md: node elsewhere.mjs DIRECTORY TRACE RUNS PHOENIX MLFLOW INSPECT
 import { chromium } from "playwright-core";
 import { ARGUMENTS, line, python } from "./setup.mjs";
 

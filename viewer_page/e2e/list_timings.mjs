@@ -1,4 +1,4 @@
-// What a long list costs: node e2e/list_timings.mjs DIRECTORY … [--query QUERY]. Prints a table for docs/viewer.md.
+// What a long list costs: node e2e/list_timings.mjs DIRECTORY … [--query QUERY]. Prints a table for results/viewer.md.
 // `python -m benchmarks.many_runs` makes directories. Times of the clock are beside those of the server's processor.
 import { chromium } from "playwright-core";
 import { ARGUMENTS, line, python } from "./setup.mjs";

@@ -1,5 +1,5 @@
 // How long the page takes to open and to scroll, and what it holds: node e2e/timings.mjs [STEPS …] (default: 10 100 1000).
-// Prints a table for docs/viewer.md. The runs are recorded first, which takes longer than the measuring.
+// Prints a table for results/viewer.md. The runs are recorded first, which takes longer than the measuring.
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";

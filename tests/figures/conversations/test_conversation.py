@@ -6,7 +6,7 @@ from tests.formats.made import assistant, call, gave, run, use
 from trace_recorder import Trajectory
 from trace_recorder.figures.conversations.conversation import conversations, lines_with_results
 from trace_recorder.figures.conversations.steps_of_turns import steps_by_turn
-from trace_recorder.figures.conversations.turns_of_run import turns_of
+from trace_recorder.reading.relations.prompt_relations import turns_of
 
 LS = use("c1", command="ls")
 

@@ -31,11 +31,10 @@ from tests.figures.conversations.edited_histories import (
 from tests.formats.made import assistant, call, gave, run, system, use
 from tests.provider import plain, serving
 from trace_recorder import Trajectory, TrajectoryRecorder, load
-from trace_recorder.figures.conversations.call_chains import CallChains
 from trace_recorder.figures.conversations.conversation import conversations
-from trace_recorder.figures.conversations.turn import Turn
-from trace_recorder.figures.conversations.turns_of_run import TurnsOnDemand, turns_of
 from trace_recorder.reading.document import from_document
+from trace_recorder.reading.relations.prompt_relations import relations_of, turns_of
+from trace_recorder.reading.relations.turn import Turn
 from trace_recorder.values.message_equality import normalized_content
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Reward
@@ -127,9 +126,8 @@ def test_each_answer_is_trained_on_once(change: Change) -> None:
 @EVERY
 def test_a_digest_is_computed_for_each_distinct_message(change: Change) -> None:
     """A digest is not computed again for each call: the second hundred exchanges cost as much as the first hundred."""
-    chains = CallChains()
     made = from_document(conversation(change).to_document(), "it")
-    read = arguments_of(lambda: [*map(chains.add, made.llm_interactions)], normalized_content, lambda _: 1)
+    read = arguments_of(lambda: relations_of(made).all(), normalized_content, lambda _: 1)
     sent = {str(message.to_document()) for call in made.llm_interactions for message in call.input_messages}
 
     assert len(read) <= len(sent) + len(USES)
@@ -199,9 +197,9 @@ def test_a_turn_asked_for_alone_equals_that_of_the_whole_run(change: Change, pla
     whole = links([*turns_of(trajectory)])
 
     for calls_asked_for in (trajectory.llm_interactions, trajectory.llm_interactions[::-1]):
-        turn_of = TurnsOnDemand(trajectory)
+        relations = relations_of(replace(trajectory))
         assert (
-            links([turn_of(one) for one in calls_asked_for])
+            links([relations.of(one).turn for one in calls_asked_for])
             == whole[:: 1 if calls_asked_for is trajectory.llm_interactions else -1]
         )
 
@@ -213,7 +211,7 @@ def test_the_first_turn_does_not_wait_for_the_last_call() -> None:
         prompt = [system(HELP), "Is it cold?"]
         made = run(*(call([*prompt, *[assistant("Yes."), "Where?"] * n], "Yes.") for n in range(length)))
         made.llm_interactions[0].input_messages  # noqa: B018 - it is read
-        return calls(lambda: TurnsOnDemand(made)(made.llm_interactions[0]))
+        return calls(lambda: relations_of(made).of(made.llm_interactions[0]))
 
     assert first_of(200) == first_of(5)
 

@@ -14,7 +14,7 @@ import pytest
 from tests.data.written import Writing
 from tests.figures.conversations.instructed_responses import NEW, SAME, responses
 from trace_recorder import Trajectory, load
-from trace_recorder.figures.conversations.turns_of_run import turns_of
+from trace_recorder.reading.relations.prompt_relations import turns_of
 from trace_recorder.values.messages import Payload
 from trace_recorder.views import (
     to_atif_files,

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from tests.cli.invoking import app
 from tests.formats import made
 from tests.formats.made import assistant, call, gave, system, use
-from trace_recorder.figures.conversations.turns_of_run import side_calls_of
+from trace_recorder.figures.conversations.side_calls import side_calls_of
 from trace_recorder.formats.left_out import SIDE_CALLS
 from trace_recorder.tables.frames import to_dataframe
 from trace_recorder.values.trajectory import Trajectory

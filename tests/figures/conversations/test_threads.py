@@ -8,8 +8,8 @@ from anthropic import Anthropic, beta_tool
 
 from tests.provider import MESSAGE, plain, serving
 from trace_recorder import Trajectory, TrajectoryRecorder, load
-from trace_recorder.figures.conversations.turns_of_run import turns_of
 from trace_recorder.formats.training.openai_finetuning import to_openai_finetuning
+from trace_recorder.reading.relations.prompt_relations import turns_of
 
 USE = {"type": "tool_use", "id": "toolu_1", "name": "add_one", "input": {"number": 1}}
 ANSWERS = (

@@ -11,7 +11,7 @@ from typing import Any
 from tests.formats.made import assistant, call, gave, run, use
 from trace_recorder import Trajectory, load
 from trace_recorder.figures.conversations.conversation import conversations
-from trace_recorder.figures.conversations.turns_of_run import turns_of
+from trace_recorder.reading.relations.prompt_relations import turns_of
 from trace_recorder.views import to_atif, to_hierarchy, to_invariant, to_traces, to_trl, to_turns
 
 Trajectories = Mapping[str, Trajectory]

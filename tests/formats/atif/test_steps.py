@@ -15,8 +15,8 @@ from tests.formats.made import Payload, assistant, call, gave, run, system, use
 from tests.formats.sdk_conversations import PIXEL
 from trace_recorder import Trajectory
 from trace_recorder.errors import EmptyTrajectoryError
-from trace_recorder.figures.conversations.turns_of_run import turns_of
 from trace_recorder.formats.atif.writing import to_atif, to_atif_files
+from trace_recorder.reading.relations.prompt_relations import turns_of
 
 SOUND = base64.b64encode(b"RIFF\x00\x00\x00\x00WAVE").decode()
 _FILE = f"images/{hashlib.sha256(base64.b64decode(SOUND)).hexdigest()[:20]}.wav"

@@ -18,11 +18,11 @@ import pytest
 from tests.formats.sdk_conversations import WEATHER
 from trace_recorder import Trajectory
 from trace_recorder.errors import RenderingError
-from trace_recorder.figures.conversations.turns_of_run import turns_of
 from trace_recorder.formats.toolbrain.chat_template import ChatTemplate
 from trace_recorder.formats.toolbrain.rendering import chat_messages
 from trace_recorder.formats.toolbrain.turns import to_turns
 from trace_recorder.guard import try_call
+from trace_recorder.reading.relations.prompt_relations import turns_of
 from trace_recorder.values.messages import Message
 
 pytest.importorskip("jinja2")

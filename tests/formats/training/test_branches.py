@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from tests.formats.made import assistant, call, gave, run, use
 from trace_recorder import Trajectory
-from trace_recorder.figures.conversations.turns_of_run import turns_of
 from trace_recorder.formats.training.branches import branches
+from trace_recorder.reading.relations.prompt_relations import turns_of
 
 LS = use("c1", command="ls")
 

@@ -202,7 +202,7 @@ def test_an_open_stream_is_joined_once(tmp_path: Path) -> None:
 
     [one] = json.loads((tmp_path / "run.json").read_bytes())["llm_interactions"]
     assert one["response"]["content"].endswith("word58 word59 ")
-    assert names.count("join_chunks") == 1
+    assert names.count("join_chat_stream") == 1
 
 
 def test_lines_in_any_order_are_read_as_load_reads_them(tmp_path: Path) -> None:

@@ -21,9 +21,8 @@ from trace_recorder.attach.recorder import TrajectoryRecorder
 from trace_recorder.capture.all_clients import client_patch
 from trace_recorder.capture.seam import guard
 from trace_recorder.capture.unseen_clients import unseen_clients
-from trace_recorder.guard import try_call
 from trace_recorder.recording import process
-from trace_recorder.signal_handlers import suppress
+from trace_recorder.signal_handlers import ours, suppress
 from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.final_status import uncaught_exception
 
@@ -78,9 +77,14 @@ class ProcessRecorder:
         other process is known only to its parent.
         """
         with guard.protect("record the end of this process"):
-            error = uncaught_exception() or (SystemExit(self._exit_code) if self._exit_code else None)
+            error = uncaught_exception()
+            if error is None and self._exit_code:
+                error = SystemExit(self._exit_code)
             for recorder in self._made.values():
-                recorder.__exit__(type(error) if error else None, error, error.__traceback__ if error else None)
+                if error is None:
+                    recorder.__exit__(None, None, None)
+                else:
+                    recorder.__exit__(type(error), error, error.__traceback__)
 
     def note_exit_code(self) -> None:
         """Keep the exit code of a worker of multiprocessing for `end`.
@@ -91,8 +95,9 @@ class ProcessRecorder:
         frame: FrameType | None = sys._getframe()
         while frame is not None and frame.f_code.co_name != "_bootstrap":
             frame = frame.f_back
-        code = frame.f_locals.get("exitcode") if frame is not None else None
-        self._exit_code = code if isinstance(code, int) else 0
+        self._exit_code = 0
+        if frame is not None and isinstance(frame.f_locals.get("exitcode"), int):
+            self._exit_code = frame.f_locals["exitcode"]
 
 
 def _masked(words: list[str]) -> list[str]:
@@ -101,7 +106,10 @@ def _masked(words: list[str]) -> list[str]:
     The words are masked as one text, because an option, such as `--token`, shows that the next word is a secret.
     """
     masked = default_redactor(shlex.join(words))
-    return try_call(lambda: shlex.split(masked), lambda _: [masked])
+    try:
+        return shlex.split(masked)
+    except ours(ValueError):
+        return [masked]
 
 
 def _end_with_workers(recording: ProcessRecorder) -> None:

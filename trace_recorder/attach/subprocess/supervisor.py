@@ -67,9 +67,8 @@ def run(command: Sequence[str], directory: Path, file: Path | None, task: str | 
     If `task` is None, the command line is the task. Raises CommandError if the command cannot be started.
     """
     reports = tempfile.mkdtemp(prefix="trace-recorder-")
-    handoff = Handoff(
-        str(absolute_path(directory)), reports, str(absolute_path(file)) if file else None, task or shlex.join(command)
-    )
+    document = str(absolute_path(file)) if file else None
+    handoff = Handoff(str(absolute_path(directory)), reports, document, task or shlex.join(command))
     try:
         return run_recorded(command, handoff, handoff.to_environment())
     finally:
@@ -191,7 +190,11 @@ def record_exit(document: Path, code: int) -> None:
     """
     status = load_own(document).status
     ended = status_from_exit_code(code)
-    is_kept = status == ("completed" if ended == "completed" else "failed")
     exit_code = code if code >= 0 else 128 - code
-    error = {"type": "SystemExit", "message": str(code)} if ended == "failed" else None
-    append_end(document, exit_code, None if is_kept else ended, None if is_kept else error)
+    recorded = "completed" if ended == "completed" else "failed"
+    if status == recorded:
+        append_end(document, exit_code)
+    elif ended == "failed":
+        append_end(document, exit_code, ended, {"type": "SystemExit", "message": str(code)})
+    else:
+        append_end(document, exit_code, ended)

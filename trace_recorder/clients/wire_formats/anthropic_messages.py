@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from trace_recorder.clients.wire_formats.inputs import (
     SYSTEM,
     declaration,
-    is_function,
+    is_run_by_caller,
     media_type_of,
     message_groups,
     object_of,
     other_members,
-    parts_of,
     rest_of,
+    sendable_parts,
 )
 from trace_recorder.clients.wire_formats.wire_format import (
     Delta,
@@ -31,7 +31,7 @@ from trace_recorder.clients.wire_formats.wire_format import (
     turn_of_message,
 )
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
-from trace_recorder.values.messages import Message, Payload, Tool, ToolCall
+from trace_recorder.values.messages import Message, Tool, ToolCall
 
 MAX_TOKENS = 8192
 _THINKING = ("thinking", "redacted_thinking")
@@ -42,22 +42,19 @@ def build_request(messages: list[Message], tools: list[Tool], params: JsonObject
     system = [message for message in messages if message.role in SYSTEM]
     spoken = [message for message in messages if message.role not in SYSTEM]
     request = {"max_tokens": MAX_TOKENS, **params, "messages": [_message(group) for group in message_groups(spoken)]}
-    if system:
-        request["system"] = _system(system)
-    return request | ({"tools": [_tool(tool) for tool in tools]} if tools else {})
+    if len(system) == 1 and isinstance(system[0].content, str):
+        request["system"] = system[0].content
+    elif system:
+        request["system"] = [part for message in system for part in sendable_parts(message)]
+    if tools:
+        request["tools"] = [*map(_tool, tools)]
+    return request
 
 
 def assistant(message: Message) -> list[JsonObject]:
     """Build the blocks of an assistant's turn from the values of its message."""
     thinking = [block for block in as_list(message.extra.get("content")) if as_dict(block).get("type") in _THINKING]
-    return [*thinking, *map(_block, parts_of(message)), *map(_call, message.tool_calls)]
-
-
-def _system(messages: list[Message]) -> Payload:
-    only = messages[0].content
-    if len(messages) == 1 and isinstance(only, str):
-        return only
-    return [part for message in messages for part in parts_of(message)]
+    return [*thinking, *map(_block, sendable_parts(message)), *map(_call, message.tool_calls)]
 
 
 def _message(group: list[Message]) -> JsonObject:
@@ -66,30 +63,32 @@ def _message(group: list[Message]) -> JsonObject:
         return {"role": "user", "content": [_result(each) for each in group]}
     if message.role == "assistant":
         blocks = as_list(turn_of_message(message)) or assistant(message)
-        return {"role": "assistant", "content": message.content if _is_text(message, blocks) else blocks}
-    plain = isinstance(message.content, str)
-    return {"role": "user", "content": message.content if plain else [_block(part) for part in parts_of(message)]}
-
-
-def _is_text(message: Message, blocks: list[JsonObject]) -> bool:
-    """Return whether a turn consists of one text."""
-    return isinstance(message.content, str) and blocks == [{"type": "text", "text": message.content}]
+        if isinstance(message.content, str) and blocks == [{"type": "text", "text": message.content}]:
+            return {"role": "assistant", "content": message.content}
+        return {"role": "assistant", "content": blocks}
+    if isinstance(message.content, str):
+        return {"role": "user", "content": message.content}
+    return {"role": "user", "content": [_block(part) for part in sendable_parts(message)]}
 
 
 def _block(part: JsonObject) -> JsonObject:
     if part.get("type") != "image":
         return part
+    if "url" in part:
+        source = {"type": "url", "url": part["url"]}
+    else:
+        source = {"type": "base64", "media_type": media_type_of(part), "data": part.get("data")}
     rest = rest_of(part, "type", "url", "data", "media_type", "detail")
-    source = {"type": "base64", "media_type": media_type_of(part), "data": part.get("data")}
-    return {"type": "image", "source": {"type": "url", "url": part["url"]} if "url" in part else source, **rest}
+    return {"type": "image", "source": source, **rest}
 
 
 def _result(message: Message) -> JsonObject:
-    plain = isinstance(message.content, str | None)
-    content = message.content if plain else [_block(part) for part in parts_of(message)]
-    marks = {name: message.extra[name] for name in ("is_error", "cache_control") if name in message.extra}
-    answered = {"type": "tool_result", "tool_use_id": _identity(message.call_id or "")}
-    return answered | ({} if content is None else {"content": content}) | marks
+    result: JsonObject = {"type": "tool_result", "tool_use_id": _identity(message.call_id or "")}
+    if isinstance(message.content, str):
+        result["content"] = message.content
+    elif message.content is not None:
+        result["content"] = [_block(part) for part in sendable_parts(message)]
+    return result | {name: message.extra[name] for name in ("is_error", "cache_control") if name in message.extra}
 
 
 def _call(call: ToolCall) -> JsonObject:
@@ -102,7 +101,9 @@ def _identity(call_id: str) -> str:
 
 
 def _tool(tool: Tool) -> JsonObject:
-    return {**declaration(tool, "input_schema"), **other_members(tool)} if is_function(tool) else as_dict(tool.raw)
+    if not is_run_by_caller(tool):
+        return as_dict(tool.raw)
+    return {**declaration(tool, "input_schema"), **other_members(tool)}
 
 
 def _deltas(event: JsonObject, calls: int) -> Iterator[Delta]:

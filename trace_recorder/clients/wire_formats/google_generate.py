@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from trace_recorder.clients.wire_formats.inputs import (
     SYSTEM,
     declaration,
-    is_function,
+    is_run_by_caller,
     media_type_of,
     message_groups,
     names_of_calls,
     object_of,
-    parts_of,
+    only_text,
     rest_of,
-    text_of,
+    sendable_parts,
 )
 from trace_recorder.clients.wire_formats.wire_format import (
     Delta,
@@ -43,16 +43,17 @@ _SIGNATURE = "thoughtSignature"
 def build_request(messages: list[Message], tools: list[Tool], params: JsonObject) -> JsonObject:
     """Build the arguments of `models.generate_content`."""
     system = [message for message in messages if message.role in SYSTEM]
+    spoken = [message for message in messages if message.role not in SYSTEM]
+    names = names_of_calls(spoken)
+    made_up = {call.call_id for message in spoken for call in message.tool_calls if call.call_id_made_up}
+    request: JsonObject = {}
+    if "model" in params:
+        request["model"] = params["model"]
+    request["contents"] = [_content(group, names, made_up) for group in message_groups(spoken)]
     config = _config(system, tools, params)
-    contents = _contents([message for message in messages if message.role not in SYSTEM])
-    model = {name: params[name] for name in ("model",) if name in params}
-    return {**model, "contents": contents} | ({"config": config} if config else {})
-
-
-def _contents(messages: list[Message]) -> list[JsonObject]:
-    names = names_of_calls(messages)
-    made_up = {call.call_id for message in messages for call in message.tool_calls if call.call_id_made_up}
-    return [_content(group, names, made_up) for group in message_groups(messages)]
+    if config:
+        request["config"] = config
+    return request
 
 
 def _config(system: list[Message], tools: list[Tool], params: JsonObject) -> JsonObject:
@@ -60,9 +61,16 @@ def _config(system: list[Message], tools: list[Tool], params: JsonObject) -> Jso
     config: JsonObject = without_none(**dict(params.get("config") or {}))
     config |= {name: value for name, value in params.items() if name not in _OWN}
     if system:
-        config["system_instruction"] = {"parts": [_part(part) for message in system for part in parts_of(message)]}
+        config["system_instruction"] = {
+            "parts": [_part(part) for message in system for part in sendable_parts(message)]
+        }
     if tools:
-        config["tools"] = [*(config.get("tools") or []), *_tools(tools)]
+        declared = [*(config.get("tools") or [])]
+        functions = [declaration(tool, _schema_name(tool)) for tool in tools if is_run_by_caller(tool)]
+        if functions:
+            declared.append({"functionDeclarations": functions})
+        declared += [as_dict(tool.raw) for tool in tools if not is_run_by_caller(tool)]
+        config["tools"] = declared
     return config
 
 
@@ -72,7 +80,7 @@ def assistant(message: Message) -> JsonObject:
     if calls and not any(_SIGNATURE in call for call in calls):
         calls[0][_SIGNATURE] = UNSIGNED
     signed = [part for part in as_list(message.extra.get("parts")) if as_dict(part).get("thought") is True]
-    return {"role": "model", "parts": [*signed, *map(_part, parts_of(message)), *calls]}
+    return {"role": "model", "parts": [*signed, *map(_part, sendable_parts(message)), *calls]}
 
 
 def _content(group: list[Message], names: dict[str, str], made_up: set[str]) -> JsonObject:
@@ -81,7 +89,7 @@ def _content(group: list[Message], names: dict[str, str], made_up: set[str]) -> 
         return {"role": "user", "parts": [_response(each, names, made_up) for each in group]}
     if message.role == "assistant":
         return as_dict(turn_of_message(message)) or assistant(message)
-    return {"role": "user", "parts": [_part(part) for part in parts_of(message)]}
+    return {"role": "user", "parts": [_part(part) for part in sendable_parts(message)]}
 
 
 def _part(part: JsonObject) -> JsonObject:
@@ -95,24 +103,33 @@ def _part(part: JsonObject) -> JsonObject:
 
 
 def _call(call: ToolCall) -> JsonObject:
-    identity = {} if call.call_id_made_up else {"id": call.call_id}
-    signature = {_SIGNATURE: call.extra[_SIGNATURE]} if _SIGNATURE in call.extra else {}
-    return {"functionCall": {**identity, "name": call.name, "args": object_of(call)}, **signature}
+    function_call = {"name": call.name, "args": object_of(call)}
+    if not call.call_id_made_up:
+        function_call = {"id": call.call_id, **function_call}
+    part: JsonObject = {"functionCall": function_call}
+    if _SIGNATURE in call.extra:
+        part[_SIGNATURE] = call.extra[_SIGNATURE]
+    return part
 
 
 def _response(message: Message, names: dict[str, str], made_up: set[str]) -> JsonObject:
     """Return the part with a tool's result: the part of a recorded request if there is one, or else a new part."""
     if "functionResponse" in message.extra:
         return {name: value for name, value in message.extra.items() if name != "is_error"}
-    images = [part for part in parts_of(message) if part.get("type") == "image"]
-    response = _result(_texts_of(message) if images else text_of(message), is_error=bool(message.extra.get("is_error")))
-    identity = {} if message.call_id in made_up else {"id": message.call_id}
-    answered = {**identity, "name": message.name or names.get(message.call_id or "", ""), "response": response}
-    return {"functionResponse": answered | ({"parts": [_part(part) for part in images]} if images else {})}
-
-
-def _texts_of(message: Message) -> str:
-    return "\n".join(as_text(part.get("text")) or "" for part in parts_of(message))
+    parts = sendable_parts(message)
+    images = [part for part in parts if part.get("type") == "image"]
+    if images:
+        text = "\n".join(as_text(part.get("text")) or "" for part in parts)
+    else:
+        text = only_text(message)
+    answer: JsonObject = {}
+    if message.call_id not in made_up:
+        answer["id"] = message.call_id
+    answer["name"] = message.name or names.get(message.call_id or "", "")
+    answer["response"] = _result(text, is_error=bool(message.extra.get("is_error")))
+    if images:
+        answer["parts"] = [_part(part) for part in images]
+    return {"functionResponse": answer}
 
 
 def _result(text: str, *, is_error: bool) -> JsonObject:
@@ -120,13 +137,9 @@ def _result(text: str, *, is_error: bool) -> JsonObject:
     if is_error:
         return {"error": text}
     parsed = json_value(text)
-    return parsed if isinstance(parsed, dict) else {"result": text}
-
-
-def _tools(tools: list[Tool]) -> list[JsonObject]:
-    functions = [declaration(tool, _schema_name(tool)) for tool in tools if is_function(tool)]
-    own = [as_dict(tool.raw) for tool in tools if not is_function(tool)]
-    return [*([{"functionDeclarations": functions}] if functions else []), *own]
+    if isinstance(parsed, dict):
+        return parsed
+    return {"result": text}
 
 
 def _schema_name(tool: Tool) -> str:
@@ -135,15 +148,19 @@ def _schema_name(tool: Tool) -> str:
     A schema in Google's own form, as in recorded declarations, has types in capitals or as numbers.
     """
     kind = as_dict(tool.parameters).get("type", "object")
-    return "parametersJsonSchema" if isinstance(kind, list) or str(kind).islower() else "parameters"
+    if isinstance(kind, list) or str(kind).islower():
+        return "parametersJsonSchema"
+    return "parameters"
 
 
 def _turn_of(body: JsonObject) -> Payload:
-    candidates = as_list(body.get("candidates"))
-    content = as_dict(as_dict(candidates[0]).get("content")) if candidates else {}
+    first = next(iter(as_list(body.get("candidates"))), None)
+    content = as_dict(as_dict(first).get("content"))
     # a stream ends with an empty text, but the API refuses an empty text in a request
     parts = [part for part in as_list(content.get("parts")) if part != {"text": ""}]
-    return {"role": "model", **content, "parts": parts} if parts else None
+    if not parts:
+        return None
+    return {"role": "model", **content, "parts": parts}
 
 
 def _deltas(event: JsonObject, calls: int) -> Iterator[Delta]:
@@ -154,8 +171,10 @@ def _deltas(event: JsonObject, calls: int) -> Iterator[Delta]:
                 calls, as_text(call.get("id")), as_text(call.get("name")), to_json(call.get("args") or {})
             )
             calls += 1
+        elif text and part.get("thought") is True:
+            yield ReasoningDelta(text)
         elif text:
-            yield ReasoningDelta(text) if part.get("thought") is True else TextDelta(text)
+            yield TextDelta(text)
 
 
 WIRE_FORMAT = WireFormat(

@@ -38,27 +38,32 @@ _MADE_UP = re.compile(r"call_\d{1,5}")
 
 def to_messages(messages: MessagesInput) -> list[Message]:
     """Return messages in the form that all builders accept. Raises MessageFormatError for an unknown form."""
-    listed = [messages] if isinstance(messages, str) else list(messages)
-    return [_checked(index, _message(index, message)) for index, message in enumerate(listed)]
+    if isinstance(messages, str):
+        messages = [messages]
+    return [_checked(index, _message(index, message)) for index, message in enumerate(messages)]
 
 
-def text_of(message: Message) -> str:
+def only_text(message: Message) -> str:
     """Return the text of a message that must have only text. Raises MessageFormatError if a part is not text."""
     if isinstance(message.content, str | None):
         return message.content or ""
     other = [part for part in message.content if as_dict(part).get("type") != "text"]
     if other:
+        first = as_dict(other[0])
+        kind = as_text(first.get("type")) or next(iter(first), "nothing")
         raise MessageFormatError(
-            f"A {message.role} message can hold only text here, but this one has {_kind(other[0])}. "
+            f"A {message.role} message can hold only text here, but this one has {kind}. "
             "Put this part in a user message after that message."
         )
     return "".join(as_text(part.get("text")) or "" for part in map(as_dict, message.content))
 
 
-def parts_of(message: Message) -> list[dict[str, Payload]]:
+def sendable_parts(message: Message) -> list[dict[str, Payload]]:
     """Return the parts of a message's content. A text is one part, and an empty text has no parts."""
-    if isinstance(message.content, str | None):
-        return [text_part(message.content)] if message.content else []
+    if not message.content:
+        return []
+    if isinstance(message.content, str):
+        return [text_part(message.content)]
     return [part for part in map(as_dict, message.content) if part.get("text") != ""]
 
 
@@ -67,7 +72,9 @@ def object_of(call: ToolCall) -> dict[str, Payload]:
 
     Arguments of any other type become the member `arguments` of an object.
     """
-    return call.arguments if isinstance(call.arguments, dict) else {"arguments": call.arguments}
+    if isinstance(call.arguments, dict):
+        return call.arguments
+    return {"arguments": call.arguments}
 
 
 def names_of_calls(messages: Iterable[Message]) -> dict[str, str]:
@@ -130,11 +137,11 @@ def _extra_of_response(extra: dict[str, Payload]) -> dict[str, Payload]:
 
 
 def _message_of_result(result: ToolResult) -> Message:
-    failed = result.success is False or (result.success is None and result.error is not None)
-    content = result.error if failed else result.result
+    content, extra = result.result, {}
+    if result.success is False or (result.success is None and result.error is not None):
+        content, extra = result.error, {"is_error": True}
     if not isinstance(content, str) and not _is_parts(content):
         content = to_json(content)
-    extra = {"is_error": True} if failed else {}
     return Message("tool", content, call_id=result.call_id, name=result.name, extra=extra)
 
 
@@ -175,8 +182,11 @@ def _openai_image(part: dict[str, Payload]) -> dict[str, Payload] | None:
     address = as_text(as_dict(inside).get("url")) or as_text(inside)
     if part.get("type") not in ("image_url", "input_image") or address is None:
         return None
-    detail = as_dict(inside).get("detail") or part.get("detail")
-    return _from_address(address) | without_none(detail=detail)
+    image = {"type": "image", "url": address}
+    head, _, data = address.partition(";base64,")
+    if data and head.startswith("data:"):
+        image = {"type": "image", "media_type": head.removeprefix("data:"), "data": data}
+    return image | without_none(detail=as_dict(inside).get("detail") or part.get("detail"))
 
 
 def _anthropic_image(part: dict[str, Payload]) -> dict[str, Payload] | None:
@@ -203,17 +213,12 @@ _IMAGES: tuple[Callable[[dict[str, Payload]], dict[str, Payload] | None], ...] =
 )
 
 
-def _from_address(address: str) -> dict[str, Payload]:
-    head, _, data = address.partition(";base64,")
-    if data and head.startswith("data:"):
-        return {"type": "image", "media_type": head.removeprefix("data:"), "data": data}
-    return {"type": "image", "url": address}
-
-
-def address_of(image: dict[str, Payload]) -> str:
+def image_address(image: dict[str, Payload]) -> str:
     """Return the address of an image. Image data becomes a data: URL."""
     url = as_text(image.get("url"))
-    return url if url is not None else f"data:{media_type_of(image)};base64,{image.get('data')}"
+    if url is not None:
+        return url
+    return f"data:{media_type_of(image)};base64,{image.get('data')}"
 
 
 def media_type_of(image: dict[str, Payload]) -> str:
@@ -224,10 +229,6 @@ def media_type_of(image: dict[str, Payload]) -> str:
 def rest_of(part: dict[str, Payload], *taken: str) -> dict[str, Payload]:
     """Return the members of a part that are not in `taken`. Examples are `cache_control`, `detail` and a signature."""
     return {name: value for name, value in part.items() if name not in taken}
-
-
-def _kind(part: Payload) -> str:
-    return as_text(as_dict(part).get("type")) or next(iter(as_dict(part)), "nothing")
 
 
 def message_groups(messages: Iterable[Message]) -> Iterator[list[Message]]:
@@ -256,7 +257,7 @@ def to_tools(tools: Iterable[ToolInput] | None) -> list[Tool]:
     return [_tool(index, tool) for index, tool in enumerate(tools or ())]
 
 
-def is_function(tool: Tool) -> bool:
+def is_run_by_caller(tool: Tool) -> bool:
     """Return whether the caller runs the tool. If the provider runs the tool, only `raw` is sent."""
     return tool.parameters is not None or tool.raw is None or as_dict(tool.raw).get("type") == "function"
 
@@ -291,11 +292,13 @@ def _tool(index: int, tool: ToolInput) -> Tool:
 
 def _tool_of_schema(schema: dict[str, Payload]) -> Tool:
     members = as_dict(schema.get("function")) or schema
-    name = as_text(members.get("name"))
+    name, description = as_text(members.get("name")), as_text(members.get("description"))
+    if not name:
+        return Tool("", description, None, schema)
     parameters = members.get("parameters", members.get("input_schema"))
-    if name and parameters is None and schema.get("type") in (None, "function"):
+    if parameters is None and schema.get("type") in (None, "function"):
         parameters = _NOTHING
-    return Tool(name or "", as_text(members.get("description")), parameters if name else None, schema)
+    return Tool(name, description, parameters, schema)
 
 
 def _tool_of_function(function: Callable[..., object]) -> Tool:
@@ -318,8 +321,10 @@ def _untitled(schema: Payload) -> Payload:
     """Return a schema without the titles that pydantic makes from names. A property with the name `title` remains."""
     if not isinstance(schema, dict):
         return map_inside(_untitled, schema)
-    return {
-        name: map_inside(_untitled, value) if name in ("properties", "$defs") else _untitled(value)
-        for name, value in schema.items()
-        if not (name == "title" and isinstance(value, str))
-    }
+    members: dict[str, Payload] = {}
+    for name, value in schema.items():
+        if name in ("properties", "$defs"):
+            members[name] = map_inside(_untitled, value)
+        elif name != "title" or not isinstance(value, str):
+            members[name] = _untitled(value)
+    return members

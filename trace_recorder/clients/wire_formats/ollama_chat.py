@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trace_recorder.clients.wire_formats.inputs import declaration, is_function, names_of_calls, object_of, parts_of
+from trace_recorder.clients.wire_formats.inputs import (
+    declaration,
+    is_run_by_caller,
+    names_of_calls,
+    object_of,
+    sendable_parts,
+)
 from trace_recorder.clients.wire_formats.wire_format import (
     Delta,
     JsonObject,
@@ -21,34 +27,47 @@ from trace_recorder.clients.wire_formats.wire_format import (
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.errors import MessageFormatError
 from trace_recorder.values.jsonable import to_json
-from trace_recorder.values.messages import Message, Payload, Tool, without_none
+from trace_recorder.values.messages import Message, Tool, without_none
 
 
 def build_request(messages: list[Message], tools: list[Tool], params: JsonObject) -> JsonObject:
     """Build the arguments of the method `chat` of the SDK."""
     names = names_of_calls(messages)
     request = {**params, "messages": [_message(message, names) for message in messages]}
-    return request | ({"tools": [_tool(tool) for tool in tools]} if tools else {})
+    if tools:
+        request["tools"] = [*map(_tool, tools)]
+    return request
 
 
 def assistant(message: Message) -> JsonObject:
     """Build the assistant's message from the values of a `Message`."""
-    calls = [{"function": {"name": call.name, "arguments": object_of(call)}} for call in message.tool_calls]
-    return {"role": "assistant", "content": _text(message), **({"tool_calls": calls} if calls else {})}
+    members: JsonObject = {"role": "assistant", "content": _text(message)}
+    if message.tool_calls:
+        members["tool_calls"] = [
+            {"function": {"name": call.name, "arguments": object_of(call)}} for call in message.tool_calls
+        ]
+    return members
 
 
 def _message(message: Message, names: dict[str, str]) -> JsonObject:
     if message.role == "assistant":
         return as_dict(turn_of_message(message)) or assistant(message)
-    images = [_data(part) for part in parts_of(message) if part.get("type") == "image"]
+    images = []
+    for part in sendable_parts(message):
+        if part.get("type") == "image" and "data" not in part:
+            raise MessageFormatError("Ollama fetches no images: pass the image's data (base64) instead of its url.")
+        if part.get("type") == "image":
+            images.append(part["data"])
     images += as_list(message.extra.get("images"))
-    name = message.name or names.get(message.call_id or "") if message.role == "tool" else None
+    name = None
+    if message.role == "tool":
+        name = message.name or names.get(message.call_id or "")
     role = "system" if message.role == "developer" else message.role
     return {"role": role, "content": _text(message)} | without_none(images=images or None, tool_name=name)
 
 
 def _text(message: Message) -> str:
-    parts = [part for part in parts_of(message) if part.get("type") != "image"]
+    parts = [part for part in sendable_parts(message) if part.get("type") != "image"]
     if other := next((part for part in parts if part.get("type") != "text"), None):
         raise MessageFormatError(
             f"Ollama accepts only texts and images, but a message has {other.get('type') or other}."
@@ -56,14 +75,10 @@ def _text(message: Message) -> str:
     return "\n".join(as_text(part.get("text")) or "" for part in parts)
 
 
-def _data(image: JsonObject) -> Payload:
-    if "data" not in image:
-        raise MessageFormatError("Ollama fetches no images: pass the image's data (base64) instead of its url.")
-    return image["data"]
-
-
 def _tool(tool: Tool) -> JsonObject:
-    return {"type": "function", "function": declaration(tool, "parameters")} if is_function(tool) else as_dict(tool.raw)
+    if not is_run_by_caller(tool):
+        return as_dict(tool.raw)
+    return {"type": "function", "function": declaration(tool, "parameters")}
 
 
 def _deltas(event: JsonObject, calls: int) -> Iterator[Delta]:

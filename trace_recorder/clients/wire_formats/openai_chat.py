@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from functools import partial
 
 from trace_recorder.clients.wire_formats.inputs import (
-    address_of,
     declaration,
-    is_function,
+    image_address,
+    is_run_by_caller,
+    only_text,
     other_members,
-    parts_of,
     rest_of,
-    text_of,
+    sendable_parts,
 )
 from trace_recorder.clients.wire_formats.wire_format import (
     Delta,
@@ -42,15 +42,18 @@ def build_request(
 ) -> JsonObject:
     """Build the arguments of `chat.completions.create`."""
     request = {**params, "messages": [_message(message, reasoning_fields) for message in messages]}
-    return request | ({"tools": [_tool(tool) for tool in tools]} if tools else {})
+    if tools:
+        request["tools"] = [*map(_tool, tools)]
+    return request
 
 
 def assistant(message: Message, reasoning_fields: tuple[str, ...] = ()) -> Payload:
     """Build an assistant's message from the values of a `Message`."""
-    content = message.content if isinstance(message.content, str | None) else [_part(p) for p in parts_of(message)]
-    calls = [_call(call) for call in message.tool_calls]
-    members = {"role": "assistant", "content": content} | without_none(refusal=message.extra.get("refusal"))
-    return members | ({"tool_calls": calls} if calls else {}) | _thought(message, reasoning_fields)
+    members: JsonObject = {"role": "assistant", "content": _content(message)}
+    members |= without_none(refusal=message.extra.get("refusal"))
+    if message.tool_calls:
+        members["tool_calls"] = [_call(call) for call in message.tool_calls]
+    return members | _thought(message, reasoning_fields)
 
 
 def wire_format(reasoning_fields: tuple[str, ...] = ()) -> WireFormat:
@@ -73,40 +76,47 @@ def _thought(message: Message, reasoning_fields: tuple[str, ...]) -> JsonObject:
 
 def _message(message: Message, reasoning_fields: tuple[str, ...]) -> JsonObject:
     if message.role == "tool":
-        return {"role": "tool", "tool_call_id": message.call_id, "content": text_of(message)}
+        return {"role": "tool", "tool_call_id": message.call_id, "content": only_text(message)}
     turn = as_dict(turn_of_message(message))
     if turn:
         sent = {name: value for name, value in turn.items() if name in _SENT}
         return {"content": None, **sent} | _thought(replace(message, extra=turn), reasoning_fields)
     if message.role == "assistant":
         return as_dict(assistant(message, reasoning_fields)) | without_none(name=message.name)
-    content = message.content if isinstance(message.content, str | None) else [_part(p) for p in parts_of(message)]
-    return {"role": message.role, "content": content or ""} | without_none(name=message.name)
+    return {"role": message.role, "content": _content(message) or ""} | without_none(name=message.name)
+
+
+def _content(message: Message) -> Payload:
+    if isinstance(message.content, str | None):
+        return message.content
+    return [_part(part) for part in sendable_parts(message)]
 
 
 def _part(part: JsonObject) -> JsonObject:
     if part.get("type") != "image":
         return part
-    image = {"url": address_of(part)} | without_none(detail=part.get("detail"))
+    image = {"url": image_address(part)} | without_none(detail=part.get("detail"))
     return {"type": "image_url", "image_url": image, **rest_of(part, "type", "url", "data", "media_type", "detail")}
 
 
 def _call(call: ToolCall) -> JsonObject:
-    text = call.arguments if isinstance(call.arguments, str) else to_json(call.arguments)
+    text = call.arguments
+    if not isinstance(text, str):
+        text = to_json(text)
     if call.extra.get("type") == "custom":
         return {"id": call.call_id, "type": "custom", "custom": {"name": call.name, "input": text}}
     return {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": text}}
 
 
 def _tool(tool: Tool) -> JsonObject:
-    if not is_function(tool):
+    if not is_run_by_caller(tool):
         return as_dict(tool.raw)
     return {"type": "function", "function": {**declaration(tool, "parameters"), **other_members(tool)}}
 
 
 def _turn_of(body: JsonObject) -> Payload:
-    choices = as_list(body.get("choices"))
-    return as_dict(choices[0]).get("message") if choices else None
+    first = next(iter(as_list(body.get("choices"))), None)
+    return as_dict(first).get("message")
 
 
 def _deltas(event: JsonObject, calls: int) -> Iterator[Delta]:  # noqa: ARG001 - the calls have their own index here

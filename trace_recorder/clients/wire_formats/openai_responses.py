@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trace_recorder.clients.wire_formats.inputs import (
-    address_of,
     declaration,
-    is_function,
+    image_address,
+    is_run_by_caller,
     other_members,
-    parts_of,
     rest_of,
+    sendable_parts,
 )
 from trace_recorder.clients.wire_formats.wire_format import (
     Delta,
@@ -36,34 +36,33 @@ _IN_MESSAGES = ("text", "image", "refusal", "input_text", "output_text", "input_
 def build_request(messages: list[Message], tools: list[Tool], params: JsonObject) -> JsonObject:
     """Build the arguments of `responses.create`."""
     request = dict(params)
-    instructions = _instructions(messages) if "instructions" not in params else None
-    if instructions is not None:
-        request["instructions"] = instructions
-        messages = messages[1:]
+    if "instructions" not in params and messages and messages[0].role == "system":
+        content = messages[0].content
+        if isinstance(content, str):
+            request["instructions"] = content
+            messages = messages[1:]
     items = [item for message in messages for item in _items(message)]
     request["input"] = [item for item in items if params.get("store") is not False or not _is_lost(item)]
-    return request | ({"tools": [_tool(tool) for tool in tools]} if tools else {})
-
-
-def _instructions(messages: list[Message]) -> str | None:
-    """Return the system message at the beginning if it is a text, or else None."""
-    content = messages[0].content if messages and messages[0].role == "system" else None
-    return content if isinstance(content, str) else None
+    if tools:
+        request["tools"] = [*map(_tool, tools)]
+    return request
 
 
 def assistant(message: Message) -> list[JsonObject]:
     """Build the items of an assistant's turn from the values of its message: thinking, content, calls."""
-    parts = parts_of(message)
+    parts = sendable_parts(message)
     contents = [part for part in parts if part.get("type") in _IN_MESSAGES]
-    items = [{"role": "assistant", "content": _content(message, contents)}] if contents else []
+    items = [*as_list(message.extra.get("reasoning"))]
+    if contents:
+        items.append({"role": "assistant", "content": _content(message, contents)})
     items += [part for part in parts if part.get("type") not in _IN_MESSAGES]
-    return [*as_list(message.extra.get("reasoning")), *items, *map(_call, message.tool_calls)]
+    return [*items, *map(_call, message.tool_calls)]
 
 
 def _items(message: Message) -> list[JsonObject]:
     if message.role == "assistant":
         return as_list(turn_of_message(message)) or assistant(message)
-    content = _content(message, parts_of(message))
+    content = _content(message, sendable_parts(message))
     if message.role == "tool":
         kind = as_text(message.extra.get("type")) or "function_call_output"
         return [{"type": kind, "call_id": message.call_id, "output": content}]
@@ -83,7 +82,7 @@ def _part(part: JsonObject, kind: str) -> JsonObject:
     if part.get("type") != "image":
         return part
     rest = rest_of(part, "type", "url", "data", "media_type")
-    return {"type": "input_image", "image_url": address_of(part), **rest}
+    return {"type": "input_image", "image_url": image_address(part), **rest}
 
 
 def _call(call: ToolCall) -> JsonObject:
@@ -92,14 +91,18 @@ def _call(call: ToolCall) -> JsonObject:
         id=call.extra.get("id"), status=call.extra.get("status")
     )
     if kind not in ("function_call", "custom_tool_call"):
-        return members | (call.arguments if isinstance(call.arguments, dict) else {})
-    text = call.arguments if isinstance(call.arguments, str) else to_json(call.arguments)
-    return members | {"name": call.name, ("arguments" if kind == "function_call" else "input"): text}
+        return members | as_dict(call.arguments)
+    text = call.arguments
+    if not isinstance(text, str):
+        text = to_json(text)
+    if kind == "custom_tool_call":
+        return members | {"name": call.name, "input": text}
+    return members | {"name": call.name, "arguments": text}
 
 
 def _tool(tool: Tool) -> JsonObject:
     """Return the declaration of a tool. As in the other dialects, `strict` is false unless the tool states it."""
-    if not is_function(tool):
+    if not is_run_by_caller(tool):
         return as_dict(tool.raw)
     return {"type": "function", **declaration(tool, "parameters"), "strict": False, **other_members(tool)}
 

@@ -129,8 +129,13 @@ def _without_nulls(value: Payload) -> Payload:
     """Return a value without nulls, which only responses have. The arguments of tool calls are not changed."""
     if not isinstance(value, dict):
         return map_inside(_without_nulls, value)
-    kept = {name: each for name, each in value.items() if each is not None}
-    return {name: each if name in _ARGUMENTS else _without_nulls(each) for name, each in kept.items()}
+    kept: JsonObject = {}
+    for name, each in value.items():
+        if each is not None and name in _ARGUMENTS:
+            kept[name] = each
+        elif each is not None:
+            kept[name] = _without_nulls(each)
+    return kept
 
 
 def _without_lists(value: Payload) -> Payload:
@@ -138,8 +143,9 @@ def _without_lists(value: Payload) -> Payload:
 
     An empty list means the same as no member.
     """
-    kept = {name: each for name, each in value.items() if each != []} if isinstance(value, dict) else value
-    return map_inside(_without_lists, kept)
+    if isinstance(value, dict):
+        value = {name: each for name, each in value.items() if each != []}
+    return map_inside(_without_lists, value)
 
 
 def _acceptable_message(message: Message, wire_format: WireFormat, provider: str) -> Message:
@@ -161,13 +167,18 @@ def _is_unchanged(turn: Payload, message: Message, wire_format: WireFormat) -> b
     if dialect is None:
         return False
     answer = dialect.read_response(wire_format.body_of(turn))
-    calls = [_sent_values(call) for call in answer.tool_calls]
-    same_calls = calls == [_sent_values(call) for call in message.tool_calls]
-    return same_calls and (answer.content or None) == (message.content or None)
+    if (answer.content or None) != (message.content or None) or len(answer.tool_calls) != len(message.tool_calls):
+        return False
+    return all(map(_say_same, answer.tool_calls, message.tool_calls))
 
 
-def _sent_values(call: ToolCall) -> tuple[str | None, str, Payload]:
-    return None if call.call_id_made_up else call.call_id, call.name, call.arguments
+def _say_same(call: ToolCall, other: ToolCall) -> bool:
+    """Return whether two tool calls have the same name, arguments and id. All made-up ids are equal."""
+    if (call.name, call.arguments) != (other.name, other.arguments):
+        return False
+    if call.call_id_made_up or other.call_id_made_up:
+        return call.call_id_made_up == other.call_id_made_up
+    return call.call_id == other.call_id
 
 
 def _has_reasoning(message: Message) -> bool:

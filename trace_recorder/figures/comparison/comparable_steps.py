@@ -1,26 +1,25 @@
 """The steps of a run, in a form that can be compared with the steps of a second run.
 
-Only the new messages of a prompt are compared (`conversations/compared_prompts.py`). A prompt repeats the answer and
-the tool results of the step before it; these do not count as new. Ids and times are removed from values, unless the
+Only the new messages of a prompt are compared (`reading/relations/prompt_relations.py`). A prompt repeats the answer
+and the tool results of the step before it; these do not count as new. Ids and times are removed from values, unless the
 caller compares ids and times too.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from typing import Literal
 
 from trace_recorder.dialects.json_access import map_inside
-from trace_recorder.figures.conversations.compared_prompts import ComparedPrompts, answer_text
-from trace_recorder.figures.conversations.steps_and_calls import StepOrCall, steps_and_calls
-from trace_recorder.figures.conversations.turn import Turn, agent_key
-from trace_recorder.figures.conversations.turns_of_run import turns_of
+from trace_recorder.reading.relations.prompt_relations import PromptRelation, PromptRelations, relations_of
+from trace_recorder.reading.relations.turn import agent_key
+from trace_recorder.reading.steps_and_calls import StepOrCall, steps_and_calls
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_equality import json_digest, without_cache_marks
-from trace_recorder.values.message_table import EqualMessages, Key
 from trace_recorder.values.messages import LLMResponse, Message, Payload, Tool, ToolCall, ToolResult, without_none
 from trace_recorder.values.tool_uses import tool_uses
 from trace_recorder.values.trajectory import Trajectory
@@ -106,19 +105,16 @@ class ComparableSteps:
 
     ignore: Collection[Ignored]
     _stripper: IdAndTimeStripper = field(init=False)
-    _prompts: ComparedPrompts = field(init=False)
-    _turns: dict[str, Turn] = field(default_factory=dict)
-    _answers: dict[str, str] = field(default_factory=dict)
+    _relations: PromptRelations = field(default_factory=PromptRelations)
     _tools: dict[str | None, Sequence[Tool]] = field(default_factory=dict)
     _answered: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._stripper = IdAndTimeStripper(self.ignore)
-        self._prompts = ComparedPrompts(EqualMessages(_key_without(frozenset(self.ignore))))
 
     def of(self, trajectory: Trajectory) -> list[ComparableStep]:
         """Return the steps and calls of a run in the order of time."""
-        self._turns = {turn.interaction.interaction_id: turn for turn in turns_of(trajectory)}
+        self._relations = relations_of(trajectory)
         return [*map(self._step, steps_and_calls(trajectory))]
 
     def _step(self, source: StepOrCall) -> ComparableStep:
@@ -145,15 +141,12 @@ class ComparableSteps:
 
     def _request(self, call: LLMInteraction) -> dict[PartKind, Payload]:
         reading = call.source.request()
-        prompt = self._prompts.add_call(call, self._turns.get(call.interaction_id))
-        answer = self._answers.get(prompt.base or "")
-        beyond = [reading.messages[place] for place in prompt.comparison.new]
-        new = [self._message(message) for message in beyond if not self._is_known(message, answer)]
+        relation = self._relations.of(call)
+        new, gone = self._changed_messages(relation, call.input_messages)
         parameters = {**reading.parameters}
         parameters.pop("model", None)
-        self._answers[call.interaction_id] = answer_text(call.response)
         return {
-            "prompt": {"messages": new} | without_none(removed_messages=prompt.gone or None),
+            "prompt": {"messages": new} | without_none(removed_messages=gone or None),
             "tools": self._changed_tools(call, reading.tools),
             "parameters": self._stripper.without(parameters),
         }
@@ -167,12 +160,37 @@ class ComparableSteps:
             return None
         return [tool.raw or tool.name for tool in tools]
 
-    def _is_known(self, message: Message, answer: str | None) -> bool:
-        """Whether a new message is the answer of the earlier call, or a tool result that was compared already."""
-        if message.role == "tool" and message.call_id in self._answered:
-            self._answered.discard(message.call_id)  # the agent changed the result before it sent the result again
-            return True
-        return answer is not None and message.role == "assistant" and answer_text(message) == answer
+    def _changed_messages(self, relation: PromptRelation, messages: Sequence[Message]) -> tuple[list[Payload], int]:
+        """Return the new messages of a prompt, and how many messages of the earlier prompt are gone.
+
+        If a new message differs from a gone message only in ignored ids and times, neither of the two counts.
+        """
+        equal = self._relations.messages.messages
+        gone = Counter(self._key(equal[number]) for number in relation.comparison.gone)
+        removed = relation.gone
+        new = []
+        for place in relation.comparison.new:
+            message = messages[place]
+            key = self._key(message) if gone else b""
+            if gone[key] > 0:
+                gone[key] -= 1
+                removed = max(0, removed - 1)
+            elif not (place in relation.answers or self._is_shown_result(message)):
+                new.append(self._message(message))
+        return new, removed
+
+    def _is_shown_result(self, message: Message) -> bool:
+        """Whether a new message is a tool result that was compared already.
+
+        The agent changed the result before it sent the result again.
+        """
+        if message.role != "tool" or message.call_id not in self._answered:
+            return False
+        self._answered.discard(message.call_id)
+        return True
+
+    def _key(self, message: Message) -> bytes:
+        return json_digest(self._stripper.without(without_cache_marks(message.to_document())))
 
     def _message(self, message: Message) -> Payload:
         return self._stripper.without(message.to_document())
@@ -202,10 +220,3 @@ class ComparableSteps:
     def _tool_result(self, result: ToolResult) -> Payload:
         members = {"success": result.success, "result": result.result, "error": result.error}
         return self._stripper.without({"call_id": result.call_id} | without_none(name=result.name, **members))
-
-
-@cache
-def _key_without(ignore: frozenset[Ignored]) -> Key:
-    """Return a function that gives two messages equal keys if they differ only in ignored ids and times."""
-    stripper = IdAndTimeStripper(ignore)
-    return lambda message: json_digest(stripper.without(without_cache_marks(message.to_document())))

@@ -9,8 +9,8 @@ from typing import Literal, get_args
 
 from trace_recorder.figures.call_figures import made_calls, origin_of, sum_known
 from trace_recorder.figures.comparison.comparable_steps import KINDS, ComparableStep, ComparableSteps, Ignored, PartKind
-from trace_recorder.figures.conversations.steps_and_calls import StepOrCall
 from trace_recorder.figures.cost import Costs, cost_of, lacks_price
+from trace_recorder.reading.steps_and_calls import StepOrCall
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.origins import RunOrigin, run_origin_of
@@ -259,6 +259,11 @@ def diff(a: Trajectory, b: Trajectory, *, ignore: Collection[Ignored] = ("ids", 
     step, such as "parameters" or "reasoning", can be ignored too. Raises ValueError for a name that is not in
     `Ignored`. If one model replaces another model throughout, the names of the models are not a difference. So the runs
     of two models differ first where the models act differently.
+
+    Examples:
+        >>> difference = diff(load("trajectories/run.json"), load("trajectories/other.json"))
+        >>> difference.parts_at  # the index in `steps` of the first step that differs
+        0
     """
     for run in (a, b):
         if not isinstance(run, Trajectory):

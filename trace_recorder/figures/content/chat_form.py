@@ -7,11 +7,10 @@ part that is neither text nor image.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 
-from trace_recorder.dialects.blocks import Blocks, is_reference
 from trace_recorder.dialects.json_access import as_dict, as_elements, map_inside
-from trace_recorder.values.content_parts import Image, Other, Part, Text, parts_of
+from trace_recorder.dialects.message_text import text_of
+from trace_recorder.values.content_parts import Image, Part, Text, parts_of
 from trace_recorder.values.messages import Message, Payload, Tool, ToolCall, ToolResult, without_none
 from trace_recorder.values.structs import replace
 
@@ -21,25 +20,6 @@ def utf8_text(text: str) -> str:
     if text.isascii():
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def text_of(message: Message) -> str:
-    """Return the texts of a message as one text.
-
-    If a part that is not text is between two texts, a blank line separates these texts.
-    """
-    return text_of_parts(parts_of(message))
-
-
-def text_of_parts(parts: Iterable[Part]) -> str:
-    """Return the texts of parts as one text, joined by the rule that all dialects share (`Blocks`)."""
-    blocks = Blocks()
-    for part in parts:
-        if isinstance(part, Text):
-            blocks.add_text(part.text)
-        elif not (isinstance(part, Other) and is_reference(part.raw)):
-            blocks.add_other()
-    return blocks.all_text() or ""
 
 
 def lines_of(message: Message) -> str:

@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from itertools import chain, repeat
 from typing import Literal
 
-from trace_recorder.figures.conversations.normalized_prompts import MessageNormalizer, NormalizedMessage
 from trace_recorder.figures.conversations.steps_of_turns import message_of
-from trace_recorder.figures.conversations.turn import Turn, agent_key
+from trace_recorder.reading.relations.normalized_prompts import MessageNormalizer, NormalizedMessage
+from trace_recorder.reading.relations.turn import Turn, agent_key
 from trace_recorder.values.messages import Message, Tool
 from trace_recorder.values.trajectory import AgentStep
 

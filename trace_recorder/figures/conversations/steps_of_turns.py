@@ -23,8 +23,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from trace_recorder.figures.content.chat_form import result_text
-from trace_recorder.figures.conversations.turn import Turn, agent_key, choice_of
-from trace_recorder.figures.conversations.turns_of_run import interactions_of, turns_of
+from trace_recorder.reading.relations.calls_of_run import interactions_of
+from trace_recorder.reading.relations.prompt_relations import turns_of
+from trace_recorder.reading.relations.turn import Turn, agent_key, choice_of
 from trace_recorder.values.checked_types import number_or_text
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, ToolResult

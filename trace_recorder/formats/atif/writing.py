@@ -20,9 +20,8 @@ from trace_recorder.errors import EmptyTrajectoryError
 from trace_recorder.figures.content.chat_form import function_of, is_function
 from trace_recorder.figures.content.kinds import THOUGHTS
 from trace_recorder.figures.conversations.conversation import Conversation, conversations
+from trace_recorder.figures.conversations.side_calls import side_calls
 from trace_recorder.figures.conversations.steps_of_turns import steps_by_turn
-from trace_recorder.figures.conversations.turn import Turn, agent_key
-from trace_recorder.figures.conversations.turns_of_run import side_calls, turns_of
 from trace_recorder.formats.atif.extras import UNNAMED_AGENT, AgentExtra
 from trace_recorder.formats.atif.media import AtifMediaWriter, has_audio
 from trace_recorder.formats.atif.members import EXTRA_KEY, UNKNOWN_VERSION, kept_in, totals, with_costs
@@ -37,6 +36,8 @@ from trace_recorder.formats.left_out import (
     count,
     count_unsupported_contents,
 )
+from trace_recorder.reading.relations.prompt_relations import turns_of
+from trace_recorder.reading.relations.turn import Turn, agent_key
 from trace_recorder.values.messages import Payload, Tool, without_none
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from trace_recorder.dialects import anthropic_messages
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text
 from trace_recorder.formats.foreign_runs.run import Call, ForeignConversation, Members
+from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Line, Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
 from trace_recorder.values.message_equality import json_digest
@@ -38,6 +39,13 @@ _OF_THE_SDK = "parent_tool_use_id"
 _PARTIAL = "output_tokens_at_start"
 """The member of a usage's `extra` with the output tokens of the answer's first event."""
 _KINDS = {"system", "summary", "progress", "attachment", "queue-operation", "file-history-snapshot"}
+_MESSAGE = Signs(values={"type": _SPEAKERS}, members=("message/content",))
+_EXCHANGED = Signs(values={"direction": {"send", "recv"}})
+_OTHER_LINES = (
+    Signs(values={"type": _KINDS}, members=("parentUuid", "sessionId")),
+    Signs(values={"type": _KINDS}, members=("leafUuid",)),
+    Signs(values={"type": _KINDS}, members=("messageId", "snapshot")),
+)
 
 
 @dataclass(slots=True)
@@ -63,32 +71,30 @@ class SessionEntry:
         """The message of the line."""
         return as_dict(self.line.get("message"))
 
+    @property
+    def is_message(self) -> bool:
+        """Whether the model sees the line: a message with content, or a prompt that was typed in advance."""
+        if self.kind == "attachment":
+            return as_dict(self.line.get("attachment")).get("type") == "queued_command"
+        return self.kind in _SPEAKERS and isinstance(self.message.get("content"), str | list)
+
 
 def is_session(source: Source) -> bool:
     """Return whether a file has lines of a session, in any of the forms."""
     lines = [line.value for line in source.first_lines]
-    if any(map(_is_message, lines)):
+    if any(_is_message(line) or any(signs.match(line) for signs in _OTHER_LINES) for line in lines):
         return True
-    if any(as_text(as_dict(line).get("type")) in _KINDS and _is_session_line(as_dict(line)) for line in lines):
-        return True
-    document = source.document if source.head.lstrip()[:1] == b"{" and len(lines) < 2 else None
-    listed = as_list(as_dict(document).get("loglines")) or [
-        as_dict(message).get("message")
-        for message in as_list(as_dict(document).get("messages"))
-        if as_text(as_dict(message).get("direction")) in {"send", "recv"}
-    ]
-    return any(map(_is_message, listed))
+    if len(lines) > 1 or not source.may_be_object:
+        return False
+    document = as_dict(source.document)
+    if loglines := as_list(document.get("loglines")):
+        return any(map(_is_message, loglines))
+    exchanged = [message for message in as_list(document.get("messages")) if _EXCHANGED.match(message)]
+    return any(_is_message(message.get("message")) for message in exchanged)
 
 
 def _is_message(line: Payload) -> bool:
-    members = as_dict(line)
-    message = as_dict(members.get("message"))
-    return as_text(members.get("type")) in _SPEAKERS and "content" in message and "parts" not in message
-
-
-def _is_session_line(line: Members) -> bool:
-    """Return whether a line without a message has members that only lines of a session have."""
-    return ("parentUuid" in line and "sessionId" in line) or "leafUuid" in line or {"messageId", "snapshot"} <= {*line}
+    return _MESSAGE.match(line) and "parts" not in line["message"]
 
 
 def entries(source: Source) -> list[SessionEntry]:
@@ -206,14 +212,18 @@ class _AnswerLines:
         """
         usage = self._members.get("usage")
         if self._is_streamed and self._members.get("stop_reason") is None and isinstance(usage, dict):
-            named = ((_PARTIAL if name == "output_tokens" else name, value) for name, value in usage.items())
-            self._members["usage"] = dict(named)
+            names = {"output_tokens": _PARTIAL}
+            self._members["usage"] = {names.get(name, name): value for name, value in usage.items()}
         self._first.line = {**self._first.line, "message": {**self._members, "content": self._blocks}}
 
 
 def _blocks(entry: SessionEntry) -> list[Payload]:
     content = entry.message.get("content")
-    return content if isinstance(content, list) else [] if content is None else [{"type": "text", "text": content}]
+    if isinstance(content, list):
+        return content
+    if content is None:
+        return []
+    return [{"type": "text", "text": content}]
 
 
 SHAPE, BLOB, REQUEST = "api-request-shape", "api-request-blob", "api-request"
@@ -285,7 +295,9 @@ class SessionRequests:
         if messages is None:
             return "its messages are not all in the session, or are too many to copy"
         request, count = messages
-        call.conversation, call.length = request.conversation, request.ends[count - 1] if count else request.begin
+        call.conversation, call.length = request.conversation, request.begin
+        if count:
+            call.length = request.ends[count - 1]
         return None
 
     def _messages_of(self, identity: str) -> tuple[_RequestMessages, int] | None:

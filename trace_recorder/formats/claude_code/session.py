@@ -28,10 +28,16 @@ from trace_recorder.formats.claude_code.lines import (
     is_session,
 )
 from trace_recorder.formats.claude_code.threads import SubAgentFile, Threads, saved_results, sub_agents
-from trace_recorder.formats.foreign_runs.agent_history import AgentHistory, given_by_another_session, in_time_order
+from trace_recorder.formats.foreign_runs.agent_history import (
+    AgentHistory,
+    given_by_another_session,
+    in_time_order,
+    last_answer,
+)
 from trace_recorder.formats.foreign_runs.run import Call, Event, ForeignRun, Members, TimedFact, ToolRun, joined_id
+from trace_recorder.formats.foreign_runs.session_reader import SessionReader
 from trace_recorder.formats.foreign_runs.source import Source
-from trace_recorder.formats.foreign_runs.stated_values import seconds_between, stated_time
+from trace_recorder.formats.foreign_runs.stated_values import seconds_between, stated_members, stated_time
 from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.values.messages import Message, Payload, without_none
 from trace_recorder.values.structs import replace
@@ -50,10 +56,13 @@ def typed_text(content: Payload) -> str:
 
     The program's texts for `/clear` and for interruptions are returned, too.
     """
-    parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
-    texts = [as_text(as_dict(part).get("text")) for part in parts if as_dict(part).get("type") == "text"]
+    texts = [as_text(content)]
+    if isinstance(content, list):
+        texts = [as_text(part.get("text")) for part in map(as_dict, content) if part.get("type") == "text"]
     text = "\n".join(text for text in texts if text)
-    return text if is_clear(text) or not _OWN_TEXT.match(text) else ""
+    if _OWN_TEXT.match(text) and not is_clear(text):
+        return ""
+    return text
 
 
 def is_clear(text: str) -> bool:
@@ -76,15 +85,10 @@ _RESULT = ("total_cost_usd", "usage", "modelUsage", "num_turns", "duration_ms", 
 """The members of the SDK's last message that are about the run as a whole."""
 
 
-def recognizes(source: Source) -> bool:
-    """Return whether the file has lines of a session."""
-    return is_session(source)
-
-
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the session of a file, with its sub-agents' files."""
     run = ForeignRun(identity=source.path.stem, provider="anthropic")
-    reader = _ClaudeSessionReader(run, source)
+    reader = _ClaudeReader(run, source)
     files = sub_agents(source)
     lines, lines_of_agents = entries(source), [_entries_of(file) for file in files]
     for file_entries in (lines, *lines_of_agents):
@@ -122,12 +126,12 @@ def _entries_of(file: SubAgentFile) -> list[SessionEntry]:
         return [SessionEntry(0, {}, str(error))]
 
 
-class _ClaudeSessionReader:
+class _ClaudeReader(SessionReader):
     """Reads one session."""
 
     def __init__(self, run: ForeignRun, source: Source) -> None:
-        self.run = run
-        self.threads = Threads(AgentHistory(run.events))
+        super().__init__(run)
+        self.threads = Threads(self.history)
         self._source = source
         self._result_bytes_left = source.max_run_bytes
         self._requests = SessionRequests()
@@ -154,7 +158,9 @@ class _ClaudeSessionReader:
         for entry in lines:
             time = stated_time(entry.line.get("timestamp"))
             if entry.why is not None:
-                name = f"line {entry.number}" if entry.number or file is None else f"to read {file.source.path.name}"
+                name = f"line {entry.number}"
+                if file is not None and entry.number == 0:
+                    name = f"to read {file.source.path.name}"
                 events.append(TimedFact.gap(what=name, why=entry.why, time=time))
                 continue
             if file is not None:
@@ -190,20 +196,13 @@ class _ClaudeSessionReader:
         if not entry.is_copy:
             self._identify(entry.line)
         history = self.threads.history_of(entry, events)
-        is_message = self._is_message(entry)
-        if not is_message:
+        if not entry.is_message:
             self._read_other(entry, history, events, time)
         elif entry.kind == "assistant":
             self._read_answer(entry, history, events, time)
         else:
             self._read_user(entry, history, events, time)
-        self.threads.note_position(history, entry, is_message=is_message)
-
-    @staticmethod
-    def _is_message(entry: SessionEntry) -> bool:
-        if entry.kind == "attachment":
-            return as_dict(entry.line.get("attachment")).get("type") == "queued_command"
-        return entry.kind in {"user", "assistant"} and isinstance(entry.message.get("content"), str | list)
+        self.threads.note_position(history, entry)
 
     def _identify(self, line: Members) -> None:
         """Set the session's id, and the program's newest version and directory, from a line."""
@@ -212,30 +211,28 @@ class _ClaudeSessionReader:
             self._session = self.run.identity = session
             if line.get("isSidechain") is True and (agent := as_text(line.get("agentId"))):
                 self.run.identity = joined_id(session, "agent", agent)
-        self.run.source.update({name: line[name] for name in _SOURCE_MEMBERS if line.get(name)})
+        self.run.source |= stated_members(line, _SOURCE_MEMBERS)
 
     def _read_user(self, entry: SessionEntry, history: AgentHistory, events: list[Event], time: str) -> None:
-        queued = as_dict(entry.line.get("attachment"))
-        element = {"role": "user", "content": queued.get("prompt")} if queued else entry.message
+        element, marks = entry.message, stated_members(entry.line, _MARKS)
+        if queued := as_dict(entry.line.get("attachment")):
+            element, marks = {"content": queued.get("prompt")}, {**marks, "attachment": "queued_command"}
         messages = anthropic_messages.read_message({**element, "role": "user"})
         text = typed_text(element.get("content"))
         if any(message.role != "tool" for message in messages):
             self.threads.go_to(history, entry)
         if is_clear(text) or (entry.line.get("isCompactSummary") is True and len(history.conversation)):
             history.restart()
-        marks = {name: entry.line[name] for name in _MARKS if entry.line.get(name)}
-        marks |= {"attachment": "queued_command"} if queued else {}
         for message in messages:
-            self._add_message(
-                history, replace(message, extra=message.extra | marks) if marks else message, events, time
-            )
+            self._add_message(history, replace(message, extra=message.extra | marks), events, time)
         self.threads.add_results(entry, time)
         if history is self.threads.main or not len(self.threads.main.conversation):
             self.run.start_time = self.run.start_time or time
             self._note_prompt(text, entry.line)
         if (value := entry.line.get("toolUseResult", entry.line.get("tool_use_result"))) is not None:
             ids = [message.call_id for message in messages if message.role == "tool"]
-            self._returned |= {ids[0]: value} if len(ids) == 1 else {}
+            if len(ids) == 1:
+                self._returned[ids[0]] = value
             events.append(TimedFact.unread(what="toolUseResult", value={"call_ids": ids, "value": value}, time=time))
 
     def _add_message(self, history: AgentHistory, message: Message, events: list[Event], time: str) -> None:
@@ -243,8 +240,9 @@ class _ClaudeSessionReader:
 
         If a tool's result was too large for the session, read it from the result's own file.
         """
-        file = next(saved_results(self._source, message.content), None) if message.role == "tool" else None
-        name, text = file or (None, None)
+        name = text = None
+        if message.role == "tool":
+            name, text = next(saved_results(self._source, message.content), (None, None))
         self._result_bytes_left -= len(text or "")
         if self._result_bytes_left < 0:
             text = None
@@ -253,9 +251,8 @@ class _ClaudeSessionReader:
             return
         execution = history.execution_of(message.call_id or "")
         if text is None or execution is None:
-            events.append(
-                TimedFact.gap(what=f"the whole result in tool-results/{name}", why="it cannot be read", time=time)
-            )
+            what = f"the whole result in tool-results/{name}"
+            events.append(TimedFact.gap(what=what, why="it cannot be read", time=time))
         else:
             execution.result = text
             events.append(execution)
@@ -265,9 +262,12 @@ class _ClaudeSessionReader:
 
         The status is "interrupted" if this message is an interruption, and otherwise "unknown".
         """
-        self.run.status = "interrupted" if is_interruption(text) else "unknown"
-        if self.run.task is None and text and not line.get("isMeta") and not is_interruption(text):
-            self.run.task = None if line.get("isCompactSummary") else text
+        if is_interruption(text):
+            self.run.status = "interrupted"
+            return
+        self.run.status = "unknown"
+        if self.run.task is None and text and not line.get("isMeta") and not line.get("isCompactSummary"):
+            self.run.task = text
 
     def _read_answer(self, entry: SessionEntry, history: AgentHistory, events: list[Event], time: str) -> None:
         message, line = entry.message, entry.line
@@ -277,8 +277,7 @@ class _ClaudeSessionReader:
             self._fail(history, {"type": as_text(line.get("error")) or "api_error", "message": text}, time)
             events.append(TimedFact.unread(what="assistant", value=line, time=time))
             return
-        messages = anthropic_messages.read_message({**message, "role": "assistant"})
-        answer = messages[-1] if messages else Message("assistant")
+        answer = last_answer(anthropic_messages.read_message({**message, "role": "assistant"}))
         answer = replace(answer, extra={name: answer.extra[name] for name in ("content",) if name in answer.extra})
         if message.get("model") == _SYNTHETIC:
             history.add(answer, time)
@@ -303,8 +302,10 @@ class _ClaudeSessionReader:
             call.complete, call.ended_by = False, "the stream was aborted"
         if (identity := as_text(line.get("requestId"))) and call.response is not None:
             call.response["extra"] = {**as_dict(call.response.get("extra")), "request_id": identity}
-        self.run.model = self.run.model or call.model
-        for tool_call in response.tool_calls if not entry.is_copy else ():
+        self.note_model(call.model)
+        if entry.is_copy:
+            return
+        for tool_call in response.tool_calls:
             self.threads.add_task(tool_call, time, history.agent)
             self._call_times[tool_call.call_id] = stated_time(entry.last.get("timestamp")) or time
 
@@ -321,7 +322,7 @@ class _ClaudeSessionReader:
             self._fail(history, _api_error(line), time)
         elif entry.kind == "system" and subtype == "init":
             self._tools = tuple(tool for tool in as_list(line.get("tools")) if isinstance(tool, str))
-            self.run.model = self.run.model or as_text(line.get("model"))
+            self.note_model(as_text(line.get("model")))
             self.run.source |= without_none(version=as_text(line.get("claude_code_version")))
         elif entry.kind == "result" and "is_error" in line:
             self._read_result(line, events, time)
@@ -357,10 +358,10 @@ class _ClaudeSessionReader:
 
     def _read_result(self, line: Members, events: list[Event], time: str) -> None:
         """Read how the run ended, and its cost, from the SDK's last message."""
-        failed = line.get("is_error") is True
-        self.run.status = "failed" if failed else "completed"
+        self.run.status = "completed"
         self.run.final_result = line.get("result")
-        if failed:
+        if line.get("is_error") is True:
+            self.run.status = "failed"
             text = as_text(line.get("result")) or as_text(line.get("subtype")) or ""
             self.run.error = {"type": as_text(line.get("subtype")) or "error", "message": text}
         events += [TimedFact.annotation(key=name, value=line[name], time=time) for name in _RESULT if name in line]
@@ -373,4 +374,4 @@ def _api_error(line: Members) -> Members:
     return {"type": as_text(error.get("type")) or "api_error", "message": text} | without_none(status=status)
 
 
-FORMAT = Format(name="claude-code", reader=FormatReader(recognizes=recognizes, read=read, counting=CACHE_APART))
+FORMAT = Format(name="claude-code", reader=FormatReader(recognizes=is_session, read=read, counting=CACHE_APART))

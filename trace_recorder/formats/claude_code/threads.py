@@ -29,6 +29,7 @@ from trace_recorder.formats.claude_code.lines import SessionEntry
 from trace_recorder.formats.foreign_runs.agent_history import AgentHistory, Position
 from trace_recorder.formats.foreign_runs.run import Event, ForeignAgent, Members, ToolRun, joined_id
 from trace_recorder.formats.foreign_runs.source import Source, open_file
+from trace_recorder.formats.foreign_runs.stated_values import stated_flag, success_of
 from trace_recorder.values.messages import Payload, ToolCall
 
 _SUMMARIZER = "acompact"
@@ -50,6 +51,20 @@ class Task:
     def execution_id(self) -> str:
         """The id of the call's execution, which the sub-agent's events name as their parent."""
         return joined_id("execution-of", self.call.call_id)
+
+    def execution(self) -> ToolRun:
+        """Return the execution of the tool call."""
+        return ToolRun(
+            time=self.time,
+            name=self.call.name,
+            arguments=self.call.arguments,
+            call_id=self.call.call_id,
+            execution_id=self.execution_id,
+            ended=self.ended,
+            success=success_of(self.failed),
+            result=self.result,
+            agent=self.agent,
+        )
 
 
 @dataclass(slots=True)
@@ -102,7 +117,9 @@ class Threads:
     def agent(self, identity: str, first_entry: SessionEntry) -> ForeignAgent:
         """Return the sub-agent with this id. `first_entry` is the sub-agent's first line."""
         task = self.started.get(identity) or self._task_with_prompt(first_entry)
-        name = "compaction" if identity.startswith(_SUMMARIZER) else as_text(first_entry.line.get("attributionAgent"))
+        name = as_text(first_entry.line.get("attributionAgent"))
+        if identity.startswith(_SUMMARIZER):
+            name = "compaction"
         return self._started_by(identity, task, name)
 
     def _task_with_prompt(self, first_entry: SessionEntry) -> str | None:
@@ -111,7 +128,9 @@ class Threads:
         Each call is returned once, because it starts one agent.
         """
         waiting = self._by_prompt.get(as_text(first_entry.message.get("content")) or "")
-        return waiting.popleft() if waiting else None
+        if not waiting:
+            return None
+        return waiting.popleft()
 
     def _started_by(self, identity: str, call_id: str | None, name: str | None) -> ForeignAgent:
         task = self.tasks.get(call_id or "")
@@ -138,9 +157,8 @@ class Threads:
         for block in map(as_dict, as_list(entry.message.get("content"))):
             task = self.tasks.get(as_text(block.get("tool_use_id")) or "")
             if block.get("type") == "tool_result" and task is not None:
-                failed = block.get("is_error")
                 task.ended, task.result = time, block.get("content")
-                task.failed = failed if isinstance(failed, bool) else None
+                task.failed = stated_flag(block.get("is_error"))
                 if identity := as_text(as_dict(entry.line.get("toolUseResult")).get("agentId")):
                     self.started[identity] = task.call.call_id
 
@@ -169,15 +187,18 @@ class Threads:
         elif len(history.conversation):
             history.restart()
 
-    def note_position(self, history: AgentHistory, entry: SessionEntry, *, is_message: bool) -> None:
+    def note_position(self, history: AgentHistory, entry: SessionEntry) -> None:
         """Remember an agent's position after a line.
 
         A line without a message has the position of the line that it names as its parent.
         """
         parent = as_text(entry.line.get("parentUuid"))
         position: Position | None = history.position
-        if not is_message and "parentUuid" in entry.line:
-            position = self.positions.get(parent, (history, position))[1] if parent else None
+        if not entry.is_message and "parentUuid" in entry.line:
+            if not parent:
+                position = None
+            elif parent in self.positions:
+                _, position = self.positions[parent]
         for uuid in entry.uuids:
             self.positions[uuid] = history, position
 
@@ -201,22 +222,8 @@ class Threads:
             if task.call.call_id in known:
                 known[task.call.call_id].execution_id = task.execution_id
             else:
-                executions.append(_execution(task))
+                executions.append(task.execution())
         return sorted(executions, key=lambda execution: execution.time)
-
-
-def _execution(task: Task) -> ToolRun:
-    return ToolRun(
-        time=task.time,
-        name=task.call.name,
-        arguments=task.call.arguments,
-        call_id=task.call.call_id,
-        execution_id=task.execution_id,
-        ended=task.ended,
-        success=None if task.failed is None else not task.failed,
-        result=task.result,
-        agent=task.agent,
-    )
 
 
 _SAVED = re.compile(r"<persisted-output>[^<]{0,200}saved to: [^\n]{0,4096}[/\\]tool-results[/\\]([\w.-]+)")
@@ -275,8 +282,9 @@ def saved_results(session: Source, content: Payload) -> Iterator[tuple[str, str 
     The text is None if the file cannot be read. Only files in the directory of the session's results are read, even if
     the result names another directory.
     """
-    parts = content if isinstance(content, list) else [{"text": content}]
-    texts = (part.get("text") for part in parts if isinstance(part, dict))
+    texts = [content]
+    if isinstance(content, list):
+        texts = [as_dict(part).get("text") for part in content]
     for text in texts:
         if isinstance(text, str) and (match := _SAVED.match(text)):
             path = session.path.parent / session.path.stem / "tool-results" / match[1]
@@ -292,4 +300,6 @@ def _text_of(session: Source, path: Path) -> str | None:
     except (OSError, TrajectoryFormatError):
         return None
     session.read_too.add(path)
-    return None if len(data) > session.max_line_bytes else data.decode(errors="replace")
+    if len(data) > session.max_line_bytes:
+        return None
+    return data.decode(errors="replace")

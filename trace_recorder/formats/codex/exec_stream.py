@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text, join_texts
-from trace_recorder.formats.foreign_runs.agent_history import AgentHistory, AnswerParts
-from trace_recorder.formats.foreign_runs.run import ForeignRun, Members, TimedFact
-from trace_recorder.formats.foreign_runs.source import Source, session_lines
+from trace_recorder.formats.foreign_runs.agent_history import AnswerParts
+from trace_recorder.formats.foreign_runs.run import ForeignRun, Members
+from trace_recorder.formats.foreign_runs.session_reader import SessionReader
+from trace_recorder.formats.foreign_runs.signs import Signs
+from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import Message, Payload, ToolCall
@@ -22,33 +24,28 @@ _ENDED = {"completed": False, "failed": True, "declined": True}
 """The statuses of an item that has ended. The value is true if the item failed."""
 _TURNS = {"turn.started", "turn.completed", "turn.failed"}
 _OF_AN_ITEM = {"id", "type", "status"}
+_HEAD, _TURN = Signs(values={"type": {"thread.started"}}, members=("thread_id",)), Signs(values={"type": _TURNS})
 
 
 def recognizes(source: Source) -> bool:
     """Return whether one of the first lines is an event of a thread."""
-    lines = [as_dict(line.value) for line in source.first_lines]
-    return any(
-        (line.get("type") == "thread.started" and "thread_id" in line) or as_text(line.get("type")) in _TURNS
-        for line in lines
-    )
+    return _HEAD.in_any_line(source) or _TURN.in_any_line(source)
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the run of a stream."""
-    run = ForeignRun(identity=source.path.name.partition(".")[0], provider="openai")
-    reader = _CodexStreamReader(run)
-    for line in session_lines(source.lines(), run.events.append):
+    reader = _CodexStreamReader(ForeignRun(identity=source.path.name.partition(".")[0], provider="openai"))
+    for line in reader.lines(source):
         reader.read_line(line)
-    reader.finish()
-    yield run
+    yield reader.finish()
 
 
-class _CodexStreamReader:
+class _CodexStreamReader(SessionReader):
     """Reads one stream."""
 
     def __init__(self, run: ForeignRun) -> None:
-        self.run = run
-        self._answer = AnswerParts(AgentHistory(run.events))
+        super().__init__(run)
+        self._answer = AnswerParts(self.history)
         self._open_items: dict[str, Members] = {}
         self._without_id = 0
         self._turns = 0
@@ -65,26 +62,26 @@ class _CodexStreamReader:
 
     def _read_other(self, kind: str, line: Members) -> None:
         if kind == "thread.started":
-            self.run.identity = as_text(line.get("thread_id")) or self.run.identity
+            self.note_identity(line.get("thread_id"))
         elif kind == "turn.completed":
             self._turns += 1
             self._close()
             self.run.status, self.run.error = "completed", None
-            self.run.events.append(TimedFact.annotation(key=f"usage_until_turn_{self._turns}", value=line.get("usage")))
+            self.annotate(f"usage_until_turn_{self._turns}", line.get("usage"))
         elif kind in {"turn.failed", "error"}:
             self._close()
             error = as_dict(line.get("error")) or line
             self.run.status = "failed"
             self.run.error = {"type": "error", "message": as_text(error.get("message")) or ""}
         if kind not in {"thread.started", "turn.started"}:
-            self.run.events.append(TimedFact.unread(what=kind, value=line))
+            self.keep(kind, line)
 
-    def finish(self) -> None:
-        """Add the items without an end, and the call that gave the last answer."""
+    def finish(self) -> ForeignRun:
+        """Return the run, with the items without an end, and the call that gave the last answer."""
         for item in [*self._open_items.values()]:
             self._add_item(item)
         self._close()
-        self._answer.history.finish()
+        return super().finish()
 
     def _close(self) -> None:
         call = self._answer.close()
@@ -100,14 +97,16 @@ class _CodexStreamReader:
         if kind in {"agent_message", "reasoning"}:
             if self._answer.has_tools:
                 self._close()
-            add = self._answer.add_text if kind == "agent_message" else self._answer.add_reasoning
-            add(as_text(item.get("text")))
+            if kind == "reasoning":
+                self._answer.add_reasoning(as_text(item.get("text")))
+            else:
+                self._answer.add_text(as_text(item.get("text")))
         elif (call := _tool_call(item, identity)) is not None:
             self._answer.add_call(call)
             if (result := _result(item, identity)) is not None:
                 self._answer.add_result(result)
         else:
-            self.run.events.append(TimedFact.unread(what=kind or "item", value=item))
+            self.keep(kind or "item", item)
 
 
 def _key_of(item: Members) -> str:
@@ -154,8 +153,9 @@ def _output(item: Members) -> str | list[Payload] | None:
         return as_text(item.get("aggregated_output"))
     if kind == "mcp_tool_call":
         return as_list(as_dict(item.get("result")).get("content")) or as_text(as_dict(item.get("error")).get("message"))
-    states = item.get("agents_states")
-    return None if states is None else [{"type": "agents_states", "agents_states": states}]
+    if (states := item.get("agents_states")) is not None:
+        return [{"type": "agents_states", "agents_states": states}]
+    return None
 
 
 FORMAT = Format(name="codex-exec", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

@@ -40,7 +40,9 @@ def rollout_of(directory: Path, identity: str) -> Path | None:
     by_day = len(days) == 3 and all(path.name.isdecimal() for path in (directory, *days[:2]))
     for suffix in _SUFFIXES:
         name = f"*{identity}{suffix}"
-        paths = [*directory.glob(name)] or ([*days[2].glob(f"*/*/*/{name}")] if by_day else [])
+        paths = [*directory.glob(name)]
+        if not paths and by_day:
+            paths = [*days[2].glob(f"*/*/*/{name}")]
         if path := next((path for path in sorted(paths) if path.is_file()), None):
             return path
     return None
@@ -58,7 +60,11 @@ def inherited_and_own(source: Source, lines: list[Line], facts: Members) -> tupl
     """
     inherited = [*_lines_of_bases(source, facts)]
     begin = next((number for number, line in enumerate(lines, start=1) if _is_meta(line)), 0)
-    other = _id_of_other_session(lines[begin : begin + 1], facts)
+    other: str | None = None  # the session whose `session_meta` directly follows the rollout's own
+    for line in lines[begin : begin + 1]:
+        identity = as_text(session_facts([line]).get("id"))
+        if identity != facts.get("id"):
+            other = identity
     origin = as_text(facts.get("forked_from_id")) or other
     if origin is None:
         return inherited, lines
@@ -72,12 +78,6 @@ def inherited_and_own(source: Source, lines: list[Line], facts: Members) -> tupl
 
 def _is_meta(line: Line) -> bool:
     return as_dict(line.value).get("type") == "session_meta"
-
-
-def _id_of_other_session(second_lines: list[Line], facts: Members) -> str | None:
-    """Return the id of another session whose `session_meta` directly follows the rollout's own, or None."""
-    ids = (as_text(session_facts([line]).get("id")) for line in second_lines)
-    return next((identity for identity in ids if identity != facts.get("id")), None)
 
 
 def _lines_of_bases(source: Source, facts: Members) -> Iterator[Line | TimedFact]:
@@ -98,7 +98,9 @@ def _lines_of_bases(source: Source, facts: Members) -> Iterator[Line | TimedFact
     for part, end in reversed(parts):
         for line in part.lines():
             ordinal = as_int(as_dict(line.value).get("ordinal"))
-            if (line.number - 1 if ordinal is None else ordinal) >= end:
+            if ordinal is None:
+                ordinal = line.number - 1
+            if ordinal >= end:
                 break
             yield line
 
@@ -113,17 +115,12 @@ def _copied(source: Source, lines: list[Line], facts: Members, origin: str) -> i
     if begin is not None and any(turn is not None for turn in turns):
         return next((number for number, turn in enumerate(turns) if turn is not None and turn >= begin), len(lines))
     path = rollout_of(source.path.parent, origin)
-    if path is not None and path != source.path:
-        return _equal_lines(lines, source.neighbour(path).lines())
+    if path is not None and path != source.path:  # the first lines of both are the same, but their times may differ
+        originals = map(_content, source.neighbour(path).lines())
+        return next((number for number, line in enumerate(lines) if _content(line) not in originals), len(lines))
     times = [_milliseconds(as_dict(line.value).get("timestamp")) for line in lines]
     older = [begin is not None and time is not None and time < begin for time in times]
     return next((number for number, is_older in enumerate(older) if not is_older), len(lines)) or None
-
-
-def _equal_lines(lines: list[Line], originals: Iterator[Line]) -> int:
-    """Return how many of the first lines are lines of another rollout, in the same order. Times may differ."""
-    remaining = map(_content, originals)
-    return next((number for number, line in enumerate(lines) if _content(line) not in remaining), len(lines))
 
 
 def _content(line: Line) -> bytes:
@@ -134,9 +131,13 @@ def _content(line: Line) -> bytes:
 def _milliseconds_in(identity: Payload) -> int | None:
     """Return the time when an id was made, in milliseconds since 1970, or None if the id does not contain its time."""
     match = _ID_WITH_TIME.fullmatch(as_text(identity) or "")
-    return int(match[1] + match[2], 16) if match else None
+    if match is None:
+        return None
+    return int(match[1] + match[2], 16)
 
 
 def _milliseconds(time: Payload) -> int | None:
     parsed = parse_time(stated_time(time))
-    return None if parsed is None else int(parsed.timestamp() * 1000)
+    if parsed is None:
+        return None
+    return int(parsed.timestamp() * 1000)

@@ -12,7 +12,7 @@ import re
 
 from trace_recorder.dialects.json_access import Members, as_dict, as_int, as_number, as_text, json_value
 from trace_recorder.formats.foreign_runs.run import ToolRun
-from trace_recorder.formats.foreign_runs.stated_values import stated_time, usage_at
+from trace_recorder.formats.foreign_runs.stated_values import stated_flag, stated_time, usage_at
 from trace_recorder.values.messages import Message, Payload, Usage
 from trace_recorder.values.structs import replace
 
@@ -21,26 +21,31 @@ _HEADER_END = "\nOutput:"
 
 
 def with_failure(result: Message) -> Message:
-    """Return a tool's result with `exit_code` and `is_error` if the result states an exit code or a success."""
-    code = _exit_code(result.content)
-    success = None if code is None else code == 0
-    if isinstance(result.content, list) and result.content:
-        stated_success = as_dict(result.content[0]).get("success")
-        success = stated_success if isinstance(stated_success, bool) else success
-    if success is None:
+    """Return a tool's result with `exit_code` and `is_error` if the result states an exit code or a success.
+
+    Any other message is returned unchanged.
+    """
+    if result.role != "tool":
         return result
-    exit_code = {} if code is None else {"exit_code": code}
-    return replace(result, extra={**result.extra, **exit_code, "is_error": not success})
+    if isinstance(result.content, str):
+        code = _exit_code(result.content)
+        if code is None:
+            return result
+        return replace(result, extra={**result.extra, "exit_code": code, "is_error": code != 0})
+    if isinstance(result.content, list) and result.content:
+        success = stated_flag(as_dict(result.content[0]).get("success"))
+        if success is not None:
+            return replace(result, extra={**result.extra, "is_error": not success})
+    return result
 
 
-def _exit_code(content: Payload) -> int | None:
-    if not isinstance(content, str):
-        return None
-    if content.startswith("{"):
-        return as_int(as_dict(as_dict(json_value(content)).get("metadata")).get("exit_code"))
-    header, separator, _ = content.partition(_HEADER_END)
-    match = _EXIT_CODE.search(header) if separator else None
-    return int(match[1]) if match else None
+def _exit_code(text: str) -> int | None:
+    if text.startswith("{"):
+        return as_int(as_dict(as_dict(json_value(text)).get("metadata")).get("exit_code"))
+    header, separator, _ = text.partition(_HEADER_END)
+    if separator and (match := _EXIT_CODE.search(header)):
+        return int(match[1])
+    return None
 
 
 class TokenCounts:
@@ -54,8 +59,10 @@ class TokenCounts:
     def read_record(self, payload: Payload) -> Usage | None:
         """Return the usage of the last call from a `token_usage_record`, or None if the record has no usage."""
         usage = as_dict(as_dict(payload).get("usage"))
-        self._has_records = self._has_records or bool(usage)
-        return usage_at(Members(usage), _COUNTS) if usage else None
+        if not usage:
+            return None
+        self._has_records = True
+        return usage_at(Members(usage), _COUNTS)
 
     def read_event(self, payload: Payload) -> Usage | None:
         """Return the usage of the last call from a `token_count` event, or None if the event says nothing new.
@@ -68,18 +75,20 @@ class TokenCounts:
         if self._has_records:
             return None
         usage = usage_at(Members(last), _COUNTS)
-        if not stated_totals:
-            return usage if _size(usage) else None
-        totals = usage_at(Members(stated_totals), _COUNTS)
-        is_increase = _size(totals) > _size(self._totals)
-        begins_again = _size(totals) == _size(usage)
-        if _counts_of(totals) in self._seen or not (is_increase or begins_again):
-            return None
-        usage = usage if last else _difference(totals, self._totals)
+        totals = self._totals
+        if stated_totals:
+            totals = usage_at(Members(stated_totals), _COUNTS)
+            is_increase = _size(totals) > _size(self._totals)
+            begins_again = _size(totals) == _size(usage)
+            if _counts_of(totals) in self._seen or not (is_increase or begins_again):
+                return None
+            if not last:
+                usage = _difference(totals, self._totals)
         if not _size(usage):  # the event estimates the size of the context
             return None
-        self._seen.add(_counts_of(totals))
-        self._totals = totals
+        if stated_totals:
+            self._seen.add(_counts_of(totals))
+            self._totals = totals
         return usage
 
 
@@ -109,11 +118,14 @@ class CompletedTools:
 
     def read_event(self, event: dict[str, Payload]) -> None:
         """Remember an event if it completes a tool."""
-        item = as_dict(event.get("item")) if event.get("type") == "item_completed" else event
-        if item.get("type") == "SubAgentActivity":  # its id is that of a tool call whose result it does not have
-            return
-        call_id = as_text(item.get("id" if item is not event else "call_id"))
-        if call_id is not None and (item is not event or str(event.get("type")).endswith("_end")):
+        call_id: str | None = None
+        if event.get("type") == "item_completed":
+            item = as_dict(event.get("item"))
+            if item.get("type") != "SubAgentActivity":  # its id is that of a tool call whose result it does not have
+                call_id = as_text(item.get("id"))
+        elif str(event.get("type")).endswith("_end"):
+            call_id = as_text(event.get("call_id"))
+        if call_id is not None:
             self._events[call_id] = event
 
     def refine(self, executions: list[ToolRun]) -> list[ToolRun]:
@@ -129,13 +141,12 @@ class CompletedTools:
             execution.result = item
             execution.time = stated_time(event.get("started_at_ms")) or execution.time
             execution.ended = stated_time(event.get("completed_at_ms")) or execution.ended
-            execution.duration_seconds = _seconds(as_dict(item.get("duration")))
+            duration = as_dict(item.get("duration"))
+            seconds, nanos = as_number(duration.get("secs")), as_number(duration.get("nanos"))
+            execution.duration_seconds = None
+            if seconds is not None and nanos is not None:
+                execution.duration_seconds = seconds + nanos / 1e9
         return executions
-
-
-def _seconds(duration: dict[str, Payload]) -> float | None:
-    seconds, nanos = as_number(duration.get("secs")), as_number(duration.get("nanos"))
-    return None if seconds is None or nanos is None else seconds + nanos / 1e9
 
 
 _COUNTS = {

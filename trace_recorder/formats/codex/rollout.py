@@ -27,7 +27,8 @@ from trace_recorder.formats.foreign_runs.agent_history import (
     first_text,
     given_by_another_session,
 )
-from trace_recorder.formats.foreign_runs.run import Call, ForeignRun, Members, TimedFact
+from trace_recorder.formats.foreign_runs.run import Call, ForeignAgent, ForeignRun, Members, TimedFact
+from trace_recorder.formats.foreign_runs.session_reader import SessionReader
 from trace_recorder.formats.foreign_runs.source import Line, session_lines
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
 from trace_recorder.values.messages import Message, Payload, Usage, without_none
@@ -62,12 +63,11 @@ class _RolloutAnswer:
     response_id: str | None = None
 
 
-class RolloutReader:
-    """A reader of one rollout."""
+class RolloutReader(SessionReader):
+    """A reader of one rollout. Its events are not yet among the events of the run."""
 
-    def __init__(self, run: ForeignRun, history: AgentHistory) -> None:
-        self.run = run
-        self.history = history
+    def __init__(self, run: ForeignRun, agent: ForeignAgent) -> None:
+        super().__init__(run, AgentHistory([], agent))
         self.started: dict[str, StartedAgent] = {}
         """The sub-agents that the session started, by the ids of their threads."""
         self.completed = CompletedTools()
@@ -94,17 +94,20 @@ class RolloutReader:
             self.started.clear()
         self.history.events.extend(part for part in inherited if isinstance(part, TimedFact))
         self._read_each(lines, has_items)
-        self.history.finish()
+        self.finish()
 
     def _read_each(self, lines: list[Line], has_items: bool) -> None:
         for members in session_lines(lines, self.history.events.append):
             time = stated_time(members.get("timestamp"))
-            item = self._item(members) or ({} if has_items else _item_of_event(members))
+            item = self._item(members)
+            if not item and not has_items:
+                item = _item_of_event(members)
             if item:
                 self._read_item(item, time)
             if not item or members.get("type") == "event_msg":
                 self._read_other(members, time)
-                self.history.events.append(TimedFact.unread(what=_kind(members), value=members, time=time))
+                kinds = (members.get("type"), as_dict(members.get("payload")).get("type"))
+                self.keep(" ".join(filter(None, map(as_text, kinds))) or "line", members, time)
         self._end_answers("")
 
     @staticmethod
@@ -112,8 +115,11 @@ class RolloutReader:
         """Return the item of a line, or an empty object if the line has no item."""
         if members.get("type") == "response_item":
             item = as_dict(members.get("payload"))
-            return {} if item.get("type") == "ghost_snapshot" else item
-        return members if "payload" not in members and as_text(members.get("type")) in BARE_ITEMS else {}
+            if item.get("type") != "ghost_snapshot":
+                return item
+        elif "payload" not in members and as_text(members.get("type")) in BARE_ITEMS:
+            return members
+        return {}
 
     def _read_item(self, item: Members, time: str) -> None:
         if _is_output(item):
@@ -125,23 +131,16 @@ class RolloutReader:
             self._answer.items.append(item)
             return
         self._close()
-        messages = [
-            with_failure(message) if message.role == "tool" else message
-            for message in openai_responses.read_message(item)
-        ]
+        messages = openai_responses.read_message(item)
         if item.get("type") == "agent_message":
             extra = without_none(**{name: item.get(name) for name in ("type", "author", "recipient")})
             messages = [Message("user", as_list(item.get("content")) or None, extra=extra)]
         if any(message.role == "user" for message in messages):
-            self._begin_turn(messages)
-        self.history.add_all(messages, time)
-
-    def _begin_turn(self, messages: list[Message]) -> None:
-        text = next((text for message in messages if (text := first_text(message.content))), "")
-        if text.startswith(_INJECTED):
-            return
-        self._turns.append(self.history.position)
-        self.run.task = self.run.task or text or None
+            text = next((text for message in messages if (text := first_text(message.content))), "")
+            if not text.startswith(_INJECTED):
+                self._turns.append(self.history.position)
+                self.note_task(text)
+        self.history.add_all([with_failure(message) for message in messages], time)
 
     def _close(self) -> None:
         """Add the call that gave the open answer, if an answer is open."""
@@ -163,8 +162,10 @@ class RolloutReader:
             message,
         )
         call.model, call.provider, call.parameters = answer.model, self.run.provider, answer.parameters
-        self._last = call if answer.usage is None else None
-        self.run.model = self.run.model or answer.model
+        self._last = None
+        if answer.usage is None:
+            self._last = call
+        self.note_model(answer.model)
 
     def _end_answers(self, time: str) -> None:
         """Close the open answer. Token counts that come later are not added to this answer or to earlier answers."""
@@ -201,7 +202,7 @@ class RolloutReader:
         if self._is_known:
             return
         self._is_known = True
-        self.run.identity = as_text(meta.get("id")) or self.run.identity
+        self.note_identity(meta.get("id"))
         self.run.provider = as_text(meta.get("model_provider")) or self.run.provider
         self.run.parent = as_text(meta.get("forked_from_id")) or as_text(meta.get("parent_thread_id"))
         self.run.source |= without_none(**{name: meta.get(name) for name in _SOURCE_MEMBERS})
@@ -246,7 +247,7 @@ class RolloutReader:
             self._answer.usage = usage
             self._close()
         elif self._last is not None and self._last.response is not None:
-            self._last.response["usage"] = usage.to_document()
+            self._last.response["usage"] = usage.to_document()  # even without counts, the usage is stated
             self._last = None
         else:
             if self._next_usage is not None:
@@ -273,10 +274,10 @@ class RolloutReader:
 
     def _end_turn(self, payload: Members, time: str) -> None:
         self._end_answers(time)
-        error = as_dict(payload.get("error"))
-        self.run.status, self.run.error = ("failed" if error else "completed"), None
-        if error:
+        self.run.status, self.run.error = "completed", None
+        if error := as_dict(payload.get("error")):
             message = as_text(error.get("message")) or ""
+            self.run.status = "failed"
             self.run.error = {"type": as_text(error.get("codex_error_info")) or "error", "message": message}
         self.run.final_result = payload.get("last_agent_message")
 
@@ -289,18 +290,16 @@ def _is_output(item: Members) -> bool:
     return kind == "reasoning" or kind.endswith("_call")
 
 
-def _kind(members: Members) -> str:
-    names = (members.get("type"), as_dict(members.get("payload")).get("type"))
-    return " ".join(filter(None, map(as_text, names))) or "line"
-
-
 def _item_of_event(members: Members) -> Members:
     """Return the item that an event repeats, or an empty object if the event repeats no item."""
-    payload = as_dict(members.get("payload")) if members.get("type") == "event_msg" else {}
+    if members.get("type") != "event_msg":
+        return {}
+    payload = as_dict(members.get("payload"))
     kind = as_text(payload.get("type"))
-    if kind in {"user_message", "agent_message"}:
-        role = "user" if kind == "user_message" else "assistant"
-        return {"type": "message", "role": role, "content": as_text(payload.get("message"))}
+    if kind == "user_message":
+        return {"type": "message", "role": "user", "content": as_text(payload.get("message"))}
+    if kind == "agent_message":
+        return {"type": "message", "role": "assistant", "content": as_text(payload.get("message"))}
     if kind == "agent_reasoning":
         return {"type": "reasoning", "summary": [{"type": "summary_text", "text": payload.get("text")}]}
     return {}

@@ -20,8 +20,9 @@ from trace_recorder.formats.codex.inherited import (
 )
 from trace_recorder.formats.codex.rollout import BARE_ITEMS, RolloutReader
 from trace_recorder.formats.codex.sub_agents import name_in
-from trace_recorder.formats.foreign_runs.agent_history import AgentHistory, in_time_order
-from trace_recorder.formats.foreign_runs.run import MAIN, Event, ForeignAgent, ForeignRun, TimedFact, ToolRun, joined_id
+from trace_recorder.formats.foreign_runs.agent_history import in_time_order
+from trace_recorder.formats.foreign_runs.run import MAIN, Event, ForeignAgent, ForeignRun, ToolRun, joined_id
+from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.values.token_counts import WHOLE
@@ -39,13 +40,18 @@ _MAX_DEPTH = 8
 """At most this many levels of sub-agents are read. Deeper sub-agents are left out."""
 
 
+_ENVELOPE = Signs(values={"type": _ENVELOPES}, objects=("payload",))
+_OLDEST_HEAD = Signs(members=("id", "timestamp", "instructions"))
+
+
 def recognizes(source: Source) -> bool:
     """Return whether the first lines have Codex's envelopes, or are items of the oldest rollouts without envelopes."""
-    lines = [as_dict(line.value) for line in source.first_lines]
-    if any(as_text(line.get("type")) in _ENVELOPES and isinstance(line.get("payload"), dict) for line in lines):
+    if _ENVELOPE.in_any_line(source):
         return True
-    oldest = bool(lines) and {"id", "timestamp", "instructions"} <= {*lines[0]} and "type" not in lines[0]
-    return oldest and all(as_text(line.get("type")) in BARE_ITEMS or "record_type" in line for line in lines[1:])
+    head, *items = [as_dict(line.value) for line in source.first_lines] or [{}]
+    if not _OLDEST_HEAD.match(head) or "type" in head:
+        return False
+    return all(as_text(item.get("type")) in BARE_ITEMS or "record_type" in item for item in items)
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
@@ -63,7 +69,7 @@ def _read_file(
 
     For each sub-agent, yield the execution that started the sub-agent, and the events of the sub-agent's file.
     """
-    reader = RolloutReader(run, AgentHistory([], agent))
+    reader = RolloutReader(run, agent)
     lines = [*source.lines()]
     facts = session_facts(lines)
     inherited, own = inherited_and_own(source, lines, facts)
@@ -73,23 +79,28 @@ def _read_file(
     executions = {event.call_id: event for event in reader.history.events if isinstance(event, ToolRun)}
     for started in reader.started.values():
         path = rollout_of(source.path.parent, started.thread_id)
-        if path is None or depth >= _MAX_DEPTH:
-            why = "its rollout is not beside this file" if path is None else "it is too deep below the main agent"
-            reader.history.events.append(TimedFact.gap(what=f"the calls of the sub-agent {started.thread_id}", why=why))
+        calls = f"the calls of the sub-agent {started.thread_id}"
+        if path is None:
+            reader.add_gap(calls, "its rollout is not beside this file")
+            continue
+        if depth >= _MAX_DEPTH:
+            reader.add_gap(calls, "it is too deep below the main agent")
             continue
         if path in main_source.read_too or path == main_source.path:
             continue
         main_source.read_too.add(path)
         execution = executions.get(started.call_id) or reader.history.execution_of(started.call_id)
+        execution_id: str | None = None
         if execution is not None:
-            execution.execution_id = joined_id("execution-of", started.call_id)
-            yield [] if started.call_id in executions else [execution]
+            execution_id = execution.execution_id = joined_id("execution-of", started.call_id)
+            if started.call_id not in executions:
+                yield [execution]
         sub_source = source.neighbour(path)
         sub_agent = ForeignAgent(
             name=started.name or name_in(session_facts(sub_source.first_lines)),
             agent_id=started.thread_id,
             parent_agent_id=agent.agent_id,
-            parent_execution_id=None if execution is None else execution.execution_id,
+            parent_execution_id=execution_id,
         )
         run_of_agent = ForeignRun(identity=started.thread_id, executions=run.executions)
         yield from _read_file(sub_source, main_source, run_of_agent, sub_agent, depth + 1)
@@ -98,15 +109,18 @@ def _read_file(
 FORMAT = Format(name="codex", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))
 
 
+_OF_TRAE = Signs(values={"payload/model_provider": {"trae"}})
+
+
 def recognizes_trae(source: Source) -> bool:
     """Return whether the file is a rollout of TRAE CLI, a fork of Codex: its provider or its instructions say so."""
     if not recognizes(source):
         return False
+    if _OF_TRAE.in_any_line(source):
+        return True
     payloads = [as_dict(as_dict(line.value).get("payload")) for line in source.first_lines]
     instructions = (as_text(as_dict(payload.get("base_instructions")).get("text")) or "" for payload in payloads)
-    return any(payload.get("model_provider") == "trae" for payload in payloads) or any(
-        text.startswith("You are TRAE CLI") for text in instructions
-    )
+    return any(text.startswith("You are TRAE CLI") for text in instructions)
 
 
 TRAEX = Format(name="traex", reader=FormatReader(recognizes=recognizes_trae, read=read, counting=WHOLE))

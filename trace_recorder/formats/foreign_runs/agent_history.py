@@ -19,7 +19,7 @@ from heapq import merge
 from trace_recorder.dialects import anthropic_messages
 from trace_recorder.dialects.blocks import Blocks
 from trace_recorder.dialects.call_ids import CallNumbering
-from trace_recorder.dialects.json_access import as_dict, as_text
+from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.formats.foreign_runs.run import (
     MAIN,
     UNANSWERED,
@@ -33,7 +33,7 @@ from trace_recorder.formats.foreign_runs.run import (
     TimedFact,
     ToolRun,
 )
-from trace_recorder.formats.foreign_runs.stated_values import text_of
+from trace_recorder.formats.foreign_runs.stated_values import success_of, text_of
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall
 from trace_recorder.values.structs import replace
 
@@ -173,11 +173,10 @@ class AgentHistory:
         Tool results become executions, and other messages stay unchanged.
         """
         for message, time in self._unseen:
-            is_result = message["role"] == "tool"
-            event = (
-                self._execution(message, time) if is_result else TimedFact.unread(what=UNSEEN, value=message, time=time)
-            )
-            self.events.append(event)
+            if message["role"] == "tool":
+                self.events.append(self._execution(message, time))
+            else:
+                self.events.append(TimedFact.unread(what=UNSEEN, value=message, time=time))
         self._unseen.clear()
 
     def execution_of(self, call_id: str) -> ToolRun | None:
@@ -204,16 +203,18 @@ class AgentHistory:
         call_id = as_text(result.get("call_id"))
         call, call_time = self._calls.get(call_id or "", ({}, time))
         failed = as_dict(result.get("extra")).get("is_error")
-        content = result.get("content")
+        content, error = result.get("content"), None
+        if failed is True:
+            content, error = None, text_of(content, "\n") or ""
         return ToolRun(
             time=call_time,
             name=as_text(call.get("name")) or as_text(result.get("name")) or "",
             arguments=call.get("arguments"),
             call_id=call_id,
             ended=time,
-            success=None if failed is None else not failed,
-            result=None if failed is True else content,
-            error=text_of(content, "\n") or "" if failed is True else None,
+            success=success_of(failed),
+            result=content,
+            error=error,
             agent=self.agent,
         )
 
@@ -299,7 +300,8 @@ class AnswerParts:
         self._results.append((result, time))
 
     def _note_time(self, time: str) -> None:
-        self._time = time if self._time is None else self._time
+        if self._time is None:
+            self._time = time
 
     def close(self) -> Call | None:
         """Add the call that gave the answer, and the results of its tools. Return None if there are no parts."""
@@ -330,13 +332,17 @@ def add_answer(history: AgentHistory, message: Members, time: str) -> Call:
     answer = {**message, "role": "assistant"}
     response = anthropic_messages.read_response(answer, history.made_up_ids)
     messages = anthropic_messages.read_message({"role": "assistant", "content": answer.get("content")})
-    return history.call(time, response, messages[-1] if messages else Message("assistant"))
+    return history.call(time, response, last_answer(messages))
+
+
+def last_answer(messages: list[Message]) -> Message:
+    """Return the last of the messages as which an answer was read, or an empty message if there are none."""
+    return messages[-1] if messages else Message("assistant")
 
 
 def first_text(content: Payload) -> str:
     """Return the first text of a message."""
     if isinstance(content, str):
         return content
-    parts = content if isinstance(content, list) else []
-    texts = (part.get("text") for part in parts if isinstance(part, dict))
-    return next((text for text in texts if isinstance(text, str) and text), "")
+    texts = (as_text(as_dict(part).get("text")) for part in as_list(content))
+    return next((text for text in texts if text), "")

@@ -20,6 +20,7 @@ from trace_recorder.decompression import decoder_of, max_size
 from trace_recorder.dialects.dialect import join_stream, why_incomplete
 from trace_recorder.dialects.endpoints import Endpoint, asks_for_stream, is_stream_type, recognise
 from trace_recorder.dialects.form_bodies import content_type_of, form_as_json, is_form, without_boundary
+from trace_recorder.dialects.json_access import as_elements, as_text
 from trace_recorder.facts import Fact, JsonText, LLMErrorFact, LLMRequestFact, LLMResponseFact, LLMStreamFact
 from trace_recorder.formats.foreign_runs.run import Event, HttpExchange, Members, TimedFact
 from trace_recorder.guard import try_call
@@ -85,8 +86,11 @@ class ForeignExchangeFacts:
             return [LLMResponseFact(**members, complete=True, stream=True, assembled=answer)]
         if exchange.response is not None and _is_stream(exchange):
             return self._stream(exchange, exchange.response, members)
-        failure = None if exchange.error is None else str(exchange.error.get("message"))
-        failure = _NO_BODY if exchange.response is None else failure
+        failure: str | None = None
+        if exchange.response is None:
+            failure = _NO_BODY
+        elif exchange.error is not None:
+            failure = str(exchange.error.get("message"))
         fact = LLMResponseFact(
             **members,
             complete=failure is None,
@@ -106,9 +110,13 @@ class ForeignExchangeFacts:
         )
         joined = join_stream(exchange.endpoint.api, masked)
         ended: Members = {"complete": True} | _ending(exchange, joined)
-        assembled = JsonText(to_json(joined.body if joined else None))
-        ending = LLMResponseFact(**members, **ended, stream=True, assembled=assembled)
-        return [part, ending] if response else [ending]
+        body: Payload = None
+        if joined is not None:
+            body = joined.body
+        ending = LLMResponseFact(**members, **ended, stream=True, assembled=JsonText(to_json(body)))
+        if not response:
+            return [ending]
+        return [part, ending]
 
 
 def _request(exchange: HttpExchange, members: Members) -> LLMRequestFact:
@@ -138,11 +146,17 @@ def _is_stream(exchange: HttpExchange) -> bool:
 
 def _ending(exchange: HttpExchange, joined: JoinedStream | None) -> Members:
     """Return the members that say how a stream ended. A stream that has the last event of its protocol is complete."""
-    why = why_incomplete(joined) if (exchange.status or 0) < 300 else None
+    why: str | None = None
+    if (exchange.status or 0) < 300:  # noqa: PLR2004 - an HTTP status
+        why = why_incomplete(joined)
     if exchange.error is not None and not (joined is not None and joined.ended):
         why = why or str(exchange.error.get("message"))
-    members = {} if joined is None else without_none(events=joined.events, last_event=joined.ended)
-    return members | ({"complete": False, "ended_by": why} if why else {})
+    members: Members = {}
+    if joined is not None:
+        members = without_none(events=joined.events, last_event=joined.ended)
+    if why:
+        members |= {"complete": False, "ended_by": why}
+    return members
 
 
 OTHER_REQUESTS = "other_requests"
@@ -159,7 +173,7 @@ _GZIP = {"gzip": zlib.MAX_WBITS | 16, "x-gzip": zlib.MAX_WBITS | 16, "deflate": 
 def model_endpoint(method: Payload, url: Payload) -> Endpoint | None:
     """Return the endpoint of a request to a model, or None for any other request."""
     try:
-        parts = urlsplit(url if isinstance(url, str) else "")
+        parts = urlsplit(as_text(url) or "")
         return recognise(str(method).upper(), parts.hostname or "", parts.path, parts.port).call
     except ValueError:
         return None
@@ -180,14 +194,14 @@ def with_gap(exchange: HttpExchange, name: str, why: str | None = None) -> list[
         why = "it has no status"
     elif exchange.status is not None and not has_body:
         why = "it has no body, or its base64 body cannot be decoded"
-    missing = [] if why is None else [TimedFact.gap(what=f"the response of {name}", why=why, time=exchange.time)]
-    return [exchange, *missing]
+    if why is None:
+        return [exchange]
+    return [exchange, TimedFact.gap(what=f"the response of {name}", why=why, time=exchange.time)]
 
 
 def header_pairs(headers: Iterable[tuple[Payload, Payload]]) -> list[tuple[bytes, bytes]]:
     """Return headers as bytes. A header with several values becomes a header for each value."""
-    listed = ((name, value if isinstance(value, list) else [value]) for name, value in headers)
-    pairs = ((name, value) for name, values in listed for value in values)
+    pairs = ((name, value) for name, values in headers for value in as_elements(values))
     return [
         (_latin(name), _latin(value))
         for name, value in pairs
@@ -221,8 +235,14 @@ def without_encoding(data: bytes, headers: list[tuple[bytes, bytes]]) -> tuple[b
     name = next((value.decode("latin-1") for key, value in headers if key.lower() == b"content-encoding"), "")
     bits = _GZIP.get(name.strip().lower())
     if bits is None or not data or (bits == zlib.MAX_WBITS | 16 and not data.startswith(_GZIP_MAGIC)):
-        known = name.strip().lower() in {"", "identity"} or bits is not None or data[:1] in b"{[ed:"
-        return (data, None) if known else _without_other_encoding(data, name)
+        if name.strip().lower() in {"", "identity"} or bits is not None or data[:1] in b"{[ed:":
+            return data, None
+        return _without_other_encoding(data, name)
+    return _decompressed(data, bits)
+
+
+def _decompressed(data: bytes, bits: int) -> tuple[bytes, str | None]:
+    """Decompress a body of zlib's format with this number of window bits."""
     limit = max_size(len(data))
     parts: list[bytes] = []
     remaining = data
@@ -232,13 +252,18 @@ def without_encoding(data: bytes, headers: list[tuple[bytes, bytes]]) -> tuple[b
             remaining_limit = max(1, limit - sum(map(len, parts)))  # zlib takes 0 as no limit
             parts.append(decoder.decompress(remaining, remaining_limit))
         except zlib.error as error:
-            why = None if bits == zlib.MAX_WBITS else f"it cannot be decompressed ({error})"
+            why: str | None = f"it cannot be decompressed ({error})"
+            if bits == zlib.MAX_WBITS:  # the body may be decoded already
+                why = None
             return b"".join(parts) if parts else data, why
         if decoder.unconsumed_tail:
             return b"".join(parts), f"it decompresses to more than {limit} bytes"
         remaining = decoder.unused_data
-        if not remaining.startswith(_GZIP_MAGIC):
-            return b"".join(parts), None if decoder.eof else "its compressed data is not complete"
+        if remaining.startswith(_GZIP_MAGIC):
+            continue
+        if not decoder.eof:
+            return b"".join(parts), "its compressed data is not complete"
+        return b"".join(parts), None
     return b"".join(parts), f"its compressed data has more than {_MAX_MEMBERS} members"
 
 

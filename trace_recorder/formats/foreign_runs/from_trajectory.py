@@ -11,14 +11,25 @@ from operator import itemgetter
 
 from trace_recorder.clocks import parse_time
 from trace_recorder.facts import AgentStepFact
-from trace_recorder.formats.foreign_runs.run import Call, Event, ForeignAgent, ForeignRun, Histories, TimedFact, ToolRun
+from trace_recorder.formats.foreign_runs.run import (
+    Call,
+    Event,
+    ForeignAgent,
+    ForeignRun,
+    Histories,
+    Members,
+    TimedFact,
+    ToolRun,
+)
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
 from trace_recorder.storage.items.shared_lists import ListPrefix
 from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.messages import Payload, Tool, ToolCall
 from trace_recorder.values.tool_uses import tool_uses
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 
 _SUMMARY = "lakeview_summary"
+_NO_CALL = ToolCall("", "", None)
 
 
 def foreign_run_of(run: Trajectory, format_name: str, name: str) -> ForeignRun:
@@ -26,6 +37,9 @@ def foreign_run_of(run: Trajectory, format_name: str, name: str) -> ForeignRun:
 
     If the trajectory has no id, `name` becomes the run's identity.
     """
+    error: Members | None = None
+    if run.error is not None:
+        error = run.error.to_document()
     return ForeignRun(
         format=format_name,
         identity=run.trajectory_id or name,
@@ -40,7 +54,7 @@ def foreign_run_of(run: Trajectory, format_name: str, name: str) -> ForeignRun:
         status=run.status,
         success=run.success,
         final_result=run.final_result,
-        error=None if run.error is None else run.error.to_document(),
+        error=error,
         metadata=dict(run.metadata),
     )
 
@@ -59,11 +73,10 @@ class _TrajectoryEvents:
     def events(self) -> Iterator[Event]:
         """Yield the events in the order of the run's steps, and then the calls that belong to no step."""
         for step in self._run.agent_steps:
-            step_calls = [step.interaction] if step.interaction else []
-            for call in (
-                *(self._remaining[name] for name in step.interaction_ids if name in self._remaining),
-                *step_calls,
-            ):
+            step_calls = [self._remaining[name] for name in step.interaction_ids if name in self._remaining]
+            if step.interaction:
+                step_calls.append(step.interaction)
+            for call in step_calls:
                 if self._remaining.pop(call.interaction_id, None) is not None:
                     yield self._call(call)
             if step.derived:
@@ -74,16 +87,19 @@ class _TrajectoryEvents:
 
     def _call(self, call: LLMInteraction) -> Call:
         conversation, length = self._histories.add([message.to_document() for message in call.input_messages])
+        error: Members | None = None
+        if call.error is not None:
+            error = call.error.to_document()
         return Call(
             time=call.timestamp,
             conversation=conversation,
             length=length,
             api=call.api,
             response=call.response.to_document() or None,
-            error=None if call.error is None else call.error.to_document(),
+            error=error,
             provider=call.provider,
             model=call.model,
-            tools=[tool.raw if tool.raw is not None else tool.name for tool in call.tools],
+            tools=list(map(_tool, call.tools)),
             parameters=dict(call.parameters),
             interaction_id=call.interaction_id or None,
             agent=_agent(call),
@@ -111,6 +127,11 @@ class _TrajectoryEvents:
         return TimedFact(fact, step.timestamp, {"llm_messages": messages})
 
 
+def _tool(tool: Tool) -> Payload:
+    """Return the tool as it was offered, or its name if the definition is not known."""
+    return tool.name if tool.raw is None else tool.raw
+
+
 def _in_order(events: list[Event]) -> list[Event]:
     """Return events in the order of their times, if each event has a time.
 
@@ -124,11 +145,14 @@ def _in_order(events: list[Event]) -> list[Event]:
 
 
 def _agent(recorded: LLMInteraction | AgentStep) -> ForeignAgent:
+    parent_execution_id: str | None = None
+    if isinstance(recorded, LLMInteraction):
+        parent_execution_id = recorded.parent_execution_id
     return ForeignAgent(
         name=recorded.agent,
         agent_id=recorded.agent_id,
         parent_agent_id=recorded.parent_agent_id,
-        parent_execution_id=recorded.parent_execution_id if isinstance(recorded, LLMInteraction) else None,
+        parent_execution_id=parent_execution_id,
     )
 
 
@@ -139,12 +163,12 @@ def _tool_runs(step: AgentStep) -> Iterator[ToolRun]:
         result = use.result
         if result is None:
             continue
-        call = use.call or calls.get(result.call_id)
+        call = use.call or calls.get(result.call_id) or _NO_CALL
         yield ToolRun(
             time=step.timestamp,
-            name=result.name or (call.name if call else "") or "unnamed",
-            arguments=call.arguments if call else None,
-            call_id=result.call_id or (call.call_id if call else None) or None,
+            name=result.name or call.name or "unnamed",
+            arguments=call.arguments,
+            call_id=result.call_id or call.call_id or None,
             execution_id=result.execution_id,
             ended=step.timestamp,
             success=result.success,

@@ -87,7 +87,8 @@ class ForeignConversation:
 
         The default of `length` is all messages.
         """
-        length = len(self) if length is None else length
+        if length is None:
+            length = len(self)
         owner = self
         while owner.base is not None and length <= owner.base_length:  # `owner.base` has all of these messages
             owner = owner.base
@@ -149,19 +150,29 @@ class Call:
     ended_by: str | None = None
     replayed_from: ReplayedFrom | None = None
 
+    def set_usage(self, usage: Members) -> None:
+        """Set the token counts of the response, if the call has a response and there are counts."""
+        if self.response is not None and usage:
+            self.response["usage"] = usage
+
     def fact(self, interaction_id: str, format_name: str) -> LLMInteractionFact:
         """Return the call as a fact without its body. `format_name` names the import format."""
+        api, origin = self.api, None
+        if api == "":
+            api = format_name
+        if self.replayed_from is not None:
+            origin = self.replayed_from.to_document()
         return LLMInteractionFact(
             **self.agent.members(),
             interaction_id=interaction_id,
             provider=self.provider,
             model=self.model,
-            api=format_name if self.api == "" else self.api,
+            api=api,
             duration_seconds=self.duration_seconds,
             time_to_first_token_seconds=self.time_to_first_token_seconds,
             stream=self.stream,
             complete=None if self.complete else False,
-            replayed_from=None if self.replayed_from is None else self.replayed_from.to_document(),
+            replayed_from=origin,
             response=self.response,
             error=self.error,
             ended_by=self.ended_by,
@@ -221,12 +232,15 @@ class ToolRun:
 
     def ended_fact(self, execution_id: str) -> ToolResultFact:
         """Return the result of the execution as a fact."""
+        error: Members | None = None
+        if self.error is not None:
+            error = {"type": "", "message": self.error}
         return ToolResultFact(
             **self._members(execution_id),
             success=self.success,
             duration_seconds=self.duration_seconds,
             result=self.result,
-            error=None if self.error is None else {"type": "", "message": self.error},
+            error=error,
         )
 
     def _members(self, execution_id: str) -> Members:
@@ -326,9 +340,11 @@ class ForeignRun:
         """
         ends = (event.ended or "" for event in self.events if isinstance(event, HttpExchange | ToolRun))
         times = [time for time in chain((event.time for event in self.events), ends) if time]
-        start = self.start_time or (times[0] if times else "")
-        last = max(times, default="")
-        return start, self.end_time or ("" if last == start else last)
+        start = self.start_time or next(iter(times), "")
+        end = self.end_time
+        if not end and (last := max(times, default="")) != start:
+            end = last
+        return start, end
 
 
 _MAX_OPEN = 16

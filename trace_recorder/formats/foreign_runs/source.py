@@ -184,6 +184,11 @@ class Source:
         with open_file(self.path) as file:
             return file.read(HEAD_BYTES)
 
+    @property
+    def may_be_object(self) -> bool:
+        """Whether the file begins as a JSON object does. Blank bytes may precede the object."""
+        return self.head.lstrip()[:1] in {b"{", b""}
+
     @cached_property
     def first_lines(self) -> list[Line]:
         """The first lines with a JSON value."""
@@ -277,9 +282,10 @@ class Source:
         first = self._head_lines[:2]
         if len(first) == 2 and first[0].why is None:
             return None, "it is not JSON (Extra data: a second line)"
-        is_short = self.path.stat().st_size <= self.max_document_bytes
-        with open_file(self.path) as file:
-            data = _read_whole(file, self.max_document_bytes) if is_short else None
+        data: bytes | None = None
+        if self.path.stat().st_size <= self.max_document_bytes:
+            with open_file(self.path) as file:
+                data = _read_whole(file, self.max_document_bytes)
         if data is None:
             return None, f"it is longer than {self.max_document_bytes} bytes, the most that is read of a document"
         return parse_json(data, self.max_values)

@@ -12,9 +12,9 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trace_recorder.dialects.json_access import as_dict, json_value
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.formats.foreign_runs.run import Members
+from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.values.messages import Payload
 
 MAGIC = b"SQLite format 3\x00"
@@ -68,14 +68,20 @@ class Database:
         return set(columns) <= {*self.columns.get(table, ())}
 
 
+def is_database(source: Source) -> bool:
+    """Return whether a file is a database of SQLite."""
+    return source.head.startswith(MAGIC)
+
+
 @contextmanager
 def open_database(path: Path) -> Iterator[Database]:
     """Open a file without changing the file, or the files beside it.
 
     Raises TrajectoryFormatError if the file is damaged.
     """
-    has_log = path.with_name(f"{path.name}-wal").is_file()
-    address = f"{path.absolute().as_uri()}?{'mode=ro' if has_log else 'mode=ro&immutable=1'}"
+    address = f"{path.absolute().as_uri()}?mode=ro"
+    if not path.with_name(f"{path.name}-wal").is_file():  # SQLite would ignore the log of an immutable file
+        address += "&immutable=1"
     try:
         with closing(sqlite3.connect(address, uri=True)) as connection:
             yield _prepared(connection, path.stat().st_size)
@@ -110,8 +116,3 @@ def _text_of(value: Payload | bytes) -> Payload:
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
-
-
-def json_of(text: Payload) -> Members:
-    """Return the object in the JSON text of a column, or an empty object if the text is not an object."""
-    return as_dict(json_value(text) if isinstance(text, str) else text)

@@ -1,4 +1,7 @@
-"""Converts values of other tools: times to ISO 8601 with an offset, token counts to a usage, contents to text."""
+"""Converts values of other tools: times to ISO 8601 with an offset, token counts to a usage, contents to text.
+
+It also reads tool calls, and what a tool's result says about its success.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,11 @@ from itertools import chain
 
 from trace_recorder import clocks
 from trace_recorder.clocks import parse_time
+from trace_recorder.dialects import manual
 from trace_recorder.dialects.json_access import Members as Remaining
-from trace_recorder.dialects.json_access import as_dict, as_int, as_text, join_texts
+from trace_recorder.dialects.json_access import as_dict, as_int, as_text, join_texts, json_value
 from trace_recorder.facts import Json
-from trace_recorder.values.messages import Payload, Usage
+from trace_recorder.values.messages import Payload, ToolCall, Usage
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PER_SECOND = (1, 1_000, 1_000_000, 1_000_000_000)
@@ -24,25 +28,33 @@ def stated_time(value: Payload) -> str:
     A number, or a text of digits, counts seconds, milli-, micro- or nanoseconds since 1970. The size of the number
     shows the unit. A text without an offset is a local time in an unknown time zone, and is taken as UTC.
     """
-    if isinstance(value, str) and not value.isdecimal():
-        time = parse_time(value)
-        aware = time if time is None or time.tzinfo else time.replace(tzinfo=UTC)
-        return "" if aware is None else aware.isoformat(timespec="microseconds")
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return ""
     if isinstance(value, str):
-        value = int(value[:_MAX_DIGITS])
+        return _stated_number(int(value[:_MAX_DIGITS])) if value.isdecimal() else _stated_text(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return _stated_number(value)
+    return ""
+
+
+def _stated_text(text: str) -> str:
+    time = parse_time(text)
+    if time is None:
+        return ""
+    if not time.tzinfo:
+        time = time.replace(tzinfo=UTC)
+    return time.isoformat(timespec="microseconds")
+
+
+def _stated_number(value: float) -> str:
     if not 0 < value < 10**_MAX_DIGITS:  # a larger whole number may be too large for a float
         return ""
     number = float(value)
     unit = next((unit for unit in _PER_SECOND if number / unit < _MAX_PLAUSIBLE_SECONDS), None)
     if unit is None:
         return ""
-    exact = (
-        timedelta(microseconds=value * 1_000_000 // unit)
-        if isinstance(value, int)
-        else timedelta(seconds=number / unit)
-    )
+    if isinstance(value, int):
+        exact = timedelta(microseconds=value * 1_000_000 // unit)
+    else:
+        exact = timedelta(seconds=number / unit)
     return (_EPOCH + exact).isoformat(timespec="microseconds")
 
 
@@ -93,7 +105,9 @@ def usage_at(remaining: Remaining, names: CountNames, extra: Json | None = None,
 def _first_count(members: Json, names: Iterable[str]) -> int | None:
     for name in names:
         outer, slash, inner = name.partition("/")
-        value = as_dict(members.get(outer)).get(inner) if slash else members.get(outer)
+        value = members.get(outer)
+        if slash:
+            value = as_dict(value).get(inner)
         if (count := as_int(value)) is not None:
             return count
     return None
@@ -104,6 +118,46 @@ def other_counts(members: Json, details: Iterable[str], names: CountNames) -> Js
     known = {name.partition("/")[2] for alternatives in names.values() for name in alternatives.split(" ")}
     counts = chain.from_iterable(as_dict(members.get(detail)).items() for detail in details)
     return {name: count for name, count in counts if name not in known and count}
+
+
+def first_known(*counts: int | None) -> int | None:
+    """Return the first count that is not None, even 0."""
+    return next((count for count in counts if count is not None), None)
+
+
+def stated_members(members: Json, names: Iterable[str]) -> dict[str, Payload]:
+    """Return the members with these names, except members that are null, empty, false or 0."""
+    return {name: members[name] for name in names if members.get(name)}
+
+
+def stated_object(value: Payload) -> dict[str, Payload]:
+    """Return an object, which may be stated as a JSON text. Return an empty object for any other value."""
+    if isinstance(value, str):
+        value = json_value(value)
+    return as_dict(value)
+
+
+def stated_call(call_id: Payload, name: Payload, arguments: Payload) -> ToolCall:
+    """Return a tool call. Absent arguments are an empty object; any others stay as they are."""
+    if arguments is None:
+        arguments = {}
+    return ToolCall(as_text(call_id) or "", as_text(name) or "", arguments)
+
+
+def bare_call(value: Payload) -> ToolCall:
+    """Return a tool call in OpenAI's form, without its members that have no field."""
+    call = manual.read_tool_call(value)
+    return ToolCall(call.call_id, call.name, call.arguments)
+
+
+def stated_flag(value: Payload) -> bool | None:
+    """Return the value if it is true or false, else None."""
+    return value if isinstance(value, bool) else None
+
+
+def success_of(failed: Payload) -> bool | None:
+    """Return whether a tool succeeded, or None if it is unknown whether the tool `failed`."""
+    return None if failed is None else not failed
 
 
 def text_of(content: Payload, between: str = "\n\n") -> str | None:

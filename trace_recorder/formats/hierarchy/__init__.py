@@ -1,1 +1,1 @@
-"""Hierarchical trajectories: a run as a tree of steps, as docs/views/hierarchy.md describes it."""
+"""Hierarchical trajectories: a run as a tree of steps, as docs/views/documents.md describes it."""

@@ -25,14 +25,15 @@ from trace_recorder.formats.foreign_runs.run import (
     TimedFact,
     ToolRun,
 )
+from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
 from trace_recorder.formats.hierarchy.own_members import MessageMetadata, StepInfo, Termination
-from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage, without_none
+from trace_recorder.values.messages import LLMResponse, Message, Payload, without_none
 from trace_recorder.values.origins import ReplayedFrom
 from trace_recorder.values.trajectory import Status
 
-_TREE = {"task", "steps", "metrics", "execution_metrics", "model_id"}
+_TREE = Signs(members=("task", "metrics", "execution_metrics", "model_id"), lists=("steps",))
 _STATUS: dict[Termination, Status] = {
     "ENV_DONE": "completed",
     "MAX_STEPS": "completed",
@@ -40,7 +41,7 @@ _STATUS: dict[Termination, Status] = {
     "ERROR": "failed",
     "TIMEOUT": "failed",
 }
-_COUNTS = {
+_COUNTS = {  # the SDK has the names of OpenAI
     "prompt_tokens": "input_tokens",
     "completion_tokens": "output_tokens",
     "cache_read_tokens": "cache_read_input_tokens",
@@ -50,15 +51,11 @@ _COUNTS = {
 
 def recognizes(source: Source) -> bool:
     """Return whether the document, or the first line, is a tree of the Hierarchy SDK."""
-    if source.first_lines and _is_tree(source.first_lines[0].value):
-        return True
-    return _is_tree(source.document)
+    return any(_is_tree(line.value) for line in source.first_lines[:1]) or _is_tree(source.document)
 
 
 def _is_tree(value: Payload) -> bool:
-    tree = as_dict(value)
-    steps = tree.get("steps")
-    return tree.keys() >= _TREE and isinstance(steps, list) and all("messages" in as_dict(step) for step in steps)
+    return _TREE.match(value) and all("messages" in as_dict(step) for step in value["steps"])
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
@@ -87,8 +84,7 @@ def _run(name: str, tree: Members) -> ForeignRun:
         status=_STATUS.get(cast("Termination", reason), "unknown"),
         source=without_none(data_source=task.get("data_source")),
     )
-    error = as_text(tree.get("error"))
-    if error is not None:
+    if (error := as_text(tree.get("error"))) is not None:
         kind, _, message = error.partition(": ")
         run.error = {"type": kind, "message": message or error}
     reader = _TreeReader(run, is_ours=_is_ours(tree))
@@ -121,8 +117,7 @@ class _TreeReader:
         """Add the calls, results and rewards of a step to the run."""
         info = cast("StepInfo", as_dict(step.get("info")))
         agent = ForeignAgent(name=as_text(info.get("agent")), agent_id=as_text(info.get("agent_id")))
-        all_messages = map(as_dict, as_list(step.get("messages")))
-        messages = [message for message in all_messages if as_text(message.get("role")) is not None]
+        messages = [message for message in map(as_dict, as_list(step.get("messages"))) if _role(message) is not None]
         if len(messages) < len(as_list(step.get("messages"))):
             self.run.events.append(TimedFact.gap(what=f"messages of step {number}", why="they have no role"))
         shown = [message for message in messages if _is_shown(message)]
@@ -152,9 +147,9 @@ class _TreeReader:
         self.run.events += self.unseen.values()
 
     def _is_call(self, message: Members, *, is_new: bool) -> bool:
+        identity = _metadata(message).get("interaction_id")
         if not self.is_ours:
             return is_new
-        identity = _metadata(message).get("interaction_id")
         if not isinstance(identity, str) or identity in self.known:
             return False
         self.known.add(identity)
@@ -173,12 +168,14 @@ class _TreeReader:
         usage, origin = message.get("usage"), ReplayedFrom.of_document(metadata.get("replayed_from"))
         if origin is not None:
             usage = metadata["replayed_from"].get("usage")
+        counts = dict(as_dict(usage))
+        counts.pop("total_tokens", None)
         response = LLMResponse(
             as_text(answer.get("content")),
             reasoning=as_text(answer.get("reasoning")),
             tool_calls=tuple(map(read_tool_call, as_list(answer.get("tool_calls")))),
             finish_reason=as_text(message.get("finish_reason")),
-            usage=_usage(as_dict(usage)),
+            usage=read_usage({_COUNTS.get(name, name): count for name, count in counts.items()}),
             model=as_text(metadata.get("model")) or self.run.model,
         )
         self.run.events.append(
@@ -212,12 +209,11 @@ class _TreeReader:
             arguments=tool_response.get("arguments"),
             call_id=call_id or None,
             ended="",
+            result=tool_response.get("response"),
             agent=agent,
         )
-        if failure is None:
-            execution.result = tool_response.get("response")
-        else:
-            execution.success, execution.error = False, failure
+        if failure is not None:
+            execution.success, execution.result, execution.error = False, None, failure
         if tool_response.get("response") == (message.get("content") or "") or failure is not None:
             self.unseen[call_id] = execution
             return
@@ -225,12 +221,16 @@ class _TreeReader:
         self.run.events.append(execution)
 
 
+def _is_shown(message: Members) -> bool:
+    return _metadata(message).get("shown_to_model") is not False
+
+
 def _metadata(message: Members) -> MessageMetadata:
     return cast("MessageMetadata", as_dict(message.get("metadata")))
 
 
-def _is_shown(message: Members) -> bool:
-    return _metadata(message).get("shown_to_model") is not False
+def _role(message: Members) -> str | None:
+    return as_text(message.get("role"))
 
 
 def _message(message: Members) -> Message:
@@ -240,11 +240,11 @@ def _message(message: Members) -> Message:
         content = [{"type": "text", "text": content}, *parts]
     elif parts:
         content = parts
-    extra = {**as_dict(metadata.get("extra"))}
+    extra = dict(as_dict(metadata.get("extra")))
     if isinstance(result.get("error"), str):
         extra["is_error"] = True
     return Message(
-        as_text(metadata.get("original_role")) or as_text(message.get("role")) or "user",
+        as_text(metadata.get("original_role")) or _role(message) or "user",
         content_of(content),
         tuple(map(read_tool_call, map(_call, as_list(message.get("tool_calls"))))),
         as_text(result.get("id")),
@@ -259,11 +259,6 @@ def _call(call: Payload) -> Members:
     return {"call_id": members.get("id"), "name": members.get("name"), "arguments": members.get("arguments")}
 
 
-def _usage(counts: Members) -> Usage:
-    """Read the SDK's token counts, which have OpenAI's names."""
-    return read_usage({_COUNTS.get(name, name): count for name, count in counts.items() if name != "total_tokens"})
-
-
 def _scores(reward: Members, step_numbers: Payload = None) -> Iterator[TimedFact]:
     """Yield the components of a reward.
 
@@ -274,11 +269,11 @@ def _scores(reward: Members, step_numbers: Payload = None) -> Iterator[TimedFact
     numbers = as_list(step_numbers)
     for component in map(as_dict, as_list(reward.get("components"))):
         value, weight = as_number(component.get("value")), as_number(component.get("weight"))
-        if weight is None:
-            weight = 1.0
         if value is None or len(numbers) > 1:
             yield TimedFact.unread(what="reward", value=component)
             continue
+        if weight is None:
+            weight = 1.0
         yield TimedFact.reward(
             name=as_text(component.get("name")) or "reward",
             value=value,

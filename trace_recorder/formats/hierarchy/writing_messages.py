@@ -13,8 +13,8 @@ from trace_recorder.dialects.json_access import as_dict
 from trace_recorder.figures.call_figures import origin_of
 from trace_recorder.figures.content.chat_form import arguments_of, chat_part, result_text
 from trace_recorder.figures.conversations.steps_of_turns import AnsweredTurn
-from trace_recorder.figures.conversations.turn import Turn, answer_of
 from trace_recorder.formats.hierarchy.own_members import MessageMetadata
+from trace_recorder.reading.relations.turn import Turn, answer_of
 from trace_recorder.values.content_parts import Text, parts_of
 from trace_recorder.values.messages import Message, Payload, Tool, ToolCall, ToolResult, without_none
 from trace_recorder.values.token_counts import counts_of

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from trace_recorder.figures.conversations.steps_of_turns import AnsweredTurn
-from trace_recorder.figures.conversations.turn import Turn, agent_key
 from trace_recorder.formats.hierarchy.writing_messages import TurnMessage, last_results, lines_of
+from trace_recorder.reading.relations.turn import Turn, agent_key
 
 Cut = Literal["turn", "message"]
 Exchange = tuple[int, int]

@@ -17,8 +17,6 @@ from trace_recorder.dialects.json_access import as_text
 from trace_recorder.figures.call_figures import made_calls, sum_known
 from trace_recorder.figures.content.chat_form import utf8_text
 from trace_recorder.figures.content.kinds import INTERLEAVING, THOUGHTS
-from trace_recorder.figures.conversations.turn import agent_key
-from trace_recorder.figures.conversations.turns_of_run import turns_of
 from trace_recorder.formats.format_writer import LeftOut, OutputPlace, Piece, view
 from trace_recorder.formats.inspect_ai.writing_events import InspectEvents, score_of
 from trace_recorder.formats.inspect_ai.writing_messages import message_of, output_of, usage_of
@@ -26,6 +24,8 @@ from trace_recorder.formats.left_out import SIDES, ContentSupport, FormatSupport
 from trace_recorder.formats.spans.writing.genai import text_of_value
 from trace_recorder.formats.spans.writing.span import iso, nanoseconds
 from trace_recorder.formats.spans.writing.tree import SpanTree
+from trace_recorder.reading.relations.prompt_relations import turns_of
+from trace_recorder.reading.relations.turn import agent_key
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import Counts, counts_of

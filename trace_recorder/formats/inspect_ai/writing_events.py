@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from trace_recorder.figures.call_figures import origin_of
 from trace_recorder.figures.content.chat_form import arguments_of, result_text
-from trace_recorder.figures.conversations.turn import agent_key
 from trace_recorder.formats.inspect_ai.writing_messages import MessagePool, error_of, output_of, tool_of
 from trace_recorder.formats.spans.writing.genai import INTEGER_PARAMETERS, NUMBER_PARAMETERS, parameter, text_of_value
 from trace_recorder.formats.spans.writing.span import iso, nanoseconds
 from trace_recorder.formats.spans.writing.tree import SpanTree, ToolNode, times_of
+from trace_recorder.reading.relations.turn import agent_key
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, Payload, without_none
 from trace_recorder.values.trajectory import Reward

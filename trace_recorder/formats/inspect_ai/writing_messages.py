@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
-from trace_recorder.figures.content.chat_form import arguments_of, text_of
+from trace_recorder.dialects.message_text import text_of
+from trace_recorder.figures.content.chat_form import arguments_of
 from trace_recorder.figures.content.finish_reasons import Ending, ending_of
 from trace_recorder.formats.spans.writing.messages import json_of
 from trace_recorder.values.content_parts import Image, Part, Text, parts_of

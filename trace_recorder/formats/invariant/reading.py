@@ -18,22 +18,18 @@ from trace_recorder.dialects.manual import read_usage
 from trace_recorder.dialects.openai_chat import read_message
 from trace_recorder.formats.foreign_runs.agent_history import AgentHistory
 from trace_recorder.formats.foreign_runs.run import Call, ForeignAgent, ForeignRun, TimedFact, ToolRun
+from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Line, Source
-from trace_recorder.formats.foreign_runs.stated_values import stated_time
-from trace_recorder.formats.invariant.own_members import (
-    NOT_READ,
-    ONLY_OURS,
-    AnnotationKind,
-    MessageMetadata,
-    name_of_part,
-)
-from trace_recorder.formats.plain_conversations import conversations, messages_of
+from trace_recorder.formats.foreign_runs.stated_values import stated_flag, stated_time, success_of
+from trace_recorder.formats.invariant.own_members import NOT_READ, ONLY_OURS, MessageMetadata, name_of_part
+from trace_recorder.formats.plain_conversations import messages_in, named_conversations
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, Usage, without_none
 from trace_recorder.values.origins import ReplayedFrom
 from trace_recorder.values.structs import replace
 from trace_recorder.values.trajectory import Status
 
-_ROW = {"messages", "annotations", "metadata"}
+_ROW_MEMBERS = {"messages", "annotations", "metadata"}
+_ROW = Signs(members=_ROW_MEMBERS)
 _DERIVED = ("metrics", "execution_time", "journal_records")
 """Members of a run's metadata that our view writes, and that are derived again from the imported run."""
 _OF_MESSAGE = MessageMetadata.__annotations__.keys() - NOT_READ
@@ -46,23 +42,23 @@ def recognizes(source: Source) -> bool:
     In a file that is one document, the document is examined.
     """
     values = [line.value for line in source.first_lines[:2]] or [source.document]
-    return any(as_dict(value).keys() >= _ROW or _is_ours(value) for value in values)
+    return any(_ROW.match(value) or _is_ours(value) for value in values)
 
 
 def _is_ours(value: Payload) -> bool:
-    metadata = (as_dict(as_dict(message).get("metadata")) for message in messages_of(value))
+    metadata = (as_dict(as_dict(message).get("metadata")) for message in messages_in(value))
     return any(not members.keys().isdisjoint(ONLY_OURS) for members in metadata)
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the run of each trace. The first line may be the metadata of the dataset."""
-    for name, line in conversations(source):
+    for name, line in named_conversations(source):
         if line.number > 1 or line.why is not None or _has_messages(line.value):
             yield _run(name, line)
 
 
 def _has_messages(value: Payload) -> bool:
-    return bool(messages_of(value)) or "messages" in as_dict(value)
+    return bool(messages_in(value)) or "messages" in as_dict(value)
 
 
 def _run(name: str, line: Line) -> ForeignRun:
@@ -78,24 +74,25 @@ def _run(name: str, line: Line) -> ForeignRun:
         start_time=stated_time(metadata.take("start_time")),
         end_time=stated_time(metadata.take("end_time")),
         status=next((status for status in get_args(Status) if status == metadata.get("status")), "unknown"),
+        success=stated_flag(metadata.get("success")),
         final_result=metadata.take("final_result"),
         error=metadata.object("error") or None,
         metadata=metadata.object("metadata"),
     )
+    if run.success is not None:
+        del metadata["success"]
     if metadata.get("status") == run.status:
         del metadata["status"]
-    if isinstance(metadata.get("success"), bool):
-        run.success = metadata.take("success")
     is_ours = _is_ours(line.value)
     if is_ours or as_dict(metadata.get("metrics")).keys() >= {"llm_calls", "redactions"}:
         for derived in _DERIVED:
             metadata.pop(derived, None)
-    rest = {key: value for key, value in row.items() if key not in {*_ROW, "index", "name"}} | metadata.rest()
+    rest = {key: value for key, value in row.items() if key not in {*_ROW_MEMBERS, "index", "name"}} | metadata.rest()
     if rest:
         if "row" in run.metadata:
             rest["metadata"] = {"row": run.metadata["row"]}
         run.metadata = run.metadata | {"row": rest}
-    _TraceReader(run, is_ours=is_ours).read(messages_of(line.value))
+    _TraceReader(run, is_ours=is_ours).read(messages_in(line.value))
     for annotation in as_list(row.get("annotations")):
         _read_annotation(run, as_dict(annotation))
     if line.why is not None or not _has_messages(line.value):
@@ -133,10 +130,10 @@ class _TraceReader:
             history = self.histories.setdefault(key, AgentHistory(self.run.events, agent))
             if rest := _without(metadata, *_OF_MESSAGE):
                 self.run.events.append(TimedFact.unread(what=f"metadata of message {number}", value=rest))
+            time = ""
+            if metadata.get("asked_by_model") is False:
+                time = stated_time(metadata.get("timestamp"))
             for message in read_message(_restored(members, metadata)):
-                time = ""
-                if metadata.get("asked_by_model") is False:
-                    time = stated_time(metadata.get("timestamp"))
                 calls = self._restored_calls(message.tool_calls, as_list(members.get("tool_calls")), time)
                 extra = message.extra | as_dict(metadata.get("extra"))
                 self._add(history, replace(message, tool_calls=calls, extra=extra), metadata)
@@ -154,8 +151,7 @@ class _TraceReader:
             members = Members(metadata_of.get(call.call_id))
             call_id, is_made_up = members.text("call_id") or call.call_id, members.take("id_made_up") is True
             extra = call.extra | members.object("extra")
-            rest = members.rest()
-            if rest:
+            if rest := members.rest():
                 extra["metadata"] = rest
             restored.append(replace(call, call_id=call_id, call_id_made_up=is_made_up, extra=extra))
             self.calls[call.call_id] = restored[-1].to_document() | {"time": time}
@@ -177,18 +173,18 @@ class _TraceReader:
             self._add_call(history, message, metadata, time)
 
     def _add_call(self, history: AgentHistory, message: Message, metadata: MessageMetadata, time: str) -> None:
-        usage, origin = metadata.get("usage"), ReplayedFrom.of_document(metadata.get("replayed_from"))
+        stated, origin = metadata.get("usage"), ReplayedFrom.of_document(metadata.get("replayed_from"))
         if origin is not None:
-            usage = as_dict(metadata["replayed_from"]).get("usage")
-        counts = Usage()
-        if as_dict(usage):
-            counts = read_usage(usage)
+            stated = as_dict(metadata["replayed_from"]).get("usage")
+        usage = Usage()
+        if as_dict(stated):
+            usage = read_usage(stated)
         response = LLMResponse(
             as_text(message.content),
             reasoning=message.reasoning,
             tool_calls=message.tool_calls,
             finish_reason=as_text(metadata.get("finish_reason")),
-            usage=counts,
+            usage=usage,
             model=as_text(metadata.get("model")) or self.run.model,
             extra=message.extra,
         )
@@ -213,22 +209,21 @@ class _TraceReader:
             history.add(message, "", has_event=recorded is not None)
         if is_shown and recorded is None:
             return
+        failed = message.extra.get("is_error")
         execution = ToolRun(
             time=as_text(call.get("time")) or "",
             name=as_text(call.get("name")) or message.name or "",
             arguments=call.get("arguments"),
             call_id=message.call_id,
             ended="",
+            success=success_of(failed),
             result=recorded,
             agent=history.agent,
         )
-        failed = message.extra.get("is_error")
-        if failed is not None:
-            execution.success = not failed
-        if failed is True:
-            execution.error = as_text(message.content)
         if recorded is None:
             execution.result = message.content
+        if failed is True:
+            execution.error = as_text(message.content)
         self.run.events.append(execution)
 
 
@@ -241,13 +236,12 @@ def _restored(members: dict[str, Payload], metadata: MessageMetadata) -> dict[st
     if isinstance(content, list):
         content = [*_with_parts(content, deque(as_list(metadata.get("parts"))))]
     calls = [_without(as_dict(call), "metadata") for call in as_list(members.get("tool_calls"))]
-    role, call_id = members["role"], None
-    if role == "tool":
-        call_id = members.get("tool_call_id") or members.get("id")
-        members = _without(members, "id")
-    return _without(members, "metadata") | without_none(
-        tool_call_id=call_id,
-        role=as_text(metadata.get("original_role")) or role,
+    restored = _without(members, "metadata")
+    if members["role"] == "tool":
+        identity = restored.pop("id", None)
+        restored |= without_none(tool_call_id=members.get("tool_call_id") or identity)
+    return restored | without_none(
+        role=as_text(metadata.get("original_role")) or members["role"],
         content=content,
         tool_calls=calls or None,
         name=metadata.get("name"),
@@ -272,11 +266,11 @@ def _with_parts(content: Sequence[Payload], parts: deque[Payload]) -> Iterator[P
 def _read_annotation(run: ForeignRun, annotation: dict[str, Payload]) -> None:
     """Add an annotation to the run: as a reward or an annotation if our view wrote it, and otherwise unchanged."""
     metadata, content = as_dict(annotation.get("extra_metadata")), annotation.get("content")
-    value, weight = as_number(metadata.get("value")), as_number(metadata.get("weight"))
-    if weight is None:
-        weight = 1.0
-    kind: AnnotationKind | None = metadata.get("kind")
+    value, kind = as_number(metadata.get("value")), metadata.get("kind")
     if kind == "reward" and value is not None:
+        weight = as_number(metadata.get("weight"))
+        if weight is None:
+            weight = 1.0
         run.events.append(
             TimedFact.reward(
                 name=as_text(metadata.get("name")) or "reward",

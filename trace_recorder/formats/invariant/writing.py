@@ -23,7 +23,6 @@ from trace_recorder.figures.conversations.steps_of_turns import (
     message_of,
     unrequested_tools_of,
 )
-from trace_recorder.figures.conversations.turn import Turn, agent_key, answer_of
 from trace_recorder.formats.format_writer import LeftOut, OutputPlace, Piece, view
 from trace_recorder.formats.invariant.own_members import AnnotationKind, CallMetadata, MessageMetadata, name_of_part
 from trace_recorder.formats.left_out import (
@@ -37,6 +36,7 @@ from trace_recorder.formats.left_out import (
     count_changed_histories,
     count_unsupported_contents,
 )
+from trace_recorder.reading.relations.turn import Turn, agent_key, answer_of
 from trace_recorder.values.checked_types import number_or_text
 from trace_recorder.values.content_parts import Image, Part, Text, parts_of
 from trace_recorder.values.llm_interaction import LLMInteraction

@@ -15,19 +15,21 @@ from dataclasses import dataclass, field
 
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text, content_of, join_texts, json_value
 from trace_recorder.formats.foreign_runs.run import Event, ForeignConversation, ForeignRun, Members, TimedFact
+from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Source
-from trace_recorder.formats.foreign_runs.sqlite_file import MAGIC, Database, json_of, open_database
-from trace_recorder.formats.foreign_runs.stated_values import stated_time, text_of
+from trace_recorder.formats.foreign_runs.sqlite_file import Database, is_database, open_database
+from trace_recorder.formats.foreign_runs.stated_values import stated_object, stated_time, text_of
 from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.formats.llm.responses import (
     attachment,
     attachment_part,
-    call_of,
+    by_conversation,
+    call_of_entry,
     conversation_run,
-    conversations,
+    offered_tool,
     result_message,
-    run_of,
-    tool_of,
+    run_of_entries,
+    stored_conversations,
 )
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import WHOLE
@@ -74,7 +76,7 @@ class _StoredMessages:
             self.parts.setdefault(row.get("message_hash"), []).append(row)
         self.fragments = {row.get("id"): row.get("content") for row in self.database.rows("fragments")}
         self.schemas = {row.get("id"): row.get("content") for row in self.database.rows("schemas")}
-        tools = {row.get("id"): tool_of(row) for row in self.database.rows("tools")}
+        tools = {row.get("id"): offered_tool(row) for row in self.database.rows("tools")}
         for row in self.database.rows("turn_tools"):
             if row.get("tool_id") in tools:
                 self.tools.setdefault(row.get("turn_id"), []).append(tools[row["tool_id"]])
@@ -84,10 +86,13 @@ class _StoredMessages:
         parts = [self._part(row) for row in self.parts.get(identity, [])]
         others = [part for part in parts if part.get("type") != "tool_result"]
         results = [result_message(part, self._attachments(part)) for part in parts if part.get("type") == "tool_result"]
-        return results if results and not others else [*results, self._message(self.roles[identity], others)]
+        if results and not others:
+            return results
+        return [*results, self._message(self.roles[identity], others)]
 
     def _part(self, row: Members) -> Members:
-        part = json_of(row.get("payload")) | without_none(type=as_text(row.get("type")), text=as_text(row.get("text")))
+        stated = without_none(type=as_text(row.get("type")), text=as_text(row.get("text")))
+        part = stated_object(row.get("payload")) | stated
         pieces = [as_dict(piece) for piece in as_list(part.pop("text_ref", None))]
         if pieces:
             texts = (
@@ -97,7 +102,9 @@ class _StoredMessages:
         return part
 
     def _fragment(self, identity: Payload) -> Payload:
-        return self.fragments.get(identity) if isinstance(identity, int) else None
+        if not isinstance(identity, int):
+            return None
+        return self.fragments.get(identity)
 
     def _attachments(self, part: Members) -> list[Members]:
         references = [as_dict(value) for value in (part.get("attachment"), *as_list(part.get("attachments"))) if value]
@@ -116,9 +123,9 @@ class _StoredMessages:
         thoughts = (as_text(part.get("text")) for part in parts if part.get("type") == "reasoning")
         reasoning = join_texts((text for text in thoughts if text), "\n\n")
         metadata = [part["provider_metadata"] for part in parts if part.get("provider_metadata")]
-        extra = {"provider_metadata": metadata} if metadata else None
+        extra = without_none(provider_metadata=metadata or None)
         return {"role": role, "content": content_of(content)} | without_none(
-            tool_calls=calls or None, reasoning=reasoning, extra=extra
+            tool_calls=calls or None, reasoning=reasoning, extra=extra or None
         )
 
 
@@ -144,9 +151,9 @@ class _ThreadReader:
         response = _joined_response(self._answers(parent, tip))
         schema = {"schema_json": self.store.schemas.get(turn.get("schema_id"))}
         tools = self.store.tools.get(turn.get("id"), [])
-        yield call_of(turn | schema, conversation or ForeignConversation(), response, tools)
+        yield call_of_entry(turn | schema, conversation or ForeignConversation(), response, tools)
         if turn.get("response_json"):
-            value = json_value(turn["response_json"]) if isinstance(turn["response_json"], str) else None
+            value = json_value(as_text(turn["response_json"]) or "")
             yield TimedFact.unread(what="response_json", value=value, time=time)
 
     def _conversation(self, tip: str | None) -> ForeignConversation | None:
@@ -158,9 +165,11 @@ class _ThreadReader:
                 return None
             missing.append(message)
             message = self.store.parents[message]
-        conversation, length = self.ends[message] if message is not None else (ForeignConversation(), 0)
-        if length < len(conversation):
-            conversation = conversation.branch(length)
+        conversation = ForeignConversation()
+        if message is not None:
+            conversation, length = self.ends[message]
+            if length < len(conversation):
+                conversation = conversation.branch(length)
         for identity in reversed(missing):
             self._add(conversation, identity)
         return conversation
@@ -194,23 +203,25 @@ def _joined_response(messages: list[Members]) -> Members:
 
 
 def _call(part: Members) -> Members:
-    server = {"server_executed": True} if part.get("server_executed") is True else None
-    return {
+    call: Members = {
         "call_id": as_text(part.get("tool_call_id")) or "",
         "name": as_text(part.get("name")) or "",
         "arguments": part.get("arguments"),
-    } | without_none(extra=server)
+    }
+    if part.get("server_executed") is True:
+        call["extra"] = {"server_executed": True}
+    return call
 
 
-_ENTRY = {"id", "model", "prompt", "response", "conversation_id", "datetime_utc"}
+_ENTRY = Signs(members=("id", "model", "prompt", "response", "conversation_id", "datetime_utc"))
 
 
 def recognizes(source: Source) -> bool:
     """Return whether the file is llm's database, or the output of `llm logs --json`, which is a list of entries."""
-    if source.head.startswith(MAGIC):
+    if is_database(source):
         with open_database(source.path) as database:
             return _has_threads(database) or _has_responses(database)
-    return as_dict(next(iter(as_list(source.document)), None)).keys() >= _ENTRY
+    return any(map(_ENTRY.match, as_list(source.document)[:1]))
 
 
 def _has_threads(database: Database) -> bool:
@@ -224,24 +235,17 @@ def _has_responses(database: Database) -> bool:
 
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the run of each conversation."""
-    if not source.head.startswith(MAGIC):
-        yield from _from_entries([as_dict(entry) for entry in as_list(source.document)])
+    if is_database(source):
+        with open_database(source.path) as database:
+            if _has_responses(database):
+                for identity, entries in stored_conversations(database):
+                    yield run_of_entries(identity, entries)
+            if _has_threads(database):
+                yield from _runs_of_threads(database)
         return
-    with open_database(source.path) as database:
-        if _has_responses(database):
-            for identity, entries in conversations(database):
-                yield run_of(identity, entries)
-        if _has_threads(database):
-            yield from _runs_of_threads(database)
-
-
-def _from_entries(entries: list[Members]) -> Iterator[ForeignRun]:
-    grouped: dict[str, list[Members]] = {}
-    for entry in entries:
-        identity = as_text(entry.get("conversation_id")) or as_text(entry.get("id")) or ""
-        grouped.setdefault(identity, []).append(entry)
-    for identity, conversation in grouped.items():
-        yield run_of(identity, conversation)
+    grouped = by_conversation(map(as_dict, as_list(source.document)))
+    for identity, entries in grouped.items():
+        yield run_of_entries(identity, entries)
 
 
 FORMAT = Format(name="llm", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

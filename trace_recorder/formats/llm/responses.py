@@ -13,18 +13,17 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text
 from trace_recorder.formats.foreign_runs.run import Call, Event, ForeignConversation, ForeignRun, Members, TimedFact
-from trace_recorder.formats.foreign_runs.sqlite_file import Database, json_of
-from trace_recorder.formats.foreign_runs.stated_values import stated_time
+from trace_recorder.formats.foreign_runs.sqlite_file import Database
+from trace_recorder.formats.foreign_runs.stated_values import first_known, stated_object, stated_time
 from trace_recorder.values.messages import Payload, without_none
 
 
-def run_of(identity: str, entries: Iterable[Members]) -> ForeignRun:
+def run_of_entries(identity: str, entries: Iterable[Members]) -> ForeignRun:
     """Return the run of a conversation, with its entries in the order of their times."""
     ordered = sorted(
         entries, key=lambda entry: (as_text(entry.get("datetime_utc")) or "", as_text(entry.get("id")) or "")
     )
-    first = ordered[0] if ordered else {}
-    name = as_text(first.get("conversation_name"))
+    name = as_text(next(iter(ordered), {}).get("conversation_name"))
     task = next((text for text in (as_text(entry.get("prompt")) for entry in ordered) if text), None)
     return conversation_run(identity, [*_events(ordered)], task, without_none(conversation_name=name))
 
@@ -36,46 +35,47 @@ def conversation_run(identity: str, events: list[Event], task: str | None, sourc
     return ForeignRun(identity=identity, events=events, task=task, model=model, source=source)
 
 
-def call_of(entry: Members, conversation: ForeignConversation, response: Members, tools: list[Payload]) -> Call:
+def call_of_entry(entry: Members, conversation: ForeignConversation, response: Members, tools: list[Payload]) -> Call:
     """Return the call of a response or a turn: a row with `model`, `options_json`, tokens, a duration and a time."""
-    duration = as_number(entry.get("duration_ms"))
-    schema = json_of(entry.get("schema_json")) or None
-    return Call(
+    facts = without_none(
+        model=as_text(entry.get("resolved_model")), id=as_text(entry.get("id")), usage=usage_of_entry(entry) or None
+    )
+    schema = stated_object(entry.get("schema_json")) or None
+    call = Call(
         time=stated_time(entry.get("datetime_utc")),
         conversation=conversation,
         length=len(conversation),
-        response=response
-        | without_none(
-            model=as_text(entry.get("resolved_model")), id=as_text(entry.get("id")), usage=usage_of(entry) or None
-        ),
+        response=response | facts,
         model=as_text(entry.get("model")),
         tools=tools,
-        parameters=json_of(entry.get("options_json")) | without_none(schema=schema),
-        duration_seconds=None if duration is None else duration / 1000,
+        parameters=stated_object(entry.get("options_json")) | without_none(schema=schema),
     )
+    if (duration := as_number(entry.get("duration_ms"))) is not None:
+        call.duration_seconds = duration / 1000
+    return call
 
 
-def usage_of(entry: Mapping[str, Payload]) -> Members:
+def usage_of_entry(entry: Mapping[str, Payload]) -> Members:
     """Return the token counts of a row."""
-    details = json_of(entry.get("token_details"))
+    details = stated_object(entry.get("token_details"))
     completion = as_dict(details.get("completion_tokens_details"))
     cached = as_int(as_dict(details.get("prompt_tokens_details")).get("cached_tokens"))
     return without_none(
         input_tokens=as_int(entry.get("input_tokens")),
         output_tokens=as_int(entry.get("output_tokens")),
-        cache_read_input_tokens=as_int(details.get("cache_read_input_tokens")) if cached is None else cached,
+        cache_read_input_tokens=first_known(cached, as_int(details.get("cache_read_input_tokens"))),
         cache_creation_input_tokens=as_int(details.get("cache_creation_input_tokens")),
         reasoning_tokens=as_int(completion.get("reasoning_tokens")),
         extra=details or None,
     )
 
 
-def tool_of(row: Mapping[str, Payload]) -> Members:
+def offered_tool(row: Mapping[str, Payload]) -> Members:
     """Return a tool as it was offered to the model."""
     return {
         "name": as_text(row.get("name")) or "",
         "description": as_text(row.get("description")),
-        "input_schema": json_of(row.get("input_schema")),
+        "input_schema": stated_object(row.get("input_schema")),
     }
 
 
@@ -100,7 +100,9 @@ def _events(entries: list[Members]) -> Iterator[Event]:
         if content:
             conversation.add({"role": "user", "content": content})
         response = _response(entry)
-        yield call_of(entry, conversation, response, [tool_of(as_dict(tool)) for tool in as_list(entry.get("tools"))])
+        yield call_of_entry(
+            entry, conversation, response, [offered_tool(as_dict(tool)) for tool in as_list(entry.get("tools"))]
+        )
         conversation.answer(response)
         for name in ("prompt_json", "response_json"):
             if entry.get(name):
@@ -116,21 +118,24 @@ def _joined(entry: Members, fragments: str, member: str, between: str) -> str:
 def _prompt(entry: Members) -> Payload:
     text = _joined(entry, "prompt_fragments", "prompt", "\n")
     attachments = _attachments(entry)
-    return [*([{"type": "text", "text": text}] if text else []), *attachments] if attachments else text
+    if not attachments:
+        return text
+    if not text:
+        return attachments
+    return [{"type": "text", "text": text}, *attachments]
 
 
 def _response(entry: Members) -> Members:
     calls = [
-        {"call_id": as_text(call.get("tool_call_id")) or "", "name": call.get("name"), "arguments": _arguments(call)}
+        {
+            "call_id": as_text(call.get("tool_call_id")) or "",
+            "name": call.get("name"),
+            "arguments": stated_object(call.get("arguments")) or call.get("arguments"),
+        }
         for call in map(as_dict, as_list(entry.get("tool_calls")))
     ]
     reasoning = as_text(entry.get("reasoning")) or None
     return {"content": entry.get("response")} | without_none(tool_calls=calls or None, reasoning=reasoning)
-
-
-def _arguments(call: Members) -> Payload:
-    arguments = call.get("arguments")
-    return (json_of(arguments) or arguments) if isinstance(arguments, str) else arguments
 
 
 def _attachments(row: Members) -> list[Members]:
@@ -139,40 +144,43 @@ def _attachments(row: Members) -> list[Members]:
 
 def result_message(result: Members, attachments: list[Members]) -> Members:
     """Return the message with the result of a tool."""
-    exception = as_text(result.get("exception"))
-    failed = without_none(exception=exception, is_error=None if exception is None else True)
-    output = result.get("output")
-    return {
+    content = result.get("output")
+    if attachments:
+        content = [{"type": "text", "text": content}, *attachments]
+    message: Members = {
         "role": "tool",
-        "content": [{"type": "text", "text": output}, *attachments] if attachments else output,
+        "content": content,
         "call_id": as_text(result.get("tool_call_id")),
         "name": as_text(result.get("name")),
-    } | without_none(extra=failed or None)
+    }
+    if (exception := as_text(result.get("exception"))) is not None:
+        message["extra"] = {"exception": exception, "is_error": True}
+    return message
 
 
-def conversations(database: Database) -> Iterator[tuple[str, list[Members]]]:
+def by_conversation(entries: Iterable[Members]) -> dict[str, list[Members]]:
+    """Return the entries of each conversation. An entry without a conversation is a conversation of its own."""
+    grouped: dict[str, list[Members]] = {}
+    for entry in entries:
+        identity = as_text(entry.get("conversation_id")) or as_text(entry.get("id")) or ""
+        grouped.setdefault(identity, []).append(entry)
+    return grouped
+
+
+def stored_conversations(database: Database) -> Iterator[tuple[str, list[Members]]]:
     """Yield the id and the entries of each conversation, in the form of `llm logs --json`."""
     names = {row.get("id"): row.get("name") for row in database.rows("conversations")}
     known = {row.get("id") for row in database.rows("turns")}
-    grouped: dict[str, list[Members]] = {}
-    for row in database.rows("responses"):
-        if row.get("id") not in known:
-            identity = as_text(row.get("conversation_id")) or as_text(row.get("id")) or ""
-            grouped.setdefault(identity, []).append(row)
+    grouped = by_conversation(row for row in database.rows("responses") if row.get("id") not in known)
     schemas = {row.get("id"): row.get("content") for row in database.rows("schemas")}
     related = _ResponseRows(database)
     while grouped:
         identity = next(iter(grouped))
-        rows = grouped.pop(identity)
-        yield (
-            identity,
-            [
-                row
-                | related.lists_of(row.get("id"))
-                | {"conversation_name": names.get(identity), "schema_json": schemas.get(row.get("schema_id"))}
-                for row in rows
-            ],
-        )
+        entries: list[Members] = []
+        for row in grouped.pop(identity):
+            more = {"conversation_name": names.get(identity), "schema_json": schemas.get(row.get("schema_id"))}
+            entries.append(row | related.lists_of(row.get("id")) | more)
+        yield identity, entries
 
 
 class _ResponseRows:
@@ -221,11 +229,9 @@ class _ResponseRows:
 
 def attachment(database: Database, identity: Payload) -> Members | None:
     """Return an attachment with its content as a data URI, or None if the database does not have the attachment."""
-    row = (
-        next(database.rows("attachments", "where id = ?", identity, blobs=True), None)
-        if isinstance(identity, str)
-        else None
-    )
+    if not isinstance(identity, str):
+        return None
+    row = next(database.rows("attachments", "where id = ?", identity, blobs=True), None)
     if row is None:
         return None
     content = row.pop("content", None)

@@ -32,8 +32,9 @@ from trace_recorder.formats.foreign_runs.run import (
     TimedFact,
     ToolRun,
 )
+from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Source
-from trace_recorder.formats.foreign_runs.sqlite_file import MAGIC, open_database
+from trace_recorder.formats.foreign_runs.sqlite_file import is_database, open_database
 from trace_recorder.formats.foreign_runs.stated_values import counts_at, stated_time
 from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.formats.opencode.stores import (
@@ -60,7 +61,7 @@ class StartedSession(NamedTuple):
 
 
 @dataclass(slots=True)
-class SessionReader:
+class _AgentReader:
     """Reads the messages of one agent's session.
 
     `started` has the sub-agents that the session started, by their sessions' ids.
@@ -109,11 +110,13 @@ class SessionReader:
     def _add_prompt(self, message: Members, parts: list[Members]) -> None:
         sent = [part for part in parts if part.get("type") in ("text", "file") and not _is_unseen(part)]
         content = content_of([_content_part(part) for part in sent])
-        self.task = self.task or (content if isinstance(content, str) else None)
-        summary = {} if content else without_none(summary=message.get("summary"))
-        prompt = {"role": "user", "content": content} | without_none(extra=summary or None)
-        compaction = next((part for part in parts if part.get("type") == "compaction"), None)
-        self._summary_request = None if compaction is None else (prompt, compaction)
+        self.task = self.task or as_text(content)
+        prompt: Members = {"role": "user", "content": content}
+        if not content and message.get("summary") is not None:
+            prompt["extra"] = {"summary": message["summary"]}
+        self._summary_request = None
+        if compaction := next((part for part in parts if part.get("type") == "compaction"), None):
+            self._summary_request = prompt, compaction
         self._conversation.add(prompt)
 
     def _answer(self, message: Members, parts: list[Members], time: str) -> Iterator[Event]:
@@ -122,9 +125,14 @@ class SessionReader:
         model = as_text(message.get("modelID")) or as_text(model_members.get("modelID"))
         self.provider, self.model = self.provider or provider, self.model or model
         steps, failure = _steps(message, parts), as_dict(message.get("error"))
-        for number, (step, finish) in enumerate(steps):
-            error = failure if number == len(steps) - 1 else {}
-            start = time if number == 0 else _start_time(step) or time
+        for number, (step, finish) in enumerate(steps, start=1):
+            error: Members = {}
+            if number == len(steps):
+                error = failure
+            start = time
+            if number > 1:
+                times = (as_dict(part.get("time")).get("start") for part in step)
+                start = stated_time(next((start for start in times if start), None)) or time
             calls = [*_retries(step), _call(step, finish, error, start)]
             for call in calls:
                 call.provider, call.model, call.agent = provider, model, self.agent
@@ -145,7 +153,9 @@ class SessionReader:
         """Begin a new conversation with the messages to keep, the request for a summary, and the summary."""
         messages, (request, compaction) = self._conversation.own, self._summary_request or ({}, {})
         first = self._positions.get(as_text(compaction.get("tail_start_id")) or "")
-        kept = [] if first is None else [message for message in messages[first:-1] if message is not request]
+        kept: list[Members] = []
+        if first is not None:
+            kept = [message for message in messages[first:-1] if message is not request]
         self._begin([*self._system, *kept, *filter(None, [request]), messages[-1]])
 
     def _begin(self, messages: list[Members]) -> None:
@@ -162,8 +172,11 @@ class SessionReader:
         call_id, name = as_text(part.get("callID")) or "", as_text(part.get("tool")) or ""
         output = _output(state)
         if success is not None and is_seen:
-            interrupted = as_text(metadata.get("output")) if metadata.get("interrupted") is True else None
-            content = output if error is None else interrupted or error
+            content = output
+            if error is not None:
+                content = error
+                if metadata.get("interrupted") is True:
+                    content = as_text(metadata.get("output")) or error
             result = {"role": "tool", "content": content, "call_id": call_id, "name": name}
             self._conversation.add(result | {"extra": {"is_error": not success}})
         execution = None
@@ -171,13 +184,16 @@ class SessionReader:
             execution = as_text(part.get("id")) or call_id
             agent = as_text(as_dict(state.get("input")).get("subagent_type"))
             self.started.setdefault(session, StartedSession(agent, execution))
+        ended: str | None = None
+        if success is not None:
+            ended = stated_time(clock.get("end"))
         run = ToolRun(
             time=stated_time(clock.get("start")) or time,
             name=name,
             arguments=state.get("input"),
             call_id=call_id or None,
             execution_id=execution,
-            ended=None if success is None else stated_time(clock.get("end")),
+            ended=ended,
             success=success,
             result=output,
             error=error,
@@ -208,7 +224,9 @@ def _output(state: Members) -> Payload:
     """Return the result of a tool, with its images and other files."""
     output = state.get("output")
     attachments = [_content_part(as_dict(attachment)) for attachment in as_list(state.get("attachments"))]
-    return [{"type": "text", "text": output}, *attachments] if attachments else output
+    if not attachments:
+        return output
+    return [{"type": "text", "text": output}, *attachments]
 
 
 def _retries(step: list[Members]) -> list[Call]:
@@ -241,13 +259,15 @@ def _steps(message: Members, parts: list[Members]) -> list[tuple[list[Members], 
             steps.append((step, part))
             step = []
     has_content = any(as_text(part.get("type")) in {"text", "tool", "reasoning"} for part in step)
-    if has_content or not steps:
-        if len(steps) == 1 and not any(part.get("type") == "step-start" for part in step):
-            steps[0][0].extend(step)  # parts after the end of the only step belong to this step
-        else:
-            steps.append((step, message if not steps else {}))
+    if not steps:
+        steps.append((step, message))
+    elif has_content and (len(steps) > 1 or any(part.get("type") == "step-start" for part in step)):
+        steps.append((step, {}))
+    elif has_content:
+        steps[0][0].extend(step)  # parts after the end of the only step belong to this step
     if len(steps) == 1:
-        steps = [(steps[0][0], {**message, **steps[0][1], "finish": steps[0][1].get("reason", message.get("finish"))})]
+        [(step, finish)] = steps
+        return [(step, {**message, **finish, "finish": finish.get("reason", message.get("finish"))})]
     return steps
 
 
@@ -263,22 +283,22 @@ def _call(step: list[Members], finish: Members, error: Members, time: str) -> Ca
         for part in step
         if part.get("type") == "tool"
     ]
+    usage = counts_at(as_dict(finish.get("tokens")), _COUNTS)
+    if (cost := as_number(as_dict(finish.get("cost")).get("usd", finish.get("cost")))) is not None:
+        usage["cost"] = cost
     response = without_none(
         content=join_texts(texts, "\n\n"),
         reasoning=join_texts(thoughts, "\n\n"),
         tool_calls=calls or None,
         finish_reason=as_text(finish.get("reason")) or as_text(finish.get("finish")),
-        usage=_usage(finish) or None,
+        usage=usage or None,
     )
-    has_content = bool(texts or thoughts or calls)
-    return Call(
-        time=time,
-        conversation=None,
-        response=response if has_content or not error else None,
-        error=_failure(error) if error and not has_content else None,
-        complete=not error,
-        ended_by=as_text(error.get("name")) if error and has_content else None,
-    )
+    call = Call(time=time, conversation=None, response=response, complete=not error)
+    if error and (texts or thoughts or calls):
+        call.ended_by = as_text(error.get("name"))
+    elif error:
+        call.response, call.error = None, _failure(error)
+    return call
 
 
 _COUNTS = {
@@ -288,12 +308,6 @@ _COUNTS = {
     "cache_read_input_tokens": "cache/read",
     "cache_creation_input_tokens": "cache/write",
 }
-
-
-def _usage(finish: Members) -> Members:
-    cost = finish.get("cost")
-    counts = counts_at(as_dict(finish.get("tokens")), _COUNTS)
-    return counts | without_none(cost=as_number(as_dict(cost).get("usd", cost)))
 
 
 def _content_part(part: Members) -> Members:
@@ -306,35 +320,32 @@ def _content_part(part: Members) -> Members:
     return part
 
 
-def _start_time(step: list[Members]) -> str:
-    times = (as_dict(part.get("time")).get("start") for part in step)
-    return stated_time(next((time for time in times if time), None))
-
-
 def _seconds(clock: Members, start: str, end: str) -> float | None:
     start_ms, end_ms = as_number(clock.get(start)), as_number(clock.get(end))
-    return None if start_ms is None or end_ms is None else (end_ms - start_ms) / 1000
+    if start_ms is None or end_ms is None:
+        return None
+    return (end_ms - start_ms) / 1000
+
+
+_SESSION = Signs(members=("id", "directory", "version", "time/created"))
 
 
 def recognizes(source: Source) -> bool:
     """Return whether the file is opencode's database, a session, or an exported session with its messages."""
-    if source.head.startswith(MAGIC):
+    if is_database(source):
         with open_database(source.path) as database:
             return is_opencode_database(database)
     document = as_dict(source.document)
-    return _is_session(document) or (_is_session(as_dict(document.get("info"))) and "messages" in document)
+    return _is_session(document) or (_is_session(document.get("info")) and "messages" in document)
 
 
-def _is_session(members: Members) -> bool:
-    has_names = {"id", "directory", "version", "time"} <= members.keys() and not members.keys().isdisjoint(
-        {"projectID", "title"}
-    )
-    return has_names and "created" in as_dict(members["time"])
+def _is_session(value: Payload) -> bool:
+    return _SESSION.match(value) and ("projectID" in value or "title" in value)
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the run of each session of the user."""
-    if source.head.startswith(MAGIC):
+    if is_database(source):
         with open_database(source.path) as database:
             for session in sessions_in_tables(database):
                 yield _run(session, source)
@@ -349,7 +360,7 @@ def _run(session: StoredSession, source: Source) -> ForeignRun:
     time = as_dict(members.get("time"))
     missing: list[TimedFact] = []
     executions: list[ToolRun] = []
-    main = SessionReader(executions=executions)
+    main = _AgentReader(executions=executions)
     events = in_time_order(*_events(session, main, missing))
     return ForeignRun(
         identity=as_text(members.get("id")) or source.path.name.removesuffix(".json"),
@@ -365,7 +376,7 @@ def _run(session: StoredSession, source: Source) -> ForeignRun:
     )
 
 
-def _events(session: StoredSession, main: SessionReader, missing: list[TimedFact]) -> Iterator[list[Event]]:
+def _events(session: StoredSession, main: _AgentReader, missing: list[TimedFact]) -> Iterator[list[Event]]:
     """Yield the events of the session's own agent, and of the sub-agents that were started in it, at any depth."""
     known, unread = {as_text(session.members.get("id"))}, [(session, main)]
     while unread:
@@ -376,10 +387,10 @@ def _events(session: StoredSession, main: SessionReader, missing: list[TimedFact
             identity = as_text(sub.members["id"])
             if identity not in known:
                 known.add(identity)
-                unread.append((sub, SessionReader(_agent(sub.members, reader), executions=main.executions)))
+                unread.append((sub, _AgentReader(_agent(sub.members, reader), executions=main.executions)))
 
 
-def _agent(session: Members, parent: SessionReader) -> ForeignAgent:
+def _agent(session: Members, parent: _AgentReader) -> ForeignAgent:
     """Return the agent of a session.
 
     The agent's name is in the call of the tool that started the agent, or otherwise in the session.

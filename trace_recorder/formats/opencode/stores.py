@@ -17,7 +17,8 @@ from typing import NamedTuple
 from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text
 from trace_recorder.formats.foreign_runs.run import Members, TimedFact
 from trace_recorder.formats.foreign_runs.source import Source
-from trace_recorder.formats.foreign_runs.sqlite_file import Database, json_of
+from trace_recorder.formats.foreign_runs.sqlite_file import Database
+from trace_recorder.formats.foreign_runs.stated_values import stated_object
 
 
 class StoredMessage(NamedTuple):
@@ -135,7 +136,7 @@ def _messages(database: Database, session: str, missing: list[TimedFact]) -> lis
 
 
 def _data(row: Members, what: str, missing: list[TimedFact]) -> Members:
-    members = json_of(row["data"])
+    members = stated_object(row["data"])
     if not members:
         missing.append(TimedFact.gap(what=f"{what} {row['id']}", why="its data is not a JSON object"))
     return {**members, "id": row["id"]}

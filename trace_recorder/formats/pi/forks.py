@@ -45,7 +45,9 @@ class CopiedLines:
 
 def _key(line: Members) -> bytes:
     identity: Payload = line.get("id")
-    return json_digest(line if identity is None else [line.get("type"), identity, line.get("timestamp")])
+    if identity is None:
+        return json_digest(line)
+    return json_digest([line.get("type"), identity, line.get("timestamp")])
 
 
 def _lines_of(source: Source, origin: str) -> Iterator[Line]:
@@ -54,8 +56,10 @@ def _lines_of(source: Source, origin: str) -> Iterator[Line]:
     Only the name of the file `origin` is used, so that no file elsewhere is read.
     """
     name = origin.replace("\\", "/").rpartition("/")[2]
+    if not name:
+        return
     path = source.path.absolute()
-    paths = (path.with_name(name), *sorted(path.parent.parent.glob(f"*/{escape(name)}"))) if name else ()
-    found = next((other for other in paths if other.is_file() and other != path), None)
-    if found is not None:
-        yield from source.neighbour(found).lines()
+    for other in (path.with_name(name), *sorted(path.parent.parent.glob(f"*/{escape(name)}"))):
+        if other.is_file() and other != path:
+            yield from source.neighbour(other).lines()
+            return

@@ -22,10 +22,12 @@ from trace_recorder.dialects import anthropic_messages
 from trace_recorder.dialects.json_access import Members as Remaining
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text, content_of
 from trace_recorder.dialects.openai_chat import read_message
-from trace_recorder.formats.foreign_runs.agent_history import AgentHistory, Position, given_by_another_session
-from trace_recorder.formats.foreign_runs.run import ForeignAgent, ForeignRun, Members, TimedFact
+from trace_recorder.formats.foreign_runs.agent_history import Position, given_by_another_session, last_answer
+from trace_recorder.formats.foreign_runs.run import ForeignAgent, ForeignRun, Members
+from trace_recorder.formats.foreign_runs.session_reader import SessionReader
+from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Source, session_lines
-from trace_recorder.formats.foreign_runs.stated_values import stated_time, usage_at
+from trace_recorder.formats.foreign_runs.stated_values import stated_flag, stated_time, usage_at
 from trace_recorder.formats.pi.forks import CopiedLines
 from trace_recorder.formats.pi.own_members import (
     AGENT,
@@ -60,56 +62,48 @@ _BROKEN = {"aborted", "error"}
 _SOURCE_MEMBERS = ("version", "cwd", "branchedFrom", "parentSession")
 
 
+_HEADER = Signs(values={"type": {"session"}}, members=("id", "cwd", "timestamp"))
+_RESULT = Signs(values={"type": {"message"}, "message/role": {"toolResult"}})
+_ANSWER = Signs(values={"role": {"assistant"}}, members=("content", "api", "stopReason"))
+
+
 def recognizes(source: Source) -> bool:
     """Return whether the file has the header of a session, results of tools in pi's form, or one answer of a model."""
-    lines = [as_dict(line.value) for line in source.first_lines]
-    if any(line.get("type") == "session" and {"id", "cwd", "timestamp"} <= line.keys() for line in lines):
-        return True
-    if any(
-        line.get("type") == "message" and as_dict(line.get("message")).get("role") == "toolResult" for line in lines
-    ):
-        return True
-    return _is_answer(source)
+    return _HEADER.in_any_line(source) or _RESULT.in_any_line(source) or _is_answer(source)
 
 
 def _is_answer(source: Source) -> bool:
     """Return whether the file is one document with a single answer of a model."""
-    if source.head.lstrip()[:1] != b"{" or len(source.first_lines) > 1:
-        return False
-    document = as_dict(source.document)
-    return document.get("role") == "assistant" and {"content", "api", "stopReason"} <= {*document}
+    return len(source.first_lines) < 2 and _ANSWER.in_document(source)  # noqa: PLR2004 - more lines are no document
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the session of a file."""
-    run = ForeignRun(identity=source.path.stem)
-    reader = _PiSessionReader(run, source)
+    reader = _PiReader(ForeignRun(identity=source.path.stem), source)
     if _is_answer(source):
         document = as_dict(source.document)
         reader.read_line({"type": "message", "message": document}, stated_time(document.get("timestamp")))
-    else:
-        for number, line in enumerate(source.lines()):
-            members = as_dict(line.value)
-            time = stated_time(members.get("timestamp"))
-            if line.why is not None or not isinstance(line.value, dict):
-                why = line.why or "it is not an object"
-                run.events.append(TimedFact.gap(what=f"line {line.number}", why=why, time=time))
-            elif reader.copies.has(members, time):
-                with given_by_another_session(run, run.events):
-                    reader.read_line(members, time, number)
-            else:
+        yield reader.finish()
+        return
+    for number, line in enumerate(source.lines()):
+        members = as_dict(line.value)
+        time = stated_time(members.get("timestamp"))
+        if line.why is not None or not isinstance(line.value, dict):
+            reader.add_gap(f"line {line.number}", line.why or "it is not an object", time)
+        elif reader.copies.has(members, time):
+            with given_by_another_session(reader.run, reader.run.events):
                 reader.read_line(members, time, number)
-    reader.history.finish()
-    yield run
+        else:
+            reader.read_line(members, time, number)
+    yield reader.finish()
 
 
-class _PiSessionReader:
+class _PiReader(SessionReader):
     """Reads one session."""
 
     def __init__(self, run: ForeignRun, source: Source) -> None:
-        self.run = run
+        super().__init__(run)
         self.copies = CopiedLines(source)
-        self.history = AgentHistory(run.events)
         self._positions: dict[str, Position] = {}
         self._numbers: dict[str, int] = {}
         self._sources: dict[int, tuple[int, Members]] = {}
@@ -124,28 +118,34 @@ class _PiSessionReader:
         if kind == "session":
             self._identify(line, time)
             return
-        if kind in {"message", "custom_message", "branch_summary", "compaction"} and parent in self._positions:
+        is_new = kind in {"message", "custom_message", "branch_summary", "compaction"}
+        if is_new and parent in self._positions:
             self.history.return_to(self._positions[parent])
         if identity is not None:
             self._numbers[identity] = number
+        self._read_entry(line, kind, time, number)
+        if identity is not None:
+            position = self.history.position
+            if not is_new:
+                position = self._positions.get(parent or "", position)
+            self._positions[identity] = position
+
+    def _read_entry(self, line: Members, kind: str | None, time: str, number: int) -> None:
         if kind == "message" and as_text(as_dict(line.get("message")).get("role")) in _ROLES:
             self._read_message(as_dict(line["message"]), time, number)
-        elif kind in {"custom_message", "branch_summary"}:
-            content = line.get("content") if kind == "custom_message" else line.get("summary")
-            self._add(Message("user", content_of(content), extra={"type": kind}), time, number)
+        elif kind == "custom_message":
+            self._add(Message("user", content_of(line.get("content")), extra={"type": kind}), time, number)
+        elif kind == "branch_summary":
+            self._add(Message("user", content_of(line.get("summary")), extra={"type": kind}), time, number)
         else:
             if kind == "compaction":
                 self._compact(line, time, number)
             if kind == "custom" and line.get("customType") == TOOLS_ENTRY:
                 self._tools = as_list(as_dict(line.get("data")).get("tools"))
-            self.run.events.append(TimedFact.unread(what=kind or "line", value=line, time=time))
-        if identity is not None:
-            position = self.history.position
-            is_new = kind in {"message", "custom_message", "branch_summary", "compaction"}
-            self._positions[identity] = position if is_new else self._positions.get(parent or "", position)
+            self.keep(kind or "line", line, time)
 
     def _identify(self, line: Members, time: str) -> None:
-        self.run.identity = as_text(line.get("id")) or self.run.identity
+        self.note_identity(line.get("id"))
         self.run.provider = as_text(line.get("provider")) or self.run.provider
         self.run.model = as_text(line.get("modelId")) or self.run.model
         self.run.source |= {name: line[name] for name in _SOURCE_MEMBERS if name in line}
@@ -158,7 +158,7 @@ class _PiSessionReader:
                 agent_id=as_text(line.get(AGENT_ID)),
                 parent_agent_id=as_text(line.get(PARENT_AGENT_ID)),
             )
-        self.run.events.append(TimedFact.unread(what="session", value=line, time=time))
+        self.keep("session", line, time)
 
     def _add(self, message: Message, time: str, number: int) -> None:
         self.history.add(message, time)
@@ -174,24 +174,22 @@ class _PiSessionReader:
             self._read_answer(message, time, number)
             return
         if role == "toolResult":
-            failed = message.get("isError")
             converted = Message(
                 "tool",
                 content_of(message.get("content")),
                 call_id=as_text(message.get("toolCallId")),
                 name=as_text(message.get("toolName")),
-                extra={"is_error": failed} if isinstance(failed, bool) else {},
+                extra=without_none(is_error=stated_flag(message.get("isError"))),
             )
             if message.get("details") is not None:
-                value = {"call_id": converted.call_id, "details": message["details"]}
-                self.run.events.append(TimedFact.unread(what="details", value=value, time=time))
+                self.keep("details", {"call_id": converted.call_id, "details": message["details"]}, time)
         elif role == "user":
             converted = Message("user", content_of(message.get("content")))
-            self.run.task = self.run.task or _text(message.get("content")) or None
+            self.note_task(_text(message.get("content")))
         elif role == "system":
             converted = Message("system", content_of(message.get("content")))
         elif role == "assistant":
-            converted = _answer_of([_block(block) for block in as_list(message.get("content"))]) or Message("assistant")
+            converted = last_answer(_messages_of([_block(block) for block in as_list(message.get("content"))]))
         else:
             converted = Message("user", [message])
         self.run.status, self.run.error = "unknown", None
@@ -202,25 +200,29 @@ class _PiSessionReader:
         failed = as_text(message.get("errorMessage")) or stop or ""
         origin = ReplayedFrom.of_document(message.get(ORIGIN))
         usage = _usage(as_dict(as_dict(message[ORIGIN] if origin else message).get("usage")))
-        self.run.status = "unknown" if stop not in _BROKEN else "interrupted" if stop == "aborted" else "failed"
-        self.run.error = {"type": "error", "message": failed} if stop == "error" else None
+        self.run.status, self.run.error = "unknown", None
+        if stop == "aborted":
+            self.run.status = "interrupted"
+        elif stop == "error":
+            self.run.status, self.run.error = "failed", {"type": "error", "message": failed}
         blocks = [_block(block) for block in as_list(message.get("content"))]
         body = {"role": "assistant", "content": blocks, "stop_reason": stop, "model": message.get("model")}
         if stop in _BROKEN and not blocks:
             call = self.history.failed_call(time, {"type": stop, "message": failed})
-            counts = (usage.input_tokens, usage.output_tokens, usage.cache_read_input_tokens, usage.cost)
-            call.response = {"content": None, "usage": usage.to_document()} if any(counts) else None
+            if any((usage.input_tokens, usage.output_tokens, usage.cache_read_input_tokens, usage.cost)):
+                call.response = {"content": None, "usage": usage.to_document()}
         else:
             response = anthropic_messages.read_response(body, self.history.made_up_ids)
-            call = self.history.call(time, replace(response, usage=usage), _answer_of(blocks))
-            call.complete = stop not in _BROKEN
-            call.ended_by = failed if stop in _BROKEN else None
+            answer = next(reversed(_messages_of(blocks)), None)
+            call = self.history.call(time, replace(response, usage=usage), answer)
+            if stop in _BROKEN:
+                call.complete, call.ended_by = False, failed
             self._note_source(number)
         call.provider, call.model = as_text(message.get("provider")), as_text(message.get("model"))
         call.parameters = without_none(api=as_text(message.get("api")))
         call.replayed_from, call.tools = origin, self._tools
         call.interaction_id = as_text(message.get(INTERACTION))
-        self.run.model = self.run.model or call.model
+        self.note_model(call.model)
         self.run.provider = self.run.provider or call.provider
 
     def _line_of(self, message: Members) -> int:
@@ -229,25 +231,23 @@ class _PiSessionReader:
     def _compact(self, line: Members, time: str, number: int) -> None:
         """Continue with the summary, and with the messages that the compaction kept."""
         first = self._numbers.get(as_text(line.get("firstKeptEntryId")) or "", as_int(line.get("firstKeptEntryIndex")))
-        sent = self.history.conversation.messages()
-        kept = [] if first is None else [message for message in sent if self._line_of(message) >= first]
+        kept: list[Members] = []
+        if first is not None:
+            sent = self.history.conversation.messages()
+            kept = [message for message in sent if self._line_of(message) >= first]
         self._may_copy -= len(kept)
         if self._may_copy < 0 or (first is not None and first > number):
-            self.run.events.append(
-                TimedFact.gap(
-                    what="the messages that a compaction kept", why="the file does not have them, or they are too many"
-                )
-            )
+            why = "the file does not have them, or they are too many"
+            self.add_gap("the messages that a compaction kept", why)
             kept = []
         self.history.restart()
         self._add(Message("user", as_text(line.get("summary")), extra={"type": "compaction"}), time, number)
         self.history.restart([*self.history.conversation.own, *kept])
 
 
-def _answer_of(blocks: list[Payload]) -> Message | None:
-    """Return blocks as a message of the assistant, or None if the blocks have no content."""
-    messages = anthropic_messages.read_message({"role": "assistant", "content": blocks})
-    return messages[-1] if messages else None
+def _messages_of(blocks: list[Payload]) -> list[Message]:
+    """Return the messages as which an answer's blocks are read. The last has the answer's content."""
+    return anthropic_messages.read_message({"role": "assistant", "content": blocks})
 
 
 def _block(block: Payload) -> Payload:
@@ -298,14 +298,15 @@ def recognizes_openclaw(source: Source) -> bool:
     if not recognizes(source):
         return False
     lines = [as_dict(line.value) for line in source.first_lines]
-    return any(
-        _OPENCLAW_DIRECTORY in (as_text(line.get("cwd")) or "")
-        or (as_text(line.get("customType")) or "").startswith(_OPENCLAW_ENTRIES)
-        for line in lines
+    directories = (as_text(line.get("cwd")) or "" for line in lines)
+    entries = (as_text(line.get("customType")) or "" for line in lines)
+    return any(_OPENCLAW_DIRECTORY in directory for directory in directories) or any(
+        entry.startswith(_OPENCLAW_ENTRIES) for entry in entries
     )
 
 
 _NAMES = {"reasoningContent": "reasoning_content", "toolCalls": "tool_calls", "toolCallId": "tool_call_id"}
+_TRACE_HEADER = Signs(values={"type": {"session"}}, members=("harness", "id"))
 _OF_A_LINE = {"timestamp", "model", INTERACTION, ORIGIN}
 
 
@@ -314,49 +315,49 @@ def recognizes_session_traces(source: Source) -> bool:
 
     Lines of pi have a `parentId`, or content in parts.
     """
+    if not _TRACE_HEADER.in_first_line(source):
+        return False
     lines = [as_dict(line.value) for line in source.first_lines]
-    header, messages = lines[:1], [line for line in lines if line.get("type") == "message"]
-    is_header = any(line.get("type") == "session" and {"harness", "id"} <= line.keys() for line in header)
-    return is_header and all(
-        "parentId" not in line and isinstance(as_dict(line.get("message")).get("content"), str | None)
-        for line in messages
+    messages = [line for line in lines if line.get("type") == "message"]
+    contents = [as_dict(message.get("message")).get("content") for message in messages]
+    return all(isinstance(content, str | None) for content in contents) and not any(
+        "parentId" in message for message in messages
     )
 
 
 def read_session_traces(source: Source) -> Iterator[ForeignRun]:
     """Yield the session of a file."""
-    run = ForeignRun(identity=source.path.name.partition(".")[0])
-    history = AgentHistory(run.events)
+    reader = SessionReader(ForeignRun(identity=source.path.name.partition(".")[0]))
     lines = [*source.lines()]
     names_calls = any(INTERACTION in as_dict(as_dict(line.value).get("message")) for line in lines)
-    for line in session_lines(lines, run.events.append):
+    for line in session_lines(lines, reader.run.events.append):
         if line.get("type") == "session":
-            run.identity = as_text(line.get("id")) or run.identity
-            run.source |= {name: value for name, value in line.items() if name not in ("type", "id")}
+            reader.note_identity(line.get("id"))
+            reader.run.source |= {name: value for name, value in line.items() if name not in ("type", "id")}
         elif line.get("type") == "message" and isinstance(line.get("message"), dict):
-            _read_simple_message(run, history, line["message"], names_calls=names_calls)
+            _read_simple_message(reader, line["message"], names_calls=names_calls)
         else:
-            run.events.append(TimedFact.unread(what=as_text(line.get("type")) or "line", value=line))
-    history.finish()
-    yield run
+            reader.keep(as_text(line.get("type")) or "line", line)
+    yield reader.finish()
 
 
-def _read_simple_message(run: ForeignRun, history: AgentHistory, members: Members, *, names_calls: bool) -> None:
+def _read_simple_message(reader: SessionReader, members: Members, *, names_calls: bool) -> None:
+    run = reader.run
     is_agents = names_calls and run.source.get("harness") == HARNESS and INTERACTION not in members
     time, model = stated_time(members.get("timestamp")), as_text(members.get("model"))
     named = {_NAMES.get(name, name): value for name, value in members.items() if name not in _OF_A_LINE}
     for message in read_message(named):
         if message.role != "assistant" or is_agents:
-            history.add(message, time)
+            reader.history.add(message, time)
             if message.role == "user":
                 run.task = run.task or as_text(message.content)
             continue
         response = LLMResponse(
             as_text(message.content) or None, reasoning=message.reasoning, tool_calls=message.tool_calls, model=model
         )
-        call = history.call(time, response)
+        call = reader.history.call(time, response)
         if call.response is not None:
             call.response |= without_none(extra=message.extra or None)
         call.interaction_id = as_text(members.get(INTERACTION))
         call.replayed_from = ReplayedFrom.of_document(members.get(ORIGIN))
-        run.model = run.model or model
+        reader.note_model(model)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from trace_recorder.dialects.json_access import as_text
+from trace_recorder.dialects.message_text import text_of
 from trace_recorder.figures.call_figures import origin_of
-from trace_recorder.figures.content.chat_form import arguments_text, lines_of, text_of
+from trace_recorder.figures.content.chat_form import arguments_text, lines_of
 from trace_recorder.figures.content.kinds import THOUGHTS
 from trace_recorder.figures.conversations.conversation import (
     Conversation,
@@ -19,8 +20,6 @@ from trace_recorder.figures.conversations.conversation import (
     lines_with_results,
 )
 from trace_recorder.figures.conversations.steps_of_turns import steps_by_turn
-from trace_recorder.figures.conversations.turn import Turn
-from trace_recorder.figures.conversations.turns_of_run import turns_of
 from trace_recorder.formats.format_writer import LeftOut, view
 from trace_recorder.formats.left_out import (
     ARGUMENTS,
@@ -31,6 +30,8 @@ from trace_recorder.formats.left_out import (
 )
 from trace_recorder.formats.pi.own_members import HARNESS, INTERACTION, ORIGIN
 from trace_recorder.formats.pi.writing import milliseconds, session_identity
+from trace_recorder.reading.relations.prompt_relations import turns_of
+from trace_recorder.reading.relations.turn import Turn
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 

@@ -24,8 +24,6 @@ from trace_recorder.figures.conversations.conversation import (
     lines_with_results,
 )
 from trace_recorder.figures.conversations.steps_of_turns import steps_by_turn
-from trace_recorder.figures.conversations.turn import Turn, choice_of
-from trace_recorder.figures.conversations.turns_of_run import turns_of
 from trace_recorder.formats.format_writer import LeftOut, view
 from trace_recorder.formats.left_out import (
     ARGUMENTS,
@@ -47,6 +45,8 @@ from trace_recorder.formats.pi.own_members import (
     TASK,
     TOOLS_ENTRY,
 )
+from trace_recorder.reading.relations.prompt_relations import turns_of
+from trace_recorder.reading.relations.turn import Turn, choice_of
 from trace_recorder.values.content_parts import Image, Part, Text, parts_of
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Block, Message, Payload, ToolCall, without_none

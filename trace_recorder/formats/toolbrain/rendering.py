@@ -15,11 +15,12 @@ from functools import partial
 from trace_recorder.clocks import parse_time
 from trace_recorder.dialects import openai_chat
 from trace_recorder.dialects.json_access import as_dict, as_list
+from trace_recorder.dialects.message_text import text_of
 from trace_recorder.errors import RenderingError
-from trace_recorder.figures.content.chat_form import call_of, chat_part, text_of
-from trace_recorder.figures.conversations.turn import Turn
+from trace_recorder.figures.content.chat_form import call_of, chat_part
 from trace_recorder.formats.toolbrain.chat_template import ChatMessage, ChatTemplate, Renderer
 from trace_recorder.guard import try_call
+from trace_recorder.reading.relations.turn import Turn
 from trace_recorder.values.content_parts import Text, parts_of
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_table import MadeOnce

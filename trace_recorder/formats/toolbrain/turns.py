@@ -1,7 +1,7 @@
 """ToolBrain: a run as its `Trace`, a list of `Turn`s (`toolbrain.core_types`, 0.1.4). Rewards are functions of a trace.
 
 A turn is one call with an answer. Unknown members are None. Prompt and completion cannot be None, so calls that failed,
-are in flight or have a damaged request are left out. `docs/views/toolbrain.md` lists what the format cannot carry.
+are in flight or have a damaged request are left out. `docs/views/training.md` lists what the format cannot carry.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from typing import Literal, TypedDict, overload
 
 from trace_recorder.figures.content.chat_form import text_of_result_message
 from trace_recorder.figures.content.kinds import NAMES, THOUGHTS
+from trace_recorder.figures.conversations.side_calls import side_calls
 from trace_recorder.figures.conversations.steps_of_turns import AnsweredTurn, answered_turns
-from trace_recorder.figures.conversations.turn import answer_of
-from trace_recorder.figures.conversations.turns_of_run import side_calls
 from trace_recorder.formats.format import Format
 from trace_recorder.formats.format_writer import FormatWriter, LeftOut, view
 from trace_recorder.formats.left_out import (
@@ -31,6 +30,7 @@ from trace_recorder.formats.left_out import (
 from trace_recorder.formats.toolbrain.chat_template import ChatTemplate, Renderer
 from trace_recorder.formats.toolbrain.parsing import PARSERS, ParsedCompletion, Parser, observation_of, parse_tool_calls
 from trace_recorder.formats.toolbrain.rendering import PlainText, Rendering
+from trace_recorder.reading.relations.turn import answer_of
 from trace_recorder.values.messages import Message, Payload, ToolResult
 from trace_recorder.values.trajectory import Trajectory
 

@@ -7,9 +7,9 @@ earlier row has. All other answers have the weight 1.
 
 from __future__ import annotations
 
-from trace_recorder.figures.content.chat_form import arguments_text, call_of, chat_part, lines_of, text_of
+from trace_recorder.dialects.message_text import text_of
+from trace_recorder.figures.content.chat_form import arguments_text, call_of, chat_part, lines_of
 from trace_recorder.figures.content.kinds import IMAGES, IMAGES_BY_ADDRESS, NAMES
-from trace_recorder.figures.conversations.turns_of_run import turns_of
 from trace_recorder.formats.format import Format
 from trace_recorder.formats.format_writer import FormatWriter, LeftOut, view
 from trace_recorder.formats.left_out import (
@@ -24,6 +24,7 @@ from trace_recorder.formats.left_out import (
     count_unsupported_contents,
 )
 from trace_recorder.formats.training.branches import Branch, BranchMessage, branches, count_unlearned, tools_of
+from trace_recorder.reading.relations.prompt_relations import turns_of
 from trace_recorder.values.content_parts import Image, Other, parts_of
 from trace_recorder.values.messages import Message, Payload, without_none
 from trace_recorder.values.trajectory import Trajectory

@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import dropwhile
 
-from trace_recorder.figures.conversations.turn import Turn, agent_key
-from trace_recorder.figures.conversations.turns_of_run import turns_of
 from trace_recorder.figures.rewards import rewards_of
 from trace_recorder.formats.format_writer import LeftOut, view
 from trace_recorder.formats.left_out import REPLAYED, count_unsupported_contents
 from trace_recorder.formats.training.branches import Branch, branches, fault_of_turn, tools_of
 from trace_recorder.formats.training.trl import SUPPORTED, Row, messages_of
+from trace_recorder.reading.relations.prompt_relations import turns_of
+from trace_recorder.reading.relations.turn import Turn, agent_key
 from trace_recorder.values.trajectory import Trajectory
 
 Score = Callable[[Trajectory], float | None]

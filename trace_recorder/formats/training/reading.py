@@ -23,15 +23,17 @@ from trace_recorder.dialects.call_ids import number_messages
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text, json_value
 from trace_recorder.dialects.openai_chat import read_message
 from trace_recorder.formats.foreign_runs.run import Call, ForeignRun, Histories, Members, TimedFact
+from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Line, Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
 from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.formats.plain_conversations import (
     MEMBERS,
+    add_row,
     begins_with,
-    conversations,
     events_of,
-    messages_of,
+    messages_in,
+    named_conversations,
 )
 from trace_recorder.values.message_equality import says_key
 from trace_recorder.values.messages import Payload, without_none
@@ -44,39 +46,40 @@ _ROLES = {"human": "user", "user": "user", "system": "system"}
 _ROW_MEMBERS = {*MEMBERS, "tools", "system", "model", "id"}
 
 
+_MESSAGE = Signs(members=("from", "value"))
+
+
 def recognizes(source: Source) -> bool:
     """Return whether the first conversation has messages with `from` and `value`."""
     return begins_with(source, _is_conversation)
 
 
 def _is_conversation(value: Payload) -> bool:
-    messages = [as_dict(message) for message in messages_of(value)]
-    return bool(messages) and all({"from", "value"} <= message.keys() for message in messages)
+    messages = messages_in(value)
+    return bool(messages) and all(map(_MESSAGE.match, messages))
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the run of each row."""
-    for name, line in conversations(source):
+    for name, line in named_conversations(source):
         yield _run_of_row(name, line)
 
 
 def _run_of_row(name: str, line: Line) -> ForeignRun:
     members = as_dict(line.value)
     model = as_text(members.get("model"))
-    messages = [as_dict(message) for message in messages_of(line.value)]
-    system = as_text(members.get("system"))
-    first: list[Members] = [{"role": "system", "content": system}] if system else []
-    rest = {key: value for key, value in members.items() if key not in _ROW_MEMBERS}
+    messages = [as_dict(message) for message in messages_in(line.value)]
     users = (message.get("value") for message in messages if _ROLES.get(as_text(message.get("from")) or "") == "user")
+    sent = [_message(message) for message in messages]
+    if system := as_text(members.get("system")):
+        sent.insert(0, {"role": "system", "content": system})
     run = ForeignRun(
         identity=as_text(members.get("id")) or name,
-        events=[*events_of([*first, *map(_message, messages)], tools_in(members.get("tools")), model)],
+        events=[*events_of(sent, tools_in(members.get("tools")), model)],
         task=as_text(next(users, None)),
         model=model,
-        metadata={"row": rest} if rest else {},
     )
-    if line.why is not None:
-        run.events.append(TimedFact.gap(what=f"line {line.number}", why=line.why))
+    add_row(run, line, _ROW_MEMBERS)
     return run
 
 
@@ -87,7 +90,9 @@ def _message(members: Members) -> Members:
     if sender in _CALLS and (calls := calls_in(text or "")):
         return {"role": "assistant", "content": None, "tool_calls": calls}
     if sender in _ANSWERS | _CALLS:
-        return {"role": "assistant", "content": value} if text is None else chat_answer(text)
+        if text is not None:
+            return chat_answer(text)
+        return {"role": "assistant", "content": value}
     if sender in _RESULTS:
         return {"role": "tool", "content": value}
     return {"role": _ROLES.get(sender, sender or "user"), "content": value}
@@ -96,18 +101,18 @@ def _message(members: Members) -> Members:
 SHAREGPT = Format(name="sharegpt", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))
 
 
-_ROW = {"conversations", "agent", "episode", "trial_name"}
+_ROW = Signs(members=("conversations", "agent", "episode", "trial_name"))
 _HARBOR_MEMBERS = {*MEMBERS, "model", "model_provider", "date", "tool_definitions", "result", "instruction", "episode"}
 
 
 def recognizes_trials(source: Source) -> bool:
     """Return whether the first row has the members of a row of Harbor."""
-    return begins_with(source, lambda value: as_dict(value).keys() >= _ROW)
+    return begins_with(source, _ROW.match)
 
 
 def read_trials(source: Source) -> Iterator[ForeignRun]:
     """Yield the run of each trial. The rows of a trial are consecutive."""
-    for (_, trial), rows in groupby(conversations(source), key=lambda named: _trial(named[1])):
+    for (_, trial), rows in groupby(named_conversations(source), key=lambda named: _trial(named[1])):
         yield _run_of_trial(trial, [*rows])
 
 
@@ -143,28 +148,33 @@ def _read_row(run: ForeignRun, histories: Histories, answered: Counter[bytes], r
     `answered` counts the answers in earlier rows. A row after a compaction may repeat earlier answers. Such answers are
     left out, but the row's last answer is always a new call.
     """
-    sent = [_chat_message(as_dict(message)) for message in messages_of(row)]
+    sent = [_chat_message(as_dict(message)) for message in messages_in(row)]
     numbered = [*number_messages(message for element in sent for message in read_message(element))]
     messages = [message.to_document() for message in numbered]
     conversation, added = histories.add_counted(messages)
-    known = len(messages) - added
-    repeated, last = answered.copy() if known < len(messages) - 1 else Counter[bytes](), len(messages) - 1
+    known, last = len(messages) - added, len(messages) - 1
+    repeated = Counter[bytes]()
+    if known < last:
+        repeated = answered.copy()
     for position, message in enumerate(messages[known:], start=known):
-        if message["role"] == "assistant":
-            key = says_key(numbered[position])
-            if position != last and repeated[key] > 0:
-                repeated[key] -= 1
-                continue
-            answered[key] += 1
-            call = Call(time="", conversation=conversation, length=position)
-            call.response = {name: value for name, value in message.items() if name != "role"}
-            call.tools, call.model, call.provider = tools_in(row.get("tool_definitions")), run.model, run.provider
-            run.events.append(call)
+        if message["role"] != "assistant":
+            continue
+        key = says_key(numbered[position])
+        if position != last and repeated[key] > 0:
+            repeated[key] -= 1
+            continue
+        answered[key] += 1
+        call = Call(time="", conversation=conversation, length=position)
+        call.response = {name: value for name, value in message.items() if name != "role"}
+        call.tools, call.model, call.provider = tools_in(row.get("tool_definitions")), run.model, run.provider
+        run.events.append(call)
 
 
 def _chat_message(message: Members) -> Members:
     text = as_text(message.get("content"))
-    return chat_answer(text) if message.get("role") == "assistant" and text is not None else message
+    if message.get("role") == "assistant" and text is not None:
+        return chat_answer(text)
+    return message
 
 
 def _add_result(run: ForeignRun, result: Payload) -> None:
@@ -172,7 +182,9 @@ def _add_result(run: ForeignRun, result: Payload) -> None:
 
     A number is the reward. Any other text is the name of the error that ended the trial.
     """
-    text = as_text(result) or (str(result) if isinstance(result, int | float) and not isinstance(result, bool) else "")
+    text = as_text(result) or ""
+    if isinstance(result, int | float) and not isinstance(result, bool):
+        text = str(result)
     try:
         reward = float(text)
     except ValueError:
@@ -201,11 +213,15 @@ def chat_answer(text: str) -> Members:
     parts: list[str] = []
     calls: list[Payload] = []
     for part, is_call in _parts(rest):
-        part_calls = calls_in(part) if is_call else []
-        calls += part_calls
-        if not part_calls:
-            parts.append(f"{_CALL}{part}{_CALL_END}" if is_call else part)
-    content = "".join(parts).strip("\n") if calls or thought else text
+        if not is_call:
+            parts.append(part)
+        elif part_calls := calls_in(part):
+            calls += part_calls
+        else:
+            parts.append(f"{_CALL}{part}{_CALL_END}")
+    content = text
+    if calls or thought:
+        content = "".join(parts).strip("\n")
     return {"role": "assistant", "content": content or None} | without_none(
         reasoning_content=thought, tool_calls=calls or None
     )
@@ -214,7 +230,9 @@ def chat_answer(text: str) -> Members:
 def calls_in(text: str) -> list[Payload]:
     """Return the tool calls in the JSON text of a call or of a list of calls. Return [] for any other text."""
     value = json_value(text.strip())
-    calls = [as_dict(call) for call in (value if isinstance(value, list) else [value])]
+    if not isinstance(value, list):
+        value = [value]
+    calls = [as_dict(call) for call in value]
     if not all(as_text(call.get("name")) for call in calls):
         return []
     return [
@@ -228,7 +246,9 @@ def calls_in(text: str) -> list[Payload]:
 
 def tools_in(value: Payload) -> list[Payload]:
     """Return the tools of a row, which are a list or a JSON text of a list."""
-    return as_list(json_value(value) if isinstance(value, str) else value)
+    if isinstance(value, str):
+        value = json_value(value)
+    return as_list(value)
 
 
 def _thought_in(text: str) -> tuple[str | None, str]:

@@ -15,11 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
+from trace_recorder.dialects.message_text import text_of
 from trace_recorder.figures.call_figures import Tokens, tokens_of
-from trace_recorder.figures.content.chat_form import arguments_of, call_of, lines_of, text_of
+from trace_recorder.figures.content.chat_form import arguments_of, call_of, lines_of
 from trace_recorder.figures.content.kinds import IMAGES, IMAGES_BY_ADDRESS, THOUGHTS
-from trace_recorder.figures.conversations.turn import Turn
-from trace_recorder.figures.conversations.turns_of_run import turns_of
 from trace_recorder.figures.rewards import rewards_of
 from trace_recorder.formats.format import Format
 from trace_recorder.formats.format_writer import FormatWriter, LeftOut, view
@@ -35,6 +34,8 @@ from trace_recorder.formats.left_out import (
     count_unsupported_contents,
 )
 from trace_recorder.formats.training.branches import Branch, BranchMessage, branches, count_unlearned, tools_of
+from trace_recorder.reading.relations.prompt_relations import turns_of
+from trace_recorder.reading.relations.turn import Turn
 from trace_recorder.values.content_parts import Image, Text, parts_of
 from trace_recorder.values.messages import Message, Payload, ToolCall, without_none
 from trace_recorder.values.trajectory import Trajectory

@@ -15,8 +15,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
-from trace_recorder.proxy.programs.launch import Direction, Launch, Program, json_object, member, not_recorded, texts
+from trace_recorder.proxy.programs.launch import (
+    Direction,
+    Launch,
+    Program,
+    json_object,
+    member,
+    not_recorded,
+    text_members,
+)
 from trace_recorder.proxy.upstreams import Upstream, upstream_at
 
 _MANAGED = (
@@ -24,15 +33,26 @@ _MANAGED = (
     Path("/Library/Application Support/ClaudeCode/managed-settings.json"),
 )
 _ADDRESSES = {"anthropic": "https://api.anthropic.com"}
+
+
+class _Cloud(NamedTuple):
+    """A server of Claude's models: the upstream, the name for people, and the variable with the server's address."""
+
+    upstream: str
+    name: str
+    variable: str
+
+
+_ANTHROPIC = _Cloud("anthropic", "Anthropic", "ANTHROPIC_BASE_URL")
 _CLOUDS = {
-    "CLAUDE_CODE_USE_VERTEX": ("vertex", "Google's Vertex AI", "ANTHROPIC_VERTEX_BASE_URL"),
-    "CLAUDE_CODE_USE_FOUNDRY": ("foundry", "Microsoft Foundry", "ANTHROPIC_FOUNDRY_BASE_URL"),
-    "CLAUDE_CODE_USE_MANTLE": ("bedrock", "Amazon Bedrock", "ANTHROPIC_BEDROCK_MANTLE_BASE_URL"),
-    "CLAUDE_CODE_USE_ANTHROPIC_AWS": ("aws", "Anthropic on AWS", "ANTHROPIC_AWS_BASE_URL"),
-    "CLAUDE_CODE_USE_ANTHROPIC_GOOGLE_CLOUD": ("cloud", "Google Cloud", "ANTHROPIC_GOOGLE_CLOUD_BASE_URL"),
-    "CLAUDE_CODE_USE_BEDROCK": ("bedrock", "Amazon Bedrock", "ANTHROPIC_BEDROCK_BASE_URL"),
+    "CLAUDE_CODE_USE_VERTEX": _Cloud("vertex", "Google's Vertex AI", "ANTHROPIC_VERTEX_BASE_URL"),
+    "CLAUDE_CODE_USE_FOUNDRY": _Cloud("foundry", "Microsoft Foundry", "ANTHROPIC_FOUNDRY_BASE_URL"),
+    "CLAUDE_CODE_USE_MANTLE": _Cloud("bedrock", "Amazon Bedrock", "ANTHROPIC_BEDROCK_MANTLE_BASE_URL"),
+    "CLAUDE_CODE_USE_ANTHROPIC_AWS": _Cloud("aws", "Anthropic on AWS", "ANTHROPIC_AWS_BASE_URL"),
+    "CLAUDE_CODE_USE_ANTHROPIC_GOOGLE_CLOUD": _Cloud("cloud", "Google Cloud", "ANTHROPIC_GOOGLE_CLOUD_BASE_URL"),
+    "CLAUDE_CODE_USE_BEDROCK": _Cloud("bedrock", "Amazon Bedrock", "ANTHROPIC_BEDROCK_BASE_URL"),
 }
-"""For each variable that selects a cloud: the upstream, the name of the cloud, and the variable with its address."""
+"""The cloud that each variable selects."""
 _WITHOUT_SIGNATURE = (
     "CLAUDE_CODE_SKIP_BEDROCK_AUTH",
     "CLAUDE_CODE_SKIP_MANTLE_AUTH",
@@ -44,10 +64,7 @@ def direct(launch: Launch) -> Direction:
     """Return how Claude Code is directed to the proxy."""
     stored, above = _stored(launch), {**_of_option(launch), **_managed()}
     seen = Launch(launch.arguments, {**launch.environment, **stored, **above}, launch.directory)
-    name, provider, variable = next(
-        (cloud for switch, cloud in _CLOUDS.items() if seen.is_set(switch)),
-        ("anthropic", "Anthropic", "ANTHROPIC_BASE_URL"),
-    )
+    name, provider, variable = next((cloud for switch, cloud in _CLOUDS.items() if seen.is_set(switch)), _ANTHROPIC)
     if variable in above:
         return not_recorded(launch, f"{variable} in the settings of --settings, or in managed settings, wins")
     if variable in stored and any(seen.values_of("--settings")):
@@ -75,7 +92,7 @@ def _stored(launch: Launch) -> dict[str, str]:
     project = launch.directory / ".claude"
     variables: dict[str, str] = {}
     for path in (user / "settings.json", project / "settings.json", project / "settings.local.json"):
-        variables |= texts(json_object(path).get("env"))
+        variables |= text_members(json_object(path).get("env"))
     return variables
 
 
@@ -85,13 +102,13 @@ def _of_option(launch: Launch) -> Mapping[str, str]:
     if value is None:
         return {}
     try:
-        return texts(member(json.loads(value), "env"))
+        return text_members(member(json.loads(value), "env"))
     except ValueError:
-        return texts(json_object(launch.directory / value).get("env"))
+        return text_members(json_object(launch.directory / value).get("env"))
 
 
 def _managed() -> dict[str, str]:
-    return {name: text for path in _MANAGED for name, text in texts(json_object(path).get("env")).items()}
+    return {name: text for path in _MANAGED for name, text in text_members(json_object(path).get("env")).items()}
 
 
 PROGRAM = Program("Claude Code", frozenset({"claude", "@anthropic-ai/claude-code"}), direct)

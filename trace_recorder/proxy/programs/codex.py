@@ -106,9 +106,14 @@ def _nested(options: dict[str, Any]) -> dict[str, Any]:
 def _with_layer(below: dict[str, Any], above: Any) -> dict[str, Any]:
     """Return a configuration with the values of the layer above it. Tables are merged."""
     merged = dict(below)
-    for key, value in above.items() if isinstance(above, dict) else ():
+    if not isinstance(above, dict):
+        return merged
+    for key, value in above.items():
         lower = merged.get(key)
-        merged[key] = _with_layer(lower, value) if isinstance(lower, dict) and isinstance(value, dict) else value
+        if isinstance(lower, dict) and isinstance(value, dict):
+            merged[key] = _with_layer(lower, value)
+        else:
+            merged[key] = value
     return merged
 
 

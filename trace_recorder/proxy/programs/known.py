@@ -48,9 +48,12 @@ class DirectedCommand:
 
 def directed(words: Sequence[str], environment: Mapping[str, str], directory: Path) -> DirectedCommand:
     """Return a command with its direction. `directory` is where the command is run."""
-    for position in range(len(words) if words and Path(words[0]).stem in _LAUNCHERS else min(len(words), 1)):
+    candidates = words[:1]
+    if words and Path(words[0]).stem in _LAUNCHERS:
+        candidates = words
+    for position, word in enumerate(candidates):
         for program in PROGRAMS:
-            if _name(words[position]) in program.commands:
+            if _name(word) in program.commands:
                 launch = Launch(words[position + 1 :], environment, directory)
                 return DirectedCommand(words, position, program, _direction(program, launch))
     return DirectedCommand(words, 0, None, Direction(environment))
@@ -68,4 +71,6 @@ def _name(word: str) -> str:
     if word.startswith("@"):
         return "@" + word[1:].partition("@")[0]
     path = Path(word.partition("@")[0])
-    return path.stem if path.suffix in {".cmd", ".exe", ".js", ".ps1"} else path.name
+    if path.suffix in {".cmd", ".exe", ".js", ".ps1"}:
+        return path.stem
+    return path.name

@@ -101,10 +101,12 @@ def json_object(path: Path) -> dict[str, Any]:
         value = json.loads(re.sub(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', r"\1", text, flags=re.DOTALL))
     except ours(OSError, ValueError, RecursionError):
         return {}
-    return value if isinstance(value, dict) else {}
+    if not isinstance(value, dict):
+        return {}
+    return value
 
 
-def texts(value: Any) -> dict[str, str]:
+def text_members(value: Any) -> dict[str, str]:
     """Return the members of an object that are texts. Return {} for any other value."""
     if not isinstance(value, dict):
         return {}
@@ -114,7 +116,9 @@ def texts(value: Any) -> dict[str, str]:
 def member(value: Any, *names: str) -> Any:
     """Return the member of nested objects at these names, or None if there is no such member."""
     for name in names:
-        value = value.get(name) if isinstance(value, dict) else None
+        if not isinstance(value, dict):
+            return None
+        value = value.get(name)
     return value
 
 

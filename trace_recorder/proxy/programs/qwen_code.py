@@ -19,7 +19,7 @@ from trace_recorder.proxy.programs.launch import (
     json_object,
     member,
     not_recorded,
-    texts,
+    text_members,
     variables_of_file,
 )
 
@@ -30,7 +30,7 @@ _VARIABLES = {"openai": "OPENAI_BASE_URL", "anthropic": "ANTHROPIC_BASE_URL", "g
 def direct(launch: Launch) -> Direction:
     """Return how Qwen Code is directed to the proxy."""
     settings = _settings(launch)
-    stored = {**texts(settings.get("env")), **variables_of_file(env_files(launch, launch.home(), ".qwen"))}
+    stored = {**text_members(settings.get("env")), **variables_of_file(env_files(launch, launch.home(), ".qwen"))}
     variables = {**stored, **launch.environment}
     seen = Launch(launch.arguments, variables, launch.directory)
     login = next(seen.values_of("--auth-type"), None) or member(settings, "security", "auth", "selectedType")
@@ -62,7 +62,9 @@ def _settings(launch: Launch) -> dict[str, Any]:
 def _has_own_address(settings: dict[str, Any], model: object) -> bool:
     """Whether the settings name a server for this model."""
     providers = settings.get("modelProviders")
-    entries = [entry for models in providers.values() for entry in models] if isinstance(providers, dict) else []
+    if not isinstance(providers, dict):
+        return False
+    entries = (entry for models in providers.values() for entry in models)
     return any(member(entry, "id") == model and member(entry, "baseUrl") for entry in entries)
 
 

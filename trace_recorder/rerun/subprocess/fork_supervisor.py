@@ -66,10 +66,15 @@ def fork_program(  # noqa: PLR0913 - one argument for each option of the command
     Raises ValueError if the journal has no such call, and for an invalid answer or an invalid path in `ignore`.
     """
     recording = Recording(path)
-    point = ForkPoint(recording, at if isinstance(at, str) else None, at if isinstance(at, int) else None)
+    if isinstance(at, str):
+        point = ForkPoint(recording, at, None)
+    else:
+        point = ForkPoint(recording, None, at)
     for ignored in ignore:
         parse_path(ignored)
-    by_hand = None if answer is None else _parse_answer(answer, point)
+    by_hand = None
+    if answer is not None:
+        by_hand = _parse_answer(answer, point)
     with TemporaryDirectory(prefix="trace-recorder-", ignore_cleanup_errors=True) as reports:
         handoff = ForkHandoff(
             str(absolute_path(recording.path)),

@@ -54,7 +54,9 @@ class SharedRecording:
         invalid.
         """
         text = environment.get(cls.VARIABLE)
-        return cls(**json.loads(text)) if text else None
+        if not text:
+            return None
+        return cls(**json.loads(text))
 
     @property
     def match(self) -> Match | None:

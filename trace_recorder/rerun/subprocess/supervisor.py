@@ -78,4 +78,6 @@ def describe_unused(
     """
     tools = [tool for tool in recording.tools if tool.seq in used]
     calls = calls_outside_tools([call for call in expected if call.seq not in used], tools)
-    return report_unused(name, [call.interaction_id for call in calls]) if calls else None
+    if not calls:
+        return None
+    return report_unused(name, [call.interaction_id for call in calls])

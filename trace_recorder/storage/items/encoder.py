@@ -23,6 +23,7 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 from trace_recorder.facts import ItemFact, JsonText
 from trace_recorder.storage.items.item_lists import (
@@ -143,15 +144,16 @@ class ItemEncoder:
         # Ctrl-C could leave a prefix with only some of the new elements. So no prefix is kept until all is on file.
         prefixes, self._prefixes = self._prefixes, []
         items = RequestItems(self._known, self.next_numbers)
-        body, parts, prefix = _continue_prefix(prefixes, request, prepared, items) or _take_apart(
-            request, prepared, items
-        )
+        taken = _continue_prefix(prefixes, request, prepared, items)
+        if taken is None:
+            taken = _take_apart(request, prepared, items)
+        prefix = taken.prefix
 
         def keep() -> None:
             # another request may have been encoded since, and have its prefix in `self._prefixes`
             self._prefixes = newest_prefixes(prefix, [*self._prefixes, *prefixes])
 
-        return self._encoded(items, body, parts, keep)
+        return self._encoded(items, taken.body, taken.parts, keep)
 
     def encode_lists(self, lists: Mapping[str, str | Sequence[Element]]) -> Encoded:
         """Take apart a request that is given as lists of elements, and as the JSON of its other members.
@@ -169,8 +171,10 @@ class ItemEncoder:
                 part: int | ItemList | None = _encode_member(text, split_members(text)[0], items)
             else:
                 part = _continue_list(growing, content, items)
-            body.append(f'"{name}":{content if part is None else "null"}')
-            if part is not None:
+            if part is None:
+                body.append(f'"{name}":{content}')
+            else:
+                body.append(f'"{name}":null')
                 parts[name] = part
         extended = [part for part in parts.values() if isinstance(part, ItemList)]
 
@@ -184,8 +188,11 @@ class ItemEncoder:
         described: dict[str, Payload] = {}
         full: dict[str, array[int]] = {}  # the lists that later lists may refer to
         for name, part in parts.items():
-            described[name] = part if isinstance(part, int) else part.ranges
-            if not isinstance(part, int) and len(part.ranges) > MAX_FULL_RANGES:
+            if isinstance(part, int):
+                described[name] = part
+                continue
+            described[name] = part.ranges
+            if len(part.ranges) > MAX_FULL_RANGES:
                 described[name] = ranges_or_base(part, self._bases.get(name))
                 if described[name] is part.ranges:
                     full[name] = part.numbers[:]  # a copy, because the next request adds to this list in place
@@ -194,15 +201,12 @@ class ItemEncoder:
         def remember(seq: int) -> None:
             self._known |= new
             if len(self._known) > self._max_known_items:
-                self._forget_oldest()
+                for key in list(islice(self._known, len(self._known) - self._max_known_items // 8 * 7)):
+                    del self._known[key]
             self._bases |= {name: Base(seq, numbers) for name, numbers in full.items()}
             keep()
 
         return Encoded(items.facts, JsonText(body), described, remember)
-
-    def _forget_oldest(self) -> None:
-        for key in list(islice(self._known, len(self._known) - self._max_known_items // 8 * 7)):
-            del self._known[key]
 
     def new_bytes(self, request: bytes) -> int:
         """Return how many bytes of a request are probably not in an earlier request.
@@ -223,21 +227,27 @@ class ItemEncoder:
         return min(new, key=lambda span: span[1] - span[0], default=(0, len(request)))
 
 
+class _TakenApart(NamedTuple):
+    """The body and the parts of a request, and the prefix that has this request as its newest."""
+
+    body: str
+    parts: Parts
+    prefix: ConversationPrefix | None
+
+
 def _continue_prefix(
     prefixes: list[ConversationPrefix], request: bytes, prepared: Prepared | None, items: RequestItems
-) -> tuple[str, Parts, ConversationPrefix] | None:
-    """Take apart a request that continues one of these prefixes.
-
-    Return the request's body and parts, and the prefix with this request as its newest. Return None if the request
-    continues none of the prefixes.
-    """
+) -> _TakenApart | None:
+    """Take apart a request that continues one of these prefixes. Return None if it continues none of them."""
     for prefix in prefixes:
         span = prefix.added_span(request)
-        added = None if span is None else _added(request, span, prepared, items)
+        if span is None:
+            continue
+        added = _added(request, span, prepared, items)
         if added is not None:
             for element in added:
                 prefix.growing.add(items.item_of(element))
-            return prefix.body, prefix.parts, prefix.take(request)
+            return _TakenApart(prefix.body, prefix.parts, prefix.take(request))
     return None
 
 
@@ -252,9 +262,7 @@ def _added(request: bytes, span: tuple[int, int], prepared: Prepared | None, ite
     return prepared.added
 
 
-def _take_apart(
-    request: bytes, prepared: Prepared | None, items: RequestItems
-) -> tuple[str, Parts, ConversationPrefix | None]:
+def _take_apart(request: bytes, prepared: Prepared | None, items: RequestItems) -> _TakenApart:
     """Take apart a request that continues no earlier request.
 
     If several members have the same name, the last of them counts.
@@ -270,12 +278,17 @@ def _take_apart(
     parts: dict[str, int | ItemList] = {}
     for name, member in by_name.items():
         part = _encode_member(text, member, items)
-        body.append(f"{member.name_text}:{member.value if part is None else 'null'}")
-        if part is not None:
+        if part is None:
+            body.append(f"{member.name_text}:{member.value}")
+        else:
+            body.append(f"{member.name_text}:null")
             parts[name] = part
     skeleton = one_line(items.restored("{" + ",".join(body) + "}"))
+    prefix = None
     has_duplicates = len(members) != len(by_name)
-    return skeleton, parts, None if has_duplicates else _new_prefix(request, text, by_name, skeleton, parts, items)
+    if not has_duplicates:
+        prefix = _new_prefix(request, text, by_name, skeleton, parts, items)
+    return _TakenApart(skeleton, parts, prefix)
 
 
 def _encode_member(text: str, member: JsonMember, items: RequestItems) -> int | ItemList | None:

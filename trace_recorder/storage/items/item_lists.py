@@ -119,13 +119,17 @@ class RequestItems:
         If the item was not written before, add it to `new`.
         """
         if len(text) > MIN_STRING_CHARACTERS and not self._is_reduced:
-            text = self._reduce(text)
+            reduced = reduce_json(text.encode())
+            self._large |= reduced.strings
+            text = reduced.text
         key = digest(b"n", text.encode("utf-8", "surrogatepass"))
         known = self._known.get(key, self.new.get(key))
         if known is not None:
             return known
         strings: dict[str, int] = {}
-        value = self._refer_to_strings(text, strings) if self._large else text
+        value = text
+        if self._large:
+            value = self._refer_to_strings(text, strings)
         number = self._take_number("n", key)
         self.facts.append(ItemFact(n=number, strings=strings or None, value=JsonText(one_line(value))))
         return number
@@ -136,11 +140,6 @@ class RequestItems:
     def _size_of(self, text: str) -> int:
         marks = (self._large[mark[0]] for mark in marks_in(text) if mark[0] in self._large)
         return len(text) + sum(len(string.literal) for string in marks)
-
-    def _reduce(self, text: str) -> str:
-        reduced = reduce_json(text.encode())
-        self._large |= reduced.strings
-        return reduced.text
 
     def _refer_to_strings(self, text: str, strings: dict[str, int]) -> str:
         """Replace the marks of large strings by placeholders, and add each placeholder's item number to `strings`."""
@@ -311,8 +310,9 @@ class ConversationPrefix:
         if not request.startswith(self.probe, self.probe_start) or not request.endswith(self.tail):
             return None  # two cheap comparisons reject most requests of other conversations
         head, end = self.head, len(request) - len(self.tail)
-        is_longer = head <= end and request.startswith(memoryview(self.request)[:head])
-        return (head, end) if is_longer else None
+        if head > end or not request.startswith(memoryview(self.request)[:head]):
+            return None
+        return head, end
 
 
 def newest_prefixes(newest: ConversationPrefix | None, prefixes: list[ConversationPrefix]) -> list[ConversationPrefix]:
@@ -324,7 +324,9 @@ def newest_prefixes(newest: ConversationPrefix | None, prefixes: list[Conversati
     others = others[: MAX_PREFIXES - 1]
     while sum(map(_size_of, others)) > MAX_PREFIX_BYTES:
         others.pop()
-    return others if newest is None or newest.size > MAX_NEWEST_BYTES else [newest, *others]
+    if newest is None or newest.size > MAX_NEWEST_BYTES:
+        return others
+    return [newest, *others]
 
 
 _size_of = attrgetter("size")

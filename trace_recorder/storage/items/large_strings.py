@@ -107,7 +107,9 @@ def _strings_in(data: bytes) -> Iterator[tuple[int, int]]:
 
 def marks_in(text: str) -> Iterator[re.Match[str]]:
     """Yield the marks in JSON text, and texts that look like a mark."""
-    return _MARKED.finditer(text) if _MARK in text else iter(())
+    if _MARK not in text:
+        return iter(())
+    return _MARKED.finditer(text)
 
 
 def restore(text: str, strings: Mapping[str, LargeString]) -> str:

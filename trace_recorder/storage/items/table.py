@@ -68,7 +68,9 @@ class ItemTable:
         """Add an item. Its record has `length` bytes at `offset` of the journal. Raises KeyError without a number."""
         number = item.n
         if number is None:
-            self._add_string(item)
+            if item.s is None:
+                raise KeyError("n")
+            self._strings[item.s] = item.value
             return
         value = item.value
         if item.strings is not None:
@@ -80,11 +82,6 @@ class ItemTable:
             self._items[number] = value
         if self._end <= number < len(self._items) + MAX_MISSING_ITEMS:
             self._end = number + 1
-
-    def _add_string(self, item: ItemFact) -> None:
-        if item.s is None:
-            raise KeyError("n")
-        self._strings[item.s] = item.value
 
     def _filled(self, number: int, value: Payload, marks: Mapping[str, int]) -> Payload:
         """Return the value of an item with its large strings filled in. Raises KeyError if a string is missing."""
@@ -157,12 +154,14 @@ class ItemTable:
             self._all_numbers.extend(range(len(self._all_numbers), end))
         numbers = array("q")
         for entry in ranges:
-            of_base = isinstance(entry, BasePositions)
-            first, last = entry.base if isinstance(entry, BasePositions) else entry
+            if isinstance(entry, BasePositions):
+                (first, last), source, count = entry.base, base, len(base)
+            else:
+                (first, last), source, count = entry, self._all_numbers, end
             remaining -= last - first
-            if not 0 <= first <= last < (len(base) if of_base else end) or remaining < 0:
+            if not 0 <= first <= last < count or remaining < 0:
                 raise KeyError(f"{entry}: the list or the journal has fewer items")
-            numbers += (base if of_base else self._all_numbers)[first : last + 1]
+            numbers += source[first : last + 1]
         return numbers
 
 
@@ -170,9 +169,10 @@ def _filled_chars(value: Payload, strings: Mapping[str, str]) -> int:
     """Return how many characters the large strings have together after they replace their placeholders in a value."""
     if isinstance(value, str):
         return len(strings.get(value, ""))
-    if isinstance(value, list | dict):
-        inner = value.values() if isinstance(value, dict) else value
-        return sum(_filled_chars(element, strings) for element in inner)
+    if isinstance(value, dict):
+        return sum(_filled_chars(member, strings) for member in value.values())
+    if isinstance(value, list):
+        return sum(_filled_chars(element, strings) for element in value)
     return 0
 
 
@@ -211,7 +211,9 @@ class JournalFile:
 
     def read(self, size: int, offset: int) -> bytes:
         """Return `size` bytes from `offset` on, or fewer at the end of the file."""
-        return b"" if self._file is None else os.pread(self._file.number, size, offset)
+        if self._file is None:
+            return b""
+        return os.pread(self._file.number, size, offset)
 
     def record_at(self, offset: int) -> Record:
         """Return the record that begins at an offset. Raises KeyError if no record begins there."""
@@ -262,7 +264,10 @@ class DiskBackedItems(ItemTable):
         while self._cached_bytes > self._max_cached_bytes and len(self._sizes) > 1:
             oldest, oldest_number = next(iter(self._sizes))
             self._cached_bytes -= self._sizes.pop((oldest, oldest_number))
-            (self._strings if oldest == "s" else self._items).pop(oldest_number, None)
+            if oldest == "s":
+                self._strings.pop(oldest_number, None)
+            else:
+                self._items.pop(oldest_number, None)
 
     def record_at(self, place: int) -> Record:
         """Return the record that begins at an offset of the journal. Raises KeyError if no record begins there."""

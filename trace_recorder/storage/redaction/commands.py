@@ -59,8 +59,10 @@ class _Command:
             if not (0 <= begin < last and start - begin <= self.reach and self._is_line(text, last, start)):
                 begin = self._begin_before(text, start)
             last = start if begin >= 0 else 0
-            if begin >= 0 and not match[1].startswith("[REDACTED") and not spans.covers(match.start(1)):
-                position = dense_end(text, position) if density.add(start) else position
+            is_found = spans.secrets and spans.covers(match.start(1))
+            if begin >= 0 and not match[1].startswith("[REDACTED") and not is_found:
+                if density.add(start):
+                    position = dense_end(text, position)
                 yield Secret(match.start(1), position, ASSIGNED)
 
     def _begin_before(self, text: str, position: int) -> int:

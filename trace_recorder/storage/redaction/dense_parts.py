@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from trace_recorder.storage.redaction.first_look import STEMS
 from trace_recorder.storage.redaction.json_strings import BETWEEN, TEXT_END
 from trace_recorder.values.structs import Struct
 
@@ -36,7 +37,7 @@ class Density(Struct, gc=False):
         """Count a position. Return whether too many examined positions are close together here."""
         count = self._count - (position - self._at) / self.close
         self._at = position
-        self._count = count + 1 if count > 0 else 1.0
+        self._count = max(count, 0.0) + 1
         self.is_dense = self._count > self.most
         return self.is_dense
 
@@ -52,7 +53,7 @@ class Density(Struct, gc=False):
 _DENSE_PART = re.compile(r"[^\"\\]{0,200}+[^\"\\\f\n]{0,200}+[A-Za-z0-9+/_.=~:|@%!-]*+")
 _LAST_NAME = re.compile(
     r"(?: {0,3}[A-Za-z-]{3,20})?[ \t]{0,20}+(?:[:=>,]{1,2}|si|saw)?[ \t]{0,20}+['`\]]{0,2}[A-Za-z_-]{0,14}"
-    r"(?:ssap|wp|terces|nekot|yek|htua|derc|gis|eikooc)[A-Za-z_.-]{0,30}(?![A-Za-z0-9_-])",
+    rf"(?:{'|'.join(stem[::-1] for stem in STEMS)})[A-Za-z_.-]{{0,30}}(?![A-Za-z0-9_-])",
     re.IGNORECASE,
 )
 """Matches, at the beginning of a reversed text, the reversed name of a secret.
@@ -69,9 +70,16 @@ def dense_end(text: str, position: int) -> int:
     after 400 characters. If the part would end with the name of a secret, the part ends before that name, so that the
     value after the name is masked too.
     """
+    end = position
     part = _DENSE_PART.match(text, position)
-    end = part.end() if part else position
+    if part is not None:
+        end = part.end()
     text_end = text.rfind(TEXT_END, max(position, end - len(BETWEEN)), end)
-    end = end if text_end < 0 else text_end
-    name = _LAST_NAME.match(text[max(position, end - _LONGEST_NAME) : end][::-1])
-    return end - name.end() if name and end - name.end() > position else end
+    if text_end >= 0:
+        end = text_end
+    last = text[max(position, end - _LONGEST_NAME) : end]
+    if any(map(last.lower().__contains__, STEMS)):  # the pattern takes long where it does not match
+        name = _LAST_NAME.match(last[::-1])
+        if name is not None and end - name.end() > position:
+            end -= name.end()
+    return end

@@ -10,8 +10,8 @@ from __future__ import annotations
 import base64
 import re
 import string
+from collections import defaultdict
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 from urllib.parse import unquote
 
 from trace_recorder.signal_handlers import ours
@@ -22,19 +22,13 @@ from trace_recorder.storage.redaction.spellings import of_urls
 
 _WORD = re.compile(rf"{OF_TEXT.pattern.decode()}[A-Za-z0-9+/_-]{{0,{LONGEST_ENCODED}}}+={{0,2}}")
 _ESCAPED = re.compile(rf"(?>(?:[A-Za-z0-9._~+*-]|%[0-9A-Fa-f]{{2}}){{8,{LONGEST_ENCODED}}})")
-_IN_ESCAPED = bytes(
-    ord("w") if chr(code) in string.ascii_letters + string.digits + "._~+*-%" else 32 for code in range(256)
-)
+_LETTERS_OF_URLS = string.ascii_letters + string.digits + "._~+*-%"
+_IN_ESCAPED = re.sub(rb"[^%s]" % re.escape(_LETTERS_OF_URLS.encode()), b" ", bytes(range(256)))
+"""Translates the characters that a percent-encoded word cannot have to blanks."""
 _ESCAPE = re.compile(r"%[2-7][0-9A-Fa-f]")
 Span = tuple[int, int]
-
-
-class _Word(NamedTuple):
-    """The span of a word in base64, and its decoded text."""
-
-    start: int
-    end: int
-    text: str
+Search = Callable[[str], list[Secret]]
+"""A function that returns the secrets of a text."""
 
 
 def possible_words(look: Look, has_secrets: Callable[[str], bool]) -> Iterator[int]:
@@ -59,7 +53,8 @@ def _words_at(text: str, positions: list[int]) -> Iterator[str]:
         if position >= end:
             start = letters.rfind(b" ", end, position) + 1 or end
             end = letters.find(b" ", position)
-            end = len(text) if end < 0 else end
+            if end < 0:
+                end = len(text)
             yield text[start:end]
 
 
@@ -71,30 +66,51 @@ def _is_text(plain: str, position: int) -> bool:
     word = _WORD.match(plain, position)
     if word is not None and _text_of(word[0]) is not None:
         return True
-    word = _WORD.match(plain, position + 1) if plain[position - 1 : position] == "\\" else None
+    if plain[position - 1 : position] != "\\":
+        return False
+    word = _WORD.match(plain, position + 1)
     return word is not None and _text_of(word[0]) is not None
 
 
-def encoded_secrets(look: Look, spans: Spans, search: Callable[[str], list[Secret]]) -> Iterator[Secret]:
+def encoded_secrets(look: Look, spans: Spans, search: Search) -> Iterator[Secret]:
     """Yield the secrets in the encoded words of a text, without what is found already.
 
-    `search` returns the secrets of a text. Of a percent-encoded word, only the secret is a span. A word in base64 is a
-    span if it has any secret.
+    `search` returns the secrets of a text. A word that the text has several times is searched once. Of a
+    percent-encoded word, only the secret is a span. A word in base64 is a span if it has any secret.
     """
-    text = look.text
-    in_urls = [*_words_of_urls(text, spans)] if "%" in text else []
-    if in_urls:
-        words = JoinedTexts([text[start:end] for start, end in in_urls])
-        spelling = of_urls(words.text)
-        secrets = (Secret(*spelling.span(secret.start, secret.end), secret.kind) for secret in search(spelling.text))
-        for number, secret in words.divide(secrets):
-            start = in_urls[number][0]
+    if "%" in look.text:
+        yield from _secrets_in_urls(look.text, spans, search)
+    if look.runs:
+        yield from _secrets_in_base64(look, spans, search)
+
+
+def _secrets_in_urls(text: str, spans: Spans, search: Search) -> Iterator[Secret]:
+    starts: dict[str, list[int]] = defaultdict(list)
+    for start, end in _words_of_urls(text, spans):
+        starts[text[start:end]].append(start)
+    if not starts:
+        return
+    words = [*starts]
+    joined = JoinedTexts(words)
+    spelling = of_urls(joined.text)
+    secrets = (Secret(*spelling.span(secret.start, secret.end), secret.kind) for secret in search(spelling.text))
+    for number, secret in joined.divide(secrets):
+        for start in starts[words[number]]:
             yield Secret(start + secret.start, start + secret.end, secret.kind)
-    in_base64 = [*_words_in_base64(look, spans)] if look.runs else []
-    if in_base64:
-        joined = JoinedTexts([word.text for word in in_base64])
-        for number in sorted({number for number, _ in joined.divide(search(joined.text))}):
-            yield Secret(in_base64[number].start, in_base64[number].end, ENCODED)
+
+
+def _secrets_in_base64(look: Look, spans: Spans, search: Search) -> Iterator[Secret]:
+    starts: dict[str, list[int]] = defaultdict(list)
+    for start, end in _words_in_base64(look, spans):
+        starts[look.text[start:end]].append(start)
+    texts = {word: plain for word in starts if (plain := _text_of(word)) is not None}
+    if not texts:
+        return
+    words = [*texts]
+    joined = JoinedTexts([*texts.values()])
+    for number in {number for number, _ in joined.divide(search(joined.text))}:
+        for start in starts[words[number]]:
+            yield Secret(start, start + len(words[number]), ENCODED)
 
 
 def _words_of_urls(text: str, spans: Spans) -> Iterator[Span]:
@@ -103,16 +119,17 @@ def _words_of_urls(text: str, spans: Spans) -> Iterator[Span]:
     end, position = 0, text.find("%")
     while position >= 0:
         start, end = letters.rfind(b" ", end, position) + 1 or end, letters.find(b" ", position)
-        end = len(text) if end < 0 else end
-        for begin, stop in spans.gaps(start, end) if spans.secrets else ((start, end),):
+        if end < 0:
+            end = len(text)
+        for begin, stop in spans.gaps(start, end):
             for word in _ESCAPED.finditer(text, begin, stop):
                 if "%" in word[0]:
                     yield word.span()
         position = text.find("%", end)
 
 
-def _words_in_base64(look: Look, spans: Spans) -> Iterator[_Word]:
-    """Yield the words of a text that are text in base64. Such a word may follow a secret at once."""
+def _words_in_base64(look: Look, spans: Spans) -> Iterator[Span]:
+    """Yield the words of a text that may be text in base64. Such a word may follow a secret at once."""
     text = look.text
     positions = [position for position in look.runs if not (spans.secrets and spans.covers(position))]
     positions += [secret.end for secret in spans.secrets]
@@ -121,9 +138,8 @@ def _words_in_base64(look: Look, spans: Spans) -> Iterator[_Word]:
         word = _WORD.match(text, position, end)
         if word is None and text[position - 1 : position] == "\\":
             word = _WORD.match(text, position + 1, end)
-        plain = _text_of(word[0]) if word else None
-        if word is not None and plain is not None:
-            yield _Word(*word.span(), plain)
+        if word is not None:
+            yield word.span()
 
 
 def _text_of(word: str) -> str | None:
@@ -131,12 +147,15 @@ def _text_of(word: str) -> str | None:
     letters = word.rstrip("=").translate(_STANDARD)
     if len(letters) >= LONGEST_ENCODED:
         return None
-    whole = letters + "A" * (-len(letters) % 4 if len(letters) % 4 != 1 else 3)
+    missing = -len(letters) % 4
+    whole = letters + "A" * missing
     try:
         text = base64.b64decode(whole)[: len(letters) * 6 // 8].decode()
     except ours(ValueError):
         return None
-    return text if text.translate(_SPACES).isprintable() else None
+    if not text.translate(_SPACES).isprintable():
+        return None
+    return text
 
 
 _STANDARD = str.maketrans("-_", "+/")

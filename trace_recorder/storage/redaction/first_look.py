@@ -2,7 +2,8 @@
 
 The fixed beginnings of keys (`SecretForm.literal`) and the stems of secrets' names are one Aho-Corasick automaton over
 the bytes of the text in lower case. Where the library `ahocorasick_rs` cannot be imported, one regular expression finds
-the same words. Other modules judge only the places that are found. Invariants: both forms find the same places. A byte
+the same words. Other modules judge only the places that are found. A hostile text repeats the beginnings of keys. Such
+a word has no list of places, because another search finds it in C. Invariants: both forms find the same places. A byte
 is one character, so positions in the bytes are positions in the text. Opaque parts, such as images and vectors of
 numbers, are recognised by their characters, and only their ends are searched.
 """
@@ -13,10 +14,12 @@ import atexit
 import os
 import re
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
+from operator import itemgetter
 from threading import get_ident
+from typing import NamedTuple
 
 from trace_recorder.clocks import monotonic_seconds
 from trace_recorder.storage.redaction.patterns import FORMS
@@ -33,15 +36,19 @@ STEP = 1024
 """A text is tested for an opaque part at positions that are this far apart."""
 
 _OPAQUE = re.compile(rf"[A-Za-z0-9+/]{{{LONGEST_ENCODED},}}+|[-+0-9.eE, \n]{{{LONGEST_NUMBERS},}}+")
-_STEMS = ("pass", "pw", "secret", "token", "key", "auth", "cred", "sig", "cookie")
+STEMS = ("pass", "pw", "secret", "token", "key", "auth", "cred", "sig", "cookie")
 """The stems of secrets' names."""
-_COMMAND_WORDS = ("curl", "mysql", "sshpass", "login", "redis-cli", "cookies")
+COMMAND_WORDS = ("curl", "mysql", "sshpass", "login", "redis-cli", "cookies")
 """A word of each command that takes a secret."""
 MCP = "mcp"
 MARKS = (MCP, "\\u00", "\\/", *(f"%{digit}" for digit in range(2, 8)))
 """Words that other searches look for: the type of a tool, escapes of JSON, and percent-encoded letters."""
 _BESIDE_RUNS = frozenset({".", "-", "|", "0.", "s.", ":A", "1/", "2/", "SK", "KEY", "$"})
 """Literals that are too short and too frequent to search for. They are searched beside long runs only."""
+_ROW = "A" * 20
+"""A literal of equal letters is found by a search of its own, because it is at each place of a longer row."""
+_ROW_BYTES = _ROW.encode()
+_ROWS = re.compile(b"A{20,}+")
 _BEFORE_IDS = (b"1/", b"2/")
 """The literals of a run with one or two numbers and a colon before it."""
 _LONGEST_ID = 45
@@ -57,8 +64,12 @@ _AFTER_RUN = re.compile(rb"\.[a-z0-9_-]{6}(?:\.|[a-z0-9_-]{10})")
 _IN_RUN = re.compile(rb"-(?=[0-9a-f]{8}-)(?<=[0-9a-f]{32}-)")
 """Matches a hyphen between two ids that are one secret together."""
 _TWO_IDS = 49
-_BEFORE_HEX = re.compile(rb"SK(?=[0-9a-fA-F]{32})"), re.compile(rb"KEY(?=[0-9a-fA-F]{32})")
-"""Match the literals of `_BESIDE_RUNS` that are in a run."""
+_BEFORE_HEX = re.compile(rb"(?:SK|KEY)(?=[0-9a-fA-F]{32})")
+"""Matches the literals of `_BESIDE_RUNS` that are in a run."""
+_SHORTEST_WITH_LITERAL = 34
+"""A run has at least this many characters if a literal is in it."""
+_FREQUENT, _FEW = 128, 8
+"""A word is frequent if a text has it more than once in `_FREQUENT` characters, and more than `_FEW` times."""
 _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
 _IN_RUNS = bytes((code in _LETTERS) for code in range(256))
 _LONG_RUN, _SIX = b"\1" * ENCODED, b"\1" * 6
@@ -73,15 +84,23 @@ Match = tuple[int, int, int]
 """The number of a word, and its span in the text."""
 
 
+class FrequentWord(NamedTuple):
+    """The number of a literal's word that a part of a text has very often, and the span of the part."""
+
+    word: int
+    start: int
+    end: int
+
+
 def _words() -> tuple[bytes, ...]:
-    literals = {form.literal.lower() for form in FORMS if form.literal not in _BESIDE_RUNS}
-    return tuple(word.encode() for word in (*_STEMS, *_COMMAND_WORDS, *MARKS, *sorted(literals - {*_STEMS})))
+    literals = {form.literal.lower() for form in FORMS if form.literal not in {*_BESIDE_RUNS, _ROW}}
+    return tuple(word.encode() for word in (*STEMS, *COMMAND_WORDS, *MARKS, *sorted(literals - {*STEMS})))
 
 
 WORDS = _words()
 """The words that the first look finds, in lower case. A match names a word by its number in this tuple."""
-_BESIDE = {word.lower().encode(): len(WORDS) + number for number, word in enumerate(sorted(_BESIDE_RUNS))}
-_STEMS_END, _COMMANDS_END = len(_STEMS), len(_STEMS) + len(_COMMAND_WORDS)
+_BESIDE = {word.lower().encode(): len(WORDS) + number for number, word in enumerate(sorted({*_BESIDE_RUNS, _ROW}))}
+_STEMS_END, _COMMANDS_END = len(STEMS), len(STEMS) + len(COMMAND_WORDS)
 _MARKS_END = _COMMANDS_END + len(MARKS)
 NUMBERS: dict[str, int] = {
     **{word.decode(): number for number, word in enumerate(WORDS)},
@@ -91,6 +110,10 @@ NUMBERS: dict[str, int] = {
 _IS_LITERAL = bytes(
     any(form.literal.lower() == word.decode() for form in FORMS if form.literal not in _BESIDE_RUNS) for word in WORDS
 )
+_LITERAL_NUMBERS = frozenset(number for number, is_literal in enumerate(_IS_LITERAL) if is_literal)
+_COMMAND_NUMBERS = frozenset(range(_STEMS_END, _COMMANDS_END))
+_OTHER_NUMBERS = frozenset(range(_STEMS_END, _MARKS_END))
+_word_of = itemgetter(0)
 
 
 @cache
@@ -175,13 +198,9 @@ def find_words_by_pattern() -> Callable[[bytes], list[Match]]:
             for match in pattern.finditer(data)
             for number in shorter[match[1]]
         ]
-        return sorted(matches, key=_end_and_start)
+        return sorted(matches, key=itemgetter(2, 1))
 
     return find
-
-
-def _end_and_start(match: Match) -> tuple[int, int]:
-    return match[2], match[1]
 
 
 def _any_of(words: Iterable[bytes]) -> bytes:
@@ -191,9 +210,13 @@ def _any_of(words: Iterable[bytes]) -> bytes:
         rests[word[:1]].append(word[1:])
     options: list[bytes] = []
     for first, group in sorted(rests.items()):
+        option = re.escape(first)
         longer = [rest for rest in group if rest]
-        rest = b"(?:%s)" % _any_of(longer) if longer else b""
-        options.append(re.escape(first) + (rest + b"?" if rest and b"" in group else rest))
+        if longer:
+            option += b"(?:%s)" % _any_of(longer)
+        if longer and b"" in group:
+            option += b"?"
+        options.append(option)
     return b"|".join(options)
 
 
@@ -213,28 +236,34 @@ def searched_parts(text: str) -> Iterator[tuple[int, int]]:
 class Look:
     """The result of the first look at a text.
 
-    `low` is the text in lower case; each letter beyond Latin-1 is a question mark. `names` has the positions of the
-    stems of names. `keys` has the positions of literals, each with the number of its word. `marks` has the positions of
-    `MARKS`, each with the mark. `runs` has the beginnings of long runs that may be text in base64. All four are in
-    order. `has_commands` is True if the text has a word of a command that takes a secret. `has_nothing` is True if
-    nothing of all this was found.
+    `low` is the text in lower case if it has the stem of a name; each letter beyond Latin-1 is a question mark. `names`
+    has the positions of stems. `keys` has the positions of literals, each with the number of its word. `marks` has the
+    positions of `MARKS`, each with the mark. `runs` has the beginnings of long runs that may be text in base64. All
+    four are in order. `frequent` has the words of literals that a part of the text has very often; the positions of
+    these words are not in `keys`. `has_keys` is True if the text has any literal, and `has_commands` if it has a word
+    of a command that takes a secret. `has_nothing` is True if nothing of all this was found.
     """
 
-    __slots__ = ("_low", "has_commands", "has_nothing", "keys", "marks", "names", "runs", "text")
+    __slots__ = (
+        *("frequent", "has_commands", "has_keys", "has_nothing", "keys", "low", "marks", "names", "runs", "text"),
+    )
 
     def __init__(self, text: str, find: Callable[[bytes], list[Match]] | None = None) -> None:
         """Search a text by `find`, or by the quickest search that this interpreter has."""
         self.text = text
         self.keys: list[tuple[int, int]] = []
+        self.frequent: list[FrequentWord] = []
         self.names: list[int] = []
         self.has_commands = False
         self.marks: list[tuple[int, str]] = []
         self.runs: list[int] = []
-        self._low = b""
         thread = get_ident()
         is_short = len(text) < LONGEST_ENCODED
-        for start, end in ((0, len(text)),) if is_short else searched_parts(text):
-            data = (text if is_short else text[start:end]).encode("latin-1", "replace")
+        parts: Iterable[tuple[int, int]] = ((0, len(text)),)
+        if not is_short:
+            parts = searched_parts(text)
+        for start, end in parts:
+            data = text[start:end].encode("latin-1", "replace")
             low = data.lower()
             inside.add(thread)
             try:  # `is_ending` is read when this thread is in `inside`, so that the end of the interpreter waits for it
@@ -243,47 +272,59 @@ class Look:
             finally:
                 inside.discard(thread)
             if matches:
-                self._add_words(matches, start)
+                self._add_words(matches, start, end)
+            if _ROW_BYTES in data:
+                self.keys += [(start + row.start(), _BESIDE[_ROW_BYTES.lower()]) for row in _ROWS.finditer(data)]
             letters = data.translate(_IN_RUNS)
             if _LONG_RUN in letters:
                 self._search_runs(data, low, letters, start)
-            if is_short:
-                self._low = low
-        self.has_nothing = not (self.keys or self.names or self.runs or self.marks or self.has_commands)
+        self.has_keys = bool(self.keys or self.frequent)
+        self.has_nothing = not (self.has_keys or self.names or self.runs or self.marks or self.has_commands)
         self.keys.sort()
         self.names.sort()
+        self.low = ""
+        if self.names and is_short:
+            self.low = low.decode("latin-1")
+        elif self.names:
+            self.low = text.encode("latin-1", "replace").lower().decode("latin-1")
 
-    @property
-    def low(self) -> str:
-        """The text in lower case."""
-        return (self._low or self.text.encode("latin-1", "replace").lower()).decode("latin-1")
-
-    def _add_words(self, matches: list[Match], begin: int) -> None:
-        """Add the words of a part of the text that begins at a position of the text."""
-        self.keys += [(begin + start, number) for number, start, _ in matches if _IS_LITERAL[number]]
-        if min(matches)[0] < _MARKS_END:
+    def _add_words(self, matches: list[Match], begin: int, end: int) -> None:
+        """Add the words of a part of the text, from its beginning to its end."""
+        words = set(map(_word_of, matches))
+        frequent: set[int] = set()
+        if len(matches) > _FEW and len(matches) * _FREQUENT > end - begin:
+            least = max(_FEW, (end - begin) // _FREQUENT)
+            counts = Counter(map(_word_of, matches))
+            frequent = {word for word, count in counts.items() if count > least and word >= _MARKS_END}
+            self.frequent += [FrequentWord(word, begin, end) for word in sorted(frequent)]
+        if not _LITERAL_NUMBERS.isdisjoint(words - frequent):
+            self.keys += [
+                (begin + start, number)
+                for number, start, _ in matches
+                if _IS_LITERAL[number] and number not in frequent
+            ]
+        if min(words) < _STEMS_END:
             self.names += [begin + start for number, start, _ in matches if number < _STEMS_END]
-            others = [(start, number) for number, start, _ in matches if _STEMS_END <= number < _MARKS_END]
-            for start, number in others:
-                if number < _COMMANDS_END:
-                    self.has_commands = True
-                else:
-                    self.marks.append((begin + start, MARKS[number - _COMMANDS_END]))
+        if not _OTHER_NUMBERS.isdisjoint(words):
+            self.has_commands = self.has_commands or not _COMMAND_NUMBERS.isdisjoint(words)
+            self.marks += [
+                (begin + start, MARKS[number - _COMMANDS_END])
+                for number, start, _ in matches
+                if _COMMANDS_END <= number < _MARKS_END
+            ]
 
     def _search_runs(self, data: bytes, low: bytes, letters: bytes, begin: int) -> None:
         """Find the runs that may be text in base64, and the literals of `_BESIDE_RUNS`.
 
         `letters` has 1 for each letter of a run, and 0 for any other character.
         """
-        for before_hex in _BEFORE_HEX:
-            self.keys += [(begin + word.start(), _BESIDE[word[0].lower()]) for word in before_hex.finditer(data)]
         find, may_be_text, size = letters.find, OF_TEXT.match, len(data)
         start = find(_LONG_RUN)
         while start >= 0:
             end = find(0, start + ENCODED)
             if end < 0:
                 end = size
-            before = data[start - 1] if start else 0
+            before = data[start - 1]  # a wrong character if `start` is 0, where `_BEFORE_RUN` matches nothing
             if (data[start] in _FIRST_OF_TEXT and may_be_text(data, start)) or (
                 before == _BACKSLASH and may_be_text(data, start + 1)
             ):
@@ -292,11 +333,17 @@ class Look:
                 self._search_before_run(low, start, begin)
             if end < size and data[end] == _DOT and letters.startswith(_SIX, end + 1) and _AFTER_RUN.match(low, end):
                 self.keys.append((begin + end, _BESIDE[b"."]))
-            if end - start > _TWO_IDS:
-                hyphen = low.find(b"-", start + 32, end - 9)
-                if hyphen >= 0 and (ids := _IN_RUN.search(low, hyphen, end)):
-                    self.keys.append((begin + ids.start(), _BESIDE[b"-"]))
+            if end - start >= _SHORTEST_WITH_LITERAL:
+                self._search_in_run(data, low, start, end, begin)
             start = find(_LONG_RUN, end)
+
+    def _search_in_run(self, data: bytes, low: bytes, start: int, end: int, begin: int) -> None:
+        """Add the literals that are in a run."""
+        for word in _BEFORE_HEX.finditer(data, start, end):
+            self.keys.append((begin + word.start(), _BESIDE[word[0].lower()]))
+        hyphen = low.find(b"-", start + 32, end - 9)
+        if end - start > _TWO_IDS and hyphen >= 0 and (ids := _IN_RUN.search(low, hyphen, end)):
+            self.keys.append((begin + ids.start(), _BESIDE[b"-"]))
 
     def _search_before_run(self, low: bytes, start: int, begin: int) -> None:
         """Add the literals that end right before a run, or with its first letter, or that begin an id with a colon."""

@@ -48,7 +48,9 @@ def secrets(raw: Raw, url: str = "") -> tuple[list[str], list[str]]:
     and the value of each cookie by itself, because a server may renew a single cookie at any time.
     """
     positions = _header_positions(tuple(map(_name_of, raw)))
-    keys = [*url_secrets(url)] if url else []
+    keys: list[str] = []
+    if url:
+        keys += url_secrets(url)
     cookies: list[str] = []
     for position in positions.secret:
         text = raw[position][1].decode("latin-1")

@@ -92,8 +92,9 @@ def secrets_by_member(name: str, value: str, known: KnownSecrets, *, forms: bool
         return []
     if name in _SEALED and len(value) >= _SEAL:
         return known.secrets(value)
-    is_secret = forms and bool(name) and is_secret_member(name, value, known.short)
-    return [Secret(0, len(value), MEMBER)] if is_secret else None
+    if forms and name and is_secret_member(name, value, known.short):
+        return [Secret(0, len(value), MEMBER)]
+    return None
 
 
 def is_judged_by_parts(text: str, start: int, end: int, name: str) -> bool:
@@ -147,7 +148,9 @@ def json_secrets(text: str, spans: Spans = NO_SPANS) -> Iterator[Secret]:
         value = json.loads(text)
     except ours(ValueError, RecursionError):
         return
-    yield from field_secrets(text, spans, keep_labels=True) if _is_table_of_labels(value) else fields
+    if _is_table_of_labels(value):
+        fields = [*field_secrets(text, spans, keep_labels=True)]
+    yield from fields
 
 
 def is_json(text: str) -> bool:
@@ -167,11 +170,12 @@ def field_secrets(text: str, spans: Spans = NO_SPANS, *, keep_labels: bool = Fal
     """
     for name, start, end in _fields(text):
         value = text[start:end]
+        fields: list[Secret] = []
         if is_secret_name(name):
-            is_label = keep_labels and _is_label(of_json(value).text)
-            fields = [Secret(start, end, MEMBER)] if is_secret_field(value) and not is_label else []
-        else:
-            fields = _secrets_within(value, start, json_secrets) if '\\"' in value else []
+            if is_secret_field(value) and not (keep_labels and _is_label(of_json(value).text)):
+                fields = [Secret(start, end, MEMBER)]
+        elif '\\"' in value:
+            fields = _secrets_within(value, start, json_secrets)
         for secret in fields:
             blanks = len(text[secret.start : secret.end]) - len(text[secret.start : secret.end].lstrip())
             if secret.kind != MEMBER or not spans.covers(secret.start + blanks):
@@ -186,8 +190,10 @@ def _fields(text: str) -> Iterator[tuple[str, int, int]]:
         if at < done or text[at - 1 : at] == "\\":
             continue
         name = text[_name_begins(text, at) : at]
-        inside = _INSIDE.match(text, match.end())
-        done = inside.end() if inside else match.end()
+        done = match.end()
+        inside = _INSIDE.match(text, done)
+        if inside is not None:
+            done = inside.end()
         yield name, match.end(), done
 
 
@@ -256,7 +262,9 @@ def open_field(text: str) -> int:
     begin = _name_begins(text, last.start())
     inside = _INSIDE.match(text, last.end())
     is_open = inside is None or text[inside.end() : inside.end() + 1] != '"'
-    return begin if is_open and is_secret_name(text[begin : last.start()]) else -1
+    if is_open and is_secret_name(text[begin : last.start()]):
+        return begin
+    return -1
 
 
 @dataclass(slots=True)
@@ -291,20 +299,22 @@ def mcp_strings(text: str) -> McpStrings:
     token = _FIRST_TOKEN.search(text)
     while token is not None:
         start, end = token.span()
-        is_name = False
+        following = ""
         if token[0] == "{":
             objects.append(_OpenObject(name))
         elif token[0] == "}":
             closed = objects.pop()
-            strings.secrets.extend(closed.secrets if closed.is_mcp else ())
+            if closed.is_mcp:
+                strings.secrets.extend(closed.secrets)
         elif COLON.match(text, end):
-            is_name = True
+            following = of_json(text[start + 1 : end - 1]).text
         else:
             _add_value(token, name, objects, strings.nested)
-        name = of_json(text[start + 1 : end - 1]).text if is_name else ""
+        name = following
         token = (_TOKEN if objects else _FIRST_TOKEN).search(text, end)
     for cut_off in objects:
-        strings.secrets.extend(cut_off.secrets if cut_off.is_mcp else ())
+        if cut_off.is_mcp:
+            strings.secrets.extend(cut_off.secrets)
     return strings
 
 

@@ -54,8 +54,11 @@ def string_end(text: str, position: int) -> int:
     quote = text.find('"', position)
     if quote > position and text[quote - 1] == "\\":
         rest = _REST_OF_STRING.match(text, position + _is_escaped(text, position))
-        quote = rest.end() if rest else quote
-    return quote if 0 <= quote < len(text) else len(text)
+        if rest is not None:
+            quote = rest.end()
+    if quote < 0:
+        return len(text)
+    return quote
 
 
 def _is_escaped(text: str, position: int) -> bool:
@@ -69,7 +72,9 @@ def _is_escaped(text: str, position: int) -> bool:
 def decode_string(text: str, start: int, end: int) -> str:
     """Return the decoded text of a string of JSON. `start` and `end` are its span, quotes included."""
     inner = text[start + 1 : end - 1]
-    return inner if "\\" not in inner else str(json.loads(f'"{inner}"'))
+    if "\\" not in inner:
+        return inner
+    return str(json.loads(f'"{inner}"'))
 
 
 _DECODER = json.JSONDecoder(strict=False)
@@ -92,7 +97,8 @@ def decoded_around(text: str, position: int, before: int, behind: int) -> tuple[
         head, _ = _DECODER.raw_decode(f'"{head}"')
     if "\\" in rest:
         cut = rest.rfind("\\", len(rest) - 6)  # the end of the window may cut an escape
-        rest = rest[:cut].rstrip("\\") if cut >= 0 and begin + len(rest) == len(window) else rest
+        if cut >= 0 and begin + len(rest) == len(window):
+            rest = rest[:cut].rstrip("\\")
         rest, _ = _DECODER.raw_decode(f'"{rest}"')
     return head + rest, len(head)
 
@@ -129,7 +135,8 @@ def _groups(positions: list[int]) -> Iterator[tuple[int, int]]:
         if first >= 0 and position - last > _BEFORE_SECRET + _BEHIND_SECRET:
             yield first, last
             first = -1
-        first = position if first < 0 else first
+        if first < 0:
+            first = position
         last = position
     if first >= 0:
         yield first, last
@@ -192,7 +199,7 @@ def pointers_of(text: str, starts: Iterable[int]) -> dict[int, str]:
         sign = token[0][0]
         if sign == '"':
             while wanted and wanted[-1] < token.end():
-                pointers[wanted.pop()] = "".join(f"/{_escape_key(key)}" for key in keys)
+                pointers[wanted.pop()] = "".join("/" + str(key).replace("~", "~0").replace("/", "~1") for key in keys)
             if keys and isinstance(keys[-1], str) and COLON.match(text, token.end()):
                 keys[-1] = decode_string(text, *token.span())
         elif sign in "{[":
@@ -206,13 +213,11 @@ def pointers_of(text: str, starts: Iterable[int]) -> dict[int, str]:
     return pointers
 
 
-def _escape_key(key: str | int) -> str:
-    return str(key).replace("~", "~0").replace("/", "~1")
-
-
 def encode_string(text: str) -> str:
     """Return a text as a string of JSON, with its quotes."""
-    return encode_basestring(text) if _is_encodable(text) else encode_basestring_ascii(text)
+    if _is_encodable(text):
+        return encode_basestring(text)
+    return encode_basestring_ascii(text)
 
 
 def repair_surrogates(masked: str, text: str) -> str:
@@ -220,7 +225,9 @@ def repair_surrogates(masked: str, text: str) -> str:
 
     If masking has cut a surrogate pair in two, replace the half by a question mark.
     """
-    return masked if _is_encodable(masked) or not _is_encodable(text) else masked.encode("utf-8", "replace").decode()
+    if _is_encodable(masked) or not _is_encodable(text):
+        return masked
+    return masked.encode("utf-8", "replace").decode()
 
 
 def _is_encodable(text: str) -> bool:
@@ -254,16 +261,34 @@ def strings_at(text: str, positions: list[int] | None) -> Iterator[tuple[int, in
                 yield start, end, "", True
             continue
         is_value = bool(name) and _is_value(text, start)
-        option = option if text[done:start].strip() == "," else ""
-        owner = label if label and is_value and name in _VALUES else name if is_value else option
+        if text[done:start].strip() != ",":
+            option = ""
+        owner = _owner(name, label, option, is_value=is_value)
         if is_seen or follows or option or owner == label != "":
             yield start, end, owner, False
-        option, done = decode_string(text, start, end) if is_seen and text.startswith('"--', start) else "", end
+        option = _option_at(text, start, end) if is_seen else ""
+        done = end
         if is_seen and is_value and name in _LABELS:
             label = decode_string(text, start, end)
         elif name in _VALUES:
             label = ""
         follows = False
+
+
+def _option_at(text: str, start: int, end: int) -> str:
+    """Return the command's option that a string is, or "" if it is none."""
+    if not text.startswith('"--', start):
+        return ""
+    return decode_string(text, start, end)
+
+
+def _owner(name: str, label: str, option: str, *, is_value: bool) -> str:
+    """Return the name to which a string belongs."""
+    if label and is_value and name in _VALUES:
+        return label
+    if is_value:
+        return name
+    return option
 
 
 def _is_value(text: str, start: int) -> bool:

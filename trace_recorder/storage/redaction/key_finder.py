@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import re
 import string
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import chain
-from operator import itemgetter
+from itertools import repeat, takewhile
+from operator import methodcaller
 
 from trace_recorder.storage.redaction.dense_parts import CLOSE_KEYS, Density, dense_end
-from trace_recorder.storage.redaction.first_look import NUMBERS, WORDS, Look
+from trace_recorder.storage.redaction.first_look import NUMBERS, Look
 from trace_recorder.storage.redaction.json_strings import string_end
 from trace_recorder.storage.redaction.patterns import FORMS, SecretForm
 from trace_recorder.storage.redaction.secret_spans import (
@@ -56,6 +55,8 @@ _INSIDE = frozenset(
     }
 )
 """Most pairs of characters that `_IN_A_WORD` matches. To look up a pair is quicker than to try a pattern."""
+_OPEN_END = re.compile(r"\{([0-9]{1,4}),\}\+(?:=\*\+)?(\)?)\Z")
+"""Matches the end of a form's pattern that reads the rest of a key. The fewest letters of it show that a key begins."""
 _IN_WORDS = "[A-Za-z0-9+/_.=~:|@%!-]"
 _PART_OF_WORD = re.compile(f"{_IN_WORDS}*+")
 _LONGEST_BEFORE = 1000
@@ -82,7 +83,7 @@ class _Literal:
         self.forms.append((form, index))
         text = self.text
         rare = re.search("[~A-Z]", text) or re.search(r"[-_./|]", text)
-        regex = form.from_literal or form.regex
+        regex = _OPEN_END.sub(r"{\1}\2", form.from_literal or form.regex)
         if rare is not None and re.fullmatch(f"{_IN_WORDS}+", text):
             self.is_counted = True
             self.offset = rare.start()
@@ -92,7 +93,9 @@ class _Literal:
                 regex = f"{head}(?<!{_IN_A_WORD}{head}){_LONG}{rest}"
                 self.is_marked = True
             elif not form.from_literal and not form.grouped and rare[0] not in "-_./|":
-                begins = f"(?<!{text[0]}{text})" if len(set(text)) == 1 else ""  # not inside a row of equal letters
+                begins = ""
+                if len(set(text)) == 1:  # not inside a row of equal letters
+                    begins = f"(?<!{text[0]}{text})"
                 regex = f"{re.escape(text)}{begins}{_REST}"
         self._begins[regex] = None
 
@@ -102,17 +105,12 @@ class _Literal:
         return re.compile("|".join(self._begins))
 
     @cached_property
-    def everywhere(self) -> re.Pattern[str] | None:
-        """The pattern that finds all places where `may_begin` matches, or None if it could miss one.
-
-        Its match is only the literal, so it misses a place if the literal may overlap itself.
-        """
-        begins = [regex for regex in self._begins if regex.startswith(re.escape(self.text))]
-        is_repeated = any(self.text.startswith(self.text[start:]) for start in range(1, len(self.text)))
-        if is_repeated or len(begins) < len(self._begins):
-            return None
-        literal = re.escape(self.text)
-        return re.compile(f"{literal}(?={'|'.join(regex.removeprefix(literal) for regex in begins)})")
+    def everywhere(self) -> re.Pattern[str]:
+        """The pattern that finds all places where `may_begin` matches, in a text that has the literal very often."""
+        text = self.text
+        period = next(size for size in range(1, len(text) + 1) if text.startswith(text[size:]))
+        first = re.escape(text[:period])  # the next literal may overlap the rest
+        return re.compile(f"{first}(?<=(?={self.may_begin.pattern}){first})")
 
     def secrets_at(self, text: str, position: int) -> list[Secret]:
         """Return the secrets whose literal is at a position of a text."""
@@ -131,112 +129,113 @@ def _literals() -> list[_Literal]:
     return list(by_text.values())
 
 
-def _by_word(literals: Iterable[_Literal]) -> list[list[_Literal]]:
-    by_word: list[list[_Literal]] = [[] for _ in range(1 + max(NUMBERS.values()))]
-    for literal in literals:
-        by_word[NUMBERS[literal.text.lower()]].append(literal)
+LITERALS = tuple(sorted(_literals(), key=lambda literal: NUMBERS[literal.text.lower()]))
+"""The literals of all forms, in the order of their words in the first look. A word is in lower case."""
+
+
+def _by_word() -> tuple[list[int], ...]:
+    by_word: tuple[list[int], ...] = tuple([] for _ in range(1 + max(NUMBERS.values())))
+    for number, literal in enumerate(LITERALS):
+        by_word[NUMBERS[literal.text.lower()]].append(number)
     return by_word
 
 
-LITERALS = tuple(_literals())
-"""The literals of all forms."""
-_BY_WORD = _by_word(LITERALS)
-"""The literals, by the number of their word in the first look. A word is in lower case."""
-_IS_MARKED = bytes(all(literal.is_marked for literal in literals) for literals in _BY_WORD)
+_BY_WORD = _by_word()
+"""The numbers of the literals, by the number of their word."""
+_IS_MARKED = bytes(all(LITERALS[number].is_marked for number in numbers) for numbers in _BY_WORD)
 """Whether no literal of a word begins a secret inside a word, by the number of the word."""
-_FREQUENT, _FEW, _SAMPLE = 128, 8, 64
-"""A word that a text has more than once in `_FREQUENT` characters may be searched by `_Literal.everywhere`.
-
-Where no key begins, that search takes a tenth of the time that Python takes to judge each place.
-"""
+_start_of = methodcaller("start")
+_Place = tuple[int, int]
+"""A position in a text, and the number of the literal there."""
 
 
-def find_keys(look: Look, spans: Spans = NO_SPANS, *, once: bool = False) -> Iterator[Secret]:
-    """Return the secrets that are recognised by their form, without those that begin in a secret found already.
-
-    If `once` is True, at most one secret of each kind is found in each string of JSON.
-    """
+def find_keys(look: Look, spans: Spans = NO_SPANS) -> Iterator[Secret]:
+    """Return the secrets that are recognised by their form, without those that begin in a secret found already."""
     places = _places(look)
     if spans.secrets:
         places = [place for place in places if not spans.covers(place[0])]
-    return _keys_at(look.text, places, once=once) if places else iter(())
+    return _keys_at(look.text, places)
 
 
-def _places(look: Look) -> list[tuple[int, _Literal]]:
+def possible_keys(look: Look) -> Iterator[int]:
+    """Yield the positions in JSON text at which a key may be: one position in each string that has a key."""
+    text, done = look.text, 0
+    density = Density(CLOSE_KEYS)
+    for start, number in _places(look):
+        literal = LITERALS[number]
+        if start < done or not literal.may_begin.match(text, start):
+            continue
+        is_dense = literal.is_counted and density.add(start + literal.offset)
+        if is_dense or literal.secrets_at(text, start):
+            yield start
+            done = string_end(text, start)
+            density.continue_after_mask(done)
+
+
+def _places(look: Look) -> list[_Place]:
     """Return the places of literals, in order, without most places where no key may begin."""
-    text, keys = look.text, look.keys
-    rare: set[int] = set()
-    if len(keys) > _FEW and len(keys) * _FREQUENT > len(text):
-        counts = Counter(map(itemgetter(1), keys))
-        frequent = [word for word, count in counts.items() if count > _FEW and count * _FREQUENT > len(text)]
-        # literals that are no words of the first look are beside runs only
-        rare = {word for word in frequent if word < len(WORDS) and _begins_rarely(look, word)}
+    text = look.text
     places = [
         (start, literal)
-        for start, word in keys
-        if word not in rare and not (_IS_MARKED[word] and text[start - 2 : start] in _INSIDE)
+        for start, word in look.keys
+        if not (_IS_MARKED[word] and text[start - 2 : start] in _INSIDE)
         for literal in _BY_WORD[word]
     ]
-    for literal in chain.from_iterable(_BY_WORD[word] for word in rare):
-        if literal.everywhere is not None:
-            places += [(match.start(), literal) for match in literal.everywhere.finditer(text)]
-    return sorted(places, key=itemgetter(0)) if rare else places
+    for word, first, end in look.frequent:
+        for literal in _BY_WORD[word]:
+            starts = map(_start_of, LITERALS[literal].everywhere.finditer(text, first))
+            places += zip(takewhile(end.__gt__, starts), repeat(literal))
+    if look.frequent:
+        places.sort()
+    return places
 
 
-def _begins_rarely(look: Look, word: int) -> bool:
-    """Return whether a key may begin at less than half of the first places of a word."""
-    literals, starts = _BY_WORD[word], [start for start, other in look.keys[:_SAMPLE] if other == word]
-    begins = [start for start in starts if any(literal.may_begin.match(look.text, start) for literal in literals)]
-    return 2 * len(begins) < len(starts) and all(literal.everywhere for literal in literals)
-
-
-def _keys_at(text: str, places: list[tuple[int, _Literal]], *, once: bool) -> Iterator[Secret]:
+def _keys_at(text: str, places: list[_Place]) -> Iterator[Secret]:
     """Yield the secrets at these places. Literals that are words and too close to each other make the text dense."""
     density = Density(CLOSE_KEYS)
-    others: list[tuple[int, _Literal]] = []
+    others: list[_Place] = []
     done = masked = 0
     last = -1
-    for start, literal in places:
+    for start, number in places:
+        literal = LITERALS[number]
         if not literal.is_counted:
-            others.append((start, literal))
+            others.append((start, number))
             continue
         position = start + literal.offset
         if position < done or not literal.may_begin.match(text, start):
             continue
         is_dense = density.add(position) if position > last else density.is_dense
         last = max(last, position)
-        if not is_dense:
-            secrets = literal.secrets_at(text, start)
-        elif once:
-            secrets = [Secret(position, position, DENSE)]  # its end would be the end of the string
-        else:
-            secrets = [_dense_part(text, masked, position)]
+        secrets = [_dense_part(text, masked, position)] if is_dense else literal.secrets_at(text, start)
         if secrets:
             yield from secrets
-            end = max(secret.end for secret in secrets)
-            done = string_end(text, end) if once else end
-            masked = done if is_dense else masked
-            density.continue_after_mask(end)
-    yield from _other_keys(text, others, once=once)
+            done = max(secret.end for secret in secrets)
+            if is_dense:
+                masked = done
+            density.continue_after_mask(done)
+    yield from _other_keys(text, others)
 
 
-def _other_keys(text: str, places: list[tuple[int, _Literal]], *, once: bool) -> Iterator[Secret]:
+def _other_keys(text: str, places: list[_Place]) -> Iterator[Secret]:
     """Yield the secrets whose literals are not words, such as `-----BEGIN `."""
     ends: dict[str, int] = {}
-    for start, literal in places:
+    for start, number in places:
+        literal = LITERALS[number]
         if start < ends.get(literal.text, 0) or not literal.may_begin.match(text, start):
             continue
         secrets = literal.secrets_at(text, start)
         if secrets:
             yield from secrets
-            end = max(secret.end for secret in secrets)
-            ends[literal.text] = string_end(text, end) if once else end
+            ends[literal.text] = max(secret.end for secret in secrets)
 
 
 def _dense_part(text: str, masked: int, position: int) -> Secret:
     """Return a part with too many literals. The part starts where the word at `position` begins."""
+    start = position
     so_far = _PART_OF_WORD.match(text[max(masked, position - _LONGEST_BEFORE) : position][::-1])
-    return Secret(position - (so_far.end() if so_far else 0), dense_end(text, position), DENSE)
+    if so_far is not None:
+        start -= so_far.end()
+    return Secret(start, dense_end(text, position), DENSE)
 
 
 _LONGEST_PIECE = 1000
@@ -250,13 +249,15 @@ def keys_beside(text: str, spans: Spans) -> Spans:
 
     Most keys begin and end beside a character that no key has. Beside a secret, such a character is missing.
     """
+    searched: set[tuple[int, int]] = set()
     for _ in range(_MOST_ROUNDS):
-        pieces = sorted({*_pieces_beside(text, spans.secrets)})
+        pieces = sorted({*_pieces_beside(text, spans.secrets)} - searched)
         if not pieces:
             break
+        searched.update(pieces)
         joined = JoinedTexts([text[start:end] for start, end in pieces])
         look = Look(joined.text)
-        if not look.keys:
+        if not look.has_keys:
             break
         new = [
             Secret(pieces[number][0] + secret.start, pieces[number][0] + secret.end, secret.kind)
@@ -273,7 +274,9 @@ def _pieces_beside(text: str, secrets: Sequence[Secret]) -> Iterator[tuple[int, 
     last = 0
     for number, secret in enumerate(secrets):
         start, end = secret.start, secret.end
-        following = secrets[number + 1].start if number + 1 < len(secrets) else len(text)
+        following = len(text)
+        if number + 1 < len(secrets):
+            following = secrets[number + 1].start
         if start - last >= _SHORTEST_PIECE and text[start - 1] in _BESIDE:
             first = max(last, start - _LONGEST_PIECE)
             begin = max(first, text.rfind(" ", first, start) + 1, text.rfind("\n", first, start) + 1)

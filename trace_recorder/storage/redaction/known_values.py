@@ -221,7 +221,8 @@ class KnownSecrets:
                 if value in self._given:
                     continue
                 if not is_unlike_words(value):
-                    short |= {value} if len(value) >= SHORTEST_BY_NAME else set()
+                    if len(value) >= SHORTEST_BY_NAME:
+                        short.add(value)
                     continue
                 known = kept.pop(value, None)
                 if known is None:
@@ -260,9 +261,11 @@ class KnownSecrets:
         """Return how many characters at the end of a text may be the beginning of a known value."""
         longest = 0
         last = text[-TELLING:]
+        if len(last) < TELLING:
+            return 0
         for secret in self.all:
             for spelled in secret.spellings:
-                position = spelled.rfind(last, 0, -1) if len(last) == TELLING else -1
+                position = spelled.rfind(last, 0, -1)
                 while position >= 0 and position + TELLING > longest:
                     if text.endswith(spelled[: position + TELLING]):
                         longest = position + TELLING
@@ -278,7 +281,9 @@ class KnownSecrets:
         """
         if not self.all or not self._current_search().may_contain(text):
             return []
-        values = [value for value in self.all if value.is_no_name] if names else self.all
+        values = self.all
+        if names:
+            values = tuple(value for value in self.all if value.is_no_name)
         spans = join(Secret(start, end, KNOWN) for value in values for start, end in value.spans(text))
         if not spans or "[REDACTED:" not in text:
             return spans

@@ -84,13 +84,10 @@ LONGEST_JUDGED = 400
 """This many characters at the beginning of a value decide whether it is a secret. The whole value is masked."""
 LONGEST_SAMPLE = 128
 """Letters and digits are counted in this many characters at the beginning of a value."""
-_CLASSES = (
-    bytes(
-        ord("a" if chr(code).islower() else "A" if chr(code).isupper() else "0" if chr(code).isdigit() else " ")
-        for code in range(128)
-    )
-    + b" " * 128
+_CLASSES = bytes.maketrans(
+    bytes(range(256)), b" " * 48 + b"0" * 10 + b" " * 7 + b"A" * 26 + b" " * 6 + b"a" * 26 + b" " * 133
 )
+"""Translates each digit to `0`, each capital to `A`, each small letter to `a`, and other characters to a blank."""
 _STEPS = (b"aA", b"a0", b"0a", b"0A", b"A0", b"AAa", b"aAA")
 """The changes between small letters, capitals and digits, except for a capital that begins a word.
 
@@ -133,8 +130,9 @@ def kind_of(name: str) -> Kind | None:
         or (name.isupper() and (name.endswith(_UPPER) or name == "TOKEN"))
     ):
         return "strong"
-    if flat.endswith(("pass", "pw")):
-        return "strong" if _is_apart(name, 4 if flat.endswith("pass") else 2) else None
+    for short in ("pass", "pw"):
+        if flat.endswith(short):
+            return "strong" if _is_apart(name, len(short)) else None
     if not flat.endswith(_WEAK):
         return None
     spelled = _CAMEL.sub("_", name).replace("-", "_").lower()

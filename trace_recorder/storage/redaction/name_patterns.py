@@ -11,11 +11,20 @@ import re
 from trace_recorder.storage.redaction.name_kinds import SCHEMES
 
 _QUOTE = r"\\{0,7}[\"'`]"
+SIGNS = r"=>|:=|\?=|=|:"
+"""Match the sign between a name and its value."""
 _STEM = r"(?:pass(?:word|wd|phrase|code)?|pwd?|secrets?|token|key|auth(?:orization)?|cred(?:ential)?s?|sig(?:nature)?"
 _STEM += r"|cookie(?=\\{0,7}\"))"
-_REST = r"(?:[_-]?(?:base|data|token|key|2|new|old|current|prod|dev|test|value)?)"
-_MEMBER_ENDS = r"(?:[_-](?:word|wd|phrase|code))?(?:[_-]{0,2}[0-9]{1,8}){0,2}(?:[_-]{1,4}(?=\\{0,7}\"))?"
-"""Matches ends that only a JSON member's name has. `password_1` and `pass_word` name secrets only in JSON."""
+_REST = r"(?:(?![a-z2_-])|(?=[a-z2_-])[_-]?(?:base|data|token|key|2|new|old|current|prod|dev|test|value)?)"
+_MEMBER_ENDS = (
+    r"(?:(?![0-9_-])|(?=[_-](?![0-9wpc_\-\\\"]))"
+    r"|(?=[0-9]|[_-][0-9wpc_\-\\\"])(?:[_-](?:word|wd|phrase|code))?(?:[_-]{0,2}[0-9]{1,8}){0,2}"
+    r"(?:[_-]{1,4}(?=\\{0,7}\"))?)"
+)
+"""Matches ends that only a JSON member's name has. `password_1` and `pass_word` name secrets only in JSON.
+
+Like `_REST`, it looks first whether the next letters can be such an end, because most names have none.
+"""
 _PAIR = (
     r"(?=[,\s\\+>v\"'`|-]),?(?:(?:\s|\\{1,7}[nrt]|[+>|-]){0,20}"
     r"|\s{0,3}(?:\n|\\{1,7}n)[^\n\"'\\v]{0,60}+(?:v(?!alue)[^\n\"'\\v]{0,60}+){0,2})"
@@ -51,7 +60,7 @@ _BEHIND_NAME = r"(?=[\\\"'`\]\s=:?>,+|*]|-[-\s\\+>|v\"'`]|value|__[ \t]{0,3}:|</
 
 The check is quick, and rules out most words that contain a stem, because no such character follows them.
 """
-_COOKIE = rf"cookie()(?:{_QUOTE})?[ \t]{{0,20}}+(?:=>|:=|\?=|=|:)[ \t]{{0,20}}+(?:{_QUOTE})?(?=[\w.-]{{1,60}}=)"
+_COOKIE = rf"cookie()(?:{_QUOTE})?[ \t]{{0,20}}+(?:{SIGNS})[ \t]{{0,20}}+(?:{_QUOTE})?(?=[\w.-]{{1,60}}=)"
 
 
 def _named(value: str) -> re.Pattern[str]:
@@ -61,7 +70,7 @@ def _named(value: str) -> re.Pattern[str]:
     return re.compile(
         rf"{_COOKIE}"
         rf"|{_STEM}{_REST}({_MEMBER_ENDS}){_BEHIND_NAME}(?:({_QUOTE})?\]?{_EMPHASIS_END}{space}"
-        rf"(?:(?:(?:is|was)(?=:))?(=>|:=|\?=|=|:){_EMPHASIS_END}|(>)|({_PAIR}|{_FORM_FIELD})){opens}"
+        rf"(?:(?:(?:is|was)(?=:))?({SIGNS}){_EMPHASIS_END}|(>)|({_PAIR}|{_FORM_FIELD})){opens}"
         rf"|{_QUOTE}\]?{space}(,){space}{_QUOTE}(?>(?:{_SCHEME} {{1,3}}+)?){value}"
         rf"|([ \t]{{1,4}}+(?:is[ \t]|was[ \t])?){opens}|{_MEMBER}|(\\{{0,7}}\"))",
         re.ASCII,

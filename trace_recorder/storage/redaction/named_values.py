@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Callable
-from typing import NamedTuple
 
 from trace_recorder.storage.redaction.dense_parts import Density
 from trace_recorder.storage.redaction.json_strings import TEXT_END
@@ -43,14 +42,22 @@ from trace_recorder.storage.redaction.name_patterns import (
     XML,
 )
 from trace_recorder.storage.redaction.secret_spans import Spans
+from trace_recorder.values.structs import Struct
 
 Span = tuple[int, int]
 Is = Callable[[str], bool]
 
-_QUOTED_VALUE = re.compile(r"[^\s\"'`\\<>\0-\x1f]++")
-_QUOTED_SAMPLE = re.compile(rf"[^\s\"'`\\<>\0-\x1f]{{1,{LONGEST_JUDGED}}}+")
-_BARE_VALUE = re.compile(r"[^\s\"'`\\<>,;&|(){}\[\]\0-\x1f\u3000-\u303f\uff01-\uff65]++")
-_BARE_SAMPLE = re.compile(rf"[^\s\"'`\\<>,;&|(){{}}\[\]\0-\x1f\u3000-\u303f\uff01-\uff65]{{1,{LONGEST_JUDGED}}}+")
+
+class _Characters:
+    """The patterns of a value that consists of some characters: `whole`, and `sample` for its judged beginning."""
+
+    def __init__(self, characters: str) -> None:
+        self.whole = re.compile(rf"{characters}++")
+        self.sample = re.compile(rf"{characters}{{1,{LONGEST_JUDGED}}}+")
+
+
+_QUOTED = _Characters(r"[^\s\"'`\\<>\0-\x1f]")
+_BARE = _Characters(r"[^\s\"'`\\<>,;&|(){}\[\]\0-\x1f\u3000-\u303f\uff01-\uff65]")
 _TAIL = re.compile(
     r"(?>(?:[,;&|](?![,;&|]|(?:amp|quot|apos|lt|gt|nbsp|#\w{1,5});|[\w.$-]{1,60}[ \t]{0,3}[:=])"
     r"[^\s\"'`\\<>,;&|(){}\[\]\0-\x1f\u3000-\u303f\uff01-\uff65]++)+)"
@@ -66,7 +73,7 @@ If one of these follows a value, nothing else is in the value's line, element or
 """
 _QUOTES = ('"', "'", "`")
 _REST_OF_LINE = re.compile(r"[^\"'`\\\r\n\f<>]{8,}+")
-_COOKIES = re.compile(r"(?:[\w.-]{1,60}+=[^\s;]{0,60}+; ?){0,8}[\w.-]{1,60}+=(?=[^\s;\d]{0,60}\d)[^\s;=]{8}")
+COOKIE_LIST = re.compile(r"(?:[\w.-]{1,60}+=[^\s;]{0,60}+; ?){0,8}[\w.-]{1,60}+=(?=[^\s;\d]{0,60}\d)[^\s;=]{8}")
 _MOST_OF_COOKIES = 1200
 """Only this many characters at the beginning of a list of cookies are searched for a secret."""
 _JSON_SCALAR = re.compile(r"[-+\d.eE]+|true|false|null")
@@ -74,7 +81,7 @@ _NAME_LETTERS = string.ascii_letters + string.digits + "_.-"
 _LONGEST_NAME = 60
 
 
-class NameMatch(NamedTuple):
+class NameMatch(Struct, frozen=True, gc=False):
     """A name in a text, with a separator and the beginning of a value after it.
 
     `before` is the text right before the name, and `match` is the match of the stem and of everything after it.
@@ -91,7 +98,9 @@ class NameMatch(NamedTuple):
 def name_match_at(text: str, position: int, match: re.Match[str]) -> NameMatch:
     """Return the name whose stem is at a position of a text. `match` is the match of `NAMED` there."""
     begin = _name_begins(text, position)
-    end = match.end(MEMBER_END if match[COOKIE_END] is None else COOKIE_END)
+    end = match.end(MEMBER_END)
+    if end < 0:
+        end = match.end(COOKIE_END)
     name = text[begin:end]
     return NameMatch(text, begin, name, kind_of(name), text[max(0, begin - _BEFORE) : begin], match)
 
@@ -113,26 +122,34 @@ def value_of(name_match: NameMatch, is_known: Is, density: Density) -> tuple[Spa
         return None, 0
     start = match.end()
     is_open = (match[OPEN] or match[COMMA] or match[OPEN_BEHIND_BLANK]) is not None
-    sample = (_QUOTED_SAMPLE if is_open else _BARE_SAMPLE).match(text, start)
+    sample = (_QUOTED if is_open else _BARE).sample.match(text, start)
     if sample is None:
         return None, 0
     value = _read_value(text, sample, is_json=match[CLOSE] is not None, is_open=is_open)
     tail = None if is_open or not value else _TAIL.match(text, sample.end())
-    is_judged = is_known(value) or bool(match[SCHEME_THERE] or match[SCHEME_BEHIND_BLANK])
-    shortest = SHORTEST_WEAK if kind == "weak" and not is_judged else SHORTEST
+    shortest = SHORTEST
+    if kind == "weak" and not (is_known(value) or match[SCHEME_THERE] or match[SCHEME_BEHIND_BLANK]):
+        shortest = SHORTEST_WEAK
     if len(value) < shortest and (tail is None or kind == "weak"):  # rules out most values
         return None, sample.end()
-    if not density.add(start) and not _is_secret(name_match, kind, sample, value, is_known):
-        whole = "" if tail is None or kind == "weak" else text[start : tail.end()]
-        if not whole or not _is_whole_secret(name_match, kind, value, whole):
-            return None, sample.end()
-    if len(value) >= LONGEST_JUDGED:
-        longest = (_QUOTED_VALUE if is_open else _BARE_VALUE).match(text, start)
-        end = longest.end() if longest else sample.end()
-        tail = None if is_open else _TAIL.match(text, end)
-    else:
+    is_secret = density.add(start) or _is_secret(name_match, kind, sample, value, is_known)
+    if not is_secret and not (tail and _is_whole_secret(name_match, kind, value, text[start : tail.end()])):
+        return None, sample.end()
+    if len(value) < LONGEST_JUDGED:
         end = start + len(value)
-    return (start, end if tail is None else tail.start() + len(tail[0].rstrip(".:"))), sample.end()
+    else:
+        end = _end_of_long_value(text, start, is_open=is_open)
+        tail = _TAIL.match(text, end)
+    if tail is not None and not is_open:
+        end = tail.start() + len(tail[0].rstrip(".:"))
+    return (start, end), sample.end()
+
+
+def _end_of_long_value(text: str, start: int, *, is_open: bool) -> int:
+    longest = (_QUOTED if is_open else _BARE).whole.match(text, start)
+    if longest is None:
+        return start
+    return longest.end()
 
 
 def _is_secret(name_match: NameMatch, kind: Kind, sample: re.Match[str], value: str, is_known: Is) -> bool:
@@ -155,7 +172,11 @@ def _is_whole_secret(name_match: NameMatch, kind: Kind, value: str, whole: str) 
     `value` is the part before the first such character, and is not a secret by itself.
     """
     notation = _notation(name_match)
-    if notation not in {"line", "variable"} or (len(value) > 2 and is_no_value(name_match.name, value, notation)):
+    if (
+        kind == "weak"
+        or notation not in {"line", "variable"}
+        or (len(value) > 2 and is_no_value(name_match.name, value, notation))
+    ):
         return False
     return is_secret_value(kind, name_match.name, whole, notation)
 
@@ -187,8 +208,12 @@ _FORM_FIELD = ('name="', 'name=\\"')
 
 def _is_emphasised(match: re.Match[str]) -> bool:
     """Return whether a name is in bold or italic letters of Markdown or HTML."""
-    between = match[0][match.end(MEMBER_END) - match.start() :]
-    return match[ASSIGN] == ":" and any(mark in between for mark in ("*", "__", "</"))
+    if match[ASSIGN] != ":":
+        return False
+    return _EMPHASIS.search(match.string, match.end(MEMBER_END), match.end()) is not None
+
+
+_EMPHASIS = re.compile(r"\*|__|</")
 
 
 def _is_in_parentheses(name_match: NameMatch) -> bool:
@@ -228,7 +253,8 @@ def _read_value(text: str, sample: re.Match[str], *, is_json: bool, is_open: boo
         return ""
     behind = text[end : end + 1]
     if is_open:
-        return "" if behind.isspace() and behind != TEXT_END else value
+        is_one_of_several = behind.isspace() and behind != TEXT_END
+        return "" if is_one_of_several else value
     if (behind and behind in "([{") or (is_json and _JSON_SCALAR.fullmatch(value)):
         return ""
     return value.rstrip(".:")
@@ -246,7 +272,9 @@ def _name_begins(text: str, stem: int) -> int:
     if text[begin - 1] == "\\" and text[begin] in "nrtbf":
         return begin + 1
     escape = _ESCAPE.match(text, begin, stem)
-    return escape.end() if escape else begin
+    if escape is not None:
+        return escape.end()
+    return begin
 
 
 _ESCAPE = re.compile(r"(?<=[\[;])[0-9]{1,3}m|(?<=%)[0-9A-Fa-f]{2}|(?<=\\)u[0-9A-Fa-f]{4}")
@@ -255,19 +283,24 @@ _ESCAPE = re.compile(r"(?<=[\[;])[0-9]{1,3}m|(?<=%)[0-9A-Fa-f]{2}|(?<=\\)u[0-9A-
 def has_cookies(value: str) -> bool:
     """Return whether a value is a list of cookies, one of which looks like a secret. A mask is not a secret."""
     first, *others = value[:_MOST_OF_COOKIES].split("[REDACTED:")
-    return _COOKIES.match("".join([first, *(other.partition("]")[2] for other in others)])) is not None
+    return COOKIE_LIST.match("".join([first, *(other.partition("]")[2] for other in others)])) is not None
 
 
 def cookies_of(name_match: NameMatch, spans: Spans) -> Span | None:
-    """Return the span of the cookies after a name, or None if they have no secret that is not found already."""
+    """Return the span of the cookies after a name, or None if they have no secret that is not found already.
+
+    The caller has seen that the line begins with `COOKIE_LIST`, because to read a long line for each name is slow.
+    """
     text, start = name_match.text, name_match.match.end()
-    if name_match.kind != "cookie" or not _COOKIES.match(text, start):
-        return None  # the line is read only if it begins with cookies: reading a long line for each name is slow
+    if name_match.kind != "cookie":
+        return None
     line = _REST_OF_LINE.match(text, start)
     if line is None:
         return None
     rest = "".join([text[begin:end] for begin, end in spans.gaps(start, min(line.end(), start + _MOST_OF_COOKIES))])
-    return line.span() if has_cookies(rest) else None
+    if not has_cookies(rest):
+        return None
+    return line.span()
 
 
 def _begins_line(before: str, begin: int) -> bool:
@@ -294,15 +327,18 @@ def _assigned(name_match: NameMatch) -> Notation:
     before, name, match = name_match.before, name_match.name, name_match.match
     sign = match[ASSIGN]
     if sign == ":":
-        said = IN_BRACKETS.sub("", before) if "[" in before else before
-        is_said = IN_SENTENCE.search(said) or _is_emphasised(match) or _is_in_parentheses(name_match)
+        if "[" in before:
+            before = IN_BRACKETS.sub("", before)
+        is_said = IN_SENTENCE.search(before) or _is_emphasised(match) or _is_in_parentheses(name_match)
         return "sentence" if is_said else "bare"
     if sign not in {"=", ":=", "?="}:
         return "bare"
     if before.endswith((";", "?", "&", "--")) or name.isupper():
         return "variable"
     is_setting = name[:1].islower() and (not before or before[-1] in "\n \t[+m\"'`|>nrt")
-    return "line" if is_setting and not _IN_CALL.search(before) else "bare"
+    if is_setting and not _IN_CALL.search(before):
+        return "line"
+    return "bare"
 
 
 _IN_CALL = re.compile(r"[(,][^)\n]{0,60}\Z")
@@ -323,7 +359,9 @@ def notation_behind_blank(before: str, name: str, blank: str) -> Notation | None
         return "line"
     if (before.rstrip(" \t").endswith(_SETTERS) or "login" in before) and _SET_BEFORE.search(before):
         return "line"
-    return "bare" if "s" in blank else None
+    if "s" in blank:
+        return "bare"
+    return None
 
 
 _SETTERS = ("setx", "set -gx", "set -x", "set", "ENV", "setenv")

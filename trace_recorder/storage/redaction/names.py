@@ -11,7 +11,9 @@ few times, however many names are before it. No mask replaces a quote or a backs
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
+from itertools import repeat
 
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.redaction.dense_parts import CLOSE_NAMES, Density, dense_end
@@ -29,6 +31,7 @@ from trace_recorder.storage.redaction.name_patterns import (
     SCHEME_THERE,
 )
 from trace_recorder.storage.redaction.named_values import (
+    COOKIE_LIST,
     Is,
     NameMatch,
     Span,
@@ -38,6 +41,7 @@ from trace_recorder.storage.redaction.named_values import (
     value_of,
 )
 from trace_recorder.storage.redaction.secret_spans import ASSIGNED, NO_SPANS, Secret, Spans
+from trace_recorder.values.structs import Struct
 
 MAX_NESTED = 3
 """At most this many names are examined within a value that is not secret. In `a=b=c`, `b` may be a value or a name."""
@@ -50,6 +54,46 @@ _LABEL = re.compile(r"\"(?:[Nn]ame|[Kk]ey|variable)\"\s{0,20}:\s{0,20}\"\Z")
 _LONGEST_LABEL = 60
 
 
+class _Names(Struct):
+    """The names in a text, each as the match of `NAMED` at its stem.
+
+    `read` is the match of the pattern, and `low` the text in lower case. Most of the `stems` are not in a name, and are
+    passed over in C. `position` is the position of the current stem. Names before
+    `done` are not read. `within` is the end of the last value that was read. At most `MAX_NESTED` names within such
+    values are read.
+    """
+
+    read: Callable[..., re.Match[str] | None]
+    low: str
+    stems: list[int]
+    position: int = 0
+    done: int = 0
+    within: int = 0
+
+    def __iter__(self) -> Iterator[re.Match[str]]:
+        outer = index = 0
+        size = len(self.stems)
+        while index < size:
+            stems = self.stems[index : index + _AT_ONCE]
+            for match in filter(None, map(self.read, repeat(self.low), stems)):
+                self.position = position = match.start()
+                if position >= self.within:
+                    outer = position
+                    yield match
+                elif bisect_left(self.stems, position) - bisect_left(self.stems, outer) <= MAX_NESTED:
+                    yield match
+                else:
+                    self.done = self.within
+                if self.done > position:
+                    index = bisect_left(self.stems, self.done, index)
+                    break
+            else:
+                index += _AT_ONCE
+
+
+_AT_ONCE = 64
+
+
 def possible_names(look: Look, is_known: Is, *, any_value: bool = False) -> Iterator[int]:
     """Yield the positions of names in JSON text that a secret follows, or may follow.
 
@@ -58,13 +102,12 @@ def possible_names(look: Look, is_known: Is, *, any_value: bool = False) -> Iter
     """
     if not look.names:
         return
-    text, low, done, last, escapes = look.text, look.low, 0, 0, 0
+    text, last, escapes = look.text, 0, 0
+    has_escapes = "\\" in text
     density, judged = Density(CLOSE_NAMES), Density(_WORTH_A_SEARCH, most=_MOST_JUDGED)
-    read_name = (KNOWN_NAMED if any_value else NAMED).match
-    for position in look.names:
-        match = read_name(low, position) if position >= done else None
-        if match is None:
-            continue
+    names = _Names((KNOWN_NAMED if any_value else NAMED).match, look.low, look.names)
+    for match in names:
+        position = names.position
         name_match = name_match_at(text, position, match)
         end = name_match.begin + len(name_match.name)
         if match[COOKIE_END] is not None:
@@ -72,17 +115,18 @@ def possible_names(look: Look, is_known: Is, *, any_value: bool = False) -> Iter
         elif text.startswith('"', end):
             may_be = _may_be_member(name_match, end, any_value=any_value)
         else:
-            escapes += text.count("\\", last, position)  # escapes lengthen the distances
-            last = position
+            if has_escapes:
+                escapes += text.count("\\", last, position)  # escapes lengthen the distances
+                last = position
             may_be = _may_be_followed(name_match, any_value=any_value) and (
                 _ends_soon(text, end, match.end())
                 or density.add(position - escapes)
                 or judged.add(position)
-                or _is_followed(text, position, match, is_known, read_name)
+                or _is_followed(text, position, match, is_known, names.read)
             )
         if may_be:
             yield position
-            done = string_end(text, end)
+            names.done = string_end(text, end)
 
 
 def _ends_soon(text: str, end: int, value: int) -> bool:
@@ -111,7 +155,9 @@ def _is_followed(
     text: str, position: int, raw: re.Match[str], is_known: Is, read_name: Callable[..., re.Match[str] | None]
 ) -> bool:
     """Return whether a secret follows the name with the stem at a position within a string of JSON text."""
-    behind = _BEHIND_LONG if _LONG.match(text, raw.end()) else _BEHIND_SHORT
+    behind = _BEHIND_SHORT
+    if _LONG.match(text, raw.end()):
+        behind = _BEHIND_LONG
     try:
         decoded, stem = decoded_around(text, position, _BEFORE_NAME, raw.end() - position + behind)
     except ours(ValueError):
@@ -140,9 +186,10 @@ def _may_be_member(name_match: NameMatch, end: int, *, any_value: bool) -> bool:
         return True
     if name_match.kind is None:
         return False
+    if any_value:
+        return True
     member = _JSON_MEMBER.match(text, end)
-    value_size = string_end(text, member.end()) - member.end() if member is not None else 0
-    return any_value or value_size >= SHORTEST_WEAK
+    return member is not None and string_end(text, member.end()) - member.end() >= SHORTEST_WEAK
 
 
 def _is_element(text: str, begin: int) -> bool:
@@ -173,28 +220,27 @@ def secrets_by_name(look: Look, is_known: Is, spans: Spans = NO_SPANS, *, any_va
     """
     if not look.names:
         return
-    text, low = look.text, look.low
-    read_name = (KNOWN_NAMED if any_value else NAMED).match
+    text = look.text
     has_masks, has_found = "[REDACTED:" in text, bool(spans.secrets)
     density = Density(CLOSE_NAMES)
-    done = within = nested = read = 0
-    for position in look.names:
-        nested = nested + 1 if position < within else 0
-        if position < done or nested > MAX_NESTED or (has_found and spans.covers(position)):
-            continue
-        match = read_name(low, position)
-        if match is None or match[MEMBER_END] or match[QUOTE_ALONE] or match.end() == read:
+    read = 0
+    names = _Names((KNOWN_NAMED if any_value else NAMED).match, look.low, look.names)
+    for match in names:
+        position = names.position
+        if match[MEMBER_END] or match[QUOTE_ALONE] or match.end() == read or (has_found and spans.covers(position)):
             continue
         if has_masks and _is_in_mask(text, position):
             continue
+        if match[COOKIE_END] is not None and COOKIE_LIST.match(text, match.end()) is None:
+            continue
         span, end = _secret_after(name_match_at(text, position, match), is_known, spans, density)
         if span is not None:
-            done = span[1]
-            yield Secret(span[0], done, ASSIGNED)
-            density.continue_after_mask(done)
+            names.done = span[1]
+            yield Secret(span[0], span[1], ASSIGNED)
+            density.continue_after_mask(span[1])
         elif end:
             read = match.end()  # another stem in this name has the same value after it, which is not judged again
-            within = max(within, end)
+            names.within = max(names.within, end)
 
 
 def _secret_after(name_match: NameMatch, is_known: Is, spans: Spans, density: Density) -> tuple[Span | None, int]:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from trace_recorder.storage.redaction.key_forms import (
     AFTER_ID,
@@ -29,19 +30,39 @@ _BREAK = r"(?:\\{1,7}[nr]|[\r\n])"
 _PEM_LINE = rf"(?>(?:\\{{1,7}}[nrt]|[\r\n\t +>|]){{0,12}})(?:[A-Za-z0-9+/=]{{12,}}+|[A-Za-z-]{{3,12}}: [A-Za-z0-9,-]{{1,60}}+|[A-Za-z0-9+/=]{{1,11}}+(?=\s{{0,3}}(?:{_BREAK}|\Z)))"  # noqa: E501 - a pattern is easier to read on one line
 PEM_LONGEST = 20_000
 """The END of a private key is looked for in at most this many characters after its BEGIN."""
+_PEM_BEGINS = r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE"
+_PEM_END = r"-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
 _PEM = (
-    r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
-    rf"(?:(?>(?:[^\"<-]|-(?!----)){{1,{PEM_LONGEST}}})-----END [A-Z0-9 ]{{0,30}}PRIVATE KEY(?: BLOCK)?-----"
+    rf"{_PEM_BEGINS} KEY(?: BLOCK)?-----"
+    rf"(?:(?>(?:[^\"<-]|-(?!----)){{1,{PEM_LONGEST}}}){_PEM_END}"
     rf"|(?=(?:[^\n\"<]{{0,80}}{_BREAK}){{0,4}}?[ \t+>|]{{0,8}}[A-Za-z0-9+/=]{{12}})(?>(?:{_PEM_LINE})*))"
 )
-PEM_BEGIN = "-----BEGIN "
+_PEM_BEGIN = "-----BEGIN "
+_PPK_BEGIN, _PPK_END = "Private-Lines: ", "Private-MAC: "
 _PPK = (
-    r"Private-Lines: [0-9]{1,4}"
-    rf"((?>(?:[^\"<P]|P(?!rivate-)){{1,{PEM_LONGEST}}})(?=Private-MAC: )"
+    rf"{_PPK_BEGIN}[0-9]{{1,4}}"
+    rf"((?>(?:[^\"<P]|P(?!rivate-)){{1,{PEM_LONGEST}}})(?={_PPK_END})"
     rf"|(?=[ \r]{{0,2}}{_BREAK}[ \t+>|]{{0,8}}[A-Za-z0-9+/=]{{12}})(?>(?:{_PEM_LINE})*))"
 )
 """Matches a private key of PuTTY: its lines, up to the following checksum."""
-PPK_BEGIN = "Private-Lines: "
+
+
+class PrivateKeyFormat(NamedTuple):
+    """A format of private keys.
+
+    `literal` is a text that the first line contains. `begins` matches the first line, and `ends` the last line.
+    """
+
+    literal: str
+    begins: re.Pattern[str]
+    ends: re.Pattern[str]
+
+
+PRIVATE_KEYS = (
+    PrivateKeyFormat(_PEM_BEGIN, re.compile(rf"{_PEM_BEGINS}|{_PEM_BEGIN}[A-Z0-9 ]{{0,30}}\Z"), re.compile(_PEM_END)),
+    PrivateKeyFormat(_PPK_BEGIN, re.compile(_PPK_BEGIN), re.compile(_PPK_END)),
+)
+"""The formats of private keys. In a text that may go on, the first line may be incomplete."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +90,9 @@ class SecretForm:
     @cached_property
     def literal_pattern(self) -> re.Pattern[str]:
         """The compiled `from_literal` if the literal is in the middle of the secret, and otherwise `pattern`."""
-        return re.compile(self.from_literal) if self.from_literal else self.pattern
+        if not self.from_literal:
+            return self.pattern
+        return re.compile(self.from_literal)
 
     @cached_property
     def _begin_pattern(self) -> re.Pattern[str]:
@@ -79,16 +102,15 @@ class SecretForm:
         """Return the span of the secret whose literal is at a position of a text, or None if there is no secret."""
         if not self.up_to_literal:
             match = self.pattern.match(text, position)
-            return None if match is None else match.span(1 if self.grouped else 0)
+            return None if match is None else match.span(self.grouped)
         behind = self.literal_pattern.match(text, position)
+        if behind is None:
+            return None
         first, end = max(0, position - _LONGEST_BEFORE), position + len(self.literal)
-        begin = self._begin_pattern.search(text, first, end) if behind else None
-        return (begin.start(), behind.end()) if begin and behind else None
-
-    def next_secret(self, text: str, position: int) -> tuple[int, int] | None:
-        """Return the span of the first secret of this form at a position of a text or after it, or None."""
-        match = self.pattern.search(text, position)
-        return None if match is None else match.span(1 if self.grouped else 0)
+        begin = self._begin_pattern.search(text, first, end)
+        if begin is None:
+            return None
+        return begin.start(), behind.end()
 
 
 _LONGEST_BEFORE = 100
@@ -111,14 +133,17 @@ def _boundary(prefix: str) -> str:
 
 
 def _forms() -> Iterator[SecretForm]:
-    yield SecretForm("private-key", PEM_BEGIN, _PEM, from_literal=r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE")
-    yield SecretForm("private-key", PPK_BEGIN, _PPK, grouped=True)
+    yield SecretForm("private-key", _PEM_BEGIN, _PEM, from_literal=_PEM_BEGINS)
+    yield SecretForm("private-key", _PPK_BEGIN, _PPK, grouped=True, from_literal=rf"{_PPK_BEGIN}[0-9]")
     for what, beginnings, follows, _ in AFTER_ID:
         for prefix in beginnings.split():
             yield SecretForm(what, prefix, re.escape(prefix) + _boundary(prefix) + follows, grouped=True)
     for what, beginnings, follows, _ in WITH_BEGINNING:
         for prefix in beginnings.split():
-            for literal in HASH_BEGINNINGS if prefix == "$" else (prefix,):  # a dollar sign alone is too frequent
+            literals: tuple[str, ...] = (prefix,)
+            if prefix == "$":  # a dollar sign alone is too frequent
+                literals = HASH_BEGINNINGS
+            for literal in literals:
                 yield SecretForm(what, literal, re.escape(prefix) + _boundary(prefix) + follows)
     for what, middle, before, last, follows, _ in WITH_MIDDLE:
         start = "|".join([rf"(?<![{_WORD}-])", *(f"(?<={end})" for end in (*_ESCAPES, *_LINE_BEGINS))])

@@ -89,13 +89,18 @@ class Redaction:
         on_secret: OnSecret | None = None,
     ) -> None:
         self._on_secret = on_secret
-        self._redactors = () if redact is None else (redact,) if callable(redact) else tuple(redact)
+        self._redactors: tuple[Redactor, ...] = ()
+        if callable(redact):
+            self._redactors = (redact,)
+        elif redact is not None:
+            self._redactors = tuple(redact)
         self._knows_forms = default_redactor in self._redactors
         self._has_user_redactors = any(redactor is not default_redactor for redactor in self._redactors)
-        self._known = KnownSecrets(secrets_of_environment(environment) if self._redactors else ())
+        self._known = KnownSecrets()
         self._possible_secrets: Callable[[str], list[int]] = lambda _: []
         """Returns the positions in JSON text at which a secret may be, or the name of a secret."""
         if self._redactors:
+            self._known = KnownSecrets(secrets_of_environment(environment))
             self._possible_secrets = partial(possible_secrets, known=self._known, forms=self._knows_forms)
         self._harmless: tuple[list[str], object, object] = [], None, None
         """The last text of the newest request without a possible secret, and the secret values that were known then."""
@@ -106,7 +111,9 @@ class Redaction:
         Return the keys that are new and will be masked wherever they occur. A short key, and a key that is a word, is
         masked only after the name of a secret, and is not returned.
         """
-        return self._known.learn(keys, cookies) if self._redactors else []
+        if not self._redactors:
+            return []
+        return self._known.learn(keys, cookies)
 
     @property
     def known_values(self) -> object:
@@ -128,7 +135,8 @@ class Redaction:
             masked = redactor(text)
             if not isinstance(masked, str):
                 raise TypeError(f"the redactor {redactor!r} returned {type(masked).__name__}, and must return a str")
-            text = text if masked == text else repair_surrogates(masked, text)
+            if masked != text:
+                text = repair_surrogates(masked, text)
         return text
 
     def _replace(self, text: str, secrets: Sequence[Secret], place: Place) -> str:
@@ -151,14 +159,19 @@ class Redaction:
             part = part[: len(part) - unfinished(part)] or part
             secrets += moved(find_secrets(part, self._known, names=names).secrets, done)
             done += len(part)
-        rest = find_secrets(text[done:] if done else text, self._known, names=names)
-        spans = Spans([*secrets, *moved(rest.secrets, done)]) if done else rest
+        spans = find_secrets(text[done:], self._known, names=names)
+        if done:
+            spans = Spans([*secrets, *moved(spans.secrets, done)])
         return self._with_members(text, spans, names=names, is_json=is_json).secrets
 
     def _with_members(self, text: str, spans: Spans, *, names: bool, is_json: bool) -> Spans:
         """Return what was found in a text, and its secret members."""
-        spans = with_members(text, spans) if names else spans
-        return spans.with_more(field_secrets(text, spans)) if names and is_json else spans
+        if not names:
+            return spans
+        spans = with_members(text, spans)
+        if is_json:
+            spans = spans.with_more(field_secrets(text, spans))
+        return spans
 
     def mask_description(self, text: str, fact: str = "") -> str:
         """Mask the description of a value, or of a failure of recording.
@@ -174,7 +187,9 @@ class Redaction:
         Mask secrets that are recognised by their form or by a name before them, and long known values with a digit.
         """
         text = self._known.mask(text, names=True)
-        return mask_text(text) if self._knows_forms else text
+        if not self._knows_forms:
+            return text
+        return mask_text(text)
 
     def _mask_member_name(self, name: str, names: dict[str, str]) -> str:
         """Mask the name of a member.
@@ -185,7 +200,9 @@ class Redaction:
         masked = self.mask_name(name)
         if masked == name:
             return name
-        return names.setdefault(name, f"{masked} {len(names) + 1}" if masked in names.values() else masked)
+        if masked in names.values():
+            masked = f"{masked} {len(names) + 1}"
+        return names.setdefault(name, masked)
 
     def mask(self, text: str, fact: str = "", *, member: str = "", are_pieces: bool = False) -> tuple[str, int]:
         """Mask the strings of JSON text, which are members of a fact of this kind, or the value of its member `member`.
@@ -196,7 +213,9 @@ class Redaction:
         not searched for secrets after names, because the end of such a string is not the end of a line. The caller has
         searched the joined strings for these secrets.
         """
-        positions = None if self._has_user_redactors else self._possible_secrets(text)
+        positions = None
+        if not self._has_user_redactors:
+            positions = self._possible_secrets(text)
         if positions == []:
             return text, 0
         return self._mask_strings(text, positions, fact, member=member, are_pieces=are_pieces)
@@ -229,11 +248,15 @@ class Redaction:
                 count += masks_in(string.value, string.masked)
                 parts += (text[done : string.start + 1], encode_string(string.masked)[1:-1])
                 done = string.end - 1
-        return ("".join([*parts, text[done:]]), count) if parts else (text, 0)
+        if not parts:
+            return text, 0
+        return "".join([*parts, text[done:]]), count
 
     def _strings(self, text: str, positions: list[int] | None, *, are_pieces: bool) -> Iterator[_String]:
         """Yield the strings of JSON text that are searched, or are secrets by the names of their members."""
-        defined = set(mcp_strings(text).secrets if self._knows_forms else ())
+        defined: set[tuple[int, int]] = set()
+        if self._knows_forms:
+            defined.update(mcp_strings(text).secrets)
         names: dict[str, str] = {}
         for start, end, name, is_name in strings_at(text, positions):
             is_long = end - start > _LONG and not is_name and (start, end) not in defined
@@ -277,7 +300,9 @@ class Redaction:
         for number, secret in joined.divide(find_secrets(joined.text, self._known, names=names).secrets):
             divided[number].append(secret)
         for number, string in enumerate(strings):
-            spans = Spans(divided[number]) if number in divided else NO_SPANS
+            spans = NO_SPANS
+            if number in divided:
+                spans = Spans(divided[number])
             spans = self._with_members(string.value, spans, names=names, is_json=string.is_json)
             if spans.secrets:
                 string.masked = self._replace(string.value, spans.secrets, string.place)
@@ -290,7 +315,9 @@ class Redaction:
         if self._has_user_redactors or sum(map(len, texts)) > MAX_UNINTERRUPTED_CHARS:
             return [*(self.mask(text, "item") for text in texts[:-1]), *(self.mask(text, fact) for text in texts[-1:])]
         last = texts[-1:], self._known.all, self._known.short
-        searched = texts[:-1] if last == self._harmless else texts
+        searched = texts
+        if last == self._harmless:
+            searched = texts[:-1]
         positions = self._possible_secrets("\n".join(searched))  # one search of all texts of a small request
         if not positions:
             self._harmless = last
@@ -299,11 +326,17 @@ class Redaction:
         begin = 0
         for text in searched:
             end = begin + len(text)
-            own = positions[bisect_left(positions, begin) : bisect_left(positions, end)]
-            kind = fact if len(masked) == len(texts) - 1 else "item"
-            masked.append(self._mask_strings(text, [at - begin for at in own], kind) if own else (text, 0))
+            own = [at - begin for at in positions[bisect_left(positions, begin) : bisect_left(positions, end)]]
+            if not own:
+                masked.append((text, 0))
+            elif len(masked) == len(texts) - 1:
+                masked.append(self._mask_strings(text, own, fact))
+            else:
+                masked.append(self._mask_strings(text, own, "item"))
             begin = end + 1
-        return masked if searched is texts else [*masked, (texts[-1], 0)]
+        if searched is not texts:
+            masked.append((texts[-1], 0))
+        return masked
 
     def must_be_searched(self, text: str) -> bool:
         """Return whether the strings of a text must be searched: it may have a secret, or the user has a redactor."""
@@ -350,10 +383,12 @@ class Redaction:
 
     def mask_bytes(self, data: bytes) -> bytes:
         """Mask secrets in bytes that are not UTF-8, before the bytes become base64. Return UTF-8 unchanged."""
+        if not self._redactors:
+            return data
         try:
             data.decode()
         except ours(UnicodeDecodeError):
-            return self._mask_secrets(data.decode("latin-1")).encode("latin-1", "replace") if self._redactors else data
+            return self._mask_secrets(data.decode("latin-1")).encode("latin-1", "replace")
         return data
 
     def unfinished(self, text: str) -> int:
@@ -380,11 +415,15 @@ class Redaction:
         begin = _JSON_BEGIN.search(line)
         if begin is not None and is_json(line[begin.start() :]):
             event = line[begin.start() :]
-            positions = None if self._has_user_redactors else self._possible_secrets(event)
+            positions = None
+            if not self._has_user_redactors:
+                positions = self._possible_secrets(event)
             masked, count = self._mask_strings(event, positions, are_pieces=are_pieces, event_of=place.fact)
             return line[: begin.start()] + masked, count
-        field = begin is None and _FIELD.match(line)
-        masked = self._mask_secrets(line, place) if field else self.mask_plain(line, place)
+        if begin is None and _FIELD.match(line):
+            masked = self._mask_secrets(line, place)
+        else:
+            masked = self.mask_plain(line, place)
         return masked, masks_in(line, masked)
 
 

@@ -47,7 +47,9 @@ class SearchedFact:
         is_searched_again: bool = False,
     ):
         self.kind = kind
-        self._beginning = f"/{member}" if member else ""
+        self._beginning = ""
+        if member:
+            self._beginning = f"/{member}"
         self._text = text
         self._starts = starts
         self.answers: dict[str, str | None] | None = {} if is_searched_again else None
@@ -60,7 +62,9 @@ class SearchedFact:
         """Return the JSON pointer of the string that begins at a position."""
         if self._beginning and self._text.startswith('"'):  # the value of the member is this string
             return self._beginning
-        return self._beginning + self._pointers.get(start, "") if self._text else ""
+        if not self._text:
+            return ""
+        return self._beginning + self._pointers.get(start, "")
 
 
 class Place(Struct, frozen=True):

@@ -100,7 +100,9 @@ class Spans:
     def with_more(self, secrets: Iterable[Secret]) -> Spans:
         """Return these secrets and others."""
         more = [*secrets]
-        return Spans([*self.secrets, *more]) if more else self
+        if not more:
+            return self
+        return Spans([*self.secrets, *more])
 
     def covers(self, position: int) -> bool:
         """Return whether a position is in a secret."""
@@ -116,7 +118,9 @@ class Spans:
     def next_start(self, position: int, end: int) -> int:
         """Return where the first secret begins at a position or after it, or `end` if there is none."""
         index = bisect_left(self._starts, position)
-        return self._starts[index] if index < len(self._starts) else end
+        if index == len(self._starts):
+            return end
+        return self._starts[index]
 
     def gaps(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """Yield the parts of a part of a text that are in no secret."""

@@ -16,6 +16,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
+from operator import attrgetter
 from typing import TypeVar
 
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
@@ -78,7 +79,9 @@ def lines_of(text: str) -> list[str]:
         return lines  # `splitlines` has split at LF only
     *whole, rest = text.split("\n")
     lines = [f"{line}\n" for line in whole]
-    return [*lines, rest] if rest else lines
+    if rest:
+        lines.append(rest)
+    return lines
 
 
 class Part:
@@ -108,8 +111,8 @@ class Part:
             if number % _STEP == 0:
                 yield_to_others()
             line = self._lines[number]
-            for form, pieces in forms if line else ():
-                if (run := form.read_run(self._lines, number)) is not None:
+            for form, pieces in forms:
+                if line and (run := form.read_run(self._lines, number)) is not None:
                     self._add_run(run, form.piece_start, number, pieces)
                     number += run.lines
                     break
@@ -127,7 +130,9 @@ class Part:
             counter, spelled, _ = segment
             if spelled:
                 start = piece_start + len(counter)
-                text = spelled if "\\" not in spelled else json.loads(f'"{spelled}"')
+                text = spelled
+                if "\\" in spelled:
+                    text = json.loads(f'"{spelled}"')
                 pieces.append(_Piece(number, start - 1, start + len(spelled) + 1, text))
             self._varying += filter(None, segment)
             number += len(run.between) + 1
@@ -141,8 +146,10 @@ class Part:
         path. Otherwise return None.
         """
         line = self._lines[number]
-        begin = _JSON_BEGIN.search(line) if _NAME.search(line) or "\\u" in line else None
-        pieces = list(_pieces(line, begin.start(), number)) if begin else []
+        pieces: list[tuple[StringPath, _Piece]] = []
+        begin = _JSON_BEGIN.search(line)
+        if begin is not None and (_NAME.search(line) or "\\u" in line):
+            pieces += _pieces(line, begin.start(), number)
         for path, piece in pieces:
             self._pieces_at.setdefault(path, []).append(piece)
         if len(pieces) != 1:
@@ -191,7 +198,9 @@ class Part:
         texts_masked: list[tuple[str, str]] = []
         self.masked_lines = frozenset(piece.line for pieces in self._pieces_at.values() for piece in pieces)
         for path, text in joined.items():
-            masked = text if path not in seen else (mask_arguments if _is_of_arguments(path) else mask)(text)
+            if path not in seen:
+                continue
+            masked = mask_arguments(text) if _is_of_arguments(path) else mask(text)
             if masked != text:
                 texts_masked.append((text, masked))
                 for piece, new in _changed_pieces(self._pieces_at[path], text, masked):
@@ -216,11 +225,7 @@ class Part:
             self._lines[first:] = [""]
             self.text = "\n".join(self._lines)
             for pieces in self._pieces_at.values():
-                del pieces[bisect_left(pieces, first, key=_line_of) :]
-
-
-def _line_of(piece: _Piece) -> int:
-    return piece.line
+                del pieces[bisect_left(pieces, first, key=attrgetter("line")) :]
 
 
 class _JoinedText:
@@ -247,7 +252,9 @@ class _JoinedText:
         ].isspace():  # a space follows in a line that waits, so the word before it is complete
             last += 1
         begin = last - unfinished_length(self._text[max(0, last - LONGEST) : last])
-        return min(end, self._lines[bisect_right(self._ends, begin)]) if begin < last else end
+        if begin == last:
+            return end
+        return min(end, self._lines[bisect_right(self._ends, begin)])
 
 
 def _has_piece(line: str) -> bool:
@@ -342,5 +349,8 @@ def _common_length(text: str, other: str) -> int:
     low, high = 0, shorter
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if text[:middle] == other[:middle] else (low, middle)
+        if text[:middle] == other[:middle]:
+            low = middle
+        else:
+            high = middle
     return low

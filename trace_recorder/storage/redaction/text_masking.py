@@ -49,7 +49,9 @@ def possible_secrets(text: str, known: KnownSecrets, *, forms: bool = True) -> l
     known values are searched. An escaped letter may be a part of a secret, so that it is one of the positions too. A
     long text is searched in blocks.
     """
-    positions = known.positions(text) if known.all else []
+    positions: list[int] = []
+    if known.all:
+        positions += known.positions(text)
     has_mcp = False
     if not forms:
         return positions
@@ -99,8 +101,8 @@ def _possible_plain_secrets(look: Look, known: KnownSecrets) -> list[int]:
     """Return the positions of possible secrets that are not encoded."""
     text = look.text
     positions: list[int] = []
-    if look.keys:
-        positions += [span.start for span in key_finder.find_keys(look, once=True)]
+    if look.has_keys:
+        positions += key_finder.possible_keys(look)
     if look.names:
         any_value = any(value in text for value in known.short)
         positions += secret_names.possible_names(look, known.short.__contains__, any_value=any_value)
@@ -137,9 +139,9 @@ def _plain_secrets(look: Look, spans: Spans, short: Collection[str], *, names: b
     text = look.text
     if names and urls.MARK in text:
         spans = spans.with_more(urls.secrets_in_urls(text, spans))
-    if look.keys:
+    if look.has_keys:
         spans = spans.with_more(key_finder.find_keys(look, spans))
-        spans = key_finder.keys_beside(text, spans) if spans.secrets else spans
+        spans = key_finder.keys_beside(text, spans)
     if names and look.has_commands:
         spans = spans.with_more(commands.secrets_in_commands(text, spans))
     if names and look.names:
@@ -155,4 +157,6 @@ def mask_text(text: str, known: KnownSecrets = NO_VALUES, *, names: bool = True)
 
 def masks_in(text: str, masked: str) -> int:
     """Return how many secrets were masked in a text. A change that adds no mask of ours counts as one secret."""
-    return 0 if masked == text else max(1, masked.count("[REDACTED:") - text.count("[REDACTED:"))
+    if masked == text:
+        return 0
+    return max(1, masked.count("[REDACTED:") - text.count("[REDACTED:"))

@@ -58,6 +58,8 @@ def possible_users(text: str) -> Iterator[int]:
 
     Slashes with escapes before them are not examined, because each escaped letter is a possible secret.
     """
+    if "://" not in text:
+        return
     last, mark = 0, text.find(MARK)
     while mark >= 0:
         begin = text.rfind("://", max(last, mark - _LONGEST_IN_JSON), mark)
@@ -68,11 +70,14 @@ def possible_users(text: str) -> Iterator[int]:
 
 def _with_mark(text: str) -> Iterator[Span]:
     """For each URL with a `MARK`, yield the position after its slashes, and the position of its last `MARK`."""
-    for slashes in _SLASHES if MARK in text else ():
-        mark = text.find(MARK) if slashes in text else -1
+    for slashes in _SLASHES:
+        mark = text.find(MARK)
+        if slashes not in text:
+            continue
         while mark >= 0:
-            following = text.find(slashes, mark)
-            end = following if following >= 0 else len(text)
+            end = text.find(slashes, mark)
+            if end < 0:
+                end = len(text)
             begin = text.rfind(slashes, max(0, mark - _LONGEST), mark)
             if begin >= 0:
                 at = begin + len(slashes)

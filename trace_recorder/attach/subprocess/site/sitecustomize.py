@@ -77,7 +77,11 @@ def refuse(why: str) -> None:
     If a replay or a fork was requested, end the process before it calls a model.
     """
     version = ".".join(map(str, sys.version_info[:2]))
-    done = "replay" if REPLAY in os.environ else "fork" if FORK in os.environ else "record"
+    done = "record"
+    if REPLAY in os.environ:
+        done = "replay"
+    elif FORK in os.environ:
+        done = "fork"
     sys.stderr.write("trace-recorder: Python " + version + " cannot " + done + " this process: " + why + "\n")
     if REPLAY in os.environ or FORK in os.environ:
         raise SystemExit(1)

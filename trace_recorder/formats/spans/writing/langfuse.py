@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 from trace_recorder.dialects.dialect import operation_of
 from trace_recorder.figures.content.chat_form import arguments_text, call_of, chat_part, function_of, result_text
-from trace_recorder.figures.conversations.turn import answer_of
 from trace_recorder.formats.spans.attribute_names import langfuse
 from trace_recorder.formats.spans.writing.genai import text_of_value
 from trace_recorder.formats.spans.writing.messages import SpanPrompt, json_of
 from trace_recorder.formats.spans.writing.span import AttributeValue, after, iso, nanoseconds
 from trace_recorder.formats.spans.writing.tree import ToolNode
+from trace_recorder.reading.relations.turn import answer_of
 from trace_recorder.values.content_parts import Part, Text, parts_of
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, Payload, without_none

@@ -2,7 +2,7 @@
 
 The schemas are those of the conventions (gen-ai-input-messages.json, gen-ai-output-messages.json,
 gen-ai-system-instructions.json, gen-ai-tool-definitions.json). A message that many calls repeat is encoded once. The
-span of a call shows the whole prompt, or only the messages that are new since the agent's previous call (`prompt_of`).
+span of a call shows the whole prompt, or only the messages after the prompt that it extends (`prompt_of`).
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from trace_recorder.figures.content.finish_reasons import Ending, ending_of
 from trace_recorder.figures.content.kinds import kind_of_part
 from trace_recorder.values.content_parts import Image, Part, Text, images_of, parts_of
 from trace_recorder.values.llm_interaction import LLMInteraction
-from trace_recorder.values.message_table import EqualMessages, MadeOnce
+from trace_recorder.values.message_table import MadeOnce
 from trace_recorder.values.messages import Block, Choice, LLMResponse, Message, Payload, Tool, ToolCall, without_none
-from trace_recorder.values.prompt_relation import compare
 
 _FINISH_REASONS: dict[Ending | None, str] = {
     "stop": "stop",
@@ -228,21 +227,18 @@ class SpanPrompt:
     continues: str | None = None
 
 
-def prompt_of(call: LLMInteraction, before: LLMInteraction | None, messages: EqualMessages) -> SpanPrompt:
+def prompt_of(call: LLMInteraction, extended: LLMInteraction | None) -> SpanPrompt:
     """Return the prompt of a call.
 
-    `before` is the agent's previous call, or None. If the prompt extends the prompt of that call, only the new messages
-    are returned. Otherwise the prompt is complete. `messages` gives equal messages of the run equal numbers.
+    If the prompt extends the prompt of the call `extended`, only the new messages are returned.
     """
     if not call.source.has_request():
         return SpanPrompt(is_known=False)
     sent, tools = call.input_messages, call.tools
-    if before is not None:
-        known = messages.numbers_of(before.input_messages)
-        if known and compare(known, messages.numbers_of(sent)).extends:
-            if len(tools) == len(before.tools) and tools == before.tools:
-                tools = ()
-            new = sent[len(known) :]
-            return SpanPrompt(messages=new, tools=tools, omitted=len(known), continues=before.interaction_id)
+    if extended is not None:
+        if len(tools) == len(extended.tools) and tools == extended.tools:
+            tools = ()
+        omitted = len(extended.input_messages)
+        return SpanPrompt(messages=sent[omitted:], tools=tools, omitted=omitted, continues=extended.interaction_id)
     count = instruction_count(call, sent)
     return SpanPrompt(sent[:count], sent[count:], tools)

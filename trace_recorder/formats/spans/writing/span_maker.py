@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 
 from trace_recorder.dialects.json_access import as_number
 from trace_recorder.figures.call_figures import counted_usage, origin_of, without_replayed_usage
-from trace_recorder.figures.conversations.turns_of_run import side_calls_of
+from trace_recorder.figures.conversations.side_calls import side_calls_of
 from trace_recorder.formats.spans.attribute_names import genai, own
 from trace_recorder.formats.spans.writing.genai import GenAIAttributes, known_attributes, operation_name, text_of_value
 from trace_recorder.formats.spans.writing.langfuse import LangfuseAttributes
@@ -26,8 +26,6 @@ from trace_recorder.formats.spans.writing.span import (
 from trace_recorder.formats.spans.writing.tree import AgentRecords, ToolNode, times_of
 from trace_recorder.values.checked_types import number_or_text
 from trace_recorder.values.llm_interaction import Attempt, ErrorInfo, LLMInteraction
-from trace_recorder.values.message_equality import json_key
-from trace_recorder.values.message_table import EqualMessages
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.origins import PARENT_CONTEXT
 from trace_recorder.values.trajectory import AgentStep, Reward, Trajectory
@@ -70,7 +68,6 @@ class SpanMaker:
     content: bool
     trajectory: Trajectory = field(default_factory=Trajectory)
     ids: SpanIds = _NO_IDS
-    equal: EqualMessages = field(default_factory=partial(EqualMessages, json_key))
     side_calls: frozenset[str] = frozenset()
     """The ids of the side calls.
 

@@ -19,14 +19,14 @@ from typing import Literal
 
 from trace_recorder.dialects.dialect import is_in_progress
 from trace_recorder.figures.content.kinds import INTERLEAVING, NAMES, THOUGHTS
-from trace_recorder.figures.conversations.turn import agent_key
-from trace_recorder.figures.conversations.turns_of_run import turns_of
 from trace_recorder.formats.format_writer import LeftOut, view
 from trace_recorder.formats.left_out import SIDES, ContentSupport, FormatSupport, count_unsupported_contents
 from trace_recorder.formats.spans.writing.messages import prompt_of
 from trace_recorder.formats.spans.writing.span import Attributes, AttributeValue, Span, SpanKind
 from trace_recorder.formats.spans.writing.span_maker import Conventions, SpanMaker
 from trace_recorder.formats.spans.writing.tree import SpanTree, annotation_id, reward_id
+from trace_recorder.reading.relations.prompt_relations import relations_of, turns_of
+from trace_recorder.reading.relations.turn import agent_key
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.origins import PARENT_CONTEXT
@@ -53,7 +53,7 @@ def to_spans(
     `conventions` chooses the names and forms of attributes: OpenTelemetry's, OpenInference's, both, or Langfuse's. If
     `content` is False, prompts, answers, arguments and results are left out. Each call has its whole prompt, as the
     conventions require, so the size grows with the square of the number of calls. If `new_messages` is True, a call has
-    only the messages that are new since the previous call.
+    only the messages after the prompt of the earlier call that its prompt extends.
     """
     if content:
         count_unsupported_contents(turns_of(trajectory), left_out, _SUPPORTED)
@@ -135,20 +135,21 @@ class _SpanPlanner:
         A call that the provider answers in the background is final when its answer is final.
         """
         latest: dict[str | None, LLMInteraction] = {agent_key(call): call for call in self.tree.calls}
-        before: dict[str | None, LLMInteraction] = {}
+        by_id = {call.interaction_id: call for call in self.tree.calls}
         for call in self.tree.calls:
             key = agent_key(call)
             is_over = (call.answered and call.complete and call.error is None) or latest[key] is not call
             is_final = self._has_ended or (is_over and not is_in_progress(call.response))
-            previous = None
-            if self.new_messages:
-                previous = before.get(key)
-            make = partial(self._make_call, call, previous)
+            make = partial(self._make_call, call, by_id)
             yield PlannedSpan(self.tree.call_span(call), "call", is_final, make)
-            before[key] = call
 
-    def _make_call(self, call: LLMInteraction, before: LLMInteraction | None) -> Span:
-        tree, prompt = self.tree, prompt_of(call, before, self.maker.equal)
+    def _make_call(self, call: LLMInteraction, by_id: Mapping[str, LLMInteraction]) -> Span:
+        tree, extended = self.tree, None
+        if self.new_messages:
+            relation = relations_of(tree.trajectory).of(call)
+            if relation.kind != "refers" and relation.comparison.extends:
+                extended = by_id.get(relation.base or "")
+        prompt = prompt_of(call, extended)
         return self.maker.call(tree.call_span(call), tree.parent_of_call(call), call, prompt)
 
 

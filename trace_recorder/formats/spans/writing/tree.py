@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from trace_recorder.figures.conversations.turn import agent_key
-from trace_recorder.figures.conversations.turns_of_run import call_of_step
 from trace_recorder.formats.spans.writing.span import SpanIds, after, nanoseconds
+from trace_recorder.reading.relations.calls_of_run import call_of_step
+from trace_recorder.reading.relations.turn import agent_key
 from trace_recorder.values.checked_types import number_or_text
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.llm_interaction import LLMInteraction

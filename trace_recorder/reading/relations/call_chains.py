@@ -1,0 +1,447 @@
+"""Call chains: which earlier call each LLM interaction continues, and which messages of the interaction are new.
+
+A request `extends` an earlier call if the messages of the request begin with the messages and the recorded answer of
+that call. A request `refers` to an earlier call if the request names the call instead of repeating its messages.
+OpenAI's requests name the call by `previous_response_id`, and Anthropic's threads by the id of a message. An agent that
+records only its newest messages also refers to its last call. Messages are compared after `normalized_prompts.py` has
+normalized them.
+
+If the agent changed its history, each message of the request is looked up in the earlier histories. The request `edits`
+the history if all answers of the model are still there, but other messages were shortened, replaced, added or removed.
+The request `rewrites` the history if answers are gone, as after compaction. A request `begins` a new chain if it has no
+recorded answer, and its instructions differ from those of the earlier chains. If a request changes the history and the
+instructions, its origin is unclear. If a later request continues the call before the unclear request, the unclear
+request begins a new chain too. `prompt_relations.py` reads all calls to find such requests.
+
+A digest of each distinct message, and the new messages of each prompt, stay in memory.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import compress, count
+
+from trace_recorder.dialects.dialect import is_in_progress
+from trace_recorder.dialects.json_access import as_dict
+from trace_recorder.dialects.message_text import text_of
+from trace_recorder.reading.relations.agent_history import (
+    AgentMessages,
+    AnswerRef,
+    RepeatedAnswers,
+    TurnRecord,
+)
+from trace_recorder.reading.relations.normalized_prompts import (
+    MessageNormalizer,
+    NormalizedMessage,
+    NormalizedPrompt,
+    PromptNormalizer,
+    is_instruction,
+    prefix_sums,
+)
+from trace_recorder.reading.relations.turn import Turn, agent_key, answer_of
+from trace_recorder.values import structs
+from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.message_equality import NormalizedContent
+from trace_recorder.values.message_table import SharedSequence
+from trace_recorder.values.messages import Message, RequestReading
+from trace_recorder.values.prompt_relation import Relation
+
+
+@dataclass(frozen=True, slots=True)
+class Continuation:
+    """The relation of a request to the earlier calls, and the turn that the request continues, if any.
+
+    `prefix_length` is the number of messages up to the continued answer. `answers` are the recorded answers among the
+    normalized messages of the request.
+    """
+
+    relation: Relation
+    previous: Turn | None = None
+    choice: int = 0
+    exact: bool = False
+    prefix_length: int = 0
+    answers: RepeatedAnswers = field(default_factory=dict)
+    chain_start: Turn | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerPrefix:
+    """An answer and all messages before it.
+
+    `sum` identifies all these messages (`prefix_sums`), and `message_count` is their number. `content` is the content
+    of the answer, or None if the answer is empty.
+    """
+
+    sum: int
+    content: NormalizedContent | None
+    message_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class RequestPrompt:
+    """A request with its normalized prompt.
+
+    If the request refers to a turn, `start_sum` and `start_count` are the sum and the number of the messages of that
+    turn.
+    """
+
+    call: LLMInteraction
+    reading: RequestReading
+    normalized: NormalizedPrompt
+    start_sum: int = 0
+    start_count: int = 0
+
+    @classmethod
+    def of(
+        cls, call: LLMInteraction, reading: RequestReading, prompts: PromptNormalizer, referred: TurnRecord | None
+    ) -> RequestPrompt:
+        """Normalize a request. `referred` is the record of the turn that the request refers to, if any."""
+        if referred is None:
+            return cls(call, reading, prompts.normalize(reading.messages, reading.instructions, agent_key(call)))
+        place, start = referred.message_count, referred.prefix_sum
+        normalized = prompts.normalize_after(
+            referred.answers[0], reading.messages, reading.instructions, agent_key(call), place, start
+        )
+        return cls(call, reading, normalized, start, place)
+
+    @property
+    def messages(self) -> Sequence[NormalizedMessage]:
+        """The normalized messages of the request."""
+        return self.normalized.messages
+
+    @property
+    def message_count(self) -> int:
+        """The number of normalized messages that the model saw, without the instructions of this request only."""
+        return self.start_count + len(self.normalized.prefixes)
+
+    @property
+    def instructions_digest(self) -> bytes:
+        """A digest of the instructions that apply to this request only."""
+        return b"".join(message.content.digest for message in self.messages[: self.normalized.own])
+
+    @property
+    def instructions(self) -> str:
+        """The text of the instructions at the beginning of the request."""
+        messages = self.reading.messages
+        end = next((n for n, message in enumerate(messages) if not is_instruction(message)), len(messages))
+        return "\n".join(map(text_of, messages[:end]))
+
+    def answer_prefix(self, answer: Message, normalizer: MessageNormalizer) -> AnswerPrefix:
+        """Return an answer and the messages before it, in the form in which an agent sends them back.
+
+        The prompt may end with a message of the assistant, which the model completes. That message and the answer then
+        form one message.
+        """
+        messages, normalized = self.reading.messages, self.messages[self.normalized.own :]
+        is_begun = (
+            bool(normalized) and normalized[-1].content.role == "assistant" and normalized[-1].end == len(messages)
+        )
+        begin, before = len(messages), normalized
+        if is_begun:
+            begin, before = normalized[-1].begin, normalized[:-1]
+        content = normalizer.content_of([*messages[begin:], answer])
+        start, place = self.start_sum, self.start_count + len(before)
+        if before:
+            start = self.normalized.prefixes[len(before) - 1]
+        if content is None:
+            return AnswerPrefix(start, None, place)
+        [after] = prefix_sums([NormalizedMessage(begin, begin + 1, content)], place, start)
+        return AnswerPrefix(after, content, place + 1)
+
+    def appended_messages(self, continued: Continuation) -> tuple[Message, ...]:
+        """Return the messages after the answer that the request continues.
+
+        Tool results get the call ids of the recorded answer.
+        """
+        messages = self.reading.messages[continued.prefix_length :]
+        place = max(continued.answers, default=None)
+        if continued.previous is None or place is None:
+            return tuple(messages)
+        sent, recorded = self.messages[place].content.calls, continued.previous.answer(continued.choice).tool_calls
+        ids = {own.call_id: call.call_id for own, call in zip(sent, recorded, strict=False)}
+        return tuple(_with_call_id(message, ids) for message in messages)
+
+    def added_messages(
+        self, continued: Continuation, appended: Sequence[Message], added: Sequence[int]
+    ) -> tuple[tuple[Message, ...], range]:
+        """Return the messages at the positions `added`, and the range of those that precede the continued answer.
+
+        The returned messages begin with the results of the continued answer's tools. Then come the messages from before
+        that answer, and then the rest.
+        """
+        length = continued.prefix_length
+        after = [appended[place - length] for place in added if place >= length]
+        results = next((number for number, message in enumerate(after) if message.role != "tool"), len(after))
+        before = [self.reading.messages[place] for place in added if place < length]
+        return (*after[:results], *before, *after[results:]), range(results, results + len(before))
+
+
+def _with_call_id(message: Message, ids: dict[str, str]) -> Message:
+    if message.role != "tool":
+        return message
+    identity = ids.get(message.call_id or "")
+    if identity in {None, message.call_id}:
+        return message
+    return structs.replace(message, call_id=identity, given=None)
+
+
+@dataclass(frozen=True, slots=True)
+class AskedCall:
+    """A request, the earlier call that it continues, and the messages of its agent so far."""
+
+    prompt: RequestPrompt
+    continued: Continuation
+    history: AgentMessages
+
+    @property
+    def appended(self) -> Sequence[NormalizedMessage]:
+        """The messages that the request adds to the turn that it continues, if it did not change the history."""
+        messages, continued = self.prompt.messages, self.continued
+        if continued.relation == "extends":
+            return messages[max(continued.answers) + 1 :]
+        return messages[self.prompt.normalized.own :]
+
+    def places_of_answers(self) -> Iterator[int]:
+        """Yield the positions of the messages in the prompt in which the agent sent the model's answers back."""
+        for place in self.continued.answers:
+            message = self.prompt.messages[place]
+            yield from range(message.begin, message.end)
+
+
+MAX_UNANSWERED = 256
+"""`CallChains` remembers at most this many calls whose answer may still come."""
+_PREVIOUS = ("previous_response_id", "previous_interaction_id")
+
+
+class CallChains:
+    """Makes the turn of each call, call by call. `separate_calls` are ids of calls that continue no other call.
+
+    An answer is looked up by its agent, its instructions, and the sum (`prefix_sums`) of the messages up to the answer.
+    The agent is part of the key, because several agents may get the same prompt and answer. A second lookup leaves out
+    the agent, because an agent may continue the history of a different agent.
+    """
+
+    def __init__(self, separate_calls: Collection[str] = (), normalizer: MessageNormalizer | None = None) -> None:
+        self.normalizer = normalizer or MessageNormalizer()
+        self._prompts = PromptNormalizer(self.normalizer)
+        self._separate_calls = separate_calls
+        self._answers: dict[bytes, dict[int, AnswerRef]] = defaultdict(dict)
+        self._answers_of_agents: dict[tuple[str | None, bytes], dict[int, AnswerRef]] = defaultdict(dict)
+        self._records: dict[Turn, TurnRecord] = {}
+        self._by_response_id: dict[str, Turn] = {}
+        self._histories: dict[str | None, AgentMessages] = {}
+        self._unanswered: dict[str, tuple[Turn, AskedCall]] = {}
+        self._calls_by_answer: dict[bytes | None, list[str]] = defaultdict(list)
+        """The ids of the calls by the digests of their answers. An empty answer has no digest."""
+
+    def ask(self, call: LLMInteraction) -> AskedCall:
+        """Find the call that a call continues. `add` adds the call. Calls are asked in the order of time."""
+        reading = call.source.request()
+        history = self._histories.setdefault(agent_key(call), AgentMessages(self._records))
+        referred = self._referred_by_id(call, reading) or _referred_by_hand(call, reading.messages, history)
+        if referred is not None:
+            prompt = RequestPrompt.of(call, reading, self._prompts, self._records[referred])
+            return AskedCall(prompt, self._continue_by_reference(prompt, referred), history)
+        prompt = RequestPrompt.of(call, reading, self._prompts, None)
+        continued = self._extend(prompt, history) or self._continue_changed(prompt, history)
+        return AskedCall(prompt, continued, history)
+
+    def add(self, asked: AskedCall, added: Sequence[int]) -> Turn:
+        """Return the turn of a call, and remember it for later calls.
+
+        `added` are the positions of the messages that are new in the conversation. If the call is in flight or has
+        failed, `answer` may add its answer later.
+        """
+        prompt, history = asked.prompt, asked.history
+        history.has_instructions = history.has_instructions or prompt.normalized.has_instructions
+        turn = self._with_answers(_turn(asked, added), asked)
+        prompt.normalized.before = None  # otherwise all prompts of the run stay in memory
+        return turn
+
+    def answer(self, call: LLMInteraction) -> Turn | None:
+        """Return the turn of a call that was added before, with the answer that the call has got since.
+
+        Return None if the call was added with its final answer, or was not added.
+        """
+        before = self._unanswered.pop(call.interaction_id, None)
+        if before is None:
+            return None
+        turn, asked = before
+        return self._with_answers(replace(turn, interaction=call), asked)
+
+    def _with_answers(self, turn: Turn, asked: AskedCall) -> Turn:
+        """Return a turn with the length of its prompt and its answer, and remember the answers."""
+        call, prompt = turn.interaction, asked.prompt
+        answers = [prompt.answer_prefix(message, self.normalizer) for message in _answers(call)]
+        length = prompt.message_count
+        if answers:
+            length = answers[0].message_count
+        turn = replace(turn, normalized_length=prompt.normalized.own + length)
+        if turn.answered:
+            self._add_answers(turn, asked, answers)
+        if not (call.answered and call.complete and call.error is None) or is_in_progress(call.response):
+            self._unanswered[call.interaction_id] = turn, asked
+            if len(self._unanswered) > MAX_UNANSWERED:
+                del self._unanswered[next(iter(self._unanswered))]
+        return turn
+
+    def calls_that_answered(self, messages: Sequence[Message]) -> Sequence[str]:
+        """Return the ids of the calls whose answer says the same as consecutive messages of a prompt."""
+        content = self.normalizer.content_of(messages)
+        return self._calls_by_answer.get(_digest_of(content), ())
+
+    # ── what a request continues ─────────────────────────────────────────────────────────────────────────────────────
+
+    def _referred_by_id(self, call: LLMInteraction, reading: RequestReading) -> Turn | None:
+        """Return the turn whose response a request names, or None.
+
+        The server has stored that response and continues it.
+        """
+        if call.api is None:
+            return None
+        thread = as_dict(reading.parameters.get("thread"))  # Anthropic's threads
+        names = [*map(reading.parameters.get, _PREVIOUS), thread.get("previous_message_id")]
+        turns = (self._by_response_id.get(name) for name in names if isinstance(name, str))
+        return next(filter(None, turns), None)
+
+    def _continue_by_reference(self, prompt: RequestPrompt, previous: Turn) -> Continuation:
+        same_instructions = self._records[previous].instructions_digest == prompt.instructions_digest
+        return Continuation(
+            "refers",
+            previous,
+            exact=prompt.call.api is None or same_instructions,
+            prefix_length=prompt.reading.instructions,
+            chain_start=previous.chain_start,
+        )
+
+    def _extend(self, prompt: RequestPrompt, history: AgentMessages) -> Continuation | None:
+        """Continue the turn whose prompt and answer are the beginning of this prompt.
+
+        Return None if there is no such turn, or if this prompt has another recorded answer after that beginning.
+        """
+        answers = self._answers[prompt.instructions_digest]
+        prefixes = prompt.normalized.prefixes
+        later = next(compress(count(), map(answers.get, reversed(prefixes))), None)
+        if later is None:
+            return None
+        index = len(prefixes) - 1 - later
+        of_agent = self._answers_of_agents[agent_key(prompt.call), prompt.instructions_digest]
+        answer = of_agent.get(prefixes[index]) or answers[prefixes[index]]
+        place = prompt.normalized.own + index
+        if history.has_answer(prompt.messages, place + 1):
+            return None
+        end = prompt.messages[place].end
+        return Continuation("extends", *answer, True, end, {place: answer}, answer[0].chain_start)
+
+    def _continue_changed(self, prompt: RequestPrompt, history: AgentMessages) -> Continuation:
+        """Continue the turn whose answer comes last in a prompt with a changed history."""
+        if history.last is None:
+            return Continuation("begins")
+        answers, unbroken = history.find_answers(prompt.normalized)
+        if prompt.call.interaction_id in self._separate_calls:
+            return Continuation("begins", answers=answers)
+        if not answers:
+            start = history.chain_of(prompt.messages, prompt.instructions)
+            if start is None:
+                return Continuation("begins")
+            return Continuation("rewrites", chain_start=start)
+        last = max(answers)
+        turn, choice = answers[last]
+        relation: Relation = "rewrites"
+        if unbroken >= self._records[turn].answer_count:
+            relation = "edits"
+        return Continuation(relation, turn, choice, False, prompt.messages[last].end, answers, turn.chain_start)
+
+    # ── what later requests may continue ─────────────────────────────────────────────────────────────────────────────
+
+    def _add_answers(self, turn: Turn, asked: AskedCall, answers: Sequence[AnswerPrefix]) -> None:
+        prompt, continued = asked.prompt, asked.continued
+        instructions, first = prompt.instructions_digest, answers[0]
+        seen = len(continued.answers)
+        if turn.previous is not None and turn.relation != "rewrites":
+            seen = self._records[turn.previous].answer_count
+        earlier, keys = self._earlier_answers(turn)
+        self._records[turn] = TurnRecord(
+            number=len(self._records) + 1,
+            prefix_sum=first.sum,
+            message_count=first.message_count,
+            answers=tuple(answer.content for answer in answers),
+            instructions_digest=instructions,
+            answer_count=seen + (first.content is not None),
+            earlier_answers=earlier,
+            earlier_keys=keys,
+        )
+        for choice, answer in reversed([*enumerate(answers)]):
+            self._answers[instructions][answer.sum] = turn, choice
+            self._answers_of_agents[agent_key(turn.interaction), instructions][answer.sum] = turn, choice
+            self._calls_by_answer[_digest_of(answer.content)].append(turn.interaction.interaction_id)
+        if turn.interaction.response.id:
+            self._by_response_id[turn.interaction.response.id] = turn
+        asked.history.claim(turn, prompt.normalized, asked.appended, prompt.instructions)
+        asked.history.add_answers(turn)
+
+    def _earlier_answers(self, turn: Turn) -> tuple[SharedSequence[AnswerRef], SharedSequence[Hashable]]:
+        """Return the answers that precede a turn in its chain, and the keys of these answers."""
+        if turn.previous is None:
+            return SharedSequence([]), SharedSequence([])
+        before, choice = self._records[turn.previous], turn.choice
+        content = before.answer(choice)
+        if content is None:  # an empty answer is in no prompt
+            return before.earlier_answers, before.earlier_keys
+        answers = before.earlier_answers.extended([(turn.previous, choice)])
+        return answers, before.earlier_keys.extended([content.identity])
+
+
+def _digest_of(content: NormalizedContent | None) -> bytes | None:
+    return None if content is None else content.digest
+
+
+def _turn(asked: AskedCall, added: Sequence[int]) -> Turn:
+    prompt, continued, previous = asked.prompt, asked.continued, asked.continued.previous
+    appended = prompt.appended_messages(continued)
+    new, before_answer = prompt.added_messages(continued, appended, added)
+    return Turn(
+        prompt.call,
+        continued.relation,
+        previous,
+        continued.choice,
+        continued.exact,
+        prefix_length=continued.prefix_length,
+        prompt_length=len(prompt.reading.messages),
+        instructions=prompt.reading.instructions,
+        appended=appended,
+        new_messages=new,
+        new_before_answer=before_answer,
+        tools=tuple(prompt.reading.tools),
+        parameters=prompt.reading.parameters,
+        instructions_changed=previous is not None
+        and not continued.exact
+        and not asked.history.has_similar_instructions(previous, prompt.instructions),
+        in_chain_of=continued.chain_start,
+    )
+
+
+def _referred_by_hand(call: LLMInteraction, messages: Sequence[Message], history: AgentMessages) -> Turn | None:
+    """Return the turn that a call continues, if the call was recorded by hand and has only the agent's new messages.
+
+    A call has only new messages if its first message is the result of a tool call. A call also has only new messages if
+    the last turn made no tool call, the agent had instructions before, and no message of the call is an instruction. A
+    call with an answer of the model among its messages does not have only new messages.
+    """
+    if call.api is not None or not messages or any(message.role == "assistant" for message in messages):
+        return None
+    if messages[0].role == "tool":
+        return history.callers.get(messages[0].call_id or "")
+    if history.last is None or history.last.answer().tool_calls:
+        return None
+    if not history.has_instructions or any(map(is_instruction, messages)):
+        return None
+    return history.last
+
+
+def _answers(call: LLMInteraction) -> list[Message]:
+    if not call.answered:
+        return []
+    return [answer_of(call.response, number) for number in range(max(1, len(call.response.choices)))]
