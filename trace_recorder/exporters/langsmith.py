@@ -22,7 +22,7 @@ from uuid import UUID
 from trace_recorder.errors import MissingExtraError, PushError
 from trace_recorder.exporters.delivery import Delivered, Delivery, deliver
 from trace_recorder.exporters.http_session import endpoint_of, session, shown_address
-from trace_recorder.formats.spans.writing import langfuse
+from trace_recorder.formats.spans.attribute_names import langfuse
 from trace_recorder.formats.spans.writing.span import Span, iso
 from trace_recorder.formats.spans.writing.span_maker import SpanMaker
 from trace_recorder.formats.spans.writing.spans import plan_spans

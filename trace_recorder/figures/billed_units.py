@@ -57,7 +57,9 @@ def with_billed_units(call: LLMInteraction, counts: Counts) -> Counts:
     units["audio_seconds"] = units["input_audio_seconds"] = _seconds_of_sound(call)
     terms = dict(_terms(call))
     present = tuple(sorted((name, number) for name, number in units.items() if number > 0))
-    return replace(counts, units=present, terms=tuple(sorted(terms.items()))) if present or terms else counts
+    if not present and not terms:
+        return counts
+    return replace(counts, units=present, terms=tuple(sorted(terms.items())))
 
 
 def _units_of_usage(usage: dict[str, Payload]) -> Iterator[tuple[str, int]]:
@@ -96,7 +98,9 @@ def _seconds_of_sound(call: LLMInteraction) -> int:
     stated = as_number(usage.extra.get("prompt_audio_seconds"))
     if usage.input_tokens is None and operation_of(call.api) == "transcription":
         stated = as_number(usage.extra.get("seconds", call.response.extra.get("duration")))
-    return math.ceil(stated) if stated is not None and 0 <= stated <= _MOST_SECONDS else 0
+    if stated is None or not 0 <= stated <= _MOST_SECONDS:
+        return 0
+    return math.ceil(stated)
 
 
 def _units_of_answer(call: LLMInteraction) -> Iterator[tuple[str, int]]:
@@ -107,10 +111,13 @@ def _units_of_answer(call: LLMInteraction) -> Iterator[tuple[str, int]]:
         unit = _TOOL_ITEMS.get(str(item.get("type")))
         if unit is not None and action in (None, "search"):
             yield unit, 1
+    model = str(response.model or call.model)
+    is_billed_by_request = "gemini-2" in model or "gemini-1" in model
     for extra in (response.extra, *(choice.extra for choice in response.choices)):
-        queries = as_list(as_dict(extra.get("groundingMetadata")).get("webSearchQueries"))
-        by_request = "gemini-2" in str(response.model or call.model) or "gemini-1" in str(response.model or call.model)
-        yield "web_searches", min(1, len(queries)) if by_request else len(queries)
+        searches = len(as_list(as_dict(extra.get("groundingMetadata")).get("webSearchQueries")))
+        if is_billed_by_request:
+            searches = min(1, searches)
+        yield "web_searches", searches
 
 
 def _terms(call: LLMInteraction) -> Iterator[tuple[str, str]]:
@@ -118,8 +125,12 @@ def _terms(call: LLMInteraction) -> Iterator[tuple[str, str]]:
     usage, extra = call.response.usage.extra, call.response.extra
     bedrock = as_dict(extra.get("serviceTier")).get("type")
     for stated in (usage.get("service_tier"), usage.get("serviceTier"), extra.get("service_tier"), bedrock):
-        if isinstance(stated, str) and stated.lower() not in _USUAL:
-            yield ("processing", "batch") if stated.lower() == "batch" else ("service_tier", stated.lower())
+        if not isinstance(stated, str) or stated.lower() in _USUAL:
+            continue
+        if stated.lower() == "batch":
+            yield "processing", "batch"
+        else:
+            yield "service_tier", stated.lower()
     for name in ("speed", "inference_geo"):
         value = usage.get(name)
         if isinstance(value, str) and value and value.lower() not in _USUAL:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from trace_recorder.dialects.dialect import may_omit_usage
 from trace_recorder.dialects.json_access import as_dict, as_list
 from trace_recorder.values.llm_interaction import LLMInteraction
-from trace_recorder.values.messages import Choice, LLMResponse, Payload, Usage, without_none
+from trace_recorder.values.messages import LLMResponse, Payload, Usage, without_none
 from trace_recorder.values.structs import replace
 from trace_recorder.values.token_counts import counts_of, stated_cost
 
@@ -33,7 +33,9 @@ def is_usage_left_out(call: LLMInteraction) -> bool:
 def sum_known(numbers: Iterable[float | None]) -> Payload:
     """Return the sum of the known numbers, or None if no number is known."""
     known = [number for number in numbers if number is not None]
-    return sum(known) if known else None
+    if not known:
+        return None
+    return sum(known)
 
 
 # ── sampled tokens ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -55,24 +57,28 @@ class Tokens:
 
 def tokens_of(call: LLMInteraction) -> Tokens:
     """Return the token ids of the prompt, and the ids and log-probabilities of the first answer."""
-    choice = call.response.choices[0] if call.response.choices else Choice(0)
-    members = {**call.response.extra, **choice.extra}
+    members = {**call.response.extra}
+    if call.response.choices:
+        members |= call.response.choices[0].extra
     scored = list(_scored_tokens(members))
     ids = _numbers(members.get("token_ids")) or _numbers([identity for identity, _ in scored])
-    logprobs = [logprob for _, logprob in scored if isinstance(logprob, int | float)]
-    return Tokens(
-        _numbers(members.get("prompt_token_ids")),
-        ids,
-        logprobs if logprobs and len(logprobs) == len(scored) else None,
-    )
+    logprobs: list[float] | None = [logprob for _, logprob in scored if isinstance(logprob, int | float)]
+    if not logprobs or len(logprobs) < len(scored):
+        logprobs = None
+    return Tokens(_numbers(members.get("prompt_token_ids")), ids, logprobs)
 
 
 def _scored_tokens(members: dict[str, Payload]) -> Iterator[tuple[Payload, Payload]]:
     """Yield the id and the log-probability of each sampled token. The id is None if the server sent no ids."""
     scores = members.get("logprobs")
-    for token in _dicts(scores.get("content") if isinstance(scores, dict) else scores):
+    if isinstance(scores, dict):
+        scores = scores.get("content")
+    for token in _dicts(scores):
+        identity = None
         match = _ID_IN_TOKEN.fullmatch(str(token.get("token")))
-        yield int(match[1]) if match else None, token.get("logprob")
+        if match is not None:
+            identity = int(match[1])
+        yield identity, token.get("logprob")
     for token in _dicts(as_dict(members.get("logprobsResult")).get("chosenCandidates")):
         yield token.get("tokenId"), token.get("logProbability")
 
@@ -82,7 +88,9 @@ def _dicts(elements: Payload) -> list[dict[str, Payload]]:
 
 
 def _numbers(value: Payload) -> list[int] | None:
-    return value if isinstance(value, list) and value and all(isinstance(number, int) for number in value) else None
+    if isinstance(value, list) and value and all(isinstance(number, int) for number in value):
+        return value
+    return None
 
 
 # ── calls that were not made, because a recording gave their answers ─────────────────────────────────────────────────
@@ -141,6 +149,10 @@ def incomplete_reason(call: LLMInteraction, *, is_running: bool) -> str | None:
         return None
     if call.ended_by:
         return f"it ended early: {call.ended_by}"
+    if not call.answered and is_running:
+        return "in flight, no answer yet"
     if not call.answered:
-        return "in flight, no answer yet" if is_running else "no answer is on file"
-    return "in flight, the answer is still coming" if is_running else "the rest of the answer is not on file"
+        return "no answer is on file"
+    if is_running:
+        return "in flight, the answer is still coming"
+    return "the rest of the answer is not on file"

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
 from importlib.metadata import version
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -62,7 +63,8 @@ def cost_of(call: LLMInteraction, price: Price | None = None, counts: Counts | N
     stated = stated_cost(call)
     if stated is not None:
         return Cost(stated, estimated=False)
-    counts = counts_of(call) if counts is None else counts
+    if counts is None:
+        counts = counts_of(call)
     look_up = price or table()
     if price is None and operation_of(call.api) == "transcription" and (counts is None or counts.prompt is None):
         counts = _without_tokens(call)
@@ -71,9 +73,13 @@ def cost_of(call: LLMInteraction, price: Price | None = None, counts: Counts | N
     if counts.completion is None and operation_of(call.api) in _WITHOUT_OUTPUT:
         counts = counts_with(counts, completion=0)
     others = _counts_of_other_models(call)
-    whole = with_billed_units(call, _less(counts, others) if others else counts)
-    answered, asked = call.response.model, call.model
-    cost = _estimate(call, (answered, asked if asked != answered else None), whole, look_up)
+    if others:
+        counts = _less(counts, others)
+    whole = with_billed_units(call, counts)
+    models = [call.response.model]
+    if call.model != call.response.model:
+        models.append(call.model)
+    cost = _estimate(call, models, whole, look_up)
     for model, other in others:
         cost = _sum_of(cost, model, _estimate(call, (model,), other, look_up))
     return cost
@@ -82,7 +88,9 @@ def cost_of(call: LLMInteraction, price: Price | None = None, counts: Counts | N
 def _without_tokens(call: LLMInteraction) -> Counts | None:
     """Return the counts of a call that is billed by units other than tokens, or None if none are known."""
     counts = with_billed_units(call, Counts(0, 0))
-    return counts if counts.units else None
+    if not counts.units:
+        return None
+    return counts
 
 
 _WITHOUT_OUTPUT: frozenset[Operation] = frozenset({"embeddings", "rerank", "moderation"})
@@ -93,16 +101,22 @@ def _estimate(call: LLMInteraction, models: Iterable[str | None], counts: Counts
     """Return the price for the first of these models that has one."""
     provider, time = str(call.provider), _time(call)
     for model in models:
-        if model and isinstance(model, str) and (amount := price(provider, model, counts, time)) is not None:
-            left_out = price.without_rate(provider, model, counts, time) if isinstance(price, PriceTable) else ()
-            return Cost(amount, estimated=True, without_rate=left_out)
+        if not model or not isinstance(model, str):  # a file may have any JSON value as a model
+            continue
+        amount = price(provider, model, counts, time)
+        if amount is not None and isinstance(price, PriceTable):
+            return Cost(amount, estimated=True, without_rate=price.without_rate(provider, model, counts, time))
+        if amount is not None:
+            return Cost(amount, estimated=True)
     return None
 
 
 def _sum_of(cost: Cost | None, model: str, other: Cost | None) -> Cost | None:
     """Return a cost with the cost of another model, which may be unknown."""
-    if cost is None or other is None:
-        return None if cost is None else replace(cost, without_rate=(*cost.without_rate, f"tokens of {model}"))
+    if cost is None:
+        return None
+    if other is None:
+        return replace(cost, without_rate=(*cost.without_rate, f"tokens of {model}"))
     return Cost(cost.amount + other.amount, estimated=True, without_rate=cost.without_rate + other.without_rate)
 
 
@@ -144,7 +158,9 @@ def table() -> Price | None:
 @cache
 def table_name() -> str | None:
     """Return the name and version of the table of prices, which is shown with an estimate."""
-    return f"genai-prices {version('genai-prices')}" if table() is not None else None
+    if table() is None:
+        return None
+    return f"genai-prices {version('genai-prices')}"
 
 
 def _time(call: LLMInteraction) -> datetime | None:
@@ -152,7 +168,20 @@ def _time(call: LLMInteraction) -> datetime | None:
         time = datetime.fromisoformat(call.timestamp)
     except (ValueError, TypeError):
         return None
-    return time if time.tzinfo else None
+    if time.tzinfo is None:
+        return None
+    return time
+
+
+class CostSums(NamedTuple):
+    """The sums of `Costs` as a list of JSON."""
+
+    stated: float
+    estimated: float
+    stated_calls: int
+    estimated_calls: int
+    unknown_calls: int
+    without_rate: Mapping[str, int]
 
 
 @dataclass(slots=True)
@@ -180,39 +209,44 @@ class Costs:
 
     def merge(self, other: Costs) -> None:
         """Add the sums over the calls in `other`."""
-        self.add_sums(*other.sums())
+        self.add_sums(other.sums())
 
-    def sums(self) -> tuple[float, float, int, int, int, Counter[str]]:
-        """Return the stated and the estimated costs, how many calls have which, and what has no rate."""
-        calls = self.stated_calls, self.estimated_calls, self.unknown_calls
-        return self.stated, self.estimated, *calls, self.without_rate
+    def sums(self) -> CostSums:
+        """Return the sums, for JSON."""
+        return CostSums(
+            self.stated,
+            self.estimated,
+            self.stated_calls,
+            self.estimated_calls,
+            self.unknown_calls,
+            self.without_rate,
+        )
 
-    def add_sums(
-        self,
-        stated_cost: float,
-        estimated: float,
-        stated_calls: int,
-        estimated_calls: int,
-        unknown: int,
-        without_rate: Mapping[str, int],
-    ) -> None:
+    def add_sums(self, sums: CostSums) -> None:
         """Add sums that `sums` returned."""
-        self.stated += stated_cost
-        self.estimated += estimated
-        self.stated_calls += stated_calls
-        self.estimated_calls += estimated_calls
-        self.unknown_calls += unknown
-        self.without_rate.update(without_rate)
+        self.stated += sums.stated
+        self.estimated += sums.estimated
+        self.stated_calls += sums.stated_calls
+        self.estimated_calls += sums.estimated_calls
+        self.unknown_calls += sums.unknown_calls
+        self.without_rate.update(sums.without_rate)
 
     def to_json(self) -> dict[str, Payload]:
         """Return the sums as JSON, without unknown members."""
+        stated = estimated = estimated_with = None
+        if self.stated_calls:
+            stated = round(self.stated, 9)
+        if self.estimated_calls:
+            estimated = round(self.estimated, 9)
+            if self._price is None:
+                estimated_with = table_name()
         return without_none(
             currency=CURRENCY,
-            stated=round(self.stated, 9) if self.stated_calls else None,
+            stated=stated,
             stated_calls=self.stated_calls,
-            estimated=round(self.estimated, 9) if self.estimated_calls else None,
+            estimated=estimated,
             estimated_calls=self.estimated_calls,
-            estimated_with=table_name() if self.estimated_calls and self._price is None else None,
+            estimated_with=estimated_with,
             unknown_calls=self.unknown_calls,
             without_rate=dict(sorted(self.without_rate.items())) or None,
         )
@@ -220,7 +254,9 @@ class Costs:
 
 def lacks_price(call: LLMInteraction, cost: Cost | None) -> bool:
     """Return whether a call with known tokens has a cost that is unknown, in whole or in part."""
-    return call.response.usage.is_known if cost is None else bool(cost.without_rate)
+    if cost is None:
+        return call.response.usage.is_known
+    return bool(cost.without_rate)
 
 
 # ── whole runs ───────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -44,8 +44,10 @@ _RATES_PER = {"tokens": "mtok", "seconds": "hours"}
 def _rate(prices: Payload, unit: str) -> Payload:
     """Return the rate of a unit, or None if the table has no such rate."""
     things, _, measure = unit.rpartition("_")
-    per = _RATES_PER.get(measure)
-    return vars(prices).get(f"{things}_{per}" if per else f"{unit}_kcount")
+    name = f"{unit}_kcount"
+    if measure in _RATES_PER:
+        name = f"{things}_{_RATES_PER[measure]}"
+    return vars(prices).get(name)
 
 
 def _lacks_rate(provider: str, prices: Payload, unit: str) -> bool:

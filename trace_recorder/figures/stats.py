@@ -17,7 +17,7 @@ from datetime import datetime
 
 from trace_recorder.figures.call_figures import is_usage_left_out, made_calls
 from trace_recorder.figures.conversations.side_calls import side_calls_of
-from trace_recorder.figures.cost import Costs, Price, cost_of
+from trace_recorder.figures.cost import Costs, CostSums, Price, cost_of
 from trace_recorder.figures.rewards import rewards_of
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, ToolResult, without_none
@@ -96,19 +96,21 @@ class CallSums:
 
         The hit rate is the share of input tokens that came from a cache, over the calls that state both numbers.
         """
-        tokens = {name: self.tokens[name] for name in _COUNTS if self.counted[_WITH[name]]}
-        rate = round(self.tokens["cache_read"] / self.cacheable, 4) if self.cacheable else None
-        first = self.first_token_seconds / self.counted["streamed"] if self.counted["streamed"] else None
+        tokens: dict[str, Payload] = {name: self.tokens[name] for name in _COUNTS if self.counted[_WITH[name]]}
+        if self.cacheable:
+            tokens["cache_hit_rate"] = round(self.tokens["cache_read"] / self.cacheable, 4)
+        tokens |= without_none(
+            calls_without=self.counted["without_tokens"] or None,
+            streams_without_include_usage=self.counted["streams_without_include_usage"] or None,
+        )
+        times = _times(self.seconds, self.counted["timed"], self.counted["calls"])
+        if self.counted["streamed"]:
+            mean = self.first_token_seconds / self.counted["streamed"]
+            times["mean_time_to_first_token_seconds"] = round(mean, 6)
         return {
             **{name: self.counted[name] for name in ("calls", "failed", "incomplete", "attempts", "retries")},
-            "tokens": tokens
-            | without_none(
-                cache_hit_rate=rate,
-                calls_without=self.counted["without_tokens"] or None,
-                streams_without_include_usage=self.counted["streams_without_include_usage"] or None,
-            ),
-            **_times(self.seconds, self.counted["timed"], self.counted["calls"]),
-            **without_none(mean_time_to_first_token_seconds=None if first is None else round(first, 6)),
+            "tokens": tokens,
+            **times,
             "cost": self.costs.to_json(),
         }
 
@@ -118,11 +120,12 @@ def _times(seconds: float, timed: int, calls: int) -> dict[str, Payload]:
 
     Also return how many calls have no known duration.
     """
-    return without_none(
-        seconds=round(seconds, 6) if timed else None,
-        mean_seconds=round(seconds / timed, 6) if timed else None,
-        calls_without_time=max(0, calls - timed) or None,
-    )
+    times: dict[str, Payload] = {}
+    if timed:
+        times = {"seconds": round(seconds, 6), "mean_seconds": round(seconds / timed, 6)}
+    if calls > timed:
+        times["calls_without_time"] = calls - timed
+    return times
 
 
 @dataclass(slots=True)
@@ -151,7 +154,9 @@ def accuracy_of(succeeded: int, not_succeeded: int) -> dict[str, Payload]:
     Returns an empty dict if no run was judged.
     """
     judged = succeeded + not_succeeded
-    return {"accuracy": round(succeeded / judged, 4), "accuracy_runs": judged} if judged else {}
+    if not judged:
+        return {}
+    return {"accuracy": round(succeeded / judged, 4), "accuracy_runs": judged}
 
 
 @dataclass(slots=True)
@@ -242,7 +247,7 @@ class Stats:
             calls = stats.models[provider, model] = CallSums(
                 None, Counter(counted), Counter(tokens), cacheable, seconds, first_token_seconds
             )
-            calls.costs.add_sums(*sums)
+            calls.costs.add_sums(CostSums(*sums))
         return stats
 
     def _calls_of(self, provider: Payload, model: Payload) -> CallSums:
@@ -294,7 +299,11 @@ class Stats:
 
 def _name(value: Payload) -> str:
     """Return a name as text, even if the name in the file is not a text."""
-    return value if value and isinstance(value, str) else json.dumps(value) if value else "unknown"
+    if not value:
+        return "unknown"
+    if isinstance(value, str):
+        return value
+    return json.dumps(value)
 
 
 # ── time ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -314,12 +323,14 @@ def time_of(trajectory: Trajectory) -> dict[str, float]:
         return {}
     of_llm = _length(llm)
     of_both = _length(_merge_spans([*llm, *tool]))
-    return without_none(
-        total=total,
-        llm=of_llm if llm else None,
-        tool=of_both - of_llm if tool or (llm and all_tools) else None,
-        idle=max(0.0, total - of_both) if llm and all_calls and all_tools else None,
-    )
+    times = {"total": total}
+    if llm:
+        times["llm"] = of_llm
+    if tool or (llm and all_tools):
+        times["tool"] = of_both - of_llm
+    if llm and all_calls and all_tools:
+        times["idle"] = max(0.0, total - of_both)
+    return times
 
 
 def _spans(timed: Iterable[LLMInteraction | ToolResult]) -> tuple[list[TimeSpan], bool]:

@@ -9,6 +9,7 @@ YAML with aliases is refused, because a small file could become a huge value.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -44,15 +45,15 @@ def recognizes(source: Source) -> bool:
 
 
 def _is_yaml(source: Source) -> bool:
-    lines = source.head.splitlines()
-    return next(
-        (line.rstrip() == _BEGIN for line in lines if line.strip() not in {b"", b"---"} and line[:1] != b"#"), False
-    )
+    for line in source.head.splitlines():
+        if line.strip() not in {b"", b"---"} and line[:1] != b"#":
+            return line.rstrip() == _BEGIN
+    return False
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the calls to models of a cassette as one run."""
-    document = _load_yaml(source) if _is_yaml(source) else source.document
+    document = _document_of(source)
     events: list[Event] = []
     other_count, remaining = 0, source.max_run_bytes
     for number, interaction in enumerate(as_list(as_dict(document).get("interactions")), start=1):
@@ -68,6 +69,12 @@ def read(source: Source) -> Iterator[ForeignRun]:
     yield ForeignRun(identity=source.path.name.partition(".")[0], events=[*events, *other_requests(other_count)])
 
 
+def _document_of(source: Source) -> Payload:
+    if _is_yaml(source):
+        return _load_yaml(source)
+    return source.document
+
+
 def _events(interaction: Members, number: int) -> list[Event]:
     """Return the exchange of an interaction, and gaps for its unreadable parts.
 
@@ -80,8 +87,9 @@ def _events(interaction: Members, number: int) -> list[Event]:
         return []
     response_headers = header_pairs(as_dict(response.get("headers")).items())
     status = as_int(as_dict(response.get("status")).get("code"))
-    body = _body(response.get("body"))
-    body, why = (None, None) if body is None else without_encoding(body, response_headers)
+    body, why = _body(response.get("body")), None
+    if body is not None:
+        body, why = without_encoding(body, response_headers)
     exchange = HttpExchange(
         time="",
         endpoint=endpoint,
@@ -102,7 +110,9 @@ def _body(value: Payload) -> bytes | None:
         value = value.get("string")
     if isinstance(value, bytes):
         return value
-    return as_bytes(value) if isinstance(value, str) else None
+    if isinstance(value, str):
+        return as_bytes(value)
+    return None
 
 
 def _load_yaml(source: Source) -> Payload:
@@ -119,7 +129,7 @@ def _load_yaml(source: Source) -> Payload:
             f"{source.path} is longer than {MAX_YAML_BYTES} bytes, the most that is read of YAML."
         )
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return try_call(lambda: _checked(yaml, loader, data, source), lambda error: _refuse(error, source))
+    return try_call(partial(_checked, yaml, loader, data, source), partial(_refuse, source))
 
 
 def _checked(yaml: Any, loader: Any, data: bytes, source: Source) -> Payload:
@@ -135,7 +145,7 @@ def _checked(yaml: Any, loader: Any, data: bytes, source: Source) -> Payload:
     return value
 
 
-def _refuse(error: Exception, source: Source) -> Payload:
+def _refuse(source: Source, error: Exception) -> Payload:
     if isinstance(error, TrajectoryFormatError):
         raise error
     raise TrajectoryFormatError(f"{source.path} is not YAML: {error}") from None

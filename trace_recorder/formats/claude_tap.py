@@ -36,9 +36,7 @@ def recognizes(source: Source) -> bool:
     first = as_dict(next((line.value for line in source.first_lines), None))
     if {"request", "response", "duration_ms", "timestamp"} <= first.keys() and "path" in as_dict(first["request"]):
         return True
-    return _BUNDLE in as_dict(
-        source.document if source.head[:40].lstrip(b"{ \r\n\t").startswith(b'"__claude') else None
-    )
+    return source.head[:40].lstrip(b"{ \r\n\t").startswith(b'"__claude') and _BUNDLE in as_dict(source.document)
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
@@ -62,8 +60,10 @@ def _records(source: Source) -> Iterable[Line]:
         return
     blobs = _Blobs(as_dict(document.get("blobs")), source.max_run_bytes)
     for number, record in enumerate(as_list(document.get("records")), start=1):
-        inner = as_dict(record).get("record") if _RECORD in as_dict(record) else record
-        record_with_blobs = blobs.put_into(inner)
+        if _RECORD in as_dict(record):
+            record_with_blobs = blobs.put_into(record.get("record"))
+        else:
+            record_with_blobs = blobs.put_into(record)
         if blobs.remaining < 0:
             yield Line(number, None, "it and all records after it are left out: their blobs are too large together")
             return
@@ -85,14 +85,18 @@ class _Blobs:
         """
         if isinstance(value, dict) and _BLOB in value:
             return self._payload(value, as_text(as_dict(value[_BLOB]).get("hash")) or "")
-        return map_inside(lambda member: self.put_into(member, depth - 1), value) if depth else value
+        if depth == 0:
+            return value
+        return map_inside(lambda member: self.put_into(member, depth - 1), value)
 
     def _payload(self, reference: Payload, name: str) -> Payload:
         payload = as_dict(self._blobs.get(name)).get("payload", reference)
         if name not in self._sizes:
             self._sizes[name] = len(to_json(payload))
         self.remaining -= self._sizes[name]
-        return payload if self.remaining >= 0 else reference
+        if self.remaining < 0:
+            return reference
+        return payload
 
 
 def _events(line: Line) -> list[Event]:
@@ -109,37 +113,47 @@ def _events(line: Line) -> list[Event]:
     if endpoint is None:
         return []
     ended, milliseconds = stated_time(record.get("timestamp")), as_number(record.get("duration_ms"))
-    seconds = None if milliseconds is None or milliseconds < 0 else milliseconds / 1000
+    seconds, time = None, ended
+    if milliseconds is not None and milliseconds >= 0:
+        seconds = milliseconds / 1000
+        time = time_after(ended, -seconds) or ended
     status, body, events = as_int(response.get("status")), response.get("body"), as_list(response.get("sse_events"))
-    is_stream = as_dict(request.get("body")).get("stream") is True and isinstance(body, dict) and (status or 0) < 400
-    if events:
-        data: bytes | None = "".join(map(_event_text, map(as_dict, events))).encode("utf-8", "replace")
-    else:
-        data = None if is_stream or body is None else _as_sent(body)
     exchange = HttpExchange(
-        time=(time_after(ended, -seconds) if seconds else "") or ended,
+        time=time,
         endpoint=endpoint,
         url=url,
         request=_as_sent(request.get("body")),
         headers=header_pairs(as_dict(request.get("headers")).items()),
         status=status,
         response_headers=header_pairs(as_dict(response.get("headers")).items()),
-        response=data,
-        answer=body if is_stream else None,
         duration_seconds=seconds,
         ended=ended,
     )
+    is_stream = as_dict(request.get("body")).get("stream") is True and isinstance(body, dict) and (status or 0) < 400
+    if is_stream:
+        exchange.answer = body
+    if events:
+        exchange.response = "".join(map(_event_text, map(as_dict, events))).encode("utf-8", "replace")
+    elif not is_stream and body is not None:
+        exchange.response = _as_sent(body)
     return with_gap(exchange, f"line {line.number}")
 
 
 def _as_sent(body: Payload) -> bytes:
-    return body.encode("utf-8", "replace") if isinstance(body, str) else to_json(body).encode("utf-8", "replace")
+    if not isinstance(body, str):
+        body = to_json(body)
+    data: bytes = body.encode("utf-8", "replace")
+    return data
 
 
 def _event_text(event: Members) -> str:
-    name, data = as_text(event.get("event")), event.get("data")
-    text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
-    return (f"event: {name}\n" if name else "") + "".join(f"data: {line}\n" for line in text.split("\n")) + "\n"
+    name, text = as_text(event.get("event")), event.get("data")
+    if not isinstance(text, str):
+        text = json.dumps(text, ensure_ascii=False)
+    lines = [f"data: {line}\n" for line in text.split("\n")]
+    if name:
+        lines.insert(0, f"event: {name}\n")
+    return "".join(lines) + "\n"
 
 
 FORMAT = Format(name="claude-tap", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

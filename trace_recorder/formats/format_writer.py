@@ -99,7 +99,9 @@ class OutputPlace:
 
 def conversation_file(name: str, number: int) -> str:
     """Return the name of the file for the run's conversation with this number, counted from 0."""
-    return f"{name}.conversation-{number + 1}.jsonl" if number else f"{name}.jsonl"
+    if number == 0:
+        return f"{name}.jsonl"
+    return f"{name}.conversation-{number + 1}.jsonl"
 
 
 def documents(document: Payload, place: OutputPlace) -> Iterator[Piece]:
@@ -159,7 +161,9 @@ class FormatWriter:
     @property
     def suffix(self) -> str:
         """The suffix of a run's file."""
-        return ".json" if self.kind == "documents" else ".jsonl"
+        if self.kind == "documents":
+            return ".json"
+        return ".jsonl"
 
     def with_options(self, form: str | None = None, **options: bool) -> ReportingView:
         """Return the view with the arguments for `form`, and with the `options` that the view accepts.
@@ -168,12 +172,19 @@ class FormatWriter:
         """
         if options.get("include_incomplete") and "include_incomplete" not in self.options:
             raise ValueError("this format keeps all answers: --include-incomplete is for openai and trl")
-        if form is not None and form not in self.forms:
-            hint = f"its forms are {', '.join(self.forms)}" if self.forms else "it has only one form"
-            raise ValueError(f"this format has no form {form!r}: {hint}")
-        arguments = self.forms[form] if form is not None else {}
+        arguments: Mapping[str, Any] = {}
+        if form is not None:
+            arguments = self._arguments_of(form)
         chosen = {name: value for name, value in options.items() if name in self.options}
         return partial(self.view.with_report, **arguments, **chosen)
+
+    def _arguments_of(self, form: str) -> Mapping[str, Any]:
+        if form in self.forms:
+            return self.forms[form]
+        hint = "it has only one form"
+        if self.forms:
+            hint = f"its forms are {', '.join(self.forms)}"
+        raise ValueError(f"this format has no form {form!r}: {hint}")
 
     def outputs(
         self, view: ReportingView, trajectory: Trajectory, place: OutputPlace

@@ -63,21 +63,24 @@ def _events(entry: Members, number: int) -> list[Event]:
     request_body = _body(as_dict(request.get("postData")))
     if request_body is None:
         return [TimedFact.gap(what=f"the request of entry {number}", why="its body is not in the file", time=time)]
-    seconds = None if milliseconds is None or milliseconds < 0 else milliseconds / 1000
-    status = as_int(response.get("status")) or None
+    seconds = None
+    if milliseconds is not None and milliseconds >= 0:
+        seconds = milliseconds / 1000
     exchange = HttpExchange(
         time=time,
         endpoint=endpoint,
         url=url,
         request=request_body,
         headers=_headers(request),
-        status=status,
+        status=as_int(response.get("status")) or None,
         response_headers=_headers(response),
-        response=_response_body(as_dict(response.get("content"))) if status else None,
-        error=None if status else {"type": "no response", "message": as_text(response.get("_error")) or ""},
         duration_seconds=seconds,
         ended=time_after(time, seconds),
     )
+    if exchange.status is None:
+        exchange.error = {"type": "no response", "message": as_text(response.get("_error")) or ""}
+    else:
+        exchange.response = _response_body(as_dict(response.get("content")))
     return with_gap(exchange, f"entry {number}")
 
 
@@ -91,14 +94,18 @@ def _response_body(content: Members) -> bytes | None:
 
     If there is no text and the size is 0, return b"", because browsers write only the size of an empty body.
     """
-    return b"" if "text" not in content and as_int(content.get("size")) == 0 else _body(content)
+    if "text" not in content and as_int(content.get("size")) == 0:
+        return b""
+    return _body(content)
 
 
 def _body(content: Members) -> bytes | None:
     text: Payload = content.get("text")
     if not isinstance(text, str):
         return None
-    return from_base64(text) if content.get("encoding") == "base64" else as_bytes(text)
+    if content.get("encoding") == "base64":
+        return from_base64(text)
+    return as_bytes(text)
 
 
 FORMAT = Format(name="har", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

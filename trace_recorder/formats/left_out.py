@@ -79,16 +79,18 @@ def _contents(turns: Iterable[Turn]) -> Iterator[tuple[Side, Content]]:
     seen: set[bytes] = set()
     followed: set[Turn | None] = set()
     for turn in turns:
-        new = (
+        new = [
             (_SIDE_OF_ROLE.get(message.role, "questions"), content)
             for message in turn.new_messages
             for content in contents_of(message)
-        )
-        contents = [(side, content, _digest(side, content)) for side, content in new]
+        ]
+        digests = [_digest(side, content) for side, content in new]
         repeats = not turn.exact or turn.previous in followed
-        yield from [(side, content) for side, content, digest in contents if not (repeats and digest in seen)]
+        for (side, content), digest in zip(new, digests, strict=True):
+            if not (repeats and digest in seen):
+                yield side, content
         followed.add(turn.previous)
-        seen.update(digest for _, _, digest in contents)
+        seen.update(digests)
         for content in contents_of_answer(turn.interaction.response):
             seen.add(_digest("answers", content))
             yield "answers", content

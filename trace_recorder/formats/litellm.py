@@ -60,8 +60,9 @@ def _payloads(source: Source) -> Iterable[Line]:
     document = source.document
     if document is None:
         return source.lines()
-    listed = document if isinstance(document, list) else [document]
-    return [Line(number, value) for number, value in enumerate(listed, start=1)]
+    if not isinstance(document, list):
+        document = [document]
+    return [Line(number, value) for number, value in enumerate(document, start=1)]
 
 
 def _add(run: ForeignRun, histories: Histories, payload: Members) -> None:
@@ -70,22 +71,23 @@ def _add(run: ForeignRun, histories: Histories, payload: Members) -> None:
     prompt = read_input({"messages": payload.get("messages"), "tools": as_list(parameters.get("tools"))})
     if prompt.messages is None:
         prompt = read_input(payload.get("messages"))
-    messages = [message.to_document() for message in prompt.messages or ()]
-    conversation, length = histories.add(messages) if messages else (None, 0)
     call = Call(
         time=stated_time(began),
-        conversation=conversation,
-        length=length,
+        conversation=None,
         response=_response(payload),
-        error=_error(payload) if payload.get("status") == "failure" else None,
         provider=as_text(payload.get("custom_llm_provider")),
         model=as_text(payload.get("model")),
         tools=prompt.tools or (),
         parameters={name: value for name, value in parameters.items() if name not in {"tools", "stream"}},
         interaction_id=as_text(payload.get("litellm_call_id")) or as_text(payload.get("id")),
         duration_seconds=_seconds(began, payload.get("endTime")),
-        stream=payload["stream"] if isinstance(payload.get("stream"), bool) else None,
     )
+    if prompt.messages:
+        call.conversation, call.length = histories.add([message.to_document() for message in prompt.messages])
+    if payload.get("status") == "failure":
+        call.error = _error(payload)
+    if isinstance(payload.get("stream"), bool):
+        call.stream = payload["stream"]
     if call.stream:
         call.time_to_first_token_seconds = _seconds(began, payload.get("completionStartTime"))
     if run.task is None:
@@ -97,7 +99,9 @@ def _add(run: ForeignRun, histories: Histories, payload: Members) -> None:
 
 def _seconds(began: float | None, ended: Payload) -> float | None:
     end = as_number(ended)
-    return None if began is None or end is None else max(0.0, end - began)
+    if began is None or end is None:
+        return None
+    return max(0.0, end - began)
 
 
 def _response(payload: Members) -> Members | None:
@@ -109,8 +113,10 @@ def _response(payload: Members) -> Members | None:
     usage = as_dict(response.get("usage"))
     names = (("input_tokens", "prompt_tokens"), ("output_tokens", "completion_tokens"))
     counts = {name: count for name, member in names if (count := as_int(payload.get(member)))}
-    cost = None if payload.get("response_cost_failure_debug_info") else as_number(payload.get("response_cost"))
-    if known := counts | usage | without_none(cost=cost):
+    known = counts | usage
+    if not payload.get("response_cost_failure_debug_info"):
+        known |= without_none(cost=as_number(payload.get("response_cost")))
+    if known:
         response["usage"] = known
     return response
 
@@ -118,9 +124,11 @@ def _response(payload: Members) -> Members | None:
 def _error(payload: Members) -> Members:
     details = as_dict(payload.get("error_information"))
     text = as_text(details.get("error_message")) or as_text(payload.get("error_str")) or ""
+    error: Members = {"type": as_text(details.get("error_class")) or "error", "message": text}
     code = as_text(details.get("error_code")) or ""
-    status = int(code) if code.isascii() and code.isdecimal() and len(code) == 3 else None  # noqa: PLR2004 - HTTP
-    return {"type": as_text(details.get("error_class")) or "error", "message": text} | without_none(status=status)
+    if code.isascii() and code.isdecimal() and len(code) == 3:  # noqa: PLR2004 - HTTP
+        error["status"] = int(code)
+    return error
 
 
 FORMAT = Format(name="litellm", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

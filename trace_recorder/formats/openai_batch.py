@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from itertools import zip_longest
 from os.path import commonprefix
+from typing import NamedTuple
 
 from trace_recorder.dialects.json_access import as_dict, as_int, as_text
 from trace_recorder.errors import TrajectoryFormatError
@@ -35,8 +36,7 @@ _MAX_NEIGHBOURS = 100
 
 def recognizes(source: Source) -> bool:
     """Return whether the first line is a request or an output of a batch."""
-    first = source.first_lines[0].value if source.first_lines else None
-    return _is_request(first) or _is_output(first)
+    return any(_is_request(line.value) or _is_output(line.value) for line in source.first_lines[:1])
 
 
 def _is_request(value: Payload) -> bool:
@@ -87,22 +87,40 @@ def _other_half(source: Source) -> list[Source]:
     lines = [as_dict(line.value) for line in source.first_lines]
     if any(map(_is_request, lines)) and any(map(_is_output, lines)):
         return []
-    is_wanted = _is_output if _is_request(lines[0]) else _is_request
+    is_wanted = _is_request
+    if _is_request(lines[0]):
+        is_wanted = _is_output
+    candidates = [*_candidates(source, is_wanted)]
+    longest = max((candidate.common_characters for candidate in candidates), default=0)
+    similar = [candidate for candidate in candidates if candidate.common_characters == longest]
+    all_ids = set[str]().union(*(candidate.first_ids for candidate in similar))
+    are_disjoint = sum(len(candidate.first_ids) for candidate in similar) == len(all_ids)
+    if len(similar) == 1 or (is_wanted is _is_output and are_disjoint):
+        return [candidate.source for candidate in similar]
+    return []
+
+
+class _Candidate(NamedTuple):
+    """A file that may be the other half: how many characters its name begins with as ours does, and its first ids."""
+
+    common_characters: int
+    source: Source
+    first_ids: set[str]
+
+
+def _candidates(source: Source, is_wanted: Callable[[Payload], bool]) -> Iterator[_Candidate]:
+    """Yield the files of the directory whose first lines have an id of this file."""
     ids: set[str] | None = None
-    candidates: list[tuple[int, Source, set[str]]] = []
     for path in sorted(source.path.parent.glob("*.jsonl"))[:_MAX_NEIGHBOURS]:
+        if path == source.path:
+            continue
         neighbour = source.neighbour(path)
-        first = set() if path == source.path else _first_ids(neighbour, is_wanted)
-        if first and ids is None:
+        first_ids = _first_ids(neighbour, is_wanted)
+        if first_ids and ids is None:
             ids = {as_text(as_dict(line.value).get("custom_id")) or "" for line in source.lines()}
-        if ids is not None and not first.isdisjoint(ids):
+        if ids is not None and not first_ids.isdisjoint(ids):
             common = commonprefix([path.name, source.path.name])  # noqa: RUF071 - names are compared by characters
-            candidates.append((len(common), neighbour, first))
-    longest = max((length for length, _, _ in candidates), default=0)
-    similar = [(neighbour, first) for length, neighbour, first in candidates if length == longest]
-    are_disjoint = sum(len(first) for _, first in similar) == len(set().union(*(first for _, first in similar)))
-    is_clear = len(similar) == 1 or (is_wanted is _is_output and are_disjoint)
-    return [neighbour for neighbour, _ in similar] if is_clear else []
+            yield _Candidate(len(common), neighbour, first_ids)
 
 
 def _first_ids(source: Source, is_wanted: Callable[[Payload], bool]) -> set[str]:
@@ -130,8 +148,10 @@ def _run(name: str, request: Members | None, output: Members | None) -> ForeignR
         source=without_none(custom_id=name, request_id=as_text(response.get("request_id"))),
     )
     error = _error(as_dict(line.get("error")), response)
-    if error or response:
-        run.status, run.error = ("failed", error) if error else ("completed", None)
+    if error is not None:
+        run.status, run.error = "failed", error
+    elif response:
+        run.status = "completed"
     run.events = _events(name, request, response, error)
     return run
 
@@ -156,10 +176,10 @@ def _events(name: str, request: Members | None, response: Members, error: Member
     body = response.get("body")
     time = stated_time(as_dict(body).get("created") or as_dict(body).get("created_at"))
     if request is None:
-        output = None if error else read_output(body)
-        call = Call(time=time, conversation=None, error=error)
-        call.response = None if output is None else output.to_document()
-        call.model = as_text(as_dict(body).get("model"))
+        call = Call(time=time, conversation=None, error=error, model=as_text(as_dict(body).get("model")))
+        output = read_output(body)
+        if error is None and output is not None:
+            call.response = output.to_document()
         return [
             call,
             TimedFact.gap(what=f"the request {name}", why="no file of requests in the directory has it", time=time),
@@ -168,20 +188,20 @@ def _events(name: str, request: Members | None, response: Members, error: Member
     endpoint = model_endpoint(request.get("method"), url)
     if endpoint is None:
         return [TimedFact.gap(what=f"the request {name}", why="its URL is not the URL of a known model API", time=time)]
-    status = as_int(response.get("status_code"))
-    return [
-        HttpExchange(
-            time=time,
-            endpoint=endpoint,
-            url=url,
-            request=to_json(request["body"]).encode("utf-8", "replace"),
-            headers=[(b"content-type", b"application/json")],
-            status=status,
-            response_headers=[(b"content-type", b"application/json")],
-            response=None if status is None or body is None else to_json(body).encode("utf-8", "replace"),
-            error=error if status is None else None,
-        )
-    ]
+    exchange = HttpExchange(
+        time=time,
+        endpoint=endpoint,
+        url=url,
+        request=to_json(request["body"]).encode("utf-8", "replace"),
+        headers=[(b"content-type", b"application/json")],
+        status=as_int(response.get("status_code")),
+        response_headers=[(b"content-type", b"application/json")],
+    )
+    if exchange.status is None:
+        exchange.error = error
+    elif body is not None:
+        exchange.response = to_json(body).encode("utf-8", "replace")
+    return [exchange]
 
 
 FORMAT = Format(name="openai-batch", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

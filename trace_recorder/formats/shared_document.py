@@ -34,8 +34,10 @@ def interaction_documents(trajectory: Trajectory, messages: SharedMessages) -> I
     `messages` converts the messages, so that interactions with equal messages share the objects.
     """
     for call in trajectory.llm_interactions:
-        is_known = call.source.has_request()
-        yield call.to_document({"input_messages": messages.of(call)} if is_known else {})
+        if call.source.has_request():
+            yield call.to_document({"input_messages": messages.of(call)})
+        else:
+            yield call.to_document({})
 
 
 def shared_document(trajectory: Trajectory) -> dict[str, Payload]:

@@ -96,17 +96,26 @@ def refuse(service: TraceService, error: Exception, *, trace: str | None = None)
     if isinstance(error, MissingExtraError):
         raise FetchError(str(error)) from error
     status, refusal = _status(error), _refusal(error)
-    if refusal is not None:
-        hint = f"Its key and its address are read from {service.settings}." if status in (401, 403) else _RESUME
+    if refusal is not None and status in (401, 403):
+        hint = f"Its key and its address are read from {service.settings}."
         raise FetchError(f"{service.address}: {refusal}. {hint}") from error
-    why = f"HTTP status {status}" if status else type(error).__name__
+    if refusal is not None:
+        hint = "The imported runs stay. Run the command again to continue."
+        raise FetchError(f"{service.address}: {refusal}. {hint}") from error
+    why = _why_unreadable(error, status)
+    if trace is None:
+        raise FetchError(f"{service.address}: {why}") from error
+    raise TraceFetchError(f"{service.address}, trace {trace}: {why}") from error
+
+
+def _why_unreadable(error: Exception, status: int | None) -> str:
+    why = type(error).__name__
+    if status:
+        why = f"HTTP status {status}"
     text = _text_of(error)
-    where = service.address if trace is None else f"{service.address}, trace {trace}"
-    kind = FetchError if trace is None else TraceFetchError
-    raise kind(f"{where}: it cannot be read ({why}){f': {text}' if text else ''}") from error
-
-
-_RESUME = "The imported runs stay. Run the command again to continue."
+    if text:
+        return f"it cannot be read ({why}): {text}"
+    return f"it cannot be read ({why})"
 
 
 def _refusal(error: Exception) -> str | None:
@@ -126,8 +135,15 @@ def _refusal(error: Exception) -> str | None:
 
 def _status(error: Exception) -> int | None:
     """Return the HTTP status in a client's exception or in one of its causes, or None."""
-    statuses = [status for cause in _with_causes(error) if (status := _stated_status(cause)) is not None]
-    return next((status for status in statuses if status != _UNKNOWN), statuses[0] if statuses else None)
+    found = None
+    for cause in _with_causes(error):
+        status = _stated_status(cause)
+        if status is None:
+            continue
+        if status != _UNKNOWN:
+            return status
+        found = status
+    return found
 
 
 def _stated_status(error: BaseException) -> int | None:
@@ -137,9 +153,10 @@ def _stated_status(error: BaseException) -> int | None:
     mlflow_status = getattr(error, "get_http_status_code", None)
     if mlflow_status is not None:
         return int(mlflow_status())
-    match = _RETRIED.search(str(error)) if type(error).__name__ == "RetryError" else None
-    if match is not None:
-        return int(match[1])
+    if type(error).__name__ == "RetryError":
+        match = _RETRIED.search(str(error))
+        if match is not None:
+            return int(match[1])
     return next((_STATUSES[kind.__name__] for kind in type(error).__mro__ if kind.__name__ in _STATUSES), None)
 
 
@@ -154,9 +171,13 @@ def _with_causes(error: BaseException | None) -> Iterator[BaseException]:
 def _text_of(error: Exception) -> str:
     """Return the service's message: from the body of its answer, or otherwise the text of the exception."""
     body: Payload = getattr(error, "body", None)
-    message = as_text(as_dict(body).get("message")) or as_text(as_dict(body).get("detail"))
-    text = " ".join((message if message is not None else "" if body is not None else str(error)).split())
-    return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}…"
+    text = as_text(as_dict(body).get("message")) or as_text(as_dict(body).get("detail")) or ""
+    if body is None:
+        text = str(error)
+    text = " ".join(text.split())
+    if len(text) > _MAX_TEXT:
+        text = f"{text[:_MAX_TEXT]}…"
+    return text
 
 
 MAX_STALE = 100
@@ -178,7 +199,10 @@ class ListedIds:
         """
         new = [identity for identity in dict.fromkeys(page) if identity not in self._known]
         self._known.update(new)
-        self._stale_pages = 0 if new else self._stale_pages + 1
+        if new:
+            self._stale_pages = 0
+        else:
+            self._stale_pages += 1
         if self._stale_pages == MAX_STALE:
             raise FetchError(
                 f"{self._address}: {MAX_STALE} pages in a row have nothing new, but the service sends more."

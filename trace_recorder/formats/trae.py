@@ -80,7 +80,9 @@ def _interaction(members: Mapping[str, Payload], left_out: LeftOut) -> dict[str,
     left_out.add("errors of calls", members.get("error") is not None)
     interaction = _only(members, _INTERACTION)
     interaction["input_messages"] = members.get("input_messages", [])
-    interaction["response"] = _response(members["response"]) if members["response"] else {}
+    interaction["response"] = {}
+    if members["response"]:
+        interaction["response"] = _response(members["response"])
     if REPLAYED_FROM in members:
         interaction["response"].pop("usage", None)
         left_out.add("marks of calls that were not made, and the usage of their answers")
@@ -112,14 +114,18 @@ def _messages(message: Mapping[str, Payload]) -> Iterator[dict[str, Payload]]:
     else:
         listed = as_list(message.get("tool_calls")) or [message.get("tool_call")]
         calls = [call for call in listed if isinstance(call, dict) and call]
-        yield common | ({"tool_call": _only(calls[0], _CALL)} if calls else {})
+        if calls:
+            common["tool_call"] = _only(calls[0], _CALL)
+        yield common
         for call in calls[1:]:
             yield {"role": message.get("role"), "content": None, "tool_call": _only(call, _CALL)}
 
 
 def _text(content: Payload) -> Payload:
     """Return a content in Trae's form: a text or a list of parts. Any other content is written as JSON."""
-    return content if content is None or isinstance(content, str | list) else json.dumps(content, ensure_ascii=False)
+    if content is None or isinstance(content, str | list):
+        return content
+    return json.dumps(content, ensure_ascii=False)
 
 
 def _step(recorded: AgentStep) -> dict[str, Payload]:
@@ -134,7 +140,9 @@ def _step(recorded: AgentStep) -> dict[str, Payload]:
     ] or None
     members["tool_calls"] = _each_only(step.get("tool_calls"), _CALL)
     members["tool_results"] = _each_only(step.get("tool_results"), _RESULT)
-    return members | ({"lakeview_summary": step["lakeview_summary"]} if "lakeview_summary" in step else {})
+    if "lakeview_summary" in step:
+        members["lakeview_summary"] = step["lakeview_summary"]
+    return members
 
 
 def _each_only(elements: Payload, names: Iterable[str]) -> list[Payload] | None:

@@ -98,7 +98,9 @@ class CallFacts(Struct, gc=False, eq=False):
     @property
     def url(self) -> str | None:
         """The address to which the newest request was sent, or None if it is not known."""
-        return self.sent.url if isinstance(self.sent, LLMRequestFact) else None
+        if isinstance(self.sent, LLMRequestFact):
+            return self.sent.url
+        return None
 
     # ── the request ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -155,14 +157,19 @@ class CallFacts(Struct, gc=False, eq=False):
         sent, reader = self.sent, dialect_of(self.newest.dialect)
         if sent is None or reader is None:
             return RequestReading()
-        body = read_body(sent) if sent.items is None else self.raw_request()
+        if sent.items is None:
+            body = read_body(sent)
+        else:
+            body = self.raw_request()
         if body is None:
             return RequestReading()
         return reader.read_request(body)
 
     def request_without_messages(self) -> RequestReading:
         """Return the request. Its messages are missing if the request was read together with earlier requests."""
-        return self.request() if self.incremental is None else self.incremental.offer
+        if self.incremental is None:
+            return self.request()
+        return self.incremental.offer
 
     @property
     def new_tool_results(self) -> list[ToolResult]:
@@ -181,7 +188,9 @@ class CallFacts(Struct, gc=False, eq=False):
     def raw_stream(self) -> str | None:
         """Return the text of the newest exchange's stream, or None if there is no stream."""
         raw = self.newest.stream_bytes()
-        return None if raw is None else raw.decode("utf-8", "replace")
+        if raw is None:
+            return None
+        return raw.decode("utf-8", "replace")
 
     def raw_chunks(self) -> tuple[TimedBytes, ...] | None:
         """Return the chunks of the stream, each with the seconds since the request.

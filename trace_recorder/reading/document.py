@@ -78,7 +78,11 @@ def _trajectory(document: Mapping[str, Payload]) -> Trajectory:
     by_id = {call.interaction_id: call for call in interactions}
     records, status = document.get("journal_records"), document.get("status")
     if not isinstance(status, str) or status not in get_args(Status):
-        status = "completed" if document.get("end_time") else "unknown"
+        status = "unknown"
+        if document.get("end_time"):
+            status = "completed"
+    if not isinstance(records, int):
+        records = None
     return read_value(
         Trajectory,
         document,
@@ -86,7 +90,7 @@ def _trajectory(document: Mapping[str, Payload]) -> Trajectory:
         metrics=_metrics(document.get("metrics") or {}),
         llm_interactions=interactions,
         agent_steps=list(_steps(document.get("agent_steps") or (), by_id, _DocumentMessages(table))),
-        journal_records=records if isinstance(records, int) else None,
+        journal_records=records,
     )
 
 
@@ -113,12 +117,17 @@ def _read_member(member: Member, value: Payload) -> Payload:
     If the field is a text and the document has a description (`is_description`), return the `repr` in the description.
     """
     kind = member.value_class
+    if tuple in member.classes and kind is not None:
+        return tuple(read_value(kind, element) for element in value)
     if tuple in member.classes:
-        return tuple(read_value(kind, element) for element in value) if kind else tuple(value)
-    if kind:
-        return read_value(kind, value) if isinstance(value, dict) else None
-    is_text = str in member.classes and dict not in member.classes
-    return value["repr"] if is_text and is_description(value) else value
+        return tuple(value)
+    if kind is not None and isinstance(value, dict):
+        return read_value(kind, value)
+    if kind is not None:
+        return None
+    if str in member.classes and dict not in member.classes and is_description(value):
+        return value["repr"]
+    return value
 
 
 def _metrics(members: Mapping[str, Payload]) -> dict[str, Payload]:
@@ -202,16 +211,25 @@ class _DocumentMessages:
 
         Later deltas refer to this list by `name`.
         """
-        kept = self._table.prompt() if delta is None else kept_elements(delta, self._lists)
-        kept = kept if isinstance(kept, NumberedMessages) else self._table.prompt(kept)
-        messages = kept.extended(map(self._message, elements if delta is None else delta["messages"]))
+        prompt = self._table.prompt()
+        if delta is not None:
+            kept = kept_elements(delta, self._lists)
+            if isinstance(kept, NumberedMessages):
+                prompt = kept
+            else:
+                prompt = self._table.prompt(kept)
+            elements = delta["messages"]
+        messages = prompt.extended(map(self._message, elements))
         if name is not None:
             self._lists[name] = messages
         return messages
 
     def _message(self, document: Payload) -> Message:
-        is_short = isinstance(document, dict) and _TEXTS.issuperset(map(type, document.values()))
-        key = (*document.items(),) if is_short else json.dumps(document)
+        key: Hashable
+        if isinstance(document, dict) and _TEXTS.issuperset(map(type, document.values())):
+            key = (*document.items(),)
+        else:
+            key = json.dumps(document)
         message = self._read.get(key)
         if message is None:
             message = self._read[key] = manual.message_of(document)
@@ -240,13 +258,16 @@ def _interaction(identity: str, document: Mapping[str, Payload], messages: Seque
         document,
         interaction_id=identity,
         source=_DocumentSource(check_types(reading)),
-        response=_response(document["response"]) if document.get("response") else NO_RESPONSE,
+        response=_response(document.get("response")) or NO_RESPONSE,
         replayed_from=ReplayedFrom.of_document(document.get("replayed_from")),
     )
     return replace(interaction, duration_seconds=call_seconds(interaction.attempts, interaction.duration_seconds))
 
 
-def _response(document: dict[str, Payload]) -> LLMResponse:
+def _response(document: dict[str, Payload] | None) -> LLMResponse | None:
+    """Read a response. Return None if the document has no response, or an empty one."""
+    if not document:
+        return None
     if not all(isinstance(call, dict) for call in document.get("tool_calls") or ()):
         raise TypeError("tool_calls are objects")
     return check_types(replace(manual.read_flat_response(document), given=document))
@@ -265,9 +286,12 @@ def _steps(
 ) -> Iterator[AgentStep]:
     for document in documents:
         delta, given = document.get(STEP_DELTA), document.get("llm_messages")
-        name = None if delta is None else delta["id"]
-        has_none = delta is None and given is None
-        yield _step(document, None if has_none else messages.read(name, delta, given or ()), interactions)
+        if delta is not None:
+            yield _step(document, messages.read(delta["id"], delta, ()), interactions)
+        elif given is not None:
+            yield _step(document, messages.read(None, None, given or ()), interactions)
+        else:
+            yield _step(document, None, interactions)
 
 
 def _step(
@@ -277,7 +301,7 @@ def _step(
         AgentStep,
         document,
         messages=messages,
-        llm_response=_response(document["llm_response"]) if document.get("llm_response") else None,
+        llm_response=_response(document.get("llm_response")),
         tool_calls=tuple(manual.read_tool_call(call) for call in document.get("tool_calls") or ()),
         tool_results=tuple(manual.read_tool_result(result) for result in document.get("tool_results") or ()),
         interaction=interactions.get(document.get("interaction_id", "")),

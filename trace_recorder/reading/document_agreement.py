@@ -89,8 +89,8 @@ class _Parts(Generic[Part]):
         the trajectory's messages.
         """
         name_of_messages, numbers, expected_numbers = messages
-        delta = f"{name_of_messages}_delta"
-        members = {name_of_messages if name == delta else name: value for name, value in document.items()}
+        names = {f"{name_of_messages}_delta": name_of_messages}
+        members = {names.get(name, name): value for name, value in document.items()}
         if list(members) != list(expected):
             return place
         for name, value in members.items():
@@ -107,9 +107,12 @@ class _Parts(Generic[Part]):
 
         If `delta` is None, `messages` has all messages.
         """
-        kept = array("q", () if delta is None else kept_elements(delta, self._lists))
-        kept.extend(map(self._number, messages if delta is None else delta["messages"]))
-        return kept
+        numbers = array("q")
+        if delta is not None:
+            numbers.extend(kept_elements(delta, self._lists))
+            messages = delta["messages"]
+        numbers.extend(map(self._number, messages))
+        return numbers
 
     def _number(self, message: Payload) -> int:
         """Return the number of a message of the document.
@@ -117,17 +120,23 @@ class _Parts(Generic[Part]):
         The number is negative if no equal message of the trajectory was numbered before.
         """
         number = self._messages.find(json.dumps(message).encode())
-        if number is None:
-            self._others.append(message)
-        return -len(self._others) if number is None else number
+        if number is not None:
+            return number
+        self._others.append(message)
+        return -len(self._others)
+
+    def _document_of(self, number: int) -> Payload:
+        """Return the message with a number, as a document has it."""
+        if number < 0:
+            return self._others[-number - 1]
+        return self._messages.messages[number].to_document()
 
     def _message_difference(self, numbers: Numbers, expected: Numbers, place: str) -> str | None:
         if len(numbers) != len(expected):
             return place
         index = equal_length(numbers, 0, expected, 0)
         while index < len(numbers):
-            number, in_run = numbers[index], self._messages.messages[expected[index]].to_document()
-            message = self._others[-number - 1] if number < 0 else self._messages.messages[number].to_document()
+            message, in_run = self._document_of(numbers[index]), self._document_of(expected[index])
             inner = _difference(message, in_run, f"{place}[{index}]")
             if inner is not None:
                 return inner
@@ -193,8 +202,12 @@ def describe_losses(old: Payload, new: Payload) -> str | None:
         return None
     kept = {name: value for name, value in old.items() if name not in _COMPUTED}
     places = [*islice(_losses(kept, new, ""), _MAX_LISTED + 1)]
-    more = " and more" if len(places) > _MAX_LISTED else ""
-    return ", ".join(places[:_MAX_LISTED]) + more if places else None
+    if not places:
+        return None
+    listed = ", ".join(places[:_MAX_LISTED])
+    if len(places) > _MAX_LISTED:
+        return f"{listed} and more"
+    return listed
 
 
 def _losses(old: Payload, new: Payload, where: str) -> Iterator[str]:
@@ -208,7 +221,7 @@ def _losses(old: Payload, new: Payload, where: str) -> Iterator[str]:
         yield where
     elif isinstance(old, dict) and isinstance(new, dict):
         for name, value in old.items():
-            yield from _losses(value, new.get(name), f"{where}.{name}" if where else name)
+            yield from _losses(value, new.get(name), f"{where}.{name}".removeprefix("."))
     elif isinstance(old, list) and isinstance(new, list):
         yield from _losses_of_list(old, new, where)
 
@@ -222,8 +235,10 @@ def _losses_of_list(old: list[Payload], new: list[Payload], where: str) -> Itera
         name = _name(element)
         if are_named and name is not None:
             yield from _losses(element, by_name.get(name), f"{where}[{name}]")
+        elif index < len(new):
+            yield from _losses(element, new[index], f"{where}[{index}]")
         else:
-            yield from _losses(element, new[index] if index < len(new) else None, f"{where}[{index}]")
+            yield from _losses(element, None, f"{where}[{index}]")
 
 
 def _name(element: Payload) -> str | None:

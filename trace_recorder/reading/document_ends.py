@@ -37,8 +37,12 @@ def document_ends(path: Path) -> dict[str, Payload] | None:
     """
     with path.open("rb", buffering=0) as file:
         head = _head(file)
-        tail = _tail(file) if head is not None else None
-    return None if head is None or tail is None else {**head, **tail}
+        if head is None:
+            return None
+        tail = _tail(file)
+    if tail is None:
+        return None
+    return {**head, **tail}
 
 
 def _head(file: FileIO) -> dict[str, Payload] | None:
@@ -47,7 +51,9 @@ def _head(file: FileIO) -> dict[str, Payload] | None:
         end = data.find(_BEFORE_CALLS)
         if end >= 0:
             return _object(data[:end].rstrip().rstrip(b",") + b"}")
-        more = file.read(7 * len(data)) if len(data) < MAX_BYTES else b""
+        if len(data) >= MAX_BYTES:
+            break
+        more = file.read(7 * len(data))
         if not more:
             break
         data += more
@@ -81,4 +87,6 @@ def _object(data: bytes) -> dict[str, Payload] | None:
         value = json.loads(data)
     except ours(ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) else None
+    if not isinstance(value, dict):
+        return None
+    return value

@@ -92,7 +92,9 @@ class ExchangeFacts(Struct, gc=False, eq=False):
     def stream_bytes(self) -> bytes | None:
         """Return the unpacked bytes of the stream so far, or None if there is no stream or a part is damaged."""
         parts = self._unpacked()
-        return None if parts is None else b"".join(parts)
+        if parts is None:
+            return None
+        return b"".join(parts)
 
     def raw_chunks(self) -> tuple[TimedBytes, ...] | None:
         """Return the chunks of the stream, each with the seconds since the request.
@@ -120,8 +122,9 @@ class ExchangeFacts(Struct, gc=False, eq=False):
     def joined(self) -> JoinedStream | None:
         """The stream as the dialect's reader assembles it, or None if there is no stream."""
         if self._joined is _NOT_READ:
-            data = self.stream_bytes()
-            joined = None if data is None else join_stream(self.dialect, data)
+            joined, data = None, self.stream_bytes()
+            if data is not None:
+                joined = join_stream(self.dialect, data)
             if joined is not None:  # the bytes may have, for example, NaN or half of a surrogate pair
                 joined = replace(joined, body=to_jsonable(joined.body), error=to_jsonable(joined.error))
             self._joined = joined
@@ -135,8 +138,9 @@ class ExchangeFacts(Struct, gc=False, eq=False):
 
     def _may_have_error(self) -> bool:
         """Return whether the stream may have an error. If it has one, the assembled response on file has it too."""
-        assembled = None if self.response is None else self.response.assembled
-        return not isinstance(assembled, dict) or assembled.get("error") is not None
+        if self.response is None or not isinstance(self.response.assembled, dict):
+            return True
+        return self.response.assembled.get("error") is not None
 
     # ── the response ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -156,8 +160,12 @@ class ExchangeFacts(Struct, gc=False, eq=False):
             return None
         if response.body is not ABSENT:
             return response.body
-        media = None if self.was_polled else media_body(response)
-        return raw_body(response) if media is None else media
+        media = None
+        if not self.was_polled:
+            media = media_body(response)
+        if media is None:
+            return raw_body(response)
+        return media
 
     def read_response(self, made_up_ids: int = 0) -> LLMResponse:
         """Return the response as its dialect's reader reads it.

@@ -45,7 +45,9 @@ class GrowingJournal:
 
         If the journal has no end record, the lock of its writer decides the status.
         """
-        return self._status if self.fold.run.end is None else self.fold.run.end.status
+        if self.fold.run.end is None:
+            return self._status
+        return self.fold.run.end.status
 
     @property
     def _has_end(self) -> bool:
@@ -87,7 +89,9 @@ class GrowingJournal:
         if data and self._is_torn:
             raise ReplacedError(str(self.path))
         self._head = self._head or data[:64]
-        end = len(data) if is_final else data.rfind(b"\n") + 1
+        end = data.rfind(b"\n") + 1
+        if is_final:
+            end = len(data)
         records = [*journal_reader.read(data[:end], self._offset)]
         self.fold.add(records)
         if records:

@@ -46,7 +46,7 @@ def interaction_of(call: CallFacts) -> LLMInteraction:
     seconds = attempts[0].duration_seconds if len(attempts) == 1 else _duration(attempts, newest.ending)
     first_token, first_token_seconds = newest.newest, None
     if newest.was_polled:
-        first_token = newest.parts[-1] if newest.parts else None
+        first_token = next(reversed(newest.parts), None)
     if isinstance(first_token, LLMResponseFact | LLMStreamFact) and first_token.time_to_first_token_seconds is not None:
         first_token_seconds = _seconds(first_token.time_to_first_token_seconds)
     replayed_from = None
@@ -54,7 +54,8 @@ def interaction_of(call: CallFacts) -> LLMInteraction:
         replayed_from = ReplayedFrom.of_document(newest.newest.replayed_from)
     stream, ended_by = newest.asks_for_stream, None
     if response is not None:
-        stream = stream if response.stream is None else response.stream
+        if response.stream is not None:
+            stream = response.stream
         ended_by = response.ended_by
         if response.complete and response.stream and response.last_event is None:
             ended_by = _why_incomplete(newest, response)
@@ -78,6 +79,9 @@ def interaction_of(call: CallFacts) -> LLMInteraction:
 
 def _interaction_by_hand(call: CallFacts, fact: LLMInteractionFact) -> LLMInteraction:
     """Make an `LLMInteraction` that the agent recorded by hand, or that another tool's file states as one value."""
+    stream = fact.stream
+    if stream is None:
+        stream = call.newest.asks_for_stream
     return LLMInteraction(
         interaction_id=call.interaction_id,
         timestamp=call.time,
@@ -87,7 +91,7 @@ def _interaction_by_hand(call: CallFacts, fact: LLMInteractionFact) -> LLMIntera
         error=stated_error(fact.error),
         duration_seconds=_seconds(fact.duration_seconds),
         time_to_first_token_seconds=_seconds(fact.time_to_first_token_seconds),
-        stream=call.newest.asks_for_stream if fact.stream is None else fact.stream,
+        stream=stream,
         complete=fact.complete is not False and fact.ended_by is None,
         ended_by=fact.ended_by,
         replayed_from=ReplayedFrom.of_document(fact.replayed_from),
@@ -123,7 +127,9 @@ def _model_of(sent: Request | None) -> str | None:
     model = sent.model
     if isinstance(body, dict):
         model = body.get("model") or model
-    return model if isinstance(model, str) else None
+    if not isinstance(model, str):
+        return None
+    return model
 
 
 def _why_incomplete(exchange: ExchangeFacts, response: LLMResponseFact) -> str | None:
@@ -145,8 +151,10 @@ def _stream_error(exchange: ExchangeFacts) -> ErrorInfo | None:
     if carried is None:
         return None
     kind, message = read_error({"error": carried})
-    status = 0 if exchange.response is None else exchange.response.status
-    return ErrorInfo(kind or "stream_error", message or "the stream carried an error", status or None)
+    status = None
+    if exchange.response is not None:
+        status = exchange.response.status or None
+    return ErrorInfo(kind or "stream_error", message or "the stream carried an error", status)
 
 
 def _error_of(exchange: ExchangeFacts) -> ErrorInfo | None:
@@ -172,8 +180,9 @@ def stated_error(error: Payload) -> ErrorInfo | None:
     if not isinstance(error, dict):
         return None
     status = error.get("status")
-    kind, message = str(error.get("type") or "error"), str(error.get("message") or "")
-    return ErrorInfo(kind, message, status if type(status) is int else None)
+    if type(status) is not int:
+        status = None
+    return ErrorInfo(str(error.get("type") or "error"), str(error.get("message") or ""), status)
 
 
 def _attempt(exchange: ExchangeFacts) -> Attempt:
@@ -197,13 +206,17 @@ def _attempt(exchange: ExchangeFacts) -> Attempt:
 
 def _duration(attempts: Sequence[Attempt], ending: Ending | None) -> float | None:
     """Return how many seconds a call took with all its attempts, or None if the duration is not known."""
-    recorded = None if ending is None else _seconds(ending.duration_seconds)
+    recorded = None
+    if ending is not None:
+        recorded = _seconds(ending.duration_seconds)
     return _seconds(call_seconds(attempts, recorded))
 
 
 def _seconds(value: float | None) -> float | None:
     """Return a duration that a record states. Return None if the duration is not below `MAX_SECONDS`."""
-    return value if value is not None and abs(value) < MAX_SECONDS else None
+    if value is None or abs(value) < MAX_SECONDS:
+        return value
+    return None
 
 
 def unreadable_gaps(interactions: Iterable[LLMInteraction]) -> list[Gap]:

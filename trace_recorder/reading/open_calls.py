@@ -91,7 +91,10 @@ class OpenCalls:
     def match(self, execution: ToolExecution) -> None:
         """Find the call that a tool runs for, and set it in `execution`. No later tool is matched to the same call."""
         call_id = execution.begun.call_id
-        match = self._find_by_name(execution) if call_id is None else self._find_by_id(execution, call_id)
+        if call_id is None:
+            match = self._find_by_name(execution)
+        else:
+            match = self._find_by_id(execution, call_id)
         if match is not None:
             response, key = match
             execution.requested_by, execution.requested_call = response.interaction_id, response.without_tool.pop(key)
@@ -133,10 +136,13 @@ class OpenCalls:
             for key, call in response.without_tool.items()
             if call.name == execution.name
         ]
-        for response, key in same_name if isinstance(execution.begun, ToolCallFact) else ():
-            if response.without_tool[key].arguments == arguments:
-                return response, key
-        return same_name[0] if len(same_name) == 1 else None
+        if isinstance(execution.begun, ToolCallFact):
+            for response, key in same_name:
+                if response.without_tool[key].arguments == arguments:
+                    return response, key
+        if len(same_name) == 1:
+            return same_name[0]
+        return None
 
     def _candidates(self, execution: ToolExecution) -> list[_Response]:
         """Return the responses that have open calls, came before a tool, and belong to the tool's agent.
@@ -157,8 +163,9 @@ class OpenCalls:
         """
         for result in results:
             keys = (agent, result.call_id), (None, result.call_id)
-            key = next((key for key in keys if key in self._by_id), None)
-            match = self._match_id_of_agent(agent, result) if key is None else self._by_id[key]
+            match = next((self._by_id[key] for key in keys if key in self._by_id), None)
+            if match is None:
+                match = self._match_id_of_agent(agent, result)
             if match is None:
                 yield None, result
                 continue
@@ -172,7 +179,9 @@ class OpenCalls:
 
         Remember the result's id as the agent's own id of the call. Return the call with its response, or None.
         """
-        newest_first = reversed(self._without_id.get(agent, {}).values()) if result.call_id else ()
+        if not result.call_id:
+            return None
+        newest_first = reversed(self._without_id.get(agent, {}).values())
         same_name = (
             (response, call)
             for response in newest_first

@@ -136,9 +136,15 @@ def _may_have_records(path: Path) -> bool:
 
 def status_without_end(path: Path, fold: Fold) -> Status:
     """Return the status of a run whose journal has no end record. The lock of its writer decides the status."""
-    host = None if fold.run.start is None else fold.run.start.host
+    host = None
+    if fold.run.start is not None:
+        host = fold.run.start.host
     alive = file_system.writer_is_alive(path, host)
-    return "unknown" if alive is None else "running" if alive else "interrupted"
+    if alive is None:
+        return "unknown"
+    if alive:
+        return "running"
+    return "interrupted"
 
 
 def folded(fold: Fold, status: Status, path: Path) -> Trajectory:

@@ -45,7 +45,9 @@ def media_body(response: LLMResponseFact) -> Payload:
     encoded = response.base64
     if encoded is None and response.text is not None:
         encoded = base64.b64encode(response.text.encode("utf-8", "surrogatepass")).decode()
-    return None if encoded is None else {"content_type": content_type, "base64": encoded}
+    if encoded is None:
+        return None
+    return {"content_type": content_type, "base64": encoded}
 
 
 def _body_of_text(fact: Bodied, fallback: Callable[[str], Payload]) -> Payload:
@@ -68,4 +70,6 @@ def _strict_json(text: str) -> Payload:
     A lone surrogate becomes U+FFFD, and NaN and infinities become descriptions.
     """
     value = json_value(replace_lone_surrogates(text))
-    return text if value is None else to_jsonable(value)
+    if value is None:
+        return text
+    return to_jsonable(value)

@@ -76,7 +76,9 @@ class RequestReader:
         if reading is not None:
             return reading.messages
         messages = self._items.expand(fact.body, fact.items or {}).get("llm_messages")
-        return None if messages is None else SharedSequence([message_of(message) for message in messages])
+        if messages is None:
+            return None
+        return SharedSequence([message_of(message) for message in messages])
 
     def _without_history(
         self, dialect: Dialect, history: str, body: Payload, rest: Parts

@@ -90,9 +90,12 @@ class RunFacts:
         """Add a gap if more records are missing before `record` than damaged lines are in their place."""
         last, damaged = self.last_seq, self.damaged_since
         missing = record.seq - last - 1
-        if missing > damaged:
-            which = f"record {last + 1} is" if missing == 1 else f"records {last + 1} to {record.seq - 1} are"
-            self.gaps.append(Gap(record.time, MISSING_LINES, f"{which} missing"))
+        if missing <= damaged:
+            return
+        why = f"records {last + 1} to {record.seq - 1} are missing"
+        if missing == 1:
+            why = f"record {last + 1} is missing"
+        self.gaps.append(Gap(record.time, MISSING_LINES, why))
 
     def add_bad_line(self, line: BadLine) -> None:
         """Add a line that is not a record.
@@ -196,7 +199,9 @@ class RunFacts:
         Return the step unchanged if there is no summary.
         """
         summary = self.summaries.get(to_json(step.step_number))
-        return replace(step, extra={**step.extra, "lakeview_summary": summary}) if summary is not None else step
+        if summary is None:
+            return step
+        return replace(step, extra={**step.extra, "lakeview_summary": summary})
 
     @property
     def _is_fork(self) -> bool:

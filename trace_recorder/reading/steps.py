@@ -61,7 +61,9 @@ class ToolExecution:
     @property
     def arguments(self) -> Payload:
         """The arguments of the call. They are empty if the record of the call is missing."""
-        return self.begun.arguments if isinstance(self.begun, ToolCallFact) else {}
+        if isinstance(self.begun, ToolCallFact):
+            return self.begun.arguments
+        return {}
 
     @property
     def failed(self) -> bool:
@@ -82,10 +84,16 @@ class ToolExecution:
             return answer
         sent: Payload = None
         if answer is not None:
-            sent = answer.error if answer.result is None else answer.result
-        error = None
+            sent = answer.result
+            if sent is None:
+                sent = answer.error
+        if sent == ended.result:
+            sent = None
+        error = execution_id = None
         if ended.error:
             error = _error_text(ended.error)
+        if self.has_sub_agent:
+            execution_id = self.identity
         return ToolResult(
             self.call().call_id,
             name=self.name,
@@ -93,8 +101,8 @@ class ToolExecution:
             result=ended.result,
             error=error,
             duration_seconds=ended.duration_seconds,
-            sent=None if sent == ended.result else sent,
-            execution_id=self.identity if self.has_sub_agent else None,
+            sent=sent,
+            execution_id=execution_id,
             timestamp=self.time,
             replayed=ended.replayed is True,
         )
@@ -103,7 +111,9 @@ class ToolExecution:
 def _error_text(error: Mapping[str, Payload]) -> str:
     """Return an error of a tool as text. Leave out an empty type, which the error of an imported run may have."""
     kind, message = error.get("type"), error.get("message")
-    return str(message) if kind == "" else f"{kind}: {message}"
+    if kind == "":
+        return str(message)
+    return f"{kind}: {message}"
 
 
 def tool_calls_and_results(
@@ -117,8 +127,10 @@ def tool_calls_and_results(
             calls[interaction.interaction_id, call.call_id or f"#{number}"] = call, answer
     for execution in executions:
         call = execution.call()
-        key = (execution.requested_by, call.call_id) if execution.requested_by else ("", execution.identity)
-        requested = calls[key][0] if key in calls else call
+        key = "", execution.identity
+        if execution.requested_by:
+            key = execution.requested_by, call.call_id
+        requested, _ = calls.get(key, (call, None))
         calls[key] = requested, execution.result(answers.get(execution.requested_by or "", {}).get(call.call_id))
     results = (result for _, result in calls.values() if result is not None)
     return tuple(call for call, _ in calls.values()), tuple(results)
@@ -131,7 +143,11 @@ def step_of(
     calls, results = _NO_TOOLS
     if interaction.response.tool_calls or executions:
         calls, results = tool_calls_and_results([interaction], {interaction.interaction_id: answers}, executions)
-    response = interaction.response if interaction.answered else None
+    response = error = None
+    if interaction.answered:
+        response = interaction.response
+    if interaction.error is not None:
+        error = f"{interaction.error.type}: {interaction.error.message}"
     return AgentStep(
         step_number=number,
         timestamp=interaction.timestamp,
@@ -139,7 +155,7 @@ def step_of(
         llm_response=response,
         tool_calls=calls,
         tool_results=results,
-        error=f"{interaction.error.type}: {interaction.error.message}" if interaction.error else None,
+        error=error,
         agent=interaction.agent,
         agent_id=interaction.agent_id,
         parent_agent_id=interaction.parent_agent_id,
@@ -155,7 +171,9 @@ def _state(call: LLMInteraction, *, answered: bool, calls_tools: bool) -> str:
         return "thinking"
     if calls_tools:
         return "calling_tool"
-    return "completed" if call.response.finish_reason or not is_in_progress(call.response) else "thinking"
+    if call.response.finish_reason or not is_in_progress(call.response):
+        return "completed"
+    return "thinking"
 
 
 _STATED_AT_END = (
@@ -224,9 +242,12 @@ class RecordedStep:
         calls, results = tool_calls_and_results(
             inside, answers, {execution.identity: execution for execution in (*executions, *self.executions)}.values()
         )
+        response = recorded.llm_response
+        if response is None and last is not None and last.answered:
+            response = last.response
         step = replace(
             recorded,
-            llm_response=recorded.llm_response or (last.response if last and last.answered else None),
+            llm_response=response,
             tool_calls=recorded.tool_calls or calls,
             tool_results=recorded.tool_results or results,
             interaction=last,
@@ -240,14 +261,16 @@ class RecordedStep:
         If that agent has none, return the last interaction of any agent.
         """
         own = [interaction for interaction in inside if interaction.agent_id == self.stated.agent_id] or inside
-        return own[-1] if own else None
+        return next(reversed(own), None)
 
     def _state(self, step: AgentStep) -> str:
         if step.error is not None:
             return "error"
         if not self.closed:
             return "thinking"
-        return "calling_tool" if step.tool_calls else "completed"
+        if step.tool_calls:
+            return "calling_tool"
+        return "completed"
 
 
 def _is_stated(value: Payload) -> bool:

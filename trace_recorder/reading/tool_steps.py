@@ -44,14 +44,16 @@ class ToolStep(NamedTuple):
     def step(self, number: int, answers: Mapping[str, Answers]) -> AgentStep:
         """Make the step. The state is "error" if the last tool failed."""
         calls, results = tool_calls_and_results((), answers, self.executions)
-        has_failed = self.executions[-1].failed
+        state, error = "calling_tool", None
+        if self.executions[-1].failed:
+            state, error = "error", results[-1].error
         return AgentStep(
             step_number=number,
             timestamp=self.executions[0].time,
-            state="error" if has_failed else "calling_tool",
+            state=state,
             tool_calls=calls,
             tool_results=results,
-            error=results[-1].error if has_failed else None,
+            error=error,
             agent=self.agent.agent,
             agent_id=self.agent.agent_id,
             parent_agent_id=self.agent.parent_agent_id,
@@ -99,7 +101,9 @@ class ToolSteps:
     def steps(self, is_elsewhere: Callable[[ToolExecution], bool]) -> Iterator[ToolStep]:
         """Yield the tool steps. `is_elsewhere` returns whether a tool is in another step."""
         places = [[execution for execution in place if not is_elsewhere(execution)] for place in self._places]
-        claimed = self._claimed(places) if self._claims else frozenset[str]()
+        claimed: Collection[str] = ()
+        if self._claims:
+            claimed = self._claimed(places)
         for reserved, place in zip(self._places, places, strict=True):
             executions = [execution for execution in place if execution.identity not in claimed]
             if executions:

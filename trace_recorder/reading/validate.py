@@ -117,11 +117,9 @@ def _refusal_of(lines: Sequence[Record | BadLine], records: Sequence[Record]) ->
     if not records:
         return Finding("error", "journal", "it has no complete record")
     start = records[0].fact
-    version = start.version if isinstance(start, StartFact) else VERSION
-    if version > VERSION:
-        return Finding(
-            "error", "journal", f"it has version {version}, and {VERSION} is the newest that this version knows"
-        )
+    if isinstance(start, StartFact) and start.version > VERSION:
+        why = f"it has version {start.version}, and {VERSION} is the newest that this version knows"
+        return Finding("error", "journal", why)
     return None
 
 
@@ -131,7 +129,9 @@ def _check_journal(
     shaped = {record.offset: list(_check_shape(record, data)) for record in records}
     sound = [record for record in records if not any(each.severity == "error" for each in shaped[record.offset])]
     for line in lines:
-        findings = [] if isinstance(line, BadLine) else shaped[line.offset]
+        findings: list[Finding] = []
+        if isinstance(line, Record):
+            findings = shaped[line.offset]
         yield from findings
         yield from _add_to_fold(line, fold, reported=bool(findings))
     yield from _check_sequence(records)
@@ -161,11 +161,14 @@ def _add_to_fold(line: Record | BadLine, fold: Fold, *, reported: bool) -> Itera
     """Add a line to the fold. Yield a finding if the line could not be used."""
     before = len(fold.run.gaps)
     fold.add([line])
+    severity: Literal["error", "note"] = "error"
     if isinstance(line, BadLine):
-        severity: Literal["error", "note"] = "note" if line.torn else "error"
+        if line.torn:
+            severity = "note"
         yield Finding(severity, f"journal, byte {line.offset}", f"{line.length} bytes: {line.why}")
     elif not reported:
-        severity = "note" if line.kind == "gap" else "error"
+        if line.kind == "gap":
+            severity = "note"
         # `_check_sequence` reports missing records.
         gaps = [gap for gap in fold.run.gaps[before:] if gap.what != MISSING_LINES]
         yield from (Finding(severity, _place_of(line), f"{gap.what}: {gap.why}") for gap in gaps)
@@ -178,8 +181,10 @@ def _check_sequence(records: Iterable[Record]) -> Iterator[Finding]:
             yield Finding(
                 "error", _place_of(record), f"its number is not greater than {last}, the number of the record before it"
             )
-        elif record.seq > last + 1:
-            missing = f"record {last + 1}" if record.seq == last + 2 else f"records {last + 1} to {record.seq - 1}"
+        elif record.seq == last + 2:
+            yield Finding("error", _place_of(record), f"missing before it: record {last + 1}")
+        elif record.seq > last + 2:
+            missing = f"records {last + 1} to {record.seq - 1}"
             yield Finding("error", _place_of(record), f"missing before it: {missing}")
         last = record.seq
 
@@ -232,7 +237,9 @@ def _check_streams(records: Iterable[Record]) -> Iterator[Finding]:
             case LLMResponseFact():
                 exchange = exchanges.setdefault((fact.interaction_id, fact.attempt), ExchangeFacts(fact.attempt))
                 exchange.end(fact)
-                what = None if fact.assembled is ABSENT else _fault_of_stream(exchange, fact)
+                if fact.assembled is ABSENT:
+                    continue
+                what = _fault_of_stream(exchange, fact)
                 if what is not None:
                     yield Finding("error", _place_of(record), what)
 

@@ -22,7 +22,7 @@ from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_equality import json_digest, without_cache_marks
 from trace_recorder.values.messages import LLMResponse, Message, Payload, Tool, ToolCall, ToolResult, without_none
 from trace_recorder.values.tool_uses import tool_uses
-from trace_recorder.values.trajectory import AgentStep, Trajectory
+from trace_recorder.values.trajectory import Trajectory
 
 Ignored = Literal[
     "ids", "times", "prompt", "model", "tools", "parameters", "answer", "reasoning", "tool_call", "tool_result"
@@ -47,10 +47,14 @@ class IdAndTimeStripper:
     """Removes ids from values if `ignore` has "ids", and times if it has "times"."""
 
     def __init__(self, ignore: Collection[Ignored]) -> None:
-        self._names = (_ID_NAMES if "ids" in ignore else frozenset()) | (_TIME_NAMES if "times" in ignore else set())
-        self._patterns = [
-            (pattern, f"<{name}>") for name, pattern in (("ids", _ID), ("times", _TIME)) if name in ignore
-        ]
+        self._names: set[str] = set()
+        self._patterns: list[tuple[re.Pattern[str], str]] = []
+        if "ids" in ignore:
+            self._names |= _ID_NAMES
+            self._patterns.append((_ID, "<ids>"))
+        if "times" in ignore:
+            self._names |= _TIME_NAMES
+            self._patterns.append((_TIME, "<times>"))
 
     def without(self, value: Payload, *, of_tool: bool = False) -> Payload:
         """Return a value without ids and times.
@@ -115,27 +119,27 @@ class ComparableSteps:
 
     def _step(self, source: StepOrCall) -> ComparableStep:
         calls, results = source.tool_calls, source.tool_results
-        members: dict[str, Payload] = {
-            **(self._prompt_of_step(source.step) if source.call is None else self._request(source.call)),
-            "answer": None if source.response is None else self._answer(source.response, source.call),
-            "tool_call": [*map(self._tool_call, calls)],
-            # in the order of their calls, because tools that run at once end in any order
-            "tool_result": [
-                self._tool_result(use.result) for use in tool_uses(calls, results) if use.result is not None
-            ],
-        }
+        parts: dict[PartKind, Payload] = dict.fromkeys(KINDS)
+        if source.call is not None:
+            parts |= self._request(source.call)
+        elif source.step is not None and source.step.messages:
+            parts["prompt"] = {"messages": [*map(self._message, source.step.messages)]}
+        if source.response is not None:
+            parts["answer"] = self._answer(source.response, source.call)
+        parts["tool_call"] = [*map(self._tool_call, calls)]
+        # in the order of their calls, because tools that run at once end in any order
+        parts["tool_result"] = [
+            self._tool_result(use.result) for use in tool_uses(calls, results) if use.result is not None
+        ]
         self._answered |= {result.call_id for result in results}
-        parts = {kind: None if kind in self.ignore else members.get(kind) for kind in KINDS}
+        for kind in KINDS:
+            if kind in self.ignore:
+                parts[kind] = None
         return ComparableStep(source, parts, {kind: json_digest(value) for kind, value in parts.items()})
 
     # ── the request ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _prompt_of_step(self, step: AgentStep | None) -> dict[str, Payload]:
-        """Return the prompt that the agent recorded with a step without a call."""
-        messages = step.messages if step else None
-        return {"prompt": {"messages": [*map(self._message, messages)]}} if messages else {}
-
-    def _request(self, call: LLMInteraction) -> dict[str, Payload]:
+    def _request(self, call: LLMInteraction) -> dict[PartKind, Payload]:
         reading = call.source.request()
         relation = self._relations.of(call)
         new, gone = self._changed_messages(relation, call.input_messages)
@@ -152,7 +156,9 @@ class ComparableSteps:
         before, agent = self._tools, agent_key(call)
         is_same = agent in before and (before[agent] is tools or [*before[agent]] == [*tools])
         before[agent] = tools
-        return None if is_same else [tool.raw or tool.name for tool in tools]
+        if is_same:
+            return None
+        return [tool.raw or tool.name for tool in tools]
 
     def _changed_messages(self, relation: PromptRelation, messages: Sequence[Message]) -> tuple[list[Payload], int]:
         """Return the new messages of a prompt, and how many messages of the earlier prompt are gone.
@@ -198,11 +204,14 @@ class ComparableSteps:
         ]
         members = without_none(
             content=response.content or None,
-            reasoning=None if "reasoning" in self.ignore else response.reasoning or None,
+            reasoning=response.reasoning or None,
             finish_reason=response.finish_reason,
             other_choices=others or None,
-            error=call.error.to_document() if call and call.error else None,
         )
+        if "reasoning" in self.ignore:
+            members.pop("reasoning", None)
+        if call is not None and call.error is not None:
+            members["error"] = call.error.to_document()
         return self._stripper.without(members)
 
     def _tool_call(self, call: ToolCall) -> Payload:

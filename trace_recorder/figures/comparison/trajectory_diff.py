@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from itertools import zip_longest
 from typing import Literal, get_args
 
-from trace_recorder.figures.call_figures import made_calls, sum_known
+from trace_recorder.figures.call_figures import made_calls, origin_of, sum_known
 from trace_recorder.figures.comparison.comparable_steps import KINDS, ComparableStep, ComparableSteps, Ignored, PartKind
 from trace_recorder.figures.cost import Costs, cost_of, lacks_price
 from trace_recorder.reading.steps_and_calls import StepOrCall
@@ -55,17 +55,23 @@ def figures_of(calls: Iterable[LLMInteraction]) -> Figures:
         costs.add(cost)
         without_price += lacks_price(call, cost)
     all_counts = [*filter(None, map(counts_of, calls))]
+    cost = estimated_cost = None
+    if costs.stated_calls or costs.estimated_calls:
+        cost = round(costs.stated + costs.estimated, 9)
+    if costs.estimated_calls:
+        estimated_cost = round(costs.estimated, 9)
     seconds = sum_known(call.duration_seconds for call in calls)
-    known_costs = costs.stated_calls + costs.estimated_calls
+    if seconds is not None:
+        seconds = round(seconds, 6)
     return Figures(
         calls=len(calls),
         replayed_calls=len(all_calls) - len(calls) or None,
         input_tokens=sum_known(counts.prompt for counts in all_counts),
         output_tokens=sum_known(counts.completion for counts in all_counts),
-        cost=round(costs.stated + costs.estimated, 9) if known_costs else None,
-        estimated_cost=round(costs.estimated, 9) if costs.estimated_calls else None,
+        cost=cost,
+        estimated_cost=estimated_cost,
         calls_without_price=without_price or None,
-        llm_seconds=None if seconds is None else round(seconds, 6),
+        llm_seconds=seconds,
     )
 
 
@@ -94,7 +100,9 @@ class Difference:
 
     def changes(self) -> list[ValueChange]:
         """Return the changes that turn `before` into `after`, each with its path."""
-        return [] if self.kind == "missing" else [*changes(self.before, self.after, _PATHS.get(self.kind, ""))]
+        if self.kind == "missing":
+            return []
+        return [*changes(self.before, self.after, _PATHS.get(self.kind, ""))]
 
     def to_dict(self) -> dict[str, Payload]:
         """Render as JSON."""
@@ -118,18 +126,23 @@ class DiffSide:
     @property
     def figures(self) -> Figures:
         """The figures of the step's call."""
-        return figures_of([self.source.call] if self.source.call else [])
+        return figures_of(filter(None, [self.source.call]))
 
     def to_dict(self) -> dict[str, Payload]:
         """Render as JSON."""
-        step, call = self.source.step, self.source.call
-        source = call or step
+        source = self.source
+        interaction_id = agent = replayed_from = None
+        if source.call is not None:
+            interaction_id, agent = source.call.interaction_id, source.call.agent
+            replayed_from = origin_of(source.call)
+        elif source.step is not None:
+            agent = source.step.agent
         return without_none(
-            step_number=self.source.step_number,
-            interaction_id=call.interaction_id if call else None,
-            agent=source.agent if source else None,
-            timestamp=self.source.timestamp,
-            replayed_from=call.replayed_from.to_document() if call and call.replayed_from else None,
+            step_number=source.step_number,
+            interaction_id=interaction_id,
+            agent=agent,
+            timestamp=source.timestamp,
+            replayed_from=replayed_from,
             **self.figures.to_dict(),
         )
 
@@ -189,7 +202,10 @@ class DiffRun:
         """Render as JSON."""
         members = asdict(self)
         del members["figures"], members["origin"]
-        return members | self.figures.to_dict() | (self.origin.in_metadata() if self.origin else {})
+        members |= self.figures.to_dict()
+        if self.origin is not None:
+            members |= self.origin.in_metadata()
+        return members
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +236,9 @@ class TrajectoryDiff:
     @property
     def first_difference(self) -> Difference | None:
         """The first difference of the runs, or None if no step differs."""
-        return None if self.parts_at is None else self.steps[self.parts_at].differences[0]
+        if self.parts_at is None:
+            return None
+        return self.steps[self.parts_at].differences[0]
 
     def to_dict(self) -> dict[str, Payload]:
         """Render as JSON."""
@@ -271,14 +289,15 @@ def _are_renamed(pairs: Collection[tuple[Model, Model]]) -> bool:
 
 
 def _diff_step(a: ComparableStep | None, b: ComparableStep | None, *, compares_models: bool) -> DiffStep:
-    side_a, side_b = (None if step is None else DiffSide(step.source) for step in (a, b))
-    return DiffStep(side_a, side_b, (*_differences(a, b, compares_models=compares_models),))
+    differences = (*_differences(a, b, compares_models=compares_models),)
+    return DiffStep(a and DiffSide(a.source), b and DiffSide(b.source), differences)
 
 
 def _models(a: ComparableStep | None, b: ComparableStep | None) -> tuple[Model, Model] | None:
     """Return the models of two steps, or None if one of the steps has no call."""
-    call_a, call_b = (step.source.call if step else None for step in (a, b))
-    return (call_a.model, call_b.model) if call_a and call_b else None
+    if a is None or b is None or a.source.call is None or b.source.call is None:
+        return None
+    return a.source.call.model, b.source.call.model
 
 
 def _differences(a: ComparableStep | None, b: ComparableStep | None, *, compares_models: bool) -> Iterator[Difference]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from trace_recorder.dialects.json_access import as_dict, map_inside
+from trace_recorder.dialects.json_access import as_dict, as_elements, map_inside
 from trace_recorder.dialects.message_text import text_of
 from trace_recorder.values.content_parts import Image, Part, Text, parts_of
 from trace_recorder.values.messages import Message, Payload, Tool, ToolCall, ToolResult, without_none
@@ -17,7 +17,9 @@ from trace_recorder.values.structs import replace
 
 def utf8_text(text: str) -> str:
     """Return a text in which U+FFFD replaces each lone surrogate, because UTF-8 cannot encode lone surrogates."""
-    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def lines_of(message: Message) -> str:
@@ -33,11 +35,9 @@ def text_of_result_message(message: Message) -> str:
 
 
 def _text_parts(message: Message) -> list[str]:
-    content = message.content
-    parts = content if isinstance(content, list) else [] if content is None else [content]
     return [
         text_of(replace(message, content=[part], extra={}))
-        for part in parts
+        for part in as_elements(message.content)
         if isinstance(part, str) or (isinstance(part, dict) and isinstance(part.get("text"), str))
     ]
 
@@ -46,7 +46,9 @@ def chat_part(part: Part) -> Payload:
     """Return a part in the form of OpenAI's chat API. A part that is neither text nor image is returned unchanged."""
     if isinstance(part, Text):
         return {"type": "text", "text": part.text}
-    return {"type": "image_url", "image_url": {"url": part.address}} if isinstance(part, Image) else part.raw
+    if isinstance(part, Image):
+        return {"type": "image_url", "image_url": {"url": part.address}}
+    return part.raw
 
 
 def describe_part(part: Part, limit: int) -> tuple[str, bool]:
@@ -56,7 +58,13 @@ def describe_part(part: Part, limit: int) -> tuple[str, bool]:
     """
     if isinstance(part, Text):
         return '""', False
-    raw = {"type": "image", "url": part.address} if isinstance(part, Image) else part.raw
+    if isinstance(part, Image):
+        return _shortened({"type": "image", "url": part.address}, limit)
+    return _shortened(part.raw, limit)
+
+
+def _shortened(raw: Payload, limit: int) -> tuple[str, bool]:
+    """Encode a value as JSON with short strings. Return the JSON, and whether a string was shortened."""
     cut: list[int] = []
 
     def short(value: Payload) -> Payload:
@@ -73,11 +81,10 @@ def function_of(tool: Tool) -> dict[str, Payload]:
 
     A tool whose schema is not an object, or is unknown, gets no `parameters`.
     """
-    parameters = tool.parameters if isinstance(tool.parameters, dict) else None
-    return {
-        "type": "function",
-        "function": {"name": tool.name, **without_none(description=tool.description, parameters=parameters)},
-    }
+    function = {"name": tool.name, **without_none(description=tool.description)}
+    if isinstance(tool.parameters, dict):
+        function["parameters"] = tool.parameters
+    return {"type": "function", "function": function}
 
 
 _FUNCTION_MEMBERS = {"type", "function", "name", "description", "parameters", "strict", "cache_control"}
@@ -98,7 +105,9 @@ def is_function(tool: Tool) -> bool:
 
 def arguments_of(call: ToolCall) -> dict[str, Payload]:
     """Return a call's arguments as an object. Arguments of any other type become the member `input` of an object."""
-    return call.arguments if isinstance(call.arguments, dict) else {"input": call.arguments}
+    if isinstance(call.arguments, dict):
+        return call.arguments
+    return {"input": call.arguments}
 
 
 def call_of(call: ToolCall, arguments: Payload) -> dict[str, Payload]:
@@ -111,7 +120,9 @@ def call_of(call: ToolCall, arguments: Payload) -> dict[str, Payload]:
 
 def arguments_text(call: ToolCall) -> str:
     """Return a call's arguments as JSON text. If the model wrote the arguments as text, the text is unchanged."""
-    return call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments, ensure_ascii=False)
+    if isinstance(call.arguments, str):
+        return call.arguments
+    return json.dumps(call.arguments, ensure_ascii=False)
 
 
 def result_text(result: ToolResult) -> str:
@@ -121,6 +132,9 @@ def result_text(result: ToolResult) -> str:
     """
     if isinstance(result.sent, str | list):
         return text_of_result_message(Message("tool", result.sent))
-    returned = result.error if result.result is None else result.result
-    value = returned if result.sent is None else result.sent
-    return value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
+    for value in (result.sent, result.result, result.error):
+        if isinstance(value, str):
+            return value
+        if value is not None:
+            return json.dumps(value, ensure_ascii=False)
+    return ""

@@ -47,4 +47,6 @@ def fault_of(answer: LLMResponse | Choice) -> str | None:
     """Return why a model must not be trained on an answer (`CUT_OFF` or `SILENT`), or None if training is allowed."""
     if ending_of(answer.finish_reason) not in _WHOLE:
         return CUT_OFF
-    return None if answer.tool_calls or (answer.content or "").strip() else SILENT
+    if answer.tool_calls or (answer.content or "").strip():
+        return None
+    return SILENT

@@ -45,8 +45,7 @@ class Content:
 
 def contents_of(message: Message) -> Iterator[Content]:
     """Yield the contents of a message in a request."""
-    listed = message.content if isinstance(message.content, list) else []
-    for element in listed:
+    for element in as_list(message.content):
         yield from _contents_of_element(element, "part")
     if message.reasoning:
         yield Content(THOUGHTS, "beside", message.reasoning)
@@ -58,17 +57,24 @@ def contents_of(message: Message) -> Iterator[Content]:
 
 def contents_of_answer(response: LLMResponse, number: int = 0) -> Iterator[Content]:
     """Yield the contents of an answer. `number` selects one of several answers."""
-    choice = response.choices[number] if number < len(response.choices) else Choice(0)
-    answer = choice if number else response
+    choice = Choice(0)
+    if number < len(response.choices):
+        choice = response.choices[number]
+    answer: Choice | LLMResponse = choice
+    members = choice.extra
+    if number == 0:
+        answer = response
+        members = {**response.extra, **choice.extra}
     if answer.reasoning:
         yield Content(THOUGHTS, "beside", answer.reasoning)
     order = [_USUAL_ORDER[block.type] for block in answer.interleaved if block.type in _USUAL_ORDER]
     if order != sorted(order):
         yield Content(INTERLEAVING, "beside", [block.to_document() for block in answer.interleaved])
-    members = choice.extra if number else {**response.extra, **choice.extra}
     for content in _contents_of_members(members):
-        is_image = content.location == "images"
-        yield Content(content.kind, "images made" if is_image else "beside", content.raw)
+        if content.location == "images":
+            yield Content(content.kind, "images made", content.raw)
+        else:
+            yield Content(content.kind, "beside", content.raw)
     yield from _contents_of_calls(answer.tool_calls)
 
 
@@ -172,14 +178,18 @@ def _is_hidden(name: str) -> bool:
 
 def kind_of_part(part: Payload) -> str | None:
     """Return the kind of a part that is not text, or None if the part is not a JSON object."""
-    return _kind_of(part) if isinstance(part, dict) else None
+    if not isinstance(part, dict):
+        return None
+    return _kind_of(part)
 
 
 def _kind_of(element: Mapping[str, Payload]) -> str:
     """Return the kind of a part that is not text, from its media type, or else its `type`, or else a member's name."""
     part = part_of(element)
+    if isinstance(part, Image) and part.data is None:
+        return IMAGES_BY_ADDRESS
     if isinstance(part, Image):
-        return IMAGES_BY_ADDRESS if part.data is None else IMAGES
+        return IMAGES
     media = next((element[name] for name in _MEDIA if isinstance(element.get(name), dict)), None)
     if media is not None:
         family = str(media.get("mimeType") or media.get("mime_type") or "").partition("/")[0]
@@ -264,10 +274,13 @@ def _contents_of_members(members: Mapping[str, Payload]) -> Iterator[Content]:
 
 def _contents_of_listed(name: str, element: Payload) -> Iterator[Content]:
     """Yield the contents of one element of a list next to the text, such as `images` of Ollama and OpenRouter."""
+    location: Location = "beside"
+    if name == "images":
+        location = "images"
     if isinstance(element, str):
-        yield Content(_MEMBERS.get(name, name), "images" if name == "images" else "beside", element)
+        yield Content(_MEMBERS.get(name, name), location, element)
     else:
-        yield from _contents_of_element(element, "images" if name == "images" else "beside")
+        yield from _contents_of_element(element, location)
         if name == "images" and as_dict(element).get("revised_prompt"):
             yield Content("revised prompts", "beside", element["revised_prompt"])
 

@@ -54,8 +54,10 @@ class Audio:
 
     def content(self) -> bytes | None:
         """Return the bytes of the sound, or None if the part has no data or the data is not base64."""
+        if self.data is None:
+            return None
         try:
-            return None if self.data is None else base64.b64decode(self.data, validate=True)
+            return base64.b64decode(self.data, validate=True)
         except (binascii.Error, ValueError):
             return None
 
@@ -67,7 +69,9 @@ def audio_of(part: Payload) -> Audio | None:
     if kind == "input_audio":
         source = as_dict(members.get("input_audio")) or members
         data, format_ = as_text(source.get("data")), as_text(source.get("format"))
-        return None if data is None else Audio(_media_type(f"audio/{format_ or 'wav'}"), standard_base64(data))
+        if data is None:
+            return None
+        return Audio(_media_type(f"audio/{format_ or 'wav'}"), standard_base64(data))
     if kind == "audio_url":
         source = as_dict(members.get("audio_url"))
         return _audio_of_address(as_text(source.get("url")) or as_text(members.get("audio_url")), None, None)
@@ -75,7 +79,9 @@ def audio_of(part: Payload) -> Audio | None:
         return _audio_of_source(as_dict(members.get("source")) or members)
     source = next((as_dict(members[name]) for name in _GOOGLE if isinstance(members.get(name), dict)), {})
     media_type = as_text(source.get("mimeType")) or as_text(source.get("mime_type")) or ""
-    return _audio_of_source(source) if media_type.startswith("audio/") else None
+    if media_type.startswith("audio/"):
+        return _audio_of_source(source)
+    return None
 
 
 def _audio_of_source(source: dict[str, Payload]) -> Audio | None:
@@ -138,30 +144,41 @@ class AtifMediaWriter:
         if isinstance(part, Text):
             return {"type": "text", "text": part.text}
         if isinstance(part, Image):
-            return self._reference("image", part, part.media_type if part.media_type in _IMAGE_ENDINGS else None)
-        audio = audio_of(part.raw) if isinstance(part, Other) else None
-        if audio is not None:
-            kind = audio.media_type if audio.media_type in AUDIO_ENDINGS else None
-            return self._reference("audio", audio, kind, duration_sec=audio.duration_seconds)
+            return self._image(part)
+        if isinstance(part, Other):
+            audio = audio_of(part.raw)
+            if audio is not None:
+                return self._audio(audio)
         return other_part_as_text(part, self.left_out)
 
-    def _reference(
-        self, what: str, media: Image | Audio, kind: str | None, *, duration_sec: float | None = None
-    ) -> dict[str, Payload]:
-        """Return ATIF's part for an image or a sound.
+    def _image(self, image: Image) -> dict[str, Payload]:
+        """Return ATIF's part for an image: the media type, and the path or the address.
 
-        The part has the media type, and the path or the address. Return a text instead if the image or sound is left
-        out, or if ATIF does not know the media type.
+        Return a text instead if the image is left out, or if ATIF does not know the media type.
         """
+        path, kind = self._path(image, "images"), image.media_type
+        if kind not in _IMAGE_ENDINGS:
+            kind = _image_type_of(path or "")
+        if not path or kind is None:
+            return _named_media("image", path, image)
+        return {"type": "image", "source": {"media_type": kind, "path": path}}
+
+    def _audio(self, audio: Audio) -> dict[str, Payload]:
+        """Return ATIF's part for a sound, or a text, as for an image."""
+        path, kind = self._path(audio, "sounds"), audio.media_type
+        if not path or kind not in AUDIO_ENDINGS:
+            return _named_media("audio", path, audio)
+        source = {"media_type": kind, "path": path} | without_none(duration_sec=audio.duration_seconds)
+        return {"type": "audio", "source": source}
+
+    def _path(self, media: Image | Audio, name: str) -> str | None:
+        """Return the address of media, or the path of its file. Media that has neither is counted under `name`."""
         path = media.url or self._write_file(media)
-        kind = kind or (_image_type_of(path or "") if what == "image" else None)
-        if path and kind:
-            source = {"media_type": kind, "path": path}
-            return {"type": what, "source": source | without_none(duration_sec=duration_sec)}
-        name = "images" if what == "image" else "sounds"
-        why = f"{name}, for which no directory was given" if self.directory is None else f"{name} that are not base64"
-        self.left_out.add(why, path is None)
-        return {"type": "text", "text": f"[{what}: {path or media.media_type or 'of an unknown kind'}]"}
+        if path is None and self.directory is None:
+            self.left_out.add(f"{name}, for which no directory was given")
+        elif path is None:
+            self.left_out.add(f"{name} that are not base64")
+        return path
 
     def _write_file(self, media: Image | Audio) -> str | None:
         content = media.content()
@@ -171,6 +188,11 @@ class AtifMediaWriter:
         self.directory.mkdir(parents=True, exist_ok=True)
         (self.directory / name).write_bytes(content)
         return f"{self.directory.name}/{name}"
+
+
+def _named_media(what: str, path: str | None, media: Image | Audio) -> dict[str, Payload]:
+    """Return the text part that stands for media without a file, or of an unknown kind."""
+    return {"type": "text", "text": f"[{what}: {path or media.media_type or 'of an unknown kind'}]"}
 
 
 def _image_type_of(path: str) -> str | None:

@@ -1,9 +1,9 @@
-"""Reads parts of ATIF for `document.py` and `steps.py`: `extra` members, answers, and tool steps.
+"""Reads parts of ATIF for `reading.py` and `reading_steps.py`: kept members, answers, and tool steps.
 
 The classes of `values/` have no field for some members of an ATIF document. These are the kept members. Kept members
 are stored under the name `atif`. A trajectory's members are in the run's metadata, a message's in the message's
-`extra`, and an answer's in the response's `extra`. The reader (`document.py`) puts them there, and the view
-(`views/atif/`) writes them into ATIF again. Members that the view can generate are not kept.
+`extra`, and an answer's in the response's `extra`. The reader (`reading.py`) puts them there, and the view
+(`writing.py`) writes them into ATIF again. Members that the view can generate are not kept.
 
 Only ATIF documents that our view wrote have tool steps. A tool step is the execution of a tool that no model asked for,
 and whose result no model saw.
@@ -12,9 +12,19 @@ and whose result no model saw.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from typing import cast
 
 from trace_recorder.dialects import manual
 from trace_recorder.dialects.json_access import as_dict
+from trace_recorder.formats.atif.extras import (
+    AGENT_EXTRA,
+    CALL_EXTRA,
+    RESULT_EXTRA,
+    TOOL_STEP_FLAG,
+    UNNAMED_AGENT,
+    CallExtra,
+    extra_of,
+)
 from trace_recorder.values.llm_interaction import ErrorInfo
 from trace_recorder.values.messages import (
     Choice,
@@ -39,20 +49,10 @@ _TOTALS = {
 }
 """ATIF's names of token counts and costs, and ours."""
 _OF_RUN = frozenset({**Trajectory().head(), **Trajectory().tail("inline")})
-_OF_AGENT = frozenset({"agent_id", "parent_agent_id", "built_in_tools"})
 _DERIVED = ("start_time", "end_time", "model", "status")
 """Facts of a run that the reader works out if the document does not state them."""
 _OF_STEP = frozenset({"step_id", "source", "message", "reasoning_content", "tool_calls", "observation"})
-_OF_CALL = frozenset(
-    (
-        *("interaction_id", "requested_at", "step_number", "provider", "api", "model_asked_for", "response_id"),
-        *("finish_reason", "other_choices", "choice_extra", "response_extra", "parameters", "duration_seconds"),
-        *("time_to_first_token_seconds", "stream", "complete", "ended_by", "error", "attempts", "agent_steps"),
-        *("replayed_from", "run_inferred"),
-    )
-)
 _OF_FOREIGN_CALL = frozenset({"interaction_id", "api", "model_asked_for", "parameters", "response_extra"})
-_OF_RESULT = frozenset({"success", "error", "result", "duration_seconds"})
 
 
 def kept_in(extra: Mapping[str, Payload]) -> dict[str, Payload]:
@@ -84,14 +84,17 @@ def of_call(step: Mapping[str, Payload], refs: Sequence[Payload]) -> dict[str, P
 
     `refs` are the step's results that have references to trajectories but no content.
     """
-    extra, count = as_dict(step.get("extra")), step.get("llm_call_count")
+    extra = as_dict(step.get("extra"))
     of_metrics = as_dict(as_dict(step.get("metrics")).get("extra"))
-    return without_none(
+    kept = without_none(
         extra=_without(extra, written_by_view(extra)) or None,
-        metrics_extra=_without(of_metrics, frozenset({"usage"})) or None,
-        llm_call_count=None if count == 1 else count,
+        metrics_extra=_without(of_metrics, {"usage"}) or None,
+        llm_call_count=step.get("llm_call_count"),
         refs=[*refs] or None,
     )
+    if kept.get("llm_call_count") == 1:
+        del kept["llm_call_count"]
+    return kept
 
 
 def of_result(result: Mapping[str, Payload], embedded: frozenset[str], *, in_step: bool) -> dict[str, Payload]:
@@ -103,7 +106,7 @@ def of_result(result: Mapping[str, Payload], embedded: frozenset[str], *, in_ste
     names_no_call = in_step and result.get("source_call_id") is None
     refs = external_references(result, embedded)
     return without_none(
-        extra=_without(as_dict(result.get("extra")), _OF_RESULT) or None,
+        extra=_without(as_dict(result.get("extra")), RESULT_EXTRA) or None,
         subagent_trajectory_ref=refs or None,
         in_step=names_no_call or None,
     )
@@ -118,35 +121,53 @@ def of_document(
     document: Mapping[str, Payload], *, root: Mapping[str, Payload], model: str | None, called: bool
 ) -> dict[str, Payload]:
     """Return the kept members of a trajectory. `called` is True if one of the trajectory's steps is a call."""
-    identity, session = document.get("trajectory_id"), document.get("session_id")
     is_root = document is root
+    session_id: Payload = document.get("session_id")
+    trajectory_id: Payload = document.get("trajectory_id")
     extra = as_dict(document.get("extra"))
-    remaining = _without(extra, _OF_RUN if is_root else frozenset())
-    final_metrics = document.get("final_metrics")
-    sums = with_costs(totals(document["steps"]), document.get("subagent_trajectories") or ())
-    # A document with a status was written by our own view, which writes all known facts. So no fact was derived.
-    derived = [name for name in _DERIVED if name not in extra] if is_root and "status" not in extra else None
+    derived: list[str] = []
+    if is_root:
+        if trajectory_id == session_id:
+            trajectory_id = None
+        session_id = None
+        # A document with a status was written by our own view, which writes all known facts. So no fact was derived.
+        if "status" not in extra:
+            derived = [name for name in _DERIVED if name not in extra]
+        extra = _without(extra, _OF_RUN)
+    elif session_id == root.get("session_id"):
+        session_id = None
+    final_metrics: Payload = document.get("final_metrics")
+    if final_metrics == with_costs(totals(document["steps"]), document.get("subagent_trajectories") or ()):
+        final_metrics = None
     return without_none(
-        session_id=None if is_root or session == root.get("session_id") else session,
-        trajectory_id=None if is_root and identity == session else identity,
+        session_id=session_id,
+        trajectory_id=trajectory_id,
         agent=_of_agent(document["agent"], model, called=called) or None,
         notes=document.get("notes"),
-        final_metrics=None if final_metrics == sums else final_metrics,
+        final_metrics=final_metrics,
         continued_trajectory_ref=document.get("continued_trajectory_ref"),
-        extra=remaining or None,
+        extra=extra or None,
         derived=derived or None,
     )
 
 
 def _of_agent(agent: Mapping[str, Payload], model: str | None, *, called: bool) -> dict[str, Payload]:
-    tools = agent.get("tool_definitions")
-    return without_none(
-        name=None if called else agent.get("name"),
-        version=None if agent.get("version") == UNKNOWN_VERSION else agent.get("version"),
-        model_name=None if agent.get("model_name") == model else agent.get("model_name"),
-        tool_definitions=tools if tools and not (called and all(map(_is_plain, tools))) else None,
-        extra=_without(as_dict(agent.get("extra")), _OF_AGENT) or None,
+    kept = without_none(
+        name=agent.get("name"),
+        version=agent.get("version"),
+        model_name=agent.get("model_name"),
+        tool_definitions=agent.get("tool_definitions") or None,
+        extra=_without(as_dict(agent.get("extra")), AGENT_EXTRA) or None,
     )
+    if called:
+        kept.pop("name", None)
+        if all(map(_is_plain, kept.get("tool_definitions", ()))):
+            kept.pop("tool_definitions", None)
+    if kept.get("version") == UNKNOWN_VERSION:
+        del kept["version"]
+    if kept.get("model_name") == model:
+        kept.pop("model_name", None)
+    return kept
 
 
 def _is_plain(tool: Payload) -> bool:
@@ -155,15 +176,17 @@ def _is_plain(tool: Payload) -> bool:
     return as_dict(tool).keys() == {"type", "function"} and function.keys() <= {"name", "description", "parameters"}
 
 
-def written_by_view(extra: Mapping[str, Payload]) -> dict[str, Payload]:
+def written_by_view(extra: Mapping[str, Payload]) -> CallExtra:
     """Return the members of a step's `extra` that our view wrote.
 
     For calls that were imported from ATIF, the view writes only a few of these members.
     """
     if "interaction_id" not in extra:
         return {}
-    written = _OF_CALL if extra.get("api") != DIALECT else _OF_FOREIGN_CALL
-    return {name: value for name, value in extra.items() if name in written}
+    names = CALL_EXTRA
+    if extra.get("api") == DIALECT:
+        names = _OF_FOREIGN_CALL
+    return cast("CallExtra", {name: value for name, value in extra.items() if name in names})
 
 
 def totals(steps: Iterable[Mapping[str, Payload]]) -> dict[str, Payload]:
@@ -180,7 +203,9 @@ def totals(steps: Iterable[Mapping[str, Payload]]) -> dict[str, Payload]:
 def with_costs(summed: dict[str, Payload], subs: Iterable[Mapping[str, Payload]]) -> dict[str, Payload]:
     """Add the total costs of sub-agents to `summed`, the totals of their parent."""
     costs = [cost for sub in subs if (cost := as_dict(sub.get("final_metrics")).get("total_cost_usd")) is not None]
-    return summed | ({"total_cost_usd": summed.get("total_cost_usd", 0) + sum(costs)} if costs else {})
+    if not costs:
+        return summed
+    return summed | {"total_cost_usd": summed.get("total_cost_usd", 0) + sum(costs)}
 
 
 def stated_totals(document: Mapping[str, Payload]) -> dict[str, Payload]:
@@ -198,22 +223,19 @@ def effort_of(parameters: Mapping[str, Payload]) -> str | float | None:
         as_dict(parameters.get("output_config")).get("effort"),
         thinking.get("thinkingLevel"),
     )
-    return next(
-        (effort for effort in efforts if isinstance(effort, str | int | float) and not isinstance(effort, bool)), None
-    )
+    for effort in efforts:
+        if isinstance(effort, str | int | float) and not isinstance(effort, bool):
+            return effort
+    return None
 
 
 def _without(members: Mapping[str, Payload], names: Container[str]) -> dict[str, Payload]:
     return {name: value for name, value in members.items() if name not in names}
 
 
-TOOL_STEP_FLAG = "tools_alone"
-"""The member of `extra` that marks a tool step."""
-
-
 def is_tool_step(step: Mapping[str, Payload]) -> bool:
     """Return whether our view marked a step as a tool step."""
-    return step.get("llm_call_count") == 0 and (step.get("extra") or {}).get(TOOL_STEP_FLAG) is True
+    return step.get("llm_call_count") == 0 and extra_of(step).get(TOOL_STEP_FLAG) is True
 
 
 def tool_steps(document: Mapping[str, Payload]) -> Iterator[AgentStep]:
@@ -229,10 +251,13 @@ def _tool_step(step: Mapping[str, Payload], agent: Mapping[str, Payload]) -> Age
     names = {call.call_id: call.name for call in calls}
     results = (step.get("observation") or {}).get("results") or ()
     error = step["extra"].get("error")
+    state = "calling_tool"
+    if error:
+        state = "error"
     return AgentStep(
         0,
         step["timestamp"],
-        "error" if error else "calling_tool",
+        state,
         tool_calls=calls,
         tool_results=tuple(_result(result, names) for result in results),
         error=error,
@@ -243,50 +268,51 @@ def _tool_step(step: Mapping[str, Payload], agent: Mapping[str, Payload]) -> Age
 
 def agent_members(agent: Mapping[str, Payload]) -> dict[str, Payload]:
     """Return the name and the ids of a main agent or a sub-agent, as our view wrote them."""
-    name, extra = agent.get("name"), agent.get("extra") or {}
-    return {
-        "agent": None if name == "agent" else name,
-        "agent_id": extra.get("agent_id"),
-        "parent_agent_id": extra.get("parent_agent_id"),
-    }
+    name, extra = agent.get("name"), extra_of(agent)
+    if name == UNNAMED_AGENT:
+        name = None
+    return {"agent": name, "agent_id": extra.get("agent_id"), "parent_agent_id": extra.get("parent_agent_id")}
 
 
 def call_of(call: Mapping[str, Payload]) -> ToolCall:
     """Read a tool call."""
-    extra = {**(call.get("extra") or {})}
+    extra = {**extra_of(call)}
     made_up = extra.pop("call_id_made_up", None) is True
     return ToolCall(call["tool_call_id"], call["function_name"], call["arguments"], made_up, extra)
 
 
 def _result(result: Mapping[str, Payload], names: Mapping[str, str]) -> ToolResult:
-    extra, call_id = result.get("extra") or {}, result["source_call_id"]
-    failed = extra.get("success") is False
+    extra, call_id = extra_of(result), result["source_call_id"]
+    value, error = extra.get("result", result.get("content")), None
+    if extra.get("success") is False:
+        value, error = None, extra.get("error") or result.get("content")
     return ToolResult(
         call_id,
         name=names.get(call_id),
         success=extra.get("success"),
-        result=None if failed else extra.get("result", result.get("content")),
-        error=extra.get("error") or result.get("content") if failed else None,
+        result=value,
+        error=error,
         duration_seconds=extra.get("duration_seconds"),
     )
 
 
 def read_response(
-    step: Mapping[str, Payload], message: Message, extra: Mapping[str, Payload], kept: Mapping[str, Payload]
+    step: Mapping[str, Payload], message: Message, extra: CallExtra, kept: Mapping[str, Payload]
 ) -> LLMResponse:
     """Read the answer of an agent step.
 
     `extra` has the step's members that our view wrote. `kept` has the step's kept members.
     """
     metrics = step.get("metrics") or as_dict(as_dict(extra.get("replayed_from")).get("metrics"))
+    choice_extra = {
+        **(extra.get("choice_extra") or {}),
+        **without_none(token_ids=metrics.get("completion_token_ids")),
+    }
     logprobs: list[float] | None = metrics.get("logprobs")
-    ids = without_none(
-        token_ids=metrics.get("completion_token_ids"),
-        logprobs=None if logprobs is None else {"content": [{"logprob": logprob} for logprob in logprobs]},
-    )
+    if logprobs is not None:
+        choice_extra["logprobs"] = {"content": [{"logprob": logprob} for logprob in logprobs]}
     prompt = without_none(prompt_token_ids=metrics.get("prompt_token_ids"))
     content = _content(message)
-    choice_extra = {**(extra.get("choice_extra") or {}), **ids}
     choice = Choice(0, content, message.reasoning, message.tool_calls, extra.get("finish_reason"), extra=choice_extra)
     return LLMResponse(
         content,
@@ -303,9 +329,11 @@ def read_response(
 
 def _content(message: Message) -> str | None:
     """Return the texts of a message as one text, or None if the message has no text."""
-    parts = message.content if isinstance(message.content, list) else []
-    text = "".join(part.get("text") or "" for part in parts) if parts else message.content
-    return text if isinstance(text, str) else None
+    if isinstance(message.content, str):
+        return message.content
+    if isinstance(message.content, list) and message.content:
+        return "".join(part.get("text") or "" for part in message.content)
+    return None
 
 
 def _choice(document: Mapping[str, Payload]) -> Choice:

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import count
 from typing import TypeVar, get_args
 
 from trace_recorder.dialects.dialect import is_turn
+from trace_recorder.dialects.json_access import as_dict
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.formats.atif import members
+from trace_recorder.formats.atif.extras import RECORDED_STEP
 from trace_recorder.formats.atif.members import error_of, tool_steps
 from trace_recorder.formats.atif.reading_steps import AtifSource, TrajectoryReader
 from trace_recorder.formats.foreign_runs.from_trajectory import foreign_run_of
@@ -35,7 +36,7 @@ _PREFIX = "ATIF-v"
 
 def is_atif(document: Payload) -> bool:
     """Return whether a document says that it is ATIF."""
-    version = document.get("schema_version") if isinstance(document, dict) else None
+    version = as_dict(document).get("schema_version")
     return isinstance(version, str) and version.startswith(_PREFIX)
 
 
@@ -63,13 +64,18 @@ def _trajectory(document: Mapping[str, Payload]) -> Trajectory:
     interactions = _in_order_of_time(readers)
     steps = _with_tool_steps([*_steps(interactions)], [*tool_steps(document)])
     status: Payload = extra.get("status")
-    begin, end = (None, None) if status else _span(document["steps"])
+    times: Iterable[str] = ()
+    if not status:
+        times = [step["timestamp"] for step in document["steps"] if step.get("timestamp")]
+    start_time, end_time = _first_and_last(times)
+    if status not in get_args(Status) or status == "running":
+        status = "unknown"
     return Trajectory(
         trajectory_id=document.get("session_id") or document.get("trajectory_id"),
-        status=status if status in get_args(Status) and status != "running" else "unknown",
+        status=status,
         model=model,
-        start_time=extra.get("start_time") or begin,
-        end_time=extra.get("end_time") or end,
+        start_time=extra.get("start_time") or start_time,
+        end_time=extra.get("end_time") or end_time,
         **{name: extra.get(name) for name in ("parent", "task", "success", "final_result", "provider", "max_steps")},
         execution_time=extra.get("execution_time"),
         error=error_of(extra.get("error")),
@@ -95,19 +101,21 @@ def _with_tool_steps(steps: list[AgentStep], tools: list[AgentStep]) -> list[Age
     if not tools:
         return steps
     ordered = sorted([*tools, *steps], key=lambda step: _parsed_time(step.timestamp))
-    numbers = count(1)
-    return [replace(step, step_number=next(numbers)) if step.derived else step for step in ordered]
+    derived = [number for number, step in enumerate(ordered) if step.derived]
+    for step_number, number in enumerate(derived, start=1):
+        ordered[number] = replace(ordered[number], step_number=step_number)
+    return ordered
 
 
-def _span(steps: Iterable[Mapping[str, Payload]]) -> tuple[str | None, str | None]:
-    """Return the times of the first and the last step.
-
-    If the two times are equal, return None instead of the second.
-    """
-    timestamps = [step["timestamp"] for step in steps if step.get("timestamp")]
-    if not timestamps:
-        return None, None
-    return timestamps[0], timestamps[-1] if timestamps[-1] != timestamps[0] else None
+def _first_and_last(times: Iterable[str]) -> tuple[str | None, str | None]:
+    """Return the first and the last time. If the two are equal, return None instead of the second."""
+    first = last = None
+    for time in times:
+        first = first or time
+        last = time
+    if last == first:
+        last = None
+    return first, last
 
 
 def _readers(document: Mapping[str, Payload], parent: TrajectoryReader | None = None) -> Iterator[TrajectoryReader]:
@@ -132,7 +140,9 @@ def _in_order_of_time(readers: Sequence[TrajectoryReader]) -> list[LLMInteractio
     known: set[str] = set()
     identified: list[LLMInteraction] = []
     for number, (reader, interaction) in enumerate(calls, start=1):
-        identity = interaction.interaction_id if interaction.interaction_id not in {"", *known} else f"atif_{number}"
+        identity = interaction.interaction_id
+        if not identity or identity in known:
+            identity = f"atif_{number}"
         known.add(identity)
         identified.append(replace(interaction, interaction_id=identity))
         if reader.calls[0] is interaction:
@@ -143,7 +153,9 @@ def _in_order_of_time(readers: Sequence[TrajectoryReader]) -> list[LLMInteractio
 def _parsed_time(timestamp: str) -> datetime:
     """Parse a time for sorting. A time without an offset is taken as UTC."""
     time = datetime.fromisoformat(timestamp)
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
+    if time.tzinfo is None:
+        time = time.replace(tzinfo=UTC)
+    return time
 
 
 def _extra_members(readers: Sequence[TrajectoryReader], model: str | None) -> dict[str, Payload]:
@@ -152,9 +164,11 @@ def _extra_members(readers: Sequence[TrajectoryReader], model: str | None) -> di
     The member `subagents` has the kept members of each sub-agent, by the id of the sub-agent's first call.
     """
     root, *subs = readers
-    members_of_subs = {
-        sub.first_call_id: kept for sub in subs if sub.calls and (kept := sub.extra_members(root.document, model))
-    }
+    members_of_subs = {}
+    for sub in subs:
+        kept = sub.calls and sub.extra_members(root.document, model)
+        if kept:
+            members_of_subs[sub.first_call_id] = kept
     return root.extra_members(root.document, model) | without_none(subagents=members_of_subs or None)
 
 
@@ -167,15 +181,18 @@ def _steps(interactions: Sequence[LLMInteraction]) -> Iterator[AgentStep]:
         yield from (replace(step, tool_results=_tool_results(step)) for step in derived)
         return
     recorded = [interaction for step in derived for interaction in _recorded(step)]
-    dated = all(step.timestamp for step in recorded)
-    yield from sorted(recorded, key=lambda step: _parsed_time(step.timestamp)) if dated else recorded
+    if all(step.timestamp for step in recorded):
+        recorded.sort(key=lambda step: _parsed_time(step.timestamp))
+    yield from recorded
 
 
 def _recorded(derived: AgentStep) -> Iterator[AgentStep]:
     """Yield the steps that the agent recorded for a call. The first step has the results of the call's tools."""
-    source = derived.interaction.source if derived.interaction else None
-    for number, recorded in enumerate(source.recorded_steps if isinstance(source, AtifSource) else ()):
-        is_first = number == 0
+    source = _source_of(derived)
+    if source is None:
+        return
+    tool_calls, tool_results = derived.tool_calls, _tool_results(derived)
+    for recorded in source.recorded_steps:
         yield replace(
             derived,
             step_number=recorded.get("step_number", derived.step_number),
@@ -184,22 +201,27 @@ def _recorded(derived: AgentStep) -> Iterator[AgentStep]:
             reflection=recorded.get("reflection"),
             error=recorded.get("error"),
             duration_seconds=recorded.get("duration_seconds"),
-            tool_calls=derived.tool_calls if is_first else (),
-            tool_results=_tool_results(derived) if is_first else (),
+            tool_calls=tool_calls,
+            tool_results=tool_results,
             derived=False,
-            extra={name: value for name, value in recorded.items() if name not in _STEP_MEMBERS},
+            extra={name: value for name, value in recorded.items() if name not in RECORDED_STEP},
         )
+        tool_calls, tool_results = (), ()
 
 
-_STEP_MEMBERS = ("step_number", "timestamp", "state", "reflection", "error", "duration_seconds")
+def _source_of(step: AgentStep) -> AtifSource | None:
+    if step.interaction is not None and isinstance(step.interaction.source, AtifSource):
+        return step.interaction.source
+    return None
 
 
 def _tool_results(step: AgentStep) -> tuple[ToolResult, ...]:
     """Return the results of a step's tools. ATIF writes results into the step that called the tools."""
-    source = step.interaction.source if step.interaction else None
+    source = _source_of(step)
+    if source is None:
+        return ()
     names = {call.call_id: call.name for call in step.tool_calls}
-    observed = source.observed if isinstance(source, AtifSource) else ()
-    return tuple(replace(result, name=names.get(result.call_id)) for result in observed)
+    return tuple(replace(result, name=names.get(result.call_id)) for result in source.observed)
 
 
 def read(source: Source) -> Iterator[ForeignRun]:

@@ -10,7 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trace_recorder.dialects import manual
+from trace_recorder.dialects.json_access import as_list
 from trace_recorder.formats.atif import members
+from trace_recorder.formats.atif.extras import RecordedStep, extra_of
 from trace_recorder.formats.atif.members import agent_members, call_of, error_of, is_tool_step, read_response
 from trace_recorder.reading.table_prompts import newest_results
 from trace_recorder.values.llm_interaction import Attempt, LLMInteraction, WithoutRawData
@@ -40,7 +42,7 @@ class AtifSource(WithoutRawData):
     tools: list[Tool]
     parameters: dict[str, Payload]
     observed: tuple[ToolResult, ...] = ()
-    recorded_steps: tuple[Mapping[str, Payload], ...] = ()
+    recorded_steps: tuple[RecordedStep, ...] = ()
 
     def request(self) -> RequestReading:
         """Return the messages that the model saw, the tools, and the parameters."""
@@ -89,8 +91,8 @@ class TrajectoryReader:
     def read(self) -> Iterator[LLMInteraction]:
         """Yield the calls of the trajectory's steps."""
         agent = self.document["agent"]
-        declared, built_in = agent.get("tool_definitions") or (), _extra(agent).get("built_in_tools")
-        tools = [manual.read_tool(tool) for tool in (*declared, *(built_in if isinstance(built_in, list) else ()))]
+        declared = [*(agent.get("tool_definitions") or ()), *as_list(extra_of(agent).get("built_in_tools"))]
+        tools = [manual.read_tool(tool) for tool in declared]
         is_call = False
         for step, next_request in _with_next_request(self._steps()):
             is_after_call, is_call = is_call, _is_call(step)
@@ -109,7 +111,7 @@ class TrajectoryReader:
         return [step for step in self.document["steps"] if not is_tool_step(step)]
 
     def _source(self, step: Mapping[str, Payload], tools: list[Tool], results: Sequence[Payload]) -> AtifSource:
-        extra = members.written_by_view(_extra(step))
+        extra = members.written_by_view(extra_of(step))
         parameters, effort = extra.get("parameters") or {}, step.get("reasoning_effort")
         if effort is not None and members.effort_of(parameters) != effort:
             parameters = {**parameters, "reasoning_effort": effort}
@@ -119,33 +121,40 @@ class TrajectoryReader:
 
     def _answer(self, step: Mapping[str, Payload], result: Mapping[str, Payload]) -> Message:
         """Return the message that showed a tool's result to the model."""
-        extra, step_extra = _extra(result), _extra(step)
-        succeeded = extra.get("success")
-        failed = {"is_error": not succeeded} if isinstance(succeeded, bool) else {}
-        extra_members = members.of_result(result, self.embedded, in_step=step["source"] == "agent")
-        call_id = result.get("source_call_id") or (
-            None if step["source"] == "agent" else step_extra.get("tool_call_id")
-        )
-        name = None if step["source"] == "agent" else step_extra.get("tool_name")
-        return Message("tool", result.get("content"), (), call_id, name, extra=failed | members.as_kept(extra_members))
+        in_step = step["source"] == "agent"
+        call_id, name = result.get("source_call_id") or None, None
+        if not in_step:
+            call_id = call_id or extra_of(step).get("tool_call_id")
+            name = extra_of(step).get("tool_name")
+        extra: dict[str, Payload] = {}
+        succeeded = extra_of(result).get("success")
+        if isinstance(succeeded, bool):
+            extra["is_error"] = not succeeded
+        extra |= members.as_kept(members.of_result(result, self.embedded, in_step=in_step))
+        return Message("tool", result.get("content"), (), call_id, name, extra=extra)
 
     def _result(self, step: Mapping[str, Payload], result: Mapping[str, Payload]) -> ToolResult | None:
         """Return the result of a tool: the value that the agent recorded, or otherwise the text that the model saw."""
-        extra, call_id = _extra(result), result.get("source_call_id")
+        extra, call_id = extra_of(result), result.get("source_call_id")
         execution = self._execution_id(step, result)
         if "content" not in result and not execution:
             return None
-        shown = result.get("content")
+        shown, sent = result.get("content"), None
         success, error, value = extra.get("success"), extra.get("error"), extra.get("result")
-        if success is False:
-            error, shown = (str(shown), None) if error is None else (error, shown)
-        recorded = value is not None or error is not None
+        if success is False and error is None:
+            error, shown = str(shown), None
+        if not isinstance(success, bool):
+            success = None
+        if value is None and error is None:
+            value = shown
+        else:
+            sent = shown
         return ToolResult(
             call_id or "",
-            success=success if isinstance(success, bool) else None,
-            result=value if recorded else shown,
+            success=success,
+            result=value,
             error=error,
-            sent=shown if recorded else None,
+            sent=sent,
             duration_seconds=extra.get("duration_seconds"),
             execution_id=execution,
         )
@@ -167,14 +176,18 @@ class TrajectoryReader:
         agent, parent = self.document["agent"], self.parent
         if parent is None:
             return agent_members(agent)
-        agent_extra, identity = _extra(agent), self.document.get("trajectory_id")
+        extra, identity = extra_of(agent), self.document.get("trajectory_id")
         siblings = parent.document["subagent_trajectories"]
         position = next(number for number, sub in enumerate(siblings, start=1) if sub is self.document)
-        outer_id = parent.calls[0].agent_id if parent.parent is not None and parent.calls else None
+        agent_id, parent_agent_id = extra.get("agent_id"), extra.get("parent_agent_id")
+        if not agent_id and self._needs_id(parent, siblings):
+            agent_id = identity
+        if not parent_agent_id and parent.parent is not None and parent.calls:
+            parent_agent_id = parent.calls[0].agent_id
         return {
             "agent": agent.get("name") or f"subagent_{position}",
-            "agent_id": agent_extra.get("agent_id") or (identity if self._needs_id(parent, siblings) else None),
-            "parent_agent_id": agent_extra.get("parent_agent_id") or outer_id,
+            "agent_id": agent_id or None,
+            "parent_agent_id": parent_agent_id or None,
             "parent_execution_id": parent.execution_ids.get(identity or ""),
         }
 
@@ -189,19 +202,25 @@ class TrajectoryReader:
         return [sub["agent"].get("name") for sub in siblings].count(self.document["agent"].get("name")) > 1
 
     def _call(self, step: Mapping[str, Payload], message: Message, source: AtifSource) -> LLMInteraction:
-        extra = members.written_by_view(_extra(step))
+        extra = members.written_by_view(extra_of(step))
         error, attempts = error_of(extra.get("error")), extra.get("attempts") or ()
         kept = members.as_kept(members.of_call(step, self._references(step)))
+        api: Payload = members.DIALECT
+        if extra:
+            api = extra.get("api")
+        response = NO_RESPONSE
+        if error is None or _has_content(message):
+            response = read_response(step, message, extra, kept)
         return LLMInteraction(
             interaction_id=extra.get("interaction_id") or "",
             timestamp=extra.get("requested_at") or step.get("timestamp") or "",
             provider=extra.get("provider"),
             model=extra.get("model_asked_for") or step.get("model_name") or self.document["agent"].get("model_name"),
             source=source,
-            api=extra.get("api") if extra else members.DIALECT,
+            api=api,
             step_number=extra.get("step_number"),
             **self._agent_members(),
-            response=NO_RESPONSE if error and not _has_content(message) else read_response(step, message, extra, kept),
+            response=response,
             error=error,
             duration_seconds=extra.get("duration_seconds"),
             time_to_first_token_seconds=extra.get("time_to_first_token_seconds"),
@@ -215,14 +234,12 @@ class TrajectoryReader:
 
     def _references(self, step: Mapping[str, Payload]) -> list[Payload]:
         """Return the results of a step that have only references to trajectories outside of the document."""
-        pairs = ((result, members.external_references(result, self.embedded)) for result in _observations(step))
-        return [
-            {**result, "subagent_trajectory_ref": refs} for result, refs in pairs if refs and "content" not in result
-        ]
-
-
-def _extra(element: Mapping[str, Payload]) -> Mapping[str, Payload]:
-    return element.get("extra") or {}
+        references = []
+        for result in _observations(step):
+            refs = members.external_references(result, self.embedded)
+            if refs and "content" not in result:
+                references.append({**result, "subagent_trajectory_ref": refs})
+        return references
 
 
 def _observations(step: Mapping[str, Payload]) -> Sequence[Mapping[str, Payload]]:
@@ -241,7 +258,7 @@ def _is_call(step: Mapping[str, Payload]) -> bool:
 
 def _origin(step: Mapping[str, Payload]) -> ReplayedFrom | None:
     """Return the origin of a step's answer, or None if our view did not mark the answer as one that a replay gave."""
-    return ReplayedFrom.of_document(members.written_by_view(_extra(step)).get("replayed_from"))
+    return ReplayedFrom.of_document(members.written_by_view(extra_of(step)).get("replayed_from"))
 
 
 def _with_next_request(steps: Sequence[Mapping[str, Payload]]) -> list[tuple[Mapping[str, Payload], str | None]]:
@@ -251,14 +268,16 @@ def _with_next_request(steps: Sequence[Mapping[str, Payload]]) -> list[tuple[Map
     for step in reversed(steps):
         pairs.append((step, next_request))
         if _is_call(step):
-            next_request = members.written_by_view(_extra(step)).get("requested_at")
+            next_request = members.written_by_view(extra_of(step)).get("requested_at")
     return pairs[::-1]
 
 
 def _message(step: Mapping[str, Payload], next_request: str | None) -> Message:
     calls = tuple(map(call_of, step.get("tool_calls") or ()))
     content = step.get("message") or None
-    extra = {} if _is_call(step) else members.as_kept(members.of_message(step, next_request))
+    extra: dict[str, Payload] = {}
+    if not _is_call(step):
+        extra = members.as_kept(members.of_message(step, next_request))
     return Message(_ROLES[step["source"]], content, calls, reasoning=step.get("reasoning_content"), extra=extra)
 
 

@@ -22,6 +22,7 @@ from trace_recorder.figures.content.kinds import THOUGHTS
 from trace_recorder.figures.conversations.conversation import Conversation, conversations
 from trace_recorder.figures.conversations.side_calls import side_calls
 from trace_recorder.figures.conversations.steps_of_turns import steps_by_turn
+from trace_recorder.formats.atif.extras import UNNAMED_AGENT, AgentExtra
 from trace_recorder.formats.atif.media import AtifMediaWriter, has_audio
 from trace_recorder.formats.atif.members import EXTRA_KEY, UNKNOWN_VERSION, kept_in, totals, with_costs
 from trace_recorder.formats.atif.writing_steps import AtifStepWriter
@@ -96,7 +97,9 @@ def _parent(
     if callers:  # several turns may have the same call id
         return Parent(([caller for caller in callers if caller in of_parent] or callers)[-1], call_id)
     candidates = of_parent or [turn for turn in before if turn in main]
-    return Parent(candidates[-1]) if candidates else Parent()
+    if not candidates:
+        return Parent()
+    return Parent(candidates[-1])
 
 
 SCHEMA_VERSION = "ATIF-v1.7"
@@ -140,8 +143,9 @@ def to_atif_files(
     files = [name, *(f"{name.removesuffix('.json')}.cont-{number}.json" for number in range(1, len(writing.mains)))]
     for number, file in enumerate(files):
         document = writing.document(writing.mains[number : number + 1], number)
-        following = files[number + 1 : number + 2]
-        yield file, _ordered({**document, **without_none(continued_trajectory_ref=following[0] if following else None)})
+        if number + 1 < len(files):
+            document["continued_trajectory_ref"] = files[number + 1]
+        yield file, _ordered(document)
 
 
 class _AtifDocumentWriter:
@@ -169,7 +173,14 @@ class _AtifDocumentWriter:
 
         The document with the number 0 also has the conversations without a parent turn.
         """
-        imported = self._kept if number == 0 else {}
+        identity = self._identity
+        imported: Mapping[str, Payload] = {}
+        extra: dict[str, Payload] = {}
+        if number == 0:
+            imported = self._kept
+            extra = self._run_extra() | imported.get("extra", {})
+        else:
+            identity = f"{identity}/{number}"
         steps = self._steps(mains)
         subs = self._subagents(mains, steps, orphans=number == 0)
         if mains[-1:] == self.mains[-1:]:
@@ -177,17 +188,17 @@ class _AtifDocumentWriter:
         if not steps.steps:
             task = {"step_id": 1, "source": "user", "message": self.trajectory.task}
             steps.steps.append(without_none(**task, timestamp=self.trajectory.start_time))
-        document = self._root(f"{self._identity}/{number}" if number else self._identity, mains, steps, imported)
-        extra = ({} if number else self._run_extra()) | imported.get("extra", {})
+        document = self._root(identity, mains, steps, imported)
         return _with_subagents(document | without_none(extra=extra or None), subs, imported)
 
     def _steps(self, group: Sequence[Conversation]) -> AtifStepWriter:
         steps = AtifStepWriter(self._media, self._steps_by_turn, self._side_calls)
         for conversation in group:
             steps.add(conversation)
-        steps.add_tools(
-            tool for tool in self._tools if (self._conversation_of(tool) in group if group else not self.mains)
-        )
+        if group:
+            steps.add_tools(tool for tool in self._tools if self._conversation_of(tool) in group)
+        elif not self.mains:
+            steps.add_tools(self._tools)
         return steps
 
     def _conversation_of(self, tools: AgentStep) -> Conversation | None:
@@ -198,7 +209,9 @@ class _AtifDocumentWriter:
         agent = agent_key(tools)
         of_agent = [each for each in (*self.mains, *self._places) if each.agent_key == agent] or self.mains
         earlier = [each for each in of_agent if each.turns[0].interaction.timestamp <= tools.timestamp]
-        return next(reversed(earlier), of_agent[0] if of_agent else None)
+        if earlier:
+            return earlier[-1]
+        return next(iter(of_agent), None)
 
     def _subagents(
         self, group: Sequence[Conversation], steps: AtifStepWriter, *, orphans: bool = False
@@ -223,23 +236,26 @@ class _AtifDocumentWriter:
         steps.add_kept(imported.get("steps", ()))
         name = conversation.agent or "apart"
         identity = f"{self._identity}/{name}/{self._places[conversation]}"
-        return _with_subagents(
-            self._root(identity, [conversation], steps, imported) | _selected_member(imported, "extra"), subs, imported
-        )
+        document = self._root(identity, [conversation], steps, imported) | _selected_member(imported, "extra")
+        return _with_subagents(document, subs, imported)
 
     def _root(
         self, identity: str, group: Sequence[Conversation], steps: AtifStepWriter, imported: Mapping[str, Payload]
     ) -> dict[str, Payload]:
         tools = [*{tool.name: tool for conversation in group for tool in conversation.tools()}.values()]
-        copied = any(step.get("is_copied_context") for step in steps.steps)
-        note = "Steps marked is_copied_context repeat earlier messages. They have no metrics."
+        first = next(iter(group), None)
+        version, notes = SCHEMA_VERSION, None
+        if has_audio(steps.steps):
+            version = _WITH_AUDIO
+        if any(step.get("is_copied_context") for step in steps.steps):
+            notes = "Steps marked is_copied_context repeat earlier messages. They have no metrics."
         return {
-            "schema_version": _WITH_AUDIO if has_audio(steps.steps) else SCHEMA_VERSION,
+            "schema_version": version,
             **without_none(session_id=imported.get("session_id", self.trajectory.trajectory_id)),
             "trajectory_id": imported.get("trajectory_id", identity),
-            "agent": _agent(group[0] if group else None, self.trajectory.model, tools, imported.get("agent", {})),
+            "agent": _agent(first, self.trajectory.model, tools, imported.get("agent", {})),
             "steps": steps.steps,
-            **without_none(notes=imported.get("notes", note if copied else None)),
+            **without_none(notes=imported.get("notes", notes)),
             "final_metrics": totals(steps.steps),
             **_selected_member(imported, "continued_trajectory_ref"),
         }
@@ -265,7 +281,9 @@ def _main_and_others(turns: Sequence[Turn]) -> tuple[list[Conversation], list[Co
     kind "apart" (`conversation.py`) always belongs to the others.
     """
     agents = [agent_key(turn.interaction) for turn in turns]
-    main = None if None in agents or not agents else agents[0]
+    main = None
+    if agents and None not in agents:
+        main = agents[0]
     all_conversations = conversations(turns)
     mains = [each for each in all_conversations if each.agent_key == main and each.kind != "apart"]
     return mains, [each for each in all_conversations if each not in mains]
@@ -275,13 +293,13 @@ def _agent(
     conversation: Conversation | None, model: str | None, tools: Sequence[Tool], imported: Mapping[str, Payload]
 ) -> dict[str, Payload]:
     other_tools = [tool.raw for tool in tools if not is_function(tool)]
-    extra = {**without_none(built_in_tools=other_tools or None), **imported.get("extra", {})}
+    extra = {**without_none(**AgentExtra(built_in_tools=other_tools or None)), **imported.get("extra", {})}
+    name = None
     if conversation is not None:
-        extra |= without_none(agent_id=conversation.agent_id, parent_agent_id=conversation.parent_agent_id)
-    members = {
-        "name": (conversation.agent if conversation else None) or "agent",
-        "version": UNKNOWN_VERSION,
-    } | without_none(
+        name = conversation.agent
+        ids = AgentExtra(agent_id=conversation.agent_id, parent_agent_id=conversation.parent_agent_id)
+        extra |= without_none(**ids)
+    members = {"name": name or UNNAMED_AGENT, "version": UNKNOWN_VERSION} | without_none(
         model_name=model,
         tool_definitions=[function_of(tool) for tool in tools if is_function(tool)] or None,
     )
@@ -289,7 +307,9 @@ def _agent(
 
 
 def _selected_member(members: Mapping[str, Payload], name: str) -> dict[str, Payload]:
-    return {name: members[name]} if name in members else {}
+    if name not in members:
+        return {}
+    return {name: members[name]}
 
 
 def _with_subagents(
@@ -301,15 +321,13 @@ def _with_subagents(
     added to the document's costs, unless the import kept its own `final_metrics`.
     """
     silent = imported.get("subagent_trajectories", ())
-    metrics = imported.get("final_metrics") or with_costs(document["final_metrics"], subs)
     all_subs = [*subs, *silent]
-    has_sounds = any(trajectory.get("schema_version") == _WITH_AUDIO for trajectory in all_subs)
-    members = {
-        **({"schema_version": _WITH_AUDIO} if has_sounds else {}),
-        "final_metrics": metrics,
-        **without_none(subagent_trajectories=all_subs or None),
-    }
-    return _ordered({**document, **members})
+    document["final_metrics"] = imported.get("final_metrics") or with_costs(document["final_metrics"], subs)
+    if all_subs:
+        document["subagent_trajectories"] = all_subs
+    if any(trajectory.get("schema_version") == _WITH_AUDIO for trajectory in all_subs):
+        document["schema_version"] = _WITH_AUDIO
+    return _ordered(document)
 
 
 def _refer(steps: AtifStepWriter, parent: Parent, reference: dict[str, Payload]) -> None:
@@ -319,13 +337,19 @@ def _refer(steps: AtifStepWriter, parent: Parent, reference: dict[str, Payload])
     started the sub-agent is known, or the step made only one call, the result of that call has the reference. Otherwise
     a result of its own has the reference.
     """
-    step = steps.by_turn.get(parent.turn) if parent.turn else None
+    step = None
+    if parent.turn is not None:
+        step = steps.by_turn.get(parent.turn)
     agent_steps = (each for each in steps.steps if each["source"] == "agent")
     step = step or next(agent_steps, None) or next(iter(steps.steps), None)
     if step is None:
         return
     calls = [call["tool_call_id"] for call in step.get("tool_calls", ())]
-    call_id = parent.call_id if parent.call_id in calls else calls[0] if len(calls) == 1 else None
+    call_id = None
+    if parent.call_id in calls:
+        call_id = parent.call_id
+    elif len(calls) == 1:
+        call_id = calls[0]
     results: list[Payload] = step.setdefault("observation", {"results": []})["results"]
     of_call = (each for each in results if call_id is not None and each.get("source_call_id") == call_id)
     result = next(of_call, None)

@@ -16,12 +16,13 @@ from trace_recorder.figures.call_figures import REPLAYED_FROM, tokens_of
 from trace_recorder.figures.content.chat_form import arguments_of, result_text
 from trace_recorder.figures.conversations.conversation import Conversation, ConversationLine
 from trace_recorder.figures.conversations.steps_of_turns import StepsByTurn
+from trace_recorder.formats.atif.extras import TOOL_STEP_FLAG, CallExtra, RecordedStep, ResultExtra
 from trace_recorder.formats.atif.media import AtifMediaWriter
-from trace_recorder.formats.atif.members import EXTRA_KEY, TOOL_STEP_FLAG, effort_of, kept_in
+from trace_recorder.formats.atif.members import EXTRA_KEY, effort_of, kept_in
 from trace_recorder.formats.recognition import IMPORT_FORMATS
 from trace_recorder.reading.relations.turn import Turn
 from trace_recorder.values.llm_interaction import LLMInteraction
-from trace_recorder.values.messages import LLMResponse, Payload, ToolCall, ToolResult, without_none
+from trace_recorder.values.messages import Payload, ToolCall, ToolResult, without_none
 from trace_recorder.values.token_counts import counts_of, stated_cost
 from trace_recorder.values.trajectory import AgentStep
 
@@ -44,13 +45,16 @@ def tools_step(step: AgentStep, timestamp: str | None, number: int = 0) -> dict[
         content = result_text(result)
         extra = extra_of_result(result, content, derived=False)
         results.append({"source_call_id": result.call_id, "content": content} | without_none(extra=extra or None))
+    observation: dict[str, Payload] = {}
+    if results:
+        observation = {"observation": {"results": results}}
     return {
         "step_id": number,
         "timestamp": timestamp or step.timestamp,
         "source": "agent",
         "message": "",
         "tool_calls": [call_members(call) for call in step.tool_calls],
-        **without_none(observation={"results": results} if results else None),
+        **observation,
         "llm_call_count": 0,
         "extra": {TOOL_STEP_FLAG: True} | without_none(error=step.error),
     }
@@ -61,13 +65,13 @@ def extra_of_result(result: ToolResult, content: Payload, *, derived: bool) -> d
 
     If `derived` is True, the result was only read from a later prompt, and its value is left out.
     """
-    value = None if derived or result.result == content else result.result
-    error = None if result.error == content else result.error
+    value, error = result.result, result.error
+    if derived or value == content:
+        value = None
+    if error == content:
+        error = None
     return without_none(
-        success=result.success,
-        error=error,
-        result=value,
-        duration_seconds=result.duration_seconds,
+        **ResultExtra(success=result.success, error=error, result=value, duration_seconds=result.duration_seconds)
     )
 
 
@@ -75,7 +79,9 @@ def call_members(call: ToolCall) -> dict[str, Payload]:
     """Return a tool call in ATIF's form."""
     extra = {**call.extra, **without_none(call_id_made_up=call.call_id_made_up or None)}
     members = {"tool_call_id": call.call_id, "function_name": call.name, "arguments": arguments_of(call)}
-    return members | ({"extra": extra} if extra else {})
+    if extra:
+        members["extra"] = extra
+    return members
 
 
 def model_members(turn: Turn) -> dict[str, Payload]:
@@ -103,15 +109,18 @@ def call_step_members(turn: Turn, steps: Iterable[AgentStep], *, is_side_call: b
     if call.replayed_from is not None:
         origin = call.replayed_from.to_document() | without_none(metrics=metrics or None)
         return {"is_copied_context": True, "extra": extra | {REPLAYED_FROM: origin}}
-    count = imported.get("llm_call_count", 1 if call.answered or call.api is not None else None)
-    return without_none(metrics=metrics or None, llm_call_count=count) | {"extra": extra}
+    members = without_none(metrics=metrics or None)
+    if "llm_call_count" in imported:
+        members["llm_call_count"] = imported["llm_call_count"]
+    elif call.answered or call.api is not None:
+        members["llm_call_count"] = 1
+    return members | {"extra": extra}
 
 
 def metrics_of_call(call: LLMInteraction) -> dict[str, Payload]:
     """Return a call's token counts, its cost if the provider stated it, and its token ids and log-probabilities."""
     counts, tokens = counts_of(call), tokens_of(call)
-    usage = call.response.usage
-    return without_none(
+    metrics = without_none(
         prompt_tokens=counts and counts.prompt,
         completion_tokens=counts and counts.completion,
         cached_tokens=counts and counts.cache_read,
@@ -119,41 +128,48 @@ def metrics_of_call(call: LLMInteraction) -> dict[str, Payload]:
         prompt_token_ids=tokens.prompt_ids,
         completion_token_ids=tokens.completion_ids,
         logprobs=tokens.logprobs,
-        extra={"usage": members} if (members := usage.to_document()) else None,
     )
+    usage = call.response.usage.to_document()
+    if usage:
+        metrics["extra"] = {"usage": usage}
+    return metrics
 
 
 def _extra_of_call(turn: Turn) -> dict[str, Payload]:
-    call = turn.interaction
-    return without_none(
+    call, response = turn.interaction, turn.interaction.response
+    extra = CallExtra(
         interaction_id=call.interaction_id,
-        requested_at=None if is_recorded_after_answer(call) else call.timestamp,
+        requested_at=call.timestamp,
         step_number=call.step_number,
         provider=call.provider,
         api=call.api,
         model_asked_for=call.model,
-        **_extra_of_response(call.response),
-        parameters={name: value for name, value in turn.parameters.items() if name != "model"} or None,
+        response_id=response.id,
+        finish_reason=response.finish_reason,
+        other_choices=[choice.to_document() for choice in response.choices[1:]] or None,
+        choice_extra=None,
+        response_extra=_without(response.extra, {EXTRA_KEY}),
+        parameters=_without(turn.parameters, {"model"}),
         duration_seconds=call.duration_seconds,
         time_to_first_token_seconds=call.time_to_first_token_seconds,
         stream=call.stream or None,
         run_inferred=call.run_inferred or None,
-        complete=None if call.complete else False,
+        complete=None,
         ended_by=call.ended_by,
-        error=call.error.to_document() if call.error else None,
-        attempts=[attempt.to_document() for attempt in call.attempts] if len(call.attempts) > 1 else None,
+        error=None,
+        attempts=None,
     )
-
-
-def _extra_of_response(response: LLMResponse) -> dict[str, Payload]:
-    others = [choice.to_document() for choice in response.choices[1:]]
-    return {
-        "response_id": response.id,
-        "finish_reason": response.finish_reason,
-        "other_choices": others or None,
-        "choice_extra": _without(response.choices[0].extra, _SAMPLED) if response.choices else None,
-        "response_extra": _without(response.extra, {EXTRA_KEY}),
-    }
+    if is_recorded_after_answer(call):
+        extra["requested_at"] = None
+    if response.choices:
+        extra["choice_extra"] = _without(response.choices[0].extra, _SAMPLED)
+    if not call.complete:
+        extra["complete"] = False
+    if call.error is not None:
+        extra["error"] = call.error.to_document()
+    if len(call.attempts) > 1:
+        extra["attempts"] = [attempt.to_document() for attempt in call.attempts]
+    return without_none(**extra)
 
 
 def _without(members: Mapping[str, Payload], names: AbstractSet[str]) -> dict[str, Payload] | None:
@@ -162,15 +178,15 @@ def _without(members: Mapping[str, Payload], names: AbstractSet[str]) -> dict[st
 
 def _agent_step(step: AgentStep) -> dict[str, Payload]:
     """Return the members of a step that the agent recorded, except members that the step's call has too."""
-    return without_none(
+    members = RecordedStep(
         step_number=step.step_number,
         timestamp=step.timestamp,
         state=step.state,
         reflection=step.reflection,
         error=step.error,
         duration_seconds=step.duration_seconds,
-        **step.extra,
     )
+    return without_none(**members, **step.extra)
 
 
 @dataclass(slots=True)
@@ -195,9 +211,10 @@ class AtifStepWriter:
                 self._add_tool_message(line)
             elif line.message.role == "assistant":
                 self._add_answer(line)
+            elif line.message.role in {"system", "developer"}:
+                self._append_step(line, "system", {"message": self.media.content(line.message)})
             else:
-                source = "system" if line.message.role in {"system", "developer"} else "user"
-                self._append_step(line, source, {"message": self.media.content(line.message)})
+                self._append_step(line, "user", {"message": self.media.content(line.message)})
         for turn in conversation.turns:
             self._add_results(turn)
 
@@ -214,7 +231,9 @@ class AtifStepWriter:
             step["step_id"] = number
 
     def _append_step(self, line: ConversationLine, source: str, members: dict[str, Payload]) -> dict[str, Payload]:
-        imported = {} if line.answer or line.message.role == "tool" else kept_in(line.message.extra)
+        imported: Mapping[str, Payload] = {}
+        if not line.answer and line.message.role != "tool":
+            imported = kept_in(line.message.extra)
         step = {
             "step_id": len(self.steps) + 1,
             **without_none(timestamp=_timestamp_of(line)),
@@ -263,8 +282,11 @@ class AtifStepWriter:
             extra = without_none(tool_call_id=message.call_id, tool_name=message.name)
             self._append_step(line, "system", {"message": "", "observation": {"results": [result]}, "extra": extra})
             return
+        extra: dict[str, Payload] = {}
         failed = message.extra.get("is_error")
-        extra = ({"success": not failed} if isinstance(failed, bool) else {}) | imported.get("extra", {})
+        if isinstance(failed, bool):
+            extra["success"] = not failed
+        extra |= imported.get("extra", {})
         _observed_results(step).append(without_none(source_call_id=message.call_id, **result, extra=extra or None))
 
     def _add_results(self, turn: Turn) -> None:
@@ -283,10 +305,10 @@ def _timestamp_of(line: ConversationLine) -> str | None:
     A call recorded by hand has only the time of its answer.
     """
     call = line.turn.interaction
-    if is_recorded_after_answer(call):
-        return (call.timestamp or None) if line.answer else None
-    if not line.answer:
+    if is_recorded_after_answer(call) == line.answer:  # the time is that of the message
         return call.timestamp or None
+    if not line.answer:
+        return None
     start = call.started_at
     if call.duration_seconds is None or start is None:
         return None
@@ -301,8 +323,9 @@ def _add_result(step: dict[str, Payload], result: ToolResult, *, derived: bool) 
     text = result_text(result)
     observed = next((each for each in _existing_results(step) if _is_result(each, result, text)), None)
     if observed is None:
-        called = {call["tool_call_id"] for call in step.get("tool_calls", ())}
-        observed = without_none(source_call_id=result.call_id if result.call_id in called else None)
+        observed = {}
+        if any(call["tool_call_id"] == result.call_id for call in step.get("tool_calls", ())):
+            observed["source_call_id"] = result.call_id
         if result.success is not None or result.error is not None or result.result is not None:
             observed["content"] = text
         _observed_results(step).append(observed)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import cast
 
 from trace_recorder.dialects.call_ids import number_messages
 from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text, content_of
@@ -27,12 +28,13 @@ from trace_recorder.formats.foreign_runs.run import (
 from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
+from trace_recorder.formats.hierarchy.own_members import MessageMetadata, StepInfo, Termination
 from trace_recorder.values.messages import LLMResponse, Message, Payload, without_none
 from trace_recorder.values.origins import ReplayedFrom
 from trace_recorder.values.trajectory import Status
 
 _TREE = Signs(members=("task", "metrics", "execution_metrics", "model_id"), lists=("steps",))
-_STATUS: dict[str, Status] = {
+_STATUS: dict[Termination, Status] = {
     "ENV_DONE": "completed",
     "MAX_STEPS": "completed",
     "TRUNCATION": "completed",
@@ -79,7 +81,7 @@ def _run(name: str, tree: Members) -> ForeignRun:
     run = ForeignRun(
         identity=as_text(task.get("conversation_id")) or as_text(task.get("id")) or name,
         model=as_text(tree.get("model_id")),
-        status=_STATUS.get(reason or "", "unknown"),
+        status=_STATUS.get(cast("Termination", reason), "unknown"),
         source=without_none(data_source=task.get("data_source")),
     )
     if (error := as_text(tree.get("error"))) is not None:
@@ -97,7 +99,7 @@ def _is_ours(tree: Members) -> bool:
     """Return whether our own view wrote the tree. Only our view names the interactions of answers."""
     steps = as_list(tree.get("steps"))
     messages = (as_dict(message) for step in steps for message in as_list(as_dict(step).get("messages")))
-    return any("interaction_id" in as_dict(message.get("metadata")) for message in messages)
+    return any("interaction_id" in _metadata(message) for message in messages)
 
 
 @dataclass(slots=True)
@@ -113,7 +115,7 @@ class _TreeReader:
 
     def read_step(self, number: int, step: Members) -> None:
         """Add the calls, results and rewards of a step to the run."""
-        info = as_dict(step.get("info"))
+        info = cast("StepInfo", as_dict(step.get("info")))
         agent = ForeignAgent(name=as_text(info.get("agent")), agent_id=as_text(info.get("agent_id")))
         messages = [message for message in map(as_dict, as_list(step.get("messages"))) if _role(message) is not None]
         if len(messages) < len(as_list(step.get("messages"))):
@@ -145,7 +147,7 @@ class _TreeReader:
         self.run.events += self.unseen.values()
 
     def _is_call(self, message: Members, *, is_new: bool) -> bool:
-        identity = as_dict(message.get("metadata")).get("interaction_id")
+        identity = _metadata(message).get("interaction_id")
         if not self.is_ours:
             return is_new
         if not isinstance(identity, str) or identity in self.known:
@@ -162,9 +164,11 @@ class _TreeReader:
         conversation: ForeignConversation,
         length: int,
     ) -> None:
-        metadata = as_dict(message.get("metadata"))
-        origin = ReplayedFrom.of_document(metadata.get("replayed_from"))
-        counts = dict(as_dict((metadata["replayed_from"] if origin else message).get("usage")))
+        metadata = _metadata(message)
+        usage, origin = message.get("usage"), ReplayedFrom.of_document(metadata.get("replayed_from"))
+        if origin is not None:
+            usage = metadata["replayed_from"].get("usage")
+        counts = dict(as_dict(usage))
         counts.pop("total_tokens", None)
         response = LLMResponse(
             as_text(answer.get("content")),
@@ -218,7 +222,11 @@ class _TreeReader:
 
 
 def _is_shown(message: Members) -> bool:
-    return as_dict(message.get("metadata")).get("shown_to_model") is not False
+    return _metadata(message).get("shown_to_model") is not False
+
+
+def _metadata(message: Members) -> MessageMetadata:
+    return cast("MessageMetadata", as_dict(message.get("metadata")))
 
 
 def _role(message: Members) -> str | None:
@@ -226,7 +234,7 @@ def _role(message: Members) -> str | None:
 
 
 def _message(message: Members) -> Message:
-    metadata, result = as_dict(message.get("metadata")), as_dict(message.get("tool_response"))
+    metadata, result = _metadata(message), as_dict(message.get("tool_response"))
     content, parts = message.get("content"), as_list(metadata.get("parts"))
     if parts and content is not None:
         content = [{"type": "text", "text": content}, *parts]

@@ -17,6 +17,7 @@ from trace_recorder.figures.content.finish_reasons import ending_of
 from trace_recorder.figures.content.kinds import THOUGHTS
 from trace_recorder.figures.conversations.steps_of_turns import AnsweredTurn, answered_turns
 from trace_recorder.formats.format_writer import LeftOut, view
+from trace_recorder.formats.hierarchy.own_members import StepInfo, Termination
 from trace_recorder.formats.hierarchy.writing_steps import Cut, Snapshot, snapshots
 from trace_recorder.formats.left_out import (
     CHOICES,
@@ -27,7 +28,7 @@ from trace_recorder.formats.left_out import (
     count_changed_histories,
     count_unsupported_contents,
 )
-from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.messages import Payload
 from trace_recorder.values.token_counts import Counts, counts_of
 from trace_recorder.values.trajectory import Reward, Trajectory
 
@@ -84,13 +85,17 @@ def _canonical(value: Payload) -> Payload:
     if isinstance(value, dict):
         members = ((name, _canonical(value[name])) for name in sorted(value) if name != "idx")
         return {name: inner for name, inner in members if inner is not None}
-    return [_canonical(inner) for inner in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_canonical(inner) for inner in value]
+    return value
 
 
 def _task(trajectory: Trajectory, all_snapshots: Sequence[Snapshot], data_source: str) -> dict[str, Payload]:
-    name = trajectory.trajectory_id
+    name, identity = trajectory.trajectory_id, None
+    if name:
+        identity = f"{data_source}:{name}"
     return {
-        "id": f"{data_source}:{name}" if name else None,
+        "id": identity,
         "data_source": data_source,
         "conversation_id": name,
         "num_turns": len({snapshot.exchange for snapshot in all_snapshots}),
@@ -105,13 +110,15 @@ def _step(snapshot: Snapshot, rewards: Sequence[Reward]) -> dict[str, Payload]:
     last = snapshot.new[-1].turn.interaction
     steps = [turn.step.step_number for turn in turns if turn.step is not None]
     numbers = sorted({number for number in steps if isinstance(number, int | float)})
-    info = {
-        "turn": snapshot.exchange,
-        "agent": last.agent,
-        **without_none(agent_id=last.agent_id),
-        "interaction_ids": [turn.interaction.interaction_id for turn in turns],
-        "step_numbers": numbers,
-    }
+    info = StepInfo(
+        turn=snapshot.exchange,
+        agent=last.agent,
+        agent_id=last.agent_id,
+        interaction_ids=[turn.interaction.interaction_id for turn in turns],
+        step_numbers=numbers,
+    )
+    if last.agent_id is None:
+        del info["agent_id"]
     return {
         "messages": [line.message for line in snapshot.lines],
         "reward": _reward([reward for reward in rewards if reward.step_number in numbers]),
@@ -127,24 +134,31 @@ def _reward(rewards: Sequence[Reward]) -> dict[str, Payload] | None:
     valued = [
         reward for reward in rewards if isinstance(reward.value, int | float) and isinstance(reward.weight, int | float)
     ]
-    weight = sum(reward.weight for reward in valued)
+    weight, mean = sum(reward.weight for reward in valued), None
+    if weight:
+        mean = sum(reward.value * reward.weight for reward in valued) / weight
     return {
-        "aggregated_value": sum(reward.value * reward.weight for reward in valued) / weight if weight else None,
+        "aggregated_value": mean,
         "aggregation_method": "weighted_mean",
         "components": [_component(reward, is_number=reward in valued) for reward in rewards],
     }
 
 
 def _component(reward: Reward, *, is_number: bool) -> dict[str, Payload]:
-    return {
+    component: dict[str, Payload] = {
         "name": reward.name,
-        "value": reward.value if is_number else None,
+        "value": None,
         "scaled_value": None,
         "explanation": reward.explanation,
         "weight": reward.weight,
         "range": None,
-        "metadata": None if is_number else {"recorded": reward.value},
+        "metadata": None,
     }
+    if is_number:
+        component["value"] = reward.value
+    else:
+        component["metadata"] = {"recorded": reward.value}
+    return component
 
 
 def _metrics(
@@ -162,11 +176,14 @@ def _tool_metrics(messages: Sequence[Mapping[str, Payload]]) -> dict[str, Payloa
     calls = sum(len(message["tool_calls"] or ()) for message in messages if message["role"] == "assistant")
     responses = [message["tool_response"] for message in messages if message["tool_response"] is not None]
     failures = sum(response["error"] is not None for response in responses)
+    error_rate = 0.0
+    if calls:
+        error_rate = failures / calls
     return {
         "num_tool_calls": calls,
         "num_tool_failures": failures,
         "num_tool_response_none": max(0, calls - len(responses)),
-        "tool_error_rate": failures / calls if calls else 0.0,
+        "tool_error_rate": error_rate,
     }
 
 
@@ -189,14 +206,18 @@ def _execution(trajectory: Trajectory, turns: Sequence[AnsweredTurn]) -> dict[st
     }
 
 
-def _termination(trajectory: Trajectory, turns: Sequence[AnsweredTurn]) -> str:
+def _termination(trajectory: Trajectory, turns: Sequence[AnsweredTurn]) -> Termination:
     if trajectory.status == "failed":
-        return "TIMEOUT" if trajectory.error and "timeout" in trajectory.error.type.lower() else "ERROR"
+        if trajectory.error and "timeout" in trajectory.error.type.lower():
+            return "TIMEOUT"
+        return "ERROR"
     if trajectory.status != "completed":
         return "NONE"
     if trajectory.max_steps and len(trajectory.agent_steps) >= trajectory.max_steps and not trajectory.success:
         return "MAX_STEPS"
-    return "TRUNCATION" if turns and ending_of(turns[-1].response.finish_reason) == "length" else "ENV_DONE"
+    if turns and ending_of(turns[-1].response.finish_reason) == "length":
+        return "TRUNCATION"
+    return "ENV_DONE"
 
 
 def _telemetry(tree: dict[str, Payload]) -> dict[str, Payload]:

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from trace_recorder.dialects.json_access import as_dict
 from trace_recorder.figures.call_figures import origin_of
 from trace_recorder.figures.content.chat_form import arguments_of, chat_part, result_text
 from trace_recorder.figures.conversations.steps_of_turns import AnsweredTurn
+from trace_recorder.formats.hierarchy.own_members import MessageMetadata
 from trace_recorder.reading.relations.turn import Turn, answer_of
 from trace_recorder.values.content_parts import Text, parts_of
 from trace_recorder.values.messages import Message, Payload, Tool, ToolCall, ToolResult, without_none
@@ -61,12 +63,18 @@ def lines_of(answered: AnsweredTurn, previous: AnsweredTurn | None) -> list[Turn
 
 
 def _prompt_lines(answered: AnsweredTurn, previous: AnsweredTurn | None) -> Iterator[TurnMessage]:
-    calls, results = _calls_and_results(previous) if previous else ({}, {})
+    calls: dict[str, ToolCall] = {}
+    results: Mapping[str, ToolResult] = {}
+    if previous is not None:
+        calls, results = _calls_and_results(previous)
     added, changed = _added_messages(answered.turn)
     for place, message in enumerate(added):
         calls |= {call.call_id: call for call in message.tool_calls}
-        renews = previous is not None and message.role in _INSTRUCTIONS and place in changed
-        own = place < answered.turn.instructions if previous is None else renews and answered.turn.instructions > 0
+        if previous is None:
+            renews, own = False, place < answered.turn.instructions
+        else:
+            renews = message.role in _INSTRUCTIONS and place in changed
+            own = renews and answered.turn.instructions > 0
         yield TurnMessage(_message(message, calls, results), answered, own=own, renews=renews)
 
 
@@ -100,29 +108,37 @@ def _answer_and_results(answered: AnsweredTurn) -> list[dict[str, Payload]]:
     response = answered.response
     calls, results = _calls_and_results(answered)
     shown = {message.call_id for message in answered.next_messages}
-    usage = _usage(answered) if answered.turn.was_made else None
-    members = {"usage": usage, "finish_reason": response.finish_reason}
-    answer = _message(answer_of(response), calls, results, **_call_metadata(answered)) | members
+    answer = _message(answer_of(response), calls, results, _call_metadata(answered))
+    answer["finish_reason"] = response.finish_reason
+    if answered.turn.was_made:
+        answer["usage"] = _usage(answered)
     unseen = [message for message in answered.tool_messages() if message.call_id not in shown]
-    return [answer, *(_message(message, calls, results, shown_to_model=False) for message in unseen)]
+    return [answer, *(_message(message, calls, results, {"shown_to_model": False}) for message in unseen)]
 
 
 def _message(
-    message: Message, calls: Mapping[str, ToolCall], results: Mapping[str, ToolResult], **members: Payload
+    message: Message,
+    calls: Mapping[str, ToolCall],
+    results: Mapping[str, ToolResult],
+    metadata: MessageMetadata | None = None,
 ) -> dict[str, Payload]:
     role = _ROLES.get(message.role, "user")
+    members = without_none(**(metadata or {}), **_metadata(message, role))
+    tool_calls = [
+        {"name": call.name, "arguments": arguments_of(call), "id": call.call_id} for call in message.tool_calls
+    ]
+    tool_response = None
+    if role == "tool":
+        tool_response = _response(message, calls, results)
     return {
         "role": role,
         "content": _text(message),
-        "tool_calls": [
-            {"name": call.name, "arguments": arguments_of(call), "id": call.call_id} for call in message.tool_calls
-        ]
-        or None,
-        "tool_response": _response(message, calls, results) if role == "tool" else None,
+        "tool_calls": tool_calls or None,
+        "tool_response": tool_response,
         "tool_definitions": None,
         "usage": None,
         "finish_reason": None,
-        "metadata": without_none(**members, **_metadata(message, role)) or None,
+        "metadata": members or None,
         "reasoning": message.reasoning,
         "trainable_status": _UNTRAINED,
     }
@@ -130,19 +146,19 @@ def _message(
 
 def _text(message: Message) -> str | None:
     texts = [part.text for part in parts_of(message) if isinstance(part, Text)]
-    return "\n".join(texts) if texts else None
+    if not texts:
+        return None
+    return "\n".join(texts)
 
 
-def _metadata(message: Message, role: str) -> dict[str, Payload]:
+def _metadata(message: Message, role: str) -> MessageMetadata:
     """Return the members of a message for which the form has no place."""
     others = [chat_part(part) for part in parts_of(message) if not isinstance(part, Text)]
     extra = {name: value for name, value in message.extra.items() if name not in {"images", "is_error"}}
-    return {
-        "name": message.name,
-        "parts": others or None,
-        "extra": extra or None,
-        "original_role": message.role if role != message.role else None,
-    }
+    metadata = MessageMetadata(name=message.name, parts=others or None, extra=extra or None)
+    if role != message.role:
+        metadata["original_role"] = message.role
+    return metadata
 
 
 def _response(message: Message, calls: Mapping[str, ToolCall], results: Mapping[str, ToolResult]) -> dict[str, Payload]:
@@ -150,11 +166,16 @@ def _response(message: Message, calls: Mapping[str, ToolCall], results: Mapping[
     identity = message.call_id or ""
     call, result = calls.get(identity), results.get(identity)
     text = _text(message) or ""
+    name, arguments, response = message.name or "", {}, text
+    if call is not None:
+        name, arguments = name or call.name, arguments_of(call)
+    if result is not None and result.result is not None:
+        response = result.result
     return {
         "id": identity,
-        "name": message.name or (call.name if call else ""),
-        "arguments": arguments_of(call) if call else {},
-        "response": text if result is None or result.result is None else result.result,
+        "name": name,
+        "arguments": arguments,
+        "response": response,
         "error": _error(message, result, text),
         "metadata": None,
     }
@@ -164,12 +185,13 @@ def _error(message: Message, result: ToolResult | None, text: str) -> str | None
     """Return why a tool failed, as the agent recorded it or as the model saw it, or None if the tool did not fail."""
     if result is not None and result.success is False:
         return result_text(result)
-    return text if message.extra.get("is_error") is True else None
+    if message.extra.get("is_error") is True:
+        return text
+    return None
 
 
 def _definition(tool: Tool) -> dict[str, Payload]:
-    parameters = tool.parameters if isinstance(tool.parameters, dict) else {}
-    return {"name": tool.name, "description": tool.description or "", "parameters": parameters}
+    return {"name": tool.name, "description": tool.description or "", "parameters": as_dict(tool.parameters)}
 
 
 def _usage(answered: AnsweredTurn) -> dict[str, int] | None:
@@ -190,17 +212,20 @@ def _usage(answered: AnsweredTurn) -> dict[str, int] | None:
     )
 
 
-def _call_metadata(answered: AnsweredTurn) -> dict[str, Payload]:
+def _call_metadata(answered: AnsweredTurn) -> MessageMetadata:
     call, response = answered.interaction, answered.response
     others = [choice.to_document() for number, choice in enumerate(response.choices) if number != answered.choice]
-    return {
-        "interaction_id": call.interaction_id,
-        "timestamp": call.timestamp,
-        "agent": call.agent,
-        "agent_id": call.agent_id,
-        "model": response.model or call.model,
-        "duration_seconds": call.duration_seconds,
-        "complete": None if call.complete else False,
-        "other_answers": others or None,
-        "replayed_from": origin_of(call, _usage(answered)),
-    }
+    metadata = MessageMetadata(
+        interaction_id=call.interaction_id,
+        timestamp=call.timestamp,
+        agent=call.agent,
+        agent_id=call.agent_id,
+        model=response.model or call.model,
+        duration_seconds=call.duration_seconds,
+        complete=None,
+        other_answers=others or None,
+        replayed_from=origin_of(call, _usage(answered)),
+    )
+    if not call.complete:
+        metadata["complete"] = False
+    return metadata

@@ -10,7 +10,7 @@ to cut:
 - `message`: after the first user message, after each tool message, and after each answer without tool calls, as
   `trajectory_sdk.build.steps` does. A system message after the first user message replaces the earlier system messages.
 
-`messages.py` decides the form of a message.
+`writing_messages.py` decides the form of a message.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from trace_recorder.figures.conversations.steps_of_turns import AnsweredTurn
 from trace_recorder.formats.hierarchy.writing_messages import TurnMessage, last_results, lines_of
@@ -47,36 +47,46 @@ class _MessageChain:
     begin: int
 
 
+class _CutStep(NamedTuple):
+    """A step before the exchanges of the run have numbers: all lines so far, the new ones, and the exchange."""
+
+    lines: Sequence[TurnMessage]
+    new: Sequence[TurnMessage]
+    exchange: Exchange
+
+
 def snapshots(turns: Sequence[AnsweredTurn], cut: Cut) -> list[Snapshot]:
     """Cut the conversations of a run into steps, in the order of time."""
     place = {answered.turn: number for number, answered in enumerate(turns)}
     exchanges: dict[Turn, Exchange] = {}
     steps = [step for chain in _chains(turns) for step in _snapshots(chain, cut, exchanges)]
-    steps.sort(key=lambda step: place[step[1][-1].turn.turn])
+    steps.sort(key=lambda step: place[step.new[-1].turn.turn])
     numbers: dict[Exchange, int] = {}
-    return [Snapshot(lines, new, numbers.setdefault(key, len(numbers) + 1)) for lines, new, key in steps]
+    return [Snapshot(step.lines, step.new, numbers.setdefault(step.exchange, len(numbers) + 1)) for step in steps]
 
 
-def _snapshots(
-    chain: _MessageChain, cut: Cut, exchanges: dict[Turn, Exchange]
-) -> Iterator[tuple[Sequence[TurnMessage], Sequence[TurnMessage], Exchange]]:
-    """Yield the lines of each step, its new lines, and its exchange.
+def _snapshots(chain: _MessageChain, cut: Cut, exchanges: dict[Turn, Exchange]) -> Iterator[_CutStep]:
+    """Yield the steps of a chain.
 
     `exchanges` has the exchange of each earlier turn. The turns of this chain are added to `exchanges`.
     """
+    steps = _by_turn(chain.lines)
+    if cut == "message":
+        steps = _by_message(chain.lines)
     ends = _ends_of_exchanges(chain.lines)
     names: dict[int, Exchange] = {}
     previous_end = chain.begin
-    for end, lines in (_by_message if cut == "message" else _by_turn)(chain.lines):
-        if end > previous_end:
-            number = next(number for number, last in enumerate(ends) if end <= last)
-            new = chain.lines[previous_end:end]
-            exchange = names.setdefault(
-                number, (not names and _resumed_exchange(chain, exchanges)) or (chain.number, number)
-            )
-            exchanges |= {line.turn.turn: exchange for line in new if line.after_prompt}
-            yield lines, new, exchange
-            previous_end = end
+    for end, lines in steps:
+        if end <= previous_end:
+            continue
+        number = next(number for number, last in enumerate(ends) if end <= last)
+        if not names:
+            names[number] = _resumed_exchange(chain, exchanges) or (chain.number, number)
+        exchange = names.setdefault(number, (chain.number, number))
+        new = chain.lines[previous_end:end]
+        exchanges |= {line.turn.turn: exchange for line in new if line.after_prompt}
+        yield _CutStep(lines, new, exchange)
+        previous_end = end
 
 
 def _resumed_exchange(chain: _MessageChain, exchanges: Mapping[Turn, Exchange]) -> Exchange | None:
@@ -98,7 +108,9 @@ def _ends_of_exchanges(lines: Sequence[TurnMessage]) -> list[int]:
             renewed = itertools.takewhile(lambda place: lines[place].renews, reversed(range(position)))
             ends.append(position - sum(1 for _ in renewed))
         acted = line.role in {"assistant", "tool"} or (acted and line.role != "user")
-    return [*ends, len(lines)] if lines else []
+    if lines:
+        ends.append(len(lines))
+    return ends
 
 
 def _by_turn(lines: Sequence[TurnMessage]) -> Iterator[tuple[int, Sequence[TurnMessage]]]:
@@ -144,8 +156,10 @@ def _with_new_system_message(running: Sequence[TurnMessage], line: TurnMessage, 
 
     If several new system messages follow each other, all are kept.
     """
-    kept = [] if first else [earlier for earlier in running if earlier.role == "system"]
-    return [*kept, line, *(earlier for earlier in running if earlier.role != "system")]
+    others = [earlier for earlier in running if earlier.role != "system"]
+    if first:
+        return [line, *others]
+    return [*(earlier for earlier in running if earlier.role == "system"), line, *others]
 
 
 def _with_new_instructions(running: Sequence[TurnMessage], line: TurnMessage) -> list[TurnMessage]:
@@ -204,4 +218,6 @@ def _origin(turn: Turn) -> Turn | None:
 
     A turn begins a conversation if answers are gone from its history.
     """
-    return None if turn.relation == "rewrites" else turn.previous
+    if turn.relation == "rewrites":
+        return None
+    return turn.previous

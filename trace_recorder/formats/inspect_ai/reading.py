@@ -42,6 +42,7 @@ from trace_recorder.formats.inspect_ai.reading_samples import Attachments, Sampl
 from trace_recorder.guard import try_call
 from trace_recorder.storage.byte_order_marks import without_mark
 from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.trajectory import Status
 
 _MAX_READINGS = 2
 """Reading the members may together take at most this many times the bytes of the zip file.
@@ -95,7 +96,9 @@ class Archive:
             raise MemberError("its members take more bytes than the file has: they share their data")
         self.bytes_left -= info.file_size
         self.packed_bytes_left -= info.compress_size
-        open_reader = zstd_reader(self.path, self.zstd_modules) if info.compress_type == _ZSTD else _InflatedMember
+        open_reader: Callable[[BinaryIO], Reader] = _InflatedMember
+        if info.compress_type == _ZSTD:
+            open_reader = zstd_reader(self.path, self.zstd_modules)
         data = try_call(partial(_decompressed, self.path, info, open_reader), _refuse_member)
         if len(data) != info.file_size or zlib.crc32(data) != info.CRC:
             raise MemberError("it is damaged")
@@ -127,6 +130,7 @@ class _InflatedMember:
         return zlib.decompressobj(-zlib.MAX_WBITS).decompress(self.file.read(), size)
 
 
+_ZIP = b"PK\x03\x04"
 _HEADERS = ("header.json", "_journal/start.json")
 _LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 _OF_RUN = ("task", "task_id", "task_args", "tags", "sandbox")
@@ -135,7 +139,7 @@ _KEPT = ("target", "choices", "files", "setup", "store", "error_retries", "model
 
 def recognizes(source: Source) -> bool:
     """Return whether the file is the zip file of a log, or a document with `eval` and `status` or with events."""
-    if source.head.startswith(b"PK\x03\x04"):
+    if source.head.startswith(_ZIP):
         return is_zipfile(source.path) and any(name in Archive(source.path, 0).members for name in _HEADERS)
     document = as_dict(source.document)
     log = {"task", "model"} <= as_dict(document.get("eval")).keys() and isinstance(document.get("status"), str)
@@ -149,8 +153,10 @@ def _is_event(value: Payload) -> bool:
 
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the run of each sample. Raises TrajectoryFormatError if the log has no sample."""
-    is_zip = source.head.startswith(b"PK\x03\x04")
-    header, samples = _from_zip(source) if is_zip else _from_document(as_dict(source.document))
+    if source.head.startswith(_ZIP):
+        header, samples = _from_zip(source)
+    else:
+        header, samples = _from_document(as_dict(source.document))
     name = source.path.name.removesuffix(".eval").removesuffix(".json")
     number = 0
     for number, (sample, why) in enumerate(samples, start=1):
@@ -167,8 +173,13 @@ def _from_document(document: Members) -> tuple[Members, _Samples]:
     if "eval" not in document:
         return {}, iter([(document, None)])
     header = {name: value for name, value in document.items() if name != "samples"}
-    samples = as_list(document.get("samples"))
-    return header, ((sample, None if isinstance(sample, dict) else "it is not an object") for sample in samples)
+    return header, map(_sample_or_why_not, as_list(document.get("samples")))
+
+
+def _sample_or_why_not(sample: Payload) -> tuple[Payload, str | None]:
+    if isinstance(sample, dict):
+        return sample, None
+    return sample, "it is not an object"
 
 
 def _from_zip(source: Source) -> tuple[Members, _Samples]:
@@ -189,10 +200,16 @@ def _run(header: Members, sample: Members, name: str, why: str | None) -> Foreig
     evaluation = as_dict(header.get("eval"))
     transcript = as_dict(sample.get("transcript"))
     attachments = Attachments(as_dict(sample.get("attachments")) or as_dict(transcript.get("content")))
-    score = sample.get("score")
-    scores = as_dict(attachments.put_in(sample.get("scores"))) or ({"score": score} if isinstance(score, dict) else {})
+    scores = as_dict(attachments.put_in(sample.get("scores")))
+    if not scores and isinstance(sample.get("score"), dict):
+        scores = {"score": sample["score"]}
     events = [*_events(sample, transcript, attachments, why), *_rewards(scores), *_kept(sample, attachments)]
     failure = _failure(as_dict(sample.get("error")), as_dict(sample.get("limit")))
+    status: Status = "unknown"
+    if failure is not None:
+        status = "failed"
+    elif "messages" in sample:
+        status = "completed"
     model = as_text(evaluation.get("model"))
     response = reading_chats.response_of(as_dict(attachments.put_in(sample.get("output")))) or {}
     return ForeignRun(
@@ -203,7 +220,7 @@ def _run(header: Members, sample: Members, name: str, why: str | None) -> Foreig
         model=model,
         start_time=stated_time(sample.get("started_at")),
         end_time=stated_time(sample.get("completed_at")),
-        status="failed" if failure else "completed" if "messages" in sample else "unknown",
+        status=status,
         final_result=response.get("content"),
         error=failure,
         source=_source(header, evaluation),
@@ -242,7 +259,10 @@ def _events(sample: Members, transcript: Members, attachments: Attachments, why:
         attachments, SamplePrompts([*pool], lambda message: reading_chats.message_of(attachments.put_in(message)))
     )
     events = as_list(sample.get("events")) or as_list(transcript.get("events"))
-    yield from reader.events(events) if events else reader.messages(as_list(sample.get("messages")))
+    if events:
+        yield from reader.events(events)
+    else:
+        yield from reader.messages(as_list(sample.get("messages")))
     if attachments.exceeded:
         yield TimedFact.gap(what="some attachments", why="together they are larger than the limit for a sample")
 
@@ -253,23 +273,27 @@ def _task(value: Payload) -> str | None:
         return as_text(value)
     contents = (reading_chats.message_of(message).get("content") for message in reversed(value))
     for content in contents:
-        parts = content if isinstance(content, list) else [{"text": content}]
-        texts = [text for text in (as_text(as_dict(part).get("text")) for part in parts) if text]
-        if texts:
-            return "\n".join(texts)
+        if isinstance(content, list):
+            texts = [as_text(as_dict(part).get("text")) for part in content]
+        else:
+            texts = [as_text(content)]
+        text = "\n".join(filter(None, texts))
+        if text:
+            return text
     return None
 
 
 def _rewards(scores: Members) -> Iterator[Event]:
     for name, score in scores.items():
         members = as_dict(score)
-        explanation = as_text(members.get("explanation"))
-        value = members.get("value")
-        for key, part in {name: value}.items() if not isinstance(value, dict) else value.items():
-            reward = _number(part)
-            if reward is not None:
-                reward_name = name if value is part else f"{name}/{key}"
-                yield TimedFact.reward(name=reward_name, value=reward, explanation=explanation)
+        value, explanation = members.get("value"), as_text(members.get("explanation"))
+        values = {name: value}
+        if isinstance(value, dict):
+            values = {f"{name}/{key}": part for key, part in value.items()}
+        for reward_name, part in values.items():
+            number = _number(part)
+            if number is not None:
+                yield TimedFact.reward(name=reward_name, value=number, explanation=explanation)
     if scores:
         yield TimedFact.annotation(key="scores", value=scores)
 
@@ -278,9 +302,11 @@ def _number(value: Payload) -> float | None:
     """Return a score as a number by the rules of Inspect's `value_to_float`, or None if it is not a number."""
     if isinstance(value, bool):
         return float(value)
-    if isinstance(value, str):
-        return _LETTERS.get(value, _LETTERS.get(value.lower()) if len(value) > 1 else None)
-    return as_number(value)
+    if not isinstance(value, str):
+        return as_number(value)
+    if value not in _LETTERS and len(value) > 1:
+        value = value.lower()
+    return _LETTERS.get(value)
 
 
 def _kept(sample: Members, attachments: Attachments) -> Iterator[Event]:

@@ -30,7 +30,12 @@ def message_of(value: Payload) -> Members:
     content = content_of(_visible_parts(parts))
     if error and not content:
         content = as_text(error.get("message"))
-    extra = rest | ({"is_error": True, "error": error} if error else {}) | _reasoning_parts(parts)
+    extra = {**rest}
+    if error:
+        extra |= {"is_error": True, "error": error}
+    thoughts = [part for part in _thoughts(parts) if part.get("signature") or part.get("redacted") is True]
+    if thoughts:
+        extra["reasoning_parts"] = thoughts
     return {"role": role_of(message.get("role")), "content": content} | without_none(
         tool_calls=[call_of(call) for call in as_list(message.get("tool_calls"))] or None,
         call_id=as_text(message.get("tool_call_id")),
@@ -86,7 +91,7 @@ _COUNTS = {
 def _visible_parts(content: Payload) -> Payload:
     """Return the parts of a content without its thoughts, and with images in OpenAI's form."""
     if not isinstance(content, list):
-        return content if isinstance(content, str) else None
+        return as_text(content)
     return [_image(part) for part in map(as_dict, content) if part.get("type") != "reasoning"]
 
 
@@ -103,13 +108,10 @@ def _thoughts(content: Payload) -> list[Members]:
 
 def _reasoning(content: Payload) -> str | None:
     """Return the texts of the thoughts. If the provider redacted a thought, its summary takes the place of its text."""
-    texts = (
-        as_text(part.get("summary" if part.get("redacted") is True else "reasoning")) for part in _thoughts(content)
-    )
-    return join_texts((text for text in texts if text), "\n\n")
+    return join_texts(filter(None, map(_text_of_thought, _thoughts(content))), "\n\n")
 
 
-def _reasoning_parts(content: Payload) -> Members:
-    """Return the thoughts that are signed or redacted, unchanged, as a member for the message's `extra`."""
-    thoughts = [part for part in _thoughts(content) if part.get("signature") or part.get("redacted") is True]
-    return {"reasoning_parts": thoughts} if thoughts else {}
+def _text_of_thought(thought: Members) -> str | None:
+    if thought.get("redacted") is True:
+        return as_text(thought.get("summary"))
+    return as_text(thought.get("reasoning"))

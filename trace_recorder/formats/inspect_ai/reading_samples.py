@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text
 from trace_recorder.errors import TrajectoryFormatError
+from trace_recorder.figures.call_figures import REPLAYED_FROM
 from trace_recorder.formats.foreign_runs.run import (
     MAIN,
     Call,
@@ -70,7 +71,9 @@ class Attachments:
 
     def _text(self, text: str) -> str:
         prefix = next((start for start in _PREFIXES if text.startswith(start)), None)
-        attached = None if prefix is None else self.texts.get(text.removeprefix(prefix))
+        if prefix is None:
+            return text
+        attached = self.texts.get(text.removeprefix(prefix))
         if not isinstance(attached, str):
             return text
         if len(attached) > self.characters_left:
@@ -221,7 +224,8 @@ class SampleReader:
             identity = as_text(event.get("id")) or ""
             if event.get("event") == "span_begin":
                 parents[identity] = as_text(event.get("parent_id")) or ""
-                tool_span = identity if event.get("type") == "tool" else tool_span
+                if event.get("type") == "tool":
+                    tool_span = identity
             elif event.get("event") == "tool" and (execution := as_text(event.get("uuid"))):
                 if agent_span := as_text(event.get("agent_span_id")):
                     self.execution_of_agent[agent_span] = execution
@@ -262,19 +266,20 @@ class SampleReader:
         return self.spans.get(as_text(event.get("span_id")) or "", self.steps[-1]).agent
 
     def _call(self, event: Members, time: str) -> Call:
+        conversation: ForeignConversation | None
         conversation, length = self.prompts.add(event.get("input_refs"), as_list(event.get("input")))
+        if not length:
+            conversation = None
         raw_output = as_dict(event.get("output"))
         output = as_dict(self.attachments.put_in(raw_output))
         response = reading_chats.response_of(output)
-        error = as_text(event.get("error")) or as_text(raw_output.get("error"))
         if response is not None and (more := {name: event[name] for name in _CALL if event.get(name)}):
             response["extra"] = {**as_dict(response.get("extra")), **more}
-        return Call(
+        call = Call(
             time=time,
-            conversation=conversation if length else None,
+            conversation=conversation,
             length=length,
             response=response,
-            error=None if error is None else {"type": "error", "message": error},
             model=as_text(event.get("model")),
             provider=provider_of(as_text(event.get("model"))),
             tools=as_list(event.get("tools")),
@@ -282,23 +287,33 @@ class SampleReader:
             agent=self._agent(event),
             duration_seconds=as_number(output.get("time")) or as_number(event.get("working_time")),
             complete=event.get("pending") is not True,
-            replayed_from=ReplayedFrom.of_document(as_dict(event.get("metadata")).get("replayed_from")),
+            replayed_from=ReplayedFrom.of_document(as_dict(event.get("metadata")).get(REPLAYED_FROM)),
         )
+        error = as_text(event.get("error")) or as_text(raw_output.get("error"))
+        if error is not None:
+            call.error = {"type": "error", "message": error}
+        return call
 
     def _tool(self, event: Members, time: str, number: int) -> Iterator[Event]:
         agent = self._agent(event)
         execution = as_text(event.get("uuid")) or joined_id(agent.agent_id or "main", f"tool-{number}")
         error = as_dict(event.get("error"))
-        ended = stated_time(event.get("completed")) or (time if "result" in event else None)
-        failed = bool(error) or event.get("failed") is True
+        ended: str | None = stated_time(event.get("completed")) or None
+        if ended is None and "result" in event:
+            ended = time
+        success = None
+        if ended is not None:
+            success = not (error or event.get("failed") is True)
+        if event.get("pending") is True:
+            ended = None
         yield ToolRun(
             time=time,
             name=as_text(event.get("function")) or "",
             arguments=self.attachments.put_in(event.get("arguments")),
             call_id=as_text(event.get("id")),
             execution_id=execution,
-            ended=ended if event.get("pending") is not True else None,
-            success=None if ended is None else not failed,
+            ended=ended,
+            success=success,
             result=self.attachments.put_in(event.get("result")),
             error=as_text(error.get("message")),
             duration_seconds=as_number(event.get("working_time")),
@@ -306,17 +321,20 @@ class SampleReader:
         )
         if inner := as_list(event.get("events")):
             name = as_text(event.get("agent"))
-            sub = ForeignAgent(
-                name=name, agent_id=execution, parent_agent_id=agent.agent_id, parent_execution_id=execution
-            )
-            self.steps.append(_SampleSpan(sub if name else agent, execution, is_in_agent=True))
+            if name:
+                agent = ForeignAgent(
+                    name=name, agent_id=execution, parent_agent_id=agent.agent_id, parent_execution_id=execution
+                )
+            self.steps.append(_SampleSpan(agent, execution, is_in_agent=True))
             yield from self.events(inner)
             self.steps.pop()
 
 
 def provider_of(model: str | None) -> str | None:
     """Return the first part of a model's name, which is its provider in a log, as in "openai/gpt-4o"."""
-    return model.split("/")[0] if model and "/" in model else None
+    if model and "/" in model:
+        return model.split("/")[0]
+    return None
 
 
 def _unseen_result(message: Members) -> ToolRun:

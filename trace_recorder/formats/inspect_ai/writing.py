@@ -13,6 +13,7 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
+from trace_recorder.dialects.json_access import as_text
 from trace_recorder.figures.call_figures import made_calls, sum_known
 from trace_recorder.figures.content.chat_form import utf8_text
 from trace_recorder.figures.content.kinds import INTERLEAVING, THOUGHTS
@@ -54,7 +55,9 @@ def to_inspect(left_out: LeftOut, trajectory: Trajectory, form: InspectForm = "j
     """Return a run as a log of Inspect: a JSON object, or the bytes of the archive if `form` is "eval"."""
     count_unsupported_contents(turns_of(trajectory), left_out, _SUPPORTED)
     log = _log(trajectory)
-    return _archive(log) if form == "eval" else log
+    if form == "eval":
+        return _archive(log)
+    return log
 
 
 def _log(run: Trajectory) -> dict[str, Payload]:
@@ -62,7 +65,9 @@ def _log(run: Trajectory) -> dict[str, Payload]:
     scores = _scores(run)
     sample = _sample(run, identity, scores)
     times = without_none(started_at=_time(run.start_time), completed_at=_time(run.end_time))
-    task = run.metadata.get("task_name")
+    model = run.model or "unknown"
+    if run.provider and run.model:
+        model = f"{run.provider}/{run.model}"
     head = {
         "version": 2,
         "status": _STATUS[run.status],
@@ -70,10 +75,10 @@ def _log(run: Trajectory) -> dict[str, Payload]:
             "eval_id": identity,
             "run_id": identity,
             "created": _time(run.start_time) or iso(0),
-            "task": task if isinstance(task, str) else "trajectory",
+            "task": _name_in_metadata(run, "task_name") or "trajectory",
             "task_id": identity,
             "dataset": {"name": "trace_recorder", "samples": 1, "sample_ids": [identity]},
-            "model": f"{run.provider}/{run.model}" if run.provider and run.model else run.model or "unknown",
+            "model": model,
             "config": {"epochs": 1},
             "packages": {"trace_recorder": __version__},
         },
@@ -88,16 +93,23 @@ def _log(run: Trajectory) -> dict[str, Payload]:
     return head | without_none(error=_error(run)) | {"samples": [sample]}
 
 
+def _name_in_metadata(run: Trajectory, member: str) -> str | None:
+    """Return a member of the run's metadata that is a text, or None."""
+    return as_text(run.metadata.get(member))
+
+
 def _sample(run: Trajectory, identity: str, scores: dict[str, Payload]) -> dict[str, Payload]:
     tree = SpanTree.of(run)
     events = InspectEvents(tree)
-    all_events = events.all(run.metadata["agent"] if isinstance(run.metadata.get("agent"), str) else "agent")
+    all_events = events.all(_name_in_metadata(run, "agent") or "agent")
     messages, output = last_conversation(tree.calls)
-    questions = [message for message in messages if message["role"] == "user"][:1]
+    question: Payload = [message for message in messages if message["role"] == "user"][:1] or ""
+    if run.task is not None:
+        question = text_of_value(run.task)
     return {
         "id": identity,
         "epoch": 1,
-        "input": text_of_value(run.task) if run.task is not None else questions or "",
+        "input": question,
         "target": "",
         "messages": messages,
         **without_none(output=output),
@@ -128,7 +140,9 @@ def last_conversation(calls: Sequence[LLMInteraction]) -> tuple[list[Payload], P
     if not main:
         return [], None
     last, output = main[-1], output_of(main[-1])
-    messages: list[Payload] = [*map(message_of, last.input_messages)] if last.source.has_request() else []
+    messages: list[Payload] = []
+    if last.source.has_request():
+        messages += map(message_of, last.input_messages)
     return [*messages, *(choice["message"] for choice in output["choices"][:1])], output
 
 
@@ -138,17 +152,22 @@ def _scores(run: Trajectory) -> dict[str, Payload]:
     The name of a step's reward includes the number of the step.
     """
     scores: dict[str, Payload] = {}
-    success = [] if run.success is None else [Reward("success", float(run.success))]
-    for reward in (*run.rewards, *success):
-        plain = text_of_value(reward.name)
-        name = plain if reward.step_number is None else f"{plain} (step {reward.step_number})"
+    rewards = [*run.rewards]
+    if run.success is not None:
+        rewards.append(Reward("success", float(run.success)))
+    for reward in rewards:
+        name = text_of_value(reward.name)
+        if reward.step_number is not None:
+            name = f"{name} (step {reward.step_number})"
         if reward.name != "success" or name not in scores:
             scores[name] = score_of(reward)
     return scores
 
 
 def _result_of_score(name: str, score: Mapping[str, Payload]) -> dict[str, Payload]:
-    value = score["value"] if isinstance(score["value"], int | float) else 0
+    value = score["value"]
+    if not isinstance(value, int | float):
+        value = 0
     metrics: Payload = {"mean": {"name": "mean", "value": value, "params": {}}}
     return {"name": name, "scorer": name, "scored_samples": 1, "unscored_samples": 0, "params": {}, "metrics": metrics}
 
@@ -168,17 +187,17 @@ def _metadata(run: Trajectory) -> dict[str, Payload]:
 
 
 def _usage_by_model(run: Trajectory) -> dict[str, Payload]:
-    by_model: dict[str, list[LLMInteraction]] = {}
+    by_model: dict[str, list[Counts]] = {}
     for call in made_calls(run.llm_interactions):
-        by_model.setdefault(call.response.model or call.model or "unknown", []).append(call)
-    return {model: usage_of(total) for model, calls in by_model.items() if (total := _total(calls)) is not None}
+        of_model = by_model.setdefault(call.response.model or call.model or "unknown", [])
+        counts = counts_of(call)
+        if counts is not None:
+            of_model.append(counts)
+    return {model: usage_of(_total(counts)) for model, counts in by_model.items() if counts}
 
 
-def _total(calls: Sequence[LLMInteraction]) -> Counts | None:
-    known = [*filter(None, map(counts_of, calls))]
-    if not known:
-        return None
-    return Counts(**{name: sum_known(getattr(counts, name) for counts in known) for name in _TOKEN_COUNTS})
+def _total(all_counts: Sequence[Counts]) -> Counts:
+    return Counts(**{name: sum_known(getattr(counts, name) for counts in all_counts) for name in _TOKEN_COUNTS})
 
 
 def _error(run: Trajectory) -> dict[str, Payload] | None:
@@ -190,7 +209,9 @@ def _error(run: Trajectory) -> dict[str, Payload] | None:
 
 def _time(timestamp: str | None) -> str | None:
     time = nanoseconds(timestamp)
-    return None if time is None else iso(time)
+    if time is None:
+        return None
+    return iso(time)
 
 
 def _archive(log: Mapping[str, Payload]) -> bytes:
@@ -220,4 +241,7 @@ def _files(head: Mapping[str, Payload], sample: Mapping[str, Payload]) -> Iterat
 
 def pieces(log: Payload, place: OutputPlace) -> Iterator[Piece]:
     """Yield the file of a log: a zip file or JSON."""
-    yield f"{place.name}{'.eval' if isinstance(log, bytes) else '.json'}", log
+    suffix = ".json"
+    if isinstance(log, bytes):
+        suffix = ".eval"
+    yield f"{place.name}{suffix}", log

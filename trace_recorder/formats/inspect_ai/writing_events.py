@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from trace_recorder.figures.call_figures import origin_of
@@ -13,7 +13,7 @@ from trace_recorder.formats.spans.writing.span import iso, nanoseconds
 from trace_recorder.formats.spans.writing.tree import SpanTree, ToolNode, times_of
 from trace_recorder.reading.relations.turn import agent_key
 from trace_recorder.values.llm_interaction import LLMInteraction
-from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.messages import Message, Payload, without_none
 from trace_recorder.values.trajectory import Reward
 
 
@@ -76,11 +76,17 @@ class InspectEvents:
     def _call(self, call: LLMInteraction) -> None:
         begin, end = times_of(call)
         start, reading = begin or self.start, call.source.request_without_messages()
+        messages: Sequence[Message] = ()
+        if call.source.has_request():
+            messages = call.input_messages
+        seconds = call.duration_seconds
+        if call.attempts:
+            seconds = call.attempts[-1].duration_seconds
         event = {
             "event": "model",
             "model": call.model or "unknown",
             "input": [],
-            "input_refs": self.pool.references(call.input_messages if call.source.has_request() else ()),
+            "input_refs": self.pool.references(messages),
             "tools": [*map(tool_of, call.tools)],
             "tool_choice": "auto",
             "config": dict(_config(reading.parameters)),
@@ -91,43 +97,51 @@ class InspectEvents:
                 **without_none(api=call.api, provider=call.provider, replayed_from=origin_of(call)),
                 **without_none(run_inferred=call.run_inferred or None),
             },
-            **without_none(
-                cache="read" if call.is_replayed else None,
-                retries=len(call.attempts) - 1 if len(call.attempts) > 1 else None,
-                error=call.error and f"{call.error.type}: {call.error.message}",
-                working_time=call.attempts[-1].duration_seconds if call.attempts else call.duration_seconds,
-            ),
         }
+        if call.is_replayed:
+            event["cache"] = "read"
+        if len(call.attempts) > 1:
+            event["retries"] = len(call.attempts) - 1
+        if call.error is not None:
+            event["error"] = f"{call.error.type}: {call.error.message}"
+        event |= without_none(working_time=seconds)
         self._add(start, 5, self.tree.parent_of_call(call), event)
 
     def _tool(self, tool: ToolNode) -> None:
         start, end, _ = tool.times()
         result, span = tool.result, self.tree.tool_span(tool)
-        agents = [
-            self.tree.agent_span(key)
-            for key, agent in self.tree.agents.items()
-            if tool.execution_id is not None and agent.execution_id == tool.execution_id
-        ]
-        if agents:
-            self._span(span, self.tree.parent_of_tool(tool), "tool", tool.name, (start, end), depth=2)
+        rank, arguments = 6, {}
+        if tool.call is not None:
+            arguments = arguments_of(tool.call)
         event = {
             "event": "tool",
             "type": "function",
             "id": result.call_id,
             "function": tool.name,
-            "arguments": arguments_of(tool.call) if tool.call else {},
+            "arguments": arguments,
             "result": result_text(result),
             "events": [],
             "completed": iso(end),
-            **without_none(
-                error=error_of(result.error or result_text(result)) if result.success is False else None,
-                failed=True if result.success is False else None,
-                working_time=tool.seconds,
-                metadata={"replayed": True} if result.replayed else None,
-                agent_span_id=agents[0] if agents else None,
-            ),
         }
-        self._add(start, 1 if agents else 6, self.tree.parent_of_tool(tool), event)
+        if result.success is False:
+            event |= {"error": error_of(result.error or result_text(result)), "failed": True}
+        event |= without_none(working_time=tool.seconds)
+        if result.replayed:
+            event["metadata"] = {"replayed": True}
+        agent = self._agent_of(tool)
+        if agent is not None:
+            rank, event["agent_span_id"] = 1, agent
+            self._span(span, self.tree.parent_of_tool(tool), "tool", tool.name, (start, end), depth=2)
+        self._add(start, rank, self.tree.parent_of_tool(tool), event)
+
+    def _agent_of(self, tool: ToolNode) -> str | None:
+        """Return the span of the first agent that a tool started, or None."""
+        if tool.execution_id is None:
+            return None
+        for key, agent in self.tree.agents.items():
+            if agent.execution_id == tool.execution_id:
+                return self.tree.agent_span(key)
+        return None
 
     def _score(self, reward: Reward, end: int) -> None:
         event = {
@@ -142,7 +156,9 @@ class InspectEvents:
 def score_of(reward: Reward) -> dict[str, Payload]:
     """Return a reward as a score."""
     metadata = without_none(weight=reward.weight, step_number=reward.step_number)
-    value = reward.value if isinstance(reward.value, bool | int | float | str) else str(reward.value)
+    value: Payload = reward.value
+    if not isinstance(value, bool | int | float | str):
+        value = str(value)
     return {"value": value, **without_none(explanation=reward.explanation), "metadata": metadata}
 
 

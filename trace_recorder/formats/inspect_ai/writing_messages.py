@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 
-from trace_recorder.dialects.json_access import as_list
+from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.dialects.message_text import text_of
 from trace_recorder.figures.content.chat_form import arguments_of
 from trace_recorder.figures.content.finish_reasons import Ending, ending_of
@@ -53,13 +53,15 @@ def _digest(message: Message) -> bytes:
 def message_of(message: Message) -> dict[str, Payload]:
     """Return a message of a prompt."""
     role = _ROLES.get(message.role, "user")
-    reasoning = [_reasoning(message.reasoning)] if message.reasoning else []
-    parts = [*reasoning, *map(_content, parts_of(message))]
+    parts = [*map(_content, parts_of(message))]
+    if message.reasoning:
+        parts.insert(0, _reasoning(message.reasoning))
     members: dict[str, Payload] = {"role": role, "content": _plain(parts)}
     if role == "tool":
-        has_failed = message.extra.get("is_error") is True if isinstance(message.extra, dict) else False
         members |= without_none(tool_call_id=message.call_id, function=message.name)
-        return members | ({"error": error_of(text_of(message))} if has_failed else {})
+        if as_dict(message.extra).get("is_error") is True:
+            members["error"] = error_of(text_of(message))
+        return members
     if role == "assistant" and message.tool_calls:
         members["tool_calls"] = [*map(call_of, message.tool_calls)]
     return members
@@ -79,24 +81,28 @@ def output_of(call: LLMInteraction) -> dict[str, Payload]:
     """Return the output of a model: its choices and tokens, or its error."""
     response, counts = call.response, counts_of(call)
     model = response.model or call.model or "unknown"
-    answers: Sequence[Choice | LLMResponse] = response.choices if len(response.choices) > 1 else [response]
-    choices = [
-        {
-            "message": _answer(choice, model),
-            "stop_reason": _STOP_REASONS.get(ending_of(choice.finish_reason), "unknown"),
-        }
-        for choice in answers
-    ]
-    return {
+    answers: Sequence[Choice | LLMResponse] = [response]
+    if not call.answered:
+        answers = []
+    elif len(response.choices) > 1:
+        answers = response.choices
+    output: dict[str, Payload] = {
         "model": model,
-        "choices": choices if call.answered else [],
-        "completion": response.content if isinstance(response.content, str) else "",
-        **without_none(
-            usage=usage_of(counts, stated_cost(call)) if counts else None,
-            time=call.duration_seconds,
-            error=call.error and f"{call.error.type}: {call.error.message}",
-        ),
+        "choices": [
+            {
+                "message": _answer(choice, model),
+                "stop_reason": _STOP_REASONS.get(ending_of(choice.finish_reason), "unknown"),
+            }
+            for choice in answers
+        ],
+        "completion": as_text(response.content) or "",
     }
+    if counts is not None:
+        output["usage"] = usage_of(counts, stated_cost(call))
+    output |= without_none(time=call.duration_seconds)
+    if call.error is not None:
+        output["error"] = f"{call.error.type}: {call.error.message}"
+    return output
 
 
 def usage_of(counts: Counts, cost: float | None = None) -> dict[str, Payload]:
@@ -118,7 +124,7 @@ def usage_of(counts: Counts, cost: float | None = None) -> dict[str, Payload]:
 
 def tool_of(tool: Tool) -> dict[str, Payload]:
     """Return a tool, with the parts of its schema that Inspect supports."""
-    parameters = _schema(tool.parameters, 0) if isinstance(tool.parameters, dict) else {}
+    parameters = _schema(as_dict(tool.parameters), 0)
     properties = parameters.get("properties", {})
     required = [name for name in parameters.get("required", ()) if isinstance(name, str) and name in properties]
     shape = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
@@ -128,41 +134,43 @@ def tool_of(tool: Tool) -> dict[str, Payload]:
 def _schema(schema: Mapping[str, Payload], depth: int) -> dict[str, Payload]:
     """Return the members of a JSON schema that Inspect supports. If `type` is a list, it becomes `anyOf`."""
     kind = schema.get("type")
-    members = without_none(
-        type=kind if isinstance(kind, str) and kind in _SCHEMA_TYPES else None,
-        description=_if_type(schema.get("description"), str),
-        enum=_if_type(schema.get("enum"), list),
-        required=_if_type(schema.get("required"), list),
-    )
-    if depth < _MAX_DEPTH:
-        kinds = [{"type": name} for name in as_list(kind) if isinstance(name, str) and name in _SCHEMA_TYPES]
-        alternatives = [_schema(inner, depth + 1) for inner in as_list(schema.get("anyOf")) if isinstance(inner, dict)]
-        properties, items = schema.get("properties"), schema.get("items")
-        members |= without_none(
-            anyOf=alternatives or kinds or None,
-            items=_schema(items, depth + 1) if isinstance(items, dict) else None,
-            properties={
-                name: _schema(inner, depth + 1) for name, inner in properties.items() if isinstance(inner, dict)
-            }
-            if isinstance(properties, dict)
-            else None,
-        )
+    members: dict[str, Payload] = {}
+    if isinstance(kind, str) and kind in _SCHEMA_TYPES:
+        members["type"] = kind
+    if isinstance(schema.get("description"), str):
+        members["description"] = schema["description"]
+    for name in ("enum", "required"):
+        if isinstance(schema.get(name), list):
+            members[name] = schema[name]
+    if depth == _MAX_DEPTH:
+        return members
+    kinds = [{"type": name} for name in as_list(kind) if isinstance(name, str) and name in _SCHEMA_TYPES]
+    alternatives = [_schema(inner, depth + 1) for inner in as_list(schema.get("anyOf")) if isinstance(inner, dict)]
+    if alternatives or kinds:
+        members["anyOf"] = alternatives or kinds
+    items, properties = schema.get("items"), schema.get("properties")
+    if isinstance(items, dict):
+        members["items"] = _schema(items, depth + 1)
+    if isinstance(properties, dict):
+        members["properties"] = {
+            name: _schema(inner, depth + 1) for name, inner in properties.items() if isinstance(inner, dict)
+        }
     return members
-
-
-def _if_type(value: Payload, kind: type) -> Payload:
-    return value if isinstance(value, kind) else None
 
 
 def _answer(answer: Choice | LLMResponse, model: str) -> dict[str, Payload]:
     parts = [*_answer_parts(answer.blocks)]
     members = {"role": "assistant", "content": _plain(parts), "source": "generate", "model": model}
-    return members | ({"tool_calls": [*map(call_of, answer.tool_calls)]} if answer.tool_calls else {})
+    if answer.tool_calls:
+        members["tool_calls"] = [*map(call_of, answer.tool_calls)]
+    return members
 
 
 def _answer_parts(blocks: Sequence[Block]) -> Iterator[dict[str, Payload]]:
     for block in blocks:
-        text = block.text if isinstance(block.text, str | None) else json_of(block.text)
+        text: Payload = block.text
+        if not isinstance(text, str | None):
+            text = json_of(text)
         if block.type == "reasoning":
             yield _reasoning(text or "")
         elif block.type == "text":
@@ -173,7 +181,9 @@ def _plain(parts: Sequence[dict[str, Payload]]) -> Payload:
     """Return parts as the content of a message. A single text becomes a string."""
     if not parts:
         return ""
-    return parts[0]["text"] if len(parts) == 1 and parts[0]["type"] == "text" else [*parts]
+    if len(parts) == 1 and parts[0]["type"] == "text":
+        return parts[0]["text"]
+    return [*parts]
 
 
 def _reasoning(text: str) -> dict[str, Payload]:
@@ -185,4 +195,6 @@ def _content(part: Part) -> dict[str, Payload]:
         return {"type": "text", "text": part.text}
     if isinstance(part, Image):
         return {"type": "image", "image": part.address, "detail": "auto"}
-    return {"type": "data", "data": part.raw if isinstance(part.raw, dict) else {"value": part.raw}}
+    if isinstance(part.raw, dict):
+        return {"type": "data", "data": part.raw}
+    return {"type": "data", "data": {"value": part.raw}}

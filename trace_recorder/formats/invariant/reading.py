@@ -9,9 +9,9 @@ earlier messages of its agent. If the agent changed its history, the real prompt
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import get_args
+from typing import cast, get_args
 
 from trace_recorder.dialects.json_access import Members, as_dict, as_int, as_list, as_number, as_text
 from trace_recorder.dialects.manual import read_usage
@@ -21,6 +21,7 @@ from trace_recorder.formats.foreign_runs.run import Call, ForeignAgent, ForeignR
 from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Line, Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_flag, stated_time, success_of
+from trace_recorder.formats.invariant.own_members import NOT_READ, ONLY_OURS, MessageMetadata, name_of_part
 from trace_recorder.formats.plain_conversations import messages_in, named_conversations
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, Usage, without_none
 from trace_recorder.values.origins import ReplayedFrom
@@ -31,13 +32,7 @@ _ROW_MEMBERS = {"messages", "annotations", "metadata"}
 _ROW = Signs(members=_ROW_MEMBERS)
 _DERIVED = ("metrics", "execution_time", "journal_records")
 """Members of a run's metadata that our view writes, and that are derived again from the imported run."""
-_OURS = {"interaction_id", "asked_by_model", "shown_to_model"}
-"""Members of a message's metadata that only our view writes."""
-_OF_MESSAGE = _OURS | {
-    *("agent", "agent_id", "parent_agent_id", "timestamp", "step_number", "provider", "api", "model", "finish_reason"),
-    *("usage", "replayed_from", "duration_seconds", "complete", "result"),
-    *("original_role", "parts", "name", "reasoning", "is_error", "extra"),
-}
+_OF_MESSAGE = MessageMetadata.__annotations__.keys() - NOT_READ
 """Members of a message's metadata that are read, or derived again. All others are kept."""
 
 
@@ -52,7 +47,7 @@ def recognizes(source: Source) -> bool:
 
 def _is_ours(value: Payload) -> bool:
     metadata = (as_dict(as_dict(message).get("metadata")) for message in messages_in(value))
-    return any(not members.keys().isdisjoint(_OURS) for members in metadata)
+    return any(not members.keys().isdisjoint(ONLY_OURS) for members in metadata)
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
@@ -122,11 +117,15 @@ class _TraceReader:
         """Add the messages to the run."""
         for number, value in enumerate(messages, start=1):
             members = as_dict(value)
-            metadata = as_dict(members.get("metadata"))
+            metadata = cast("MessageMetadata", as_dict(members.get("metadata")))
             if as_text(members.get("role")) is None:
                 self.run.events.append(TimedFact.gap(what=f"message {number}", why="it has no role"))
                 continue
-            agent = ForeignAgent(**{key: as_text(metadata.get(name)) for key, name in _AGENT.items()})
+            agent = ForeignAgent(
+                name=as_text(metadata.get("agent")),
+                agent_id=as_text(metadata.get("agent_id")),
+                parent_agent_id=as_text(metadata.get("parent_agent_id")),
+            )
             key = agent.agent_id or agent.name
             history = self.histories.setdefault(key, AgentHistory(self.run.events, agent))
             if rest := _without(metadata, *_OF_MESSAGE):
@@ -158,7 +157,7 @@ class _TraceReader:
             self.calls[call.call_id] = restored[-1].to_document() | {"time": time}
         return tuple(restored)
 
-    def _add(self, history: AgentHistory, message: Message, metadata: dict[str, Payload]) -> None:
+    def _add(self, history: AgentHistory, message: Message, metadata: MessageMetadata) -> None:
         time = stated_time(metadata.get("timestamp"))
         if metadata.get("asked_by_model") is False and message.role == "assistant":
             return  # the results that follow become executions of these calls
@@ -173,11 +172,12 @@ class _TraceReader:
         else:
             self._add_call(history, message, metadata, time)
 
-    def _add_call(self, history: AgentHistory, message: Message, metadata: dict[str, Payload], time: str) -> None:
-        origin = ReplayedFrom.of_document(metadata.get("replayed_from"))
-        stated = as_dict(as_dict(metadata["replayed_from"] if origin else metadata).get("usage"))
+    def _add_call(self, history: AgentHistory, message: Message, metadata: MessageMetadata, time: str) -> None:
+        stated, origin = metadata.get("usage"), ReplayedFrom.of_document(metadata.get("replayed_from"))
+        if origin is not None:
+            stated = as_dict(metadata["replayed_from"]).get("usage")
         usage = Usage()
-        if stated:
+        if as_dict(stated):
             usage = read_usage(stated)
         response = LLMResponse(
             as_text(message.content),
@@ -196,7 +196,7 @@ class _TraceReader:
         call.complete = metadata.get("complete") is not False
         call.replayed_from = origin
 
-    def _add_result(self, history: AgentHistory, message: Message, metadata: dict[str, Payload]) -> None:
+    def _add_result(self, history: AgentHistory, message: Message, metadata: MessageMetadata) -> None:
         """Add a tool's result as a message, if the model saw it.
 
         Add an execution if the model did not see the result, or if the file also has the value that the tool returned.
@@ -227,10 +227,7 @@ class _TraceReader:
         self.run.events.append(execution)
 
 
-_AGENT = {"name": "agent", "agent_id": "agent_id", "parent_agent_id": "parent_agent_id"}
-
-
-def _restored(members: dict[str, Payload], metadata: dict[str, Payload]) -> dict[str, Payload]:
+def _restored(members: dict[str, Payload], metadata: MessageMetadata) -> dict[str, Payload]:
     """Return a message in OpenAI's form, with most members that our view moved into the metadata.
 
     `_TraceReader` restores the others: the `extra` of messages, and the facts of tool calls.
@@ -253,25 +250,17 @@ def _restored(members: dict[str, Payload], metadata: dict[str, Payload]) -> dict
     )
 
 
-def _without(members: dict[str, Payload], *names: str) -> dict[str, Payload]:
+def _without(members: Mapping[str, Payload], *names: str) -> dict[str, Payload]:
     return {name: value for name, value in members.items() if name not in names}
 
 
 def _with_parts(content: Sequence[Payload], parts: deque[Payload]) -> Iterator[Payload]:
     """Yield the parts of a content. A text that our view wrote in place of a part is replaced by the part."""
     for element in content:
-        is_replaced = parts and as_dict(element).get("text") == name_of_part(parts[0])
-        yield parts.popleft() if is_replaced else element
-
-
-def name_of_part(part: Payload) -> str:
-    """Return the text that `formats/invariant/writing.py` writes in place of a part. `read` restores the part."""
-    members = as_dict(part)
-    address = as_text(as_dict(members.get("image_url")).get("url"))
-    if address is not None:
-        return f"[image: {address}]"
-    kind = members.get("type") or "a part that is neither text nor image"
-    return f"[{kind}]"
+        if parts and as_dict(element).get("text") == name_of_part(parts[0]):
+            yield parts.popleft()
+        else:
+            yield element
 
 
 def _read_annotation(run: ForeignRun, annotation: dict[str, Payload]) -> None:

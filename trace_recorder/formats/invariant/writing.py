@@ -24,7 +24,7 @@ from trace_recorder.figures.conversations.steps_of_turns import (
     unrequested_tools_of,
 )
 from trace_recorder.formats.format_writer import LeftOut, OutputPlace, Piece, view
-from trace_recorder.formats.invariant.reading import name_of_part
+from trace_recorder.formats.invariant.own_members import AnnotationKind, CallMetadata, MessageMetadata, name_of_part
 from trace_recorder.formats.left_out import (
     ARGUMENTS,
     ATTEMPTS,
@@ -83,29 +83,35 @@ class InvariantMessages:
         agent, message = agent_key(answered.interaction), answer_of(answered.response)
         if answered.step is not None:
             self.answers.setdefault(number_or_text(answered.step.step_number), len(self.messages))
-        self._add_message(message, answered.interaction, **_answer_metadata(answered))
+        self._add_message(message, answered.interaction, _answer_metadata(answered))
         for result in answered.results:
             self.results[self.names.get((agent, result.call_id), result.call_id)] = result
         shown = {shown.call_id for shown in answered.next_messages}
         for tool in answered.tool_messages():
             if tool.call_id not in shown:
-                self._add_message(tool, answered.interaction, shown_to_model=False)
+                self._add_message(tool, answered.interaction, {"shown_to_model": False})
 
     def _add_tools(self, tools: UnrequestedTools) -> None:
         """Add tools that ran although no model requested them."""
-        origin = {"asked_by_model": False, "shown_to_model": False}
-        moment = {"timestamp": tools.step.timestamp, "step_number": tools.step.step_number}
-        self._add_message(Message("assistant", None, tools.calls), tools.step, **moment, **origin)
+        step = tools.step
+        moment = MessageMetadata(
+            timestamp=step.timestamp, step_number=step.step_number, asked_by_model=False, shown_to_model=False
+        )
+        self._add_message(Message("assistant", None, tools.calls), step, moment)
         for result in tools.results:
-            name = self.names[agent_key(tools.step), result.call_id]
+            name = self.names[agent_key(step), result.call_id]
             self.results[name] = result
-            self._add_message(message_of(result), tools.step, **origin)
+            self._add_message(message_of(result), step, {"asked_by_model": False, "shown_to_model": False})
 
-    def _add_message(self, message: Message, call: LLMInteraction | AgentStep, **members: Payload) -> None:
+    def _add_message(
+        self, message: Message, call: LLMInteraction | AgentStep, members: MessageMetadata | None = None
+    ) -> None:
         content, lost = _content(message)
         agent = agent_key(call)
-        agent_ids = {"agent": call.agent, "agent_id": call.agent_id, "parent_agent_id": call.parent_agent_id}
-        metadata = without_none(**agent_ids, **members, **_other_members(message), parts=lost or None)
+        of_agent = MessageMetadata(agent=call.agent, agent_id=call.agent_id, parent_agent_id=call.parent_agent_id)
+        of_message = _message_metadata(message)
+        of_message["parts"] = lost or None
+        metadata = without_none(**of_agent, **(members or {}), **of_message)
         event: dict[str, Payload] = {"role": _ROLES.get(message.role, message.role), "content": content}
         if message.tool_calls:
             event["tool_calls"] = [self._call(call, agent) for call in message.tool_calls]
@@ -124,44 +130,56 @@ class InvariantMessages:
             name = f"{call.call_id}#{number}"
         self.taken.add(name)
         self.names[agent, call.call_id] = name
-        metadata = without_none(
-            call_id=call.call_id if number > 1 else None,
-            extra=call.extra or None,
-            id_made_up=call.call_id_made_up or None,
-        )
-        return call_of(call, arguments_of(call)) | {"id": name} | ({"metadata": metadata} if metadata else {})
+        members = CallMetadata(call_id=None, extra=call.extra or None, id_made_up=call.call_id_made_up or None)
+        if number > 1:
+            members["call_id"] = call.call_id
+        written = call_of(call, arguments_of(call)) | {"id": name}
+        metadata = without_none(**members)
+        if metadata:
+            written["metadata"] = metadata
+        return written
 
 
-def _answer_metadata(answered: AnsweredTurn) -> dict[str, Payload]:
+def _answer_metadata(answered: AnsweredTurn) -> MessageMetadata:
     call, response = answered.interaction, answered.response
     others = [choice for number, choice in enumerate(response.choices) if number != answered.choice]
     usage = response.usage.to_document() or None
-    return without_none(
+    metadata = MessageMetadata(
         interaction_id=call.interaction_id,
         timestamp=call.timestamp,
-        step_number=answered.step.step_number if answered.step else None,
+        step_number=None,
         provider=call.provider,
         api=call.api,
         model=response.model or call.model,
         finish_reason=response.finish_reason,
-        usage=usage if answered.turn.was_made else None,
+        usage=None,
         replayed_from=origin_of(call, usage),
         duration_seconds=call.duration_seconds,
-        complete=None if call.complete else False,
+        complete=None,
         run_inferred=call.run_inferred or None,
         other_answers=[choice.to_document() for choice in others] or None,
     )
+    if answered.step is not None:
+        metadata["step_number"] = answered.step.step_number
+    if answered.turn.was_made:
+        metadata["usage"] = usage
+    if not call.complete:
+        metadata["complete"] = False
+    return metadata
 
 
-def _other_members(message: Message) -> dict[str, Payload]:
+def _message_metadata(message: Message) -> MessageMetadata:
     extra = {name: value for name, value in message.extra.items() if name not in {"images", "is_error"}}
-    return {
-        "reasoning": message.reasoning,
-        "name": message.name,
-        "original_role": message.role if message.role in _ROLES else None,
-        "is_error": message.extra.get("is_error"),
-        "extra": extra or None,
-    }
+    metadata = MessageMetadata(
+        reasoning=message.reasoning,
+        name=message.name,
+        original_role=None,
+        is_error=message.extra.get("is_error"),
+        extra=extra or None,
+    )
+    if message.role in _ROLES:
+        metadata["original_role"] = message.role
+    return metadata
 
 
 def _content(message: Message) -> tuple[Payload, list[Payload]]:
@@ -170,15 +188,21 @@ def _content(message: Message) -> tuple[Payload, list[Payload]]:
     In the content, a text names each such part.
     """
     parts = parts_of(message)
+    if not parts and message.tool_calls:
+        return None, []
     if not parts:
-        return (None if message.tool_calls else ""), []
+        return "", []
     if len(parts) == 1 and isinstance(parts[0], Text):
         return parts[0].text, []
-    content = [
-        chat_part(part) if _has_place(part) else {"type": "text", "text": name_of_part(chat_part(part))}
-        for part in parts
-    ]
-    return content, [chat_part(part) for part in parts if not _has_place(part)]
+    content, lost = [], []
+    for part in parts:
+        written = chat_part(part)
+        if _has_place(part):
+            content.append(written)
+        else:
+            content.append({"type": "text", "text": name_of_part(written)})
+            lost.append(written)
+    return content, lost
 
 
 def _has_place(part: Part) -> bool:
@@ -252,7 +276,9 @@ def _run_metadata(trajectory: Trajectory) -> dict[str, Payload]:
         for call in trajectory.llm_interactions
         if call.error is not None
     ]
-    return members | ({"failed_calls": failed} if failed else {})
+    if failed:
+        members["failed_calls"] = failed
+    return members
 
 
 def _annotations(trajectory: Trajectory, events: InvariantMessages) -> list[dict[str, Payload]]:
@@ -260,28 +286,40 @@ def _annotations(trajectory: Trajectory, events: InvariantMessages) -> list[dict
         _annotation(None, value, kind="annotation", key=key) for key, value in trajectory.annotations.items()
     ]
     for reward in trajectory.rewards:
-        members = {"kind": "reward", **reward.to_document()}
-        text = f"{reward.name}: {reward.value}" + (f" ({reward.explanation})" if reward.explanation else "")
-        annotations.append(_annotation(_answer_place(events, reward.step_number), text, **members))
+        text = f"{reward.name}: {reward.value}"
+        if reward.explanation:
+            text += f" ({reward.explanation})"
+        place = _answer_place(events, reward.step_number)
+        annotations.append(_annotation(place, text, **{"kind": "reward", **reward.to_document()}))
     for step in trajectory.agent_steps:
-        values = step.extra if step.derived else {"reflection": step.reflection, "error": step.error, **step.extra}
-        members = {"kind": "step", "step_number": step.step_number}
-        place = _answer_place(events, step.step_number)
+        values = step.extra
+        if not step.derived:
+            values = {"reflection": step.reflection, "error": step.error, **step.extra}
+        place, number = _answer_place(events, step.step_number), step.step_number
         annotations += [
-            _annotation(place, value, **members, key=key) for key, value in values.items() if value is not None
+            _annotation(place, value, kind="step", step_number=number, key=key)
+            for key, value in values.items()
+            if value is not None
         ]
     return annotations
 
 
 def _answer_place(events: InvariantMessages, step_number: int | None) -> int | None:
-    return None if step_number is None else events.answers.get(number_or_text(step_number))
+    if step_number is None:
+        return None
+    return events.answers.get(number_or_text(step_number))
 
 
-def _annotation(place: int | None, content: Payload, **members: Payload) -> dict[str, Payload]:
+def _annotation(place: int | None, content: Payload, *, kind: AnnotationKind, **members: Payload) -> dict[str, Payload]:
+    address = ROOT
+    if place is not None:
+        address = f"messages.{place}"
+    if not isinstance(content, str):
+        content = _json(content)
     return {
-        "content": content if isinstance(content, str) else _json(content),
-        "address": ROOT if place is None else f"messages.{place}",
-        "extra_metadata": {"source": "trace_recorder", **members},
+        "content": content,
+        "address": address,
+        "extra_metadata": {"source": "trace_recorder", "kind": kind, **members},
     }
 
 

@@ -15,27 +15,28 @@ from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.formats.foreign_runs.run import ForeignRun, Members, TimedFact
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.format import Format, FormatReader
+from trace_recorder.formats.spans.attribute_names import langfuse
 from trace_recorder.formats.spans.reading.span import ForeignSpan, parsed, utc_time
 from trace_recorder.formats.spans.reading.span_files import has_trace, read_traces
 from trace_recorder.formats.spans.reading.trace import run_of, task_of, traces
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import Counting
 
-_PREFIX = "langfuse.observation."
 _MEMBERS = {
-    "type": "type",
-    "input": "input",
-    "output": "output",
-    "model": "model.name",
-    "modelParameters": "model.parameters",
-    "usageDetails": "usage_details",
-    "completionStartTime": "completion_start_time",
-    "level": "level",
-    "statusMessage": "status_message",
+    "type": langfuse.TYPE,
+    "input": langfuse.INPUT,
+    "output": langfuse.OUTPUT,
+    "model": langfuse.MODEL,
+    "modelParameters": langfuse.PARAMETERS,
+    "usageDetails": langfuse.USAGE,
+    "completionStartTime": langfuse.FIRST_TOKEN_TIME,
+    "level": f"{langfuse.PREFIX}level",
+    "statusMessage": f"{langfuse.PREFIX}status_message",
 }
 """The members of an observation, each with the attribute that has the same meaning."""
 _OF_TRACE = ("name", "userId", "sessionId", "tags", "environment", "release", "version", "public", "bookmarked")
 _NO_SCORE = ("CATEGORICAL", "TEXT")
+_READ_METADATA = {"attributes", "resourceAttributes", "scope"}
 
 
 def recognizes(source: Source) -> bool:
@@ -72,7 +73,8 @@ def run_of_trace(value: Members) -> ForeignRun:
     trace_input, trace_output = _parsed_twice(trace.get("input")), _parsed_twice(trace.get("output"))
     if trace_input not in (None, ""):
         run.task = task_of(trace_input)
-    run.final_result = trace_output if trace_output is not None else run.final_result
+    if trace_output is not None:
+        run.final_result = trace_output
     run.metadata |= {name: trace[name] for name in _OF_TRACE if trace.get(name)}
     run.metadata |= without_none(metadata=_parsed_twice(trace.get("metadata")) or None)
     scores = as_list(trace.get("scores")) + as_list(trace.get("corrections"))
@@ -81,35 +83,31 @@ def run_of_trace(value: Members) -> ForeignRun:
 
 
 def _span(observation: Members) -> ForeignSpan:
-    metadata = _parsed_twice(observation.get("metadata"))
-    metadata_members = as_dict(metadata)
-    scope = as_dict(metadata_members.get("scope"))
-    attributes = {_PREFIX + name: observation[member] for member, name in _MEMBERS.items() if observation.get(member)}
-    for member in ("input", "output"):
-        attributes[_PREFIX + member] = _parsed_twice(observation.get(member))
+    metadata = as_dict(_parsed_twice(observation.get("metadata")))
+    scope = as_dict(metadata.get("scope"))
+    attributes = {**as_dict(metadata.get("attributes"))}
+    attributes |= {name: observation[member] for member, name in _MEMBERS.items() if observation.get(member)}
+    attributes[langfuse.INPUT] = _parsed_twice(observation.get("input"))
+    attributes[langfuse.OUTPUT] = _parsed_twice(observation.get("output"))
     costs = as_dict(observation.get("costDetails")) or as_dict(observation.get("providedCostDetails"))
-    rest = {
-        name: member
-        for name, member in metadata_members.items()
-        if name not in {"attributes", "resourceAttributes", "scope"}
-    }
-    ended = observation.get("endTime")
+    if costs:
+        attributes[langfuse.COST] = costs
+    rest = {name: member for name, member in metadata.items() if name not in _READ_METADATA}
+    end = observation.get("endTime")
+    if observation.get("type") == "EVENT":
+        end = observation.get("startTime")
     return ForeignSpan(
         "",
         observation["id"],
         as_text(observation.get("parentObservationId")) or None,
         as_text(observation.get("name")) or "",
         utc_time(observation.get("startTime")),
-        utc_time(observation.get("startTime")) if observation.get("type") == "EVENT" else utc_time(ended),
+        utc_time(end),
         observation.get("level") == "ERROR",
         as_text(observation.get("statusMessage")) or None,
-        {
-            **as_dict(metadata_members.get("attributes")),
-            **attributes,
-            **({_PREFIX + "cost_details": costs} if costs else {}),
-        },
+        attributes,
         scope=f"{as_text(scope.get('name')) or ''} {as_text(scope.get('version')) or ''}".strip(),
-        more={"metadata": rest} if rest else {},
+        more=without_none(metadata=rest or None),
     )
 
 
@@ -128,8 +126,9 @@ def _score(score: Members) -> Iterator[TimedFact]:
     name, value = as_text(score.get("name")), score.get("value")
     if name is None:
         return
-    number = float(value) if isinstance(value, bool) else as_number(value)
-    time = utc_time(score.get("timestamp"))
+    if isinstance(value, bool):
+        value = float(value)
+    number, time = as_number(value), utc_time(score.get("timestamp"))
     if number is not None and score.get("dataType") not in _NO_SCORE:
         yield TimedFact.reward(name=name, value=number, explanation=as_text(score.get("comment")), time=time)
     else:

@@ -116,7 +116,9 @@ def _client() -> Payload:
 def _version(root: Members) -> str:
     """Return when a trace's root observation last changed and when it ended, or "" if the observation has not ended."""
     ended = root.get("endTime")
-    return f"{root.get('updatedAt') or ''} {ended}".strip() if ended else ""
+    if not ended:
+        return ""
+    return f"{root.get('updatedAt') or ''} {ended}".strip()
 
 
 def _cut_names(observation: Members) -> Iterator[str]:

@@ -12,7 +12,8 @@ from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.formats.foreign_runs.run import ForeignRun, Members, TimedFact
 from trace_recorder.formats.foreign_runs.source import Source, line_values
 from trace_recorder.formats.format import Format, FormatReader
-from trace_recorder.formats.spans.reading.span import OURS, ForeignSpan, ForeignSpanEvent, utc_time
+from trace_recorder.formats.spans.attribute_names import genai, own
+from trace_recorder.formats.spans.reading.span import ForeignSpan, ForeignSpanEvent, utc_time
 from trace_recorder.formats.spans.reading.trace import run_of, traces
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import WHOLE
@@ -32,7 +33,9 @@ def _listed(value: Payload) -> list[Payload]:
     members = as_dict(value)
     if any(isinstance(members.get(name), list) for name in _BATCH):
         return [run for name in _BATCH for run in as_list(members.get(name))]
-    return value if isinstance(value, list) else [value]
+    if isinstance(value, list):
+        return value
+    return [value]
 
 
 def _is_run(value: Payload) -> bool:
@@ -95,14 +98,16 @@ def _root_of_patch(patch: Members, known: dict[str, Members]) -> str | None:
     """
     identity = as_text(patch.get("trace_id"))
     order = as_text(patch.get("dotted_order")) or ""
-    return identity if identity in known and order.endswith(identity or "-") and "." not in order else None
+    if identity in known and order.endswith(identity or "-") and "." not in order:
+        return identity
+    return None
 
 
 def _span(run: Members) -> ForeignSpan:
     extra = as_dict(run.get("extra"))
     error = as_text(run.get("error"))
     metadata = as_dict(extra.get("metadata"))
-    own_metadata = {name: value for name, value in metadata.items() if name.startswith(OURS)}
+    own_metadata = {name: value for name, value in metadata.items() if name.startswith(own.PREFIX)}
     attributes: Members = {
         **own_metadata,
         "langsmith.span.kind": run["run_type"],
@@ -115,7 +120,7 @@ def _span(run: Members) -> ForeignSpan:
     if tokens:
         events.append(ForeignSpanEvent("First Token Stream Event", utc_time(tokens[0].get("time"))))
     if error:
-        events.append(ForeignSpanEvent("exception", attributes=_exception(error)))
+        events.append(ForeignSpanEvent(genai.EXCEPTION_EVENT, attributes=_exception(error)))
     more = without_none(tags=run.get("tags") or None, feedback_stats=run.get("feedback_stats") or None)
     return ForeignSpan(
         as_text(run.get("trace_id")) or run["id"],
@@ -140,14 +145,11 @@ def _exception(error: str) -> Members:
     first, _, trace = error.partition("\n\n")
     kind, bracket, rest = first.partition("(")
     if not bracket or not kind.isidentifier():
-        return {"exception.message": first, "exception.stacktrace": trace}
+        return {genai.EXCEPTION_MESSAGE: first, "exception.stacktrace": trace}
     message = rest.removesuffix(")")
-    quoted = len(message) > 1 and message[0] == message[-1] and message[0] in "'\""
-    return {
-        "exception.type": kind,
-        "exception.message": message[1:-1] if quoted else message,
-        "exception.stacktrace": trace,
-    }
+    if len(message) > 1 and message[0] == message[-1] and message[0] in "'\"":
+        message = message[1:-1]
+    return {genai.EXCEPTION_TYPE: kind, genai.EXCEPTION_MESSAGE: message, "exception.stacktrace": trace}
 
 
 def _add_facts(run: ForeignRun, root: Members) -> None:

@@ -58,12 +58,13 @@ class LangSmith:
         """Yield the traces of the project, the newest first."""
         client = self._connected()
         self._project_id = str(client.read_project(project_name=self.project).id)
-        self._resource = None if _is_old(client) else _newer_client(client).traces
-        if self._resource is None:
+        self._resource = None
+        if _is_old(client):
             yield from (
                 ListedTrace(root["trace_id"], _version(root)) for root in self._runs_of_old_server(is_root=True)
             )
             return
+        self._resource = _newer_client(client).traces
         roots = self._resource.query(
             project_id=self._project_id, min_start_time=_BEGINNING, page_size=_TRACES_A_PAGE, selects=_LISTED
         )
@@ -101,7 +102,9 @@ def _is_old(client: Payload) -> bool:
 def _newer_client(client: Payload) -> Payload:
     """Return the newer, synchronous client of the same package, for the same server and key."""
     address = re.sub(r"(/api/v1|/api)?/?$", "", str(client.api_url))
-    workspace = str(client.workspace_id) if client.workspace_id else None
+    workspace = None
+    if client.workspace_id:
+        workspace = str(client.workspace_id)
     return client_module("langsmith", "langsmith").Langsmith(
         api_key=client.api_key, base_url=address, tenant_id=workspace
     )
@@ -109,14 +112,18 @@ def _newer_client(client: Payload) -> Payload:
 
 def _members(run: Payload) -> Members:
     """Return a run as the server sent it, or {} for None."""
-    return {} if run is None else as_dict(json.loads(run.to_json()))
+    if run is None:
+        return {}
+    return as_dict(json.loads(run.to_json()))
 
 
 def _version(root: Members) -> str:
     """Return the time of a trace's end and the counts of its feedback, or "" if the trace has not ended."""
     ended, feedback = as_text(root.get("end_time")), as_dict(root.get("feedback_stats"))
+    if not ended:
+        return ""
     counts = " ".join(f"{name}={as_dict(stats).get('n')}" for name, stats in sorted(feedback.items()))
-    return f"{ended} {counts}".rstrip() if ended else ""
+    return f"{ended} {counts}".rstrip()
 
 
 def _exported_run(listed: Members) -> Members:
@@ -127,6 +134,6 @@ def _exported_run(listed: Members) -> Members:
     return {
         **listed,
         "run_type": kind.lower(),
-        "parent_run_id": parents[-1] if parents else None,
+        "parent_run_id": next(reversed(parents), None),
         "extra": {**extra, "metadata": metadata},
     }

@@ -85,7 +85,9 @@ def _assessment(members: Members) -> Iterator[TimedFact]:
     value = as_dict(members.get("feedback")).get("value")
     if name is None:
         return
-    number = float(value) if isinstance(value, bool) else as_number(value)
+    if isinstance(value, bool):
+        value = float(value)
+    number = as_number(value)
     time = utc_time(members.get("create_time", members.get("create_time_ms")))
     if number is not None:
         yield TimedFact.reward(name=name, value=number, explanation=as_text(members.get("rationale")), time=time)

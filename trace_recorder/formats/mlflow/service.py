@@ -56,7 +56,9 @@ class MLflow:
     def run(self, trace: ListedTrace) -> ForeignRun | None:
         """Fetch a trace with its spans."""
         document = json.loads(self._connected().get_trace(trace.identity, display=False).to_json())
-        return run_of_trace(document) if document["data"]["spans"] else None
+        if not document["data"]["spans"]:
+            return None
+        return run_of_trace(document)
 
     def _experiment(self) -> str:
         experiment = self._connected().get_experiment_by_name(self.project)

@@ -14,6 +14,7 @@ from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_
 from trace_recorder.formats.foreign_runs.run import ForeignRun, Members, TimedFact
 from trace_recorder.formats.foreign_runs.source import Source, line_values
 from trace_recorder.formats.format import Format, FormatReader
+from trace_recorder.formats.spans.attribute_names import openinference
 from trace_recorder.formats.spans.reading.span import ForeignSpan, utc_time
 from trace_recorder.formats.spans.reading.span_files import has_context, read_context_span
 from trace_recorder.formats.spans.reading.trace import run_of, traces
@@ -21,7 +22,6 @@ from trace_recorder.values.messages import Payload
 from trace_recorder.values.token_counts import WHOLE
 
 _MAX_DEPTH = 24
-_KIND = "openinference.span.kind"
 
 
 def recognizes(source: Source) -> bool:
@@ -37,8 +37,10 @@ def _is_span(value: Payload) -> bool:
 
 def _lists(document: Payload) -> list[list[Payload]]:
     """Return the lists of spans in a document."""
+    if document == []:
+        return []
     if isinstance(document, list):
-        return [document] if document else []
+        return [document]
     return [value for value in as_dict(document).values() if isinstance(value, list) and value and _is_span(value[0])]
 
 
@@ -67,8 +69,10 @@ def runs_of_spans(values: Iterator[Payload]) -> Iterator[ForeignRun]:
 def _span(value: Members) -> ForeignSpan:
     rest = {name: member for name, member in value.items() if name not in {"id", "annotations", "span_annotations"}}
     span = read_context_span(rest)
-    flat = dict(_flat(span.attributes))
-    span.attributes = {_KIND: value["span_kind"], **flat} if isinstance(value["span_kind"], str) else flat
+    attributes: Members = {}
+    if isinstance(value["span_kind"], str):
+        attributes[openinference.KIND] = value["span_kind"]
+    span.attributes = attributes | dict(_flat(span.attributes))
     return span
 
 
@@ -98,7 +102,9 @@ def _annotation(annotation: Members) -> Iterator[TimedFact]:
 
 def _values(source: Source, missing: list[TimedFact]) -> Iterator[Payload]:
     lists = _lists(source.document)
-    return chain.from_iterable(lists) if lists else line_values(source.lines(), missing.append)
+    if lists:
+        return chain.from_iterable(lists)
+    return line_values(source.lines(), missing.append)
 
 
 FORMAT = Format(name="phoenix", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

@@ -29,6 +29,16 @@ from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Source, session_lines
 from trace_recorder.formats.foreign_runs.stated_values import stated_flag, stated_time, usage_at
 from trace_recorder.formats.pi.forks import CopiedLines
+from trace_recorder.formats.pi.own_members import (
+    AGENT,
+    AGENT_ID,
+    HARNESS,
+    INTERACTION,
+    ORIGIN,
+    PARENT_AGENT_ID,
+    TASK,
+    TOOLS_ENTRY,
+)
 from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage, without_none
 from trace_recorder.values.origins import ReplayedFrom
 from trace_recorder.values.structs import replace
@@ -43,18 +53,12 @@ _ENTRIES = {
     "branch_summary",
 }
 _ROLES = {"user", "assistant", "toolResult", "bashExecution", "custom", "system"}
-_TOOLS = "teich-available-tools"
-"""The `customType` of a line with the tools that the model was offered."""
 _MAX_COPIES = 8
 """Compactions may together copy at most this many messages for each line that was read.
 
 After that, the messages that a compaction kept are a gap.
 """
 _BROKEN = {"aborted", "error"}
-HARNESS = "trace-recorder"
-"""The `harness` of sessions that our own views write."""
-ORIGIN = "replayedFrom"
-"""In our own exports, the member with the origin and the usage of an answer that a replay gave."""
 _SOURCE_MEMBERS = ("version", "cwd", "branchedFrom", "parentSession")
 
 
@@ -136,7 +140,7 @@ class _PiReader(SessionReader):
         else:
             if kind == "compaction":
                 self._compact(line, time, number)
-            if kind == "custom" and line.get("customType") == _TOOLS:
+            if kind == "custom" and line.get("customType") == TOOLS_ENTRY:
                 self._tools = as_list(as_dict(line.get("data")).get("tools"))
             self.keep(kind or "line", line, time)
 
@@ -148,11 +152,11 @@ class _PiReader(SessionReader):
         self.copies.note_header(line, time)
         self._is_ours = line.get("harness") == HARNESS
         if self._is_ours:
-            self.run.task = as_text(line.get("task"))
+            self.run.task = as_text(line.get(TASK))
             self.history.agent = ForeignAgent(
-                name=as_text(line.get("agent")),
-                agent_id=as_text(line.get("agentId")),
-                parent_agent_id=as_text(line.get("parentAgentId")),
+                name=as_text(line.get(AGENT)),
+                agent_id=as_text(line.get(AGENT_ID)),
+                parent_agent_id=as_text(line.get(PARENT_AGENT_ID)),
             )
         self.keep("session", line, time)
 
@@ -166,7 +170,7 @@ class _PiReader(SessionReader):
 
     def _read_message(self, message: Members, time: str, number: int) -> None:
         role = message["role"]
-        if role == "assistant" and not (self._is_ours and "interactionId" not in message):
+        if role == "assistant" and not (self._is_ours and INTERACTION not in message):
             self._read_answer(message, time, number)
             return
         if role == "toolResult":
@@ -217,7 +221,7 @@ class _PiReader(SessionReader):
         call.provider, call.model = as_text(message.get("provider")), as_text(message.get("model"))
         call.parameters = without_none(api=as_text(message.get("api")))
         call.replayed_from, call.tools = origin, self._tools
-        call.interaction_id = as_text(message.get("interactionId"))
+        call.interaction_id = as_text(message.get(INTERACTION))
         self.note_model(call.model)
         self.run.provider = self.run.provider or call.provider
 
@@ -302,9 +306,8 @@ def recognizes_openclaw(source: Source) -> bool:
 
 
 _NAMES = {"reasoningContent": "reasoning_content", "toolCalls": "tool_calls", "toolCallId": "tool_call_id"}
-_INTERACTION = "interactionId"
 _TRACE_HEADER = Signs(values={"type": {"session"}}, members=("harness", "id"))
-_OF_A_LINE = {"timestamp", "model", _INTERACTION, ORIGIN}
+_OF_A_LINE = {"timestamp", "model", INTERACTION, ORIGIN}
 
 
 def recognizes_session_traces(source: Source) -> bool:
@@ -326,7 +329,7 @@ def read_session_traces(source: Source) -> Iterator[ForeignRun]:
     """Yield the session of a file."""
     reader = SessionReader(ForeignRun(identity=source.path.name.partition(".")[0]))
     lines = [*source.lines()]
-    names_calls = any(_INTERACTION in as_dict(as_dict(line.value).get("message")) for line in lines)
+    names_calls = any(INTERACTION in as_dict(as_dict(line.value).get("message")) for line in lines)
     for line in session_lines(lines, reader.run.events.append):
         if line.get("type") == "session":
             reader.note_identity(line.get("id"))
@@ -340,7 +343,7 @@ def read_session_traces(source: Source) -> Iterator[ForeignRun]:
 
 def _read_simple_message(reader: SessionReader, members: Members, *, names_calls: bool) -> None:
     run = reader.run
-    is_agents = names_calls and run.source.get("harness") == HARNESS and _INTERACTION not in members
+    is_agents = names_calls and run.source.get("harness") == HARNESS and INTERACTION not in members
     time, model = stated_time(members.get("timestamp")), as_text(members.get("model"))
     named = {_NAMES.get(name, name): value for name, value in members.items() if name not in _OF_A_LINE}
     for message in read_message(named):
@@ -355,6 +358,6 @@ def _read_simple_message(reader: SessionReader, members: Members, *, names_calls
         call = reader.history.call(time, response)
         if call.response is not None:
             call.response |= without_none(extra=message.extra or None)
-        call.interaction_id = as_text(members.get(_INTERACTION))
+        call.interaction_id = as_text(members.get(INTERACTION))
         call.replayed_from = ReplayedFrom.of_document(members.get(ORIGIN))
         reader.note_model(model)

@@ -1,13 +1,14 @@
 """Session traces for the Hugging Face Hub, in the simple form that its documentation describes.
 
 Each conversation is one session and one file: a header line, and a line for each message. All content is text. The Hub
-also reads Pi's sessions (`pi_sessions.py`), which have more members.
+also reads Pi's sessions (`writing.py`), which have more members.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from trace_recorder.dialects.json_access import as_text
 from trace_recorder.dialects.message_text import text_of
 from trace_recorder.figures.call_figures import origin_of
 from trace_recorder.figures.content.chat_form import arguments_text, lines_of
@@ -27,14 +28,15 @@ from trace_recorder.formats.left_out import (
     count_all_but,
     count_unsupported_contents,
 )
-from trace_recorder.formats.pi.writing import HARNESS, milliseconds, session_identity
+from trace_recorder.formats.pi.own_members import HARNESS, INTERACTION, ORIGIN
+from trace_recorder.formats.pi.writing import milliseconds, session_identity
 from trace_recorder.reading.relations.prompt_relations import turns_of
 from trace_recorder.reading.relations.turn import Turn
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 
 _SUPPORTED: FormatSupport = {"answers": ContentSupport.of(THOUGHTS)}
-_MEMBERS_WITHOUT_CONTENT = {"role", "content", "timestamp", "model", "interactionId", "replayedFrom"}
+_MEMBERS_WITHOUT_CONTENT = {"role", "content", "timestamp", "model", INTERACTION, ORIGIN}
 _ROLES = {"developer": "system", "system": "system", "tool": "tool", "assistant": "assistant"}
 
 
@@ -57,9 +59,8 @@ def to_session_traces(left_out: LeftOut, trajectory: Trajectory) -> list[list[di
 
 
 def _header(trajectory: Trajectory, conversation: Conversation, number: int) -> dict[str, Payload]:
-    name = conversation.agent or (trajectory.task if isinstance(trajectory.task, str) else None)
     header = {"type": "session", "harness": HARNESS, "id": session_identity(trajectory, number)}
-    return header | without_none(name=name)
+    return header | without_none(name=conversation.agent or as_text(trajectory.task))
 
 
 def _messages(conversation: Conversation, steps: Mapping[Turn, Sequence[AgentStep]]) -> Iterator[dict[str, Payload]]:
@@ -72,20 +73,22 @@ def _messages(conversation: Conversation, steps: Mapping[Turn, Sequence[AgentSte
 def _message(line: ConversationLine) -> dict[str, Payload]:
     message, source = line.message, line.turn.interaction
     role = _ROLES.get(message.role, "user")
+    content, call_id = text_of(message), None
+    if role == "tool":
+        content, call_id = lines_of(message), message.call_id
     calls = [
         {"id": call.call_id, "function": {"name": call.name, "arguments": arguments_text(call)}}
         for call in message.tool_calls
     ]
-    return {
-        "role": role,
-        "content": lines_of(message) if role == "tool" else text_of(message),
-        **without_none(
-            reasoningContent=message.reasoning or None,
-            toolCalls=calls or None,
-            toolCallId=message.call_id if role == "tool" else None,
-            timestamp=milliseconds(source.timestamp),
-            model=(source.response.model or source.model) if line.answer else None,
-            interactionId=source.interaction_id if line.answer else None,
-            replayedFrom=origin_of(source) if line.answer else None,
-        ),
-    }
+    members = without_none(
+        role=role,
+        content=content,
+        reasoningContent=message.reasoning or None,
+        toolCalls=calls or None,
+        toolCallId=call_id,
+        timestamp=milliseconds(source.timestamp),
+    )
+    if line.answer:
+        members |= without_none(model=source.response.model or source.model)
+        members |= without_none(**{INTERACTION: source.interaction_id, ORIGIN: origin_of(source)})
+    return members

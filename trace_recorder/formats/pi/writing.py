@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC
 
 from trace_recorder.clocks import parse_time
+from trace_recorder.dialects.json_access import as_text
 from trace_recorder.figures.call_figures import origin_of, without_replayed_usage
 from trace_recorder.figures.content.chat_form import arguments_of, function_of, utf8_text
 from trace_recorder.figures.content.finish_reasons import Ending, ending_of
@@ -34,6 +35,16 @@ from trace_recorder.formats.left_out import (
     count_unsupported_contents,
     other_part_as_text,
 )
+from trace_recorder.formats.pi.own_members import (
+    AGENT,
+    AGENT_ID,
+    HARNESS,
+    INTERACTION,
+    ORIGIN,
+    PARENT_AGENT_ID,
+    TASK,
+    TOOLS_ENTRY,
+)
 from trace_recorder.reading.relations.prompt_relations import turns_of
 from trace_recorder.reading.relations.turn import Turn, choice_of
 from trace_recorder.values.content_parts import Image, Part, Text, parts_of
@@ -43,7 +54,6 @@ from trace_recorder.values.token_counts import counts_of, stated_cost
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 
 VERSION = 3
-HARNESS = "trace-recorder"
 _SHOWN = ContentSupport.of(locations=("part", "images"))
 _SUPPORTED: FormatSupport = {
     **dict.fromkeys(SIDES, _SHOWN),
@@ -67,15 +77,15 @@ def to_traces(left_out: LeftOut, trajectory: Trajectory) -> list[list[dict[str, 
     all_conversations = conversations(turns)
     identities = [session_identity(trajectory, number) for number in range(len(all_conversations))]
     sessions = []
-    for number, conversation in enumerate(all_conversations):
-        own = [
-            place
-            for place in range(number)
-            if all_conversations[place].agent_key == conversation.agent_key and all_conversations[place].kind != "apart"
-        ]
-        parent = identities[own[-1]] if conversation.kind == "continues" and own else None
+    last_of_agent: dict[str | None, str] = {}
+    for identity, conversation in zip(identities, all_conversations, strict=True):
+        parent = None
+        if conversation.kind == "continues":
+            parent = last_of_agent.get(conversation.agent_key)
         writing = _PiSessionWriter(trajectory, conversation, steps, left_out)
-        sessions.append(writing.lines(identities[number], parent))
+        sessions.append(writing.lines(identity, parent))
+        if conversation.kind != "apart":
+            last_of_agent[conversation.agent_key] = identity
     return sessions
 
 
@@ -105,20 +115,23 @@ class _PiSessionWriter:
 
     def lines(self, identity: str, parent: str | None) -> list[dict[str, Payload]]:
         """Return all lines of the session."""
-        first = self._conversation.turns[0].interaction
-        metadata = self._trajectory.metadata
-        cwd = metadata.get("cwd")
+        conversation = self._conversation
+        first = conversation.turns[0].interaction
+        cwd = as_text(self._trajectory.metadata.get("cwd")) or ""
         session = {"type": "session", "version": VERSION, "id": identity, "timestamp": first.timestamp}
-        session |= {"cwd": cwd if isinstance(cwd, str) else "", "harness": HARNESS}
-        agent = {"agentId": self._conversation.agent_id, "parentAgentId": self._conversation.parent_agent_id}
-        session |= without_none(
-            parentSession=parent, agent=self._conversation.agent, **agent, task=self._trajectory.task
-        )
+        session |= {"cwd": cwd, "harness": HARNESS}
+        own_members = {
+            AGENT: conversation.agent,
+            AGENT_ID: conversation.agent_id,
+            PARENT_AGENT_ID: conversation.parent_agent_id,
+            TASK: self._trajectory.task,
+        }
+        session |= without_none(parentSession=parent, **own_members)
         lines = [session]
         lines += [self._entry("model_change", first, provider=first.provider or "", modelId=first.model or "")]
         if tools := self._conversation.tools():
             offered = {"tools": [function_of(tool) for tool in tools]}
-            lines.append(self._entry("custom", first, customType="teich-available-tools", data=offered))
+            lines.append(self._entry("custom", first, customType=TOOLS_ENTRY, data=offered))
         lines += [self._message(line) for line in lines_with_results(self._conversation, self._steps)]
         return lines
 
@@ -135,9 +148,10 @@ class _PiSessionWriter:
             members = self._result(message) | members
         elif message.role == "assistant":
             members = self._assistant(line) | members
+        elif message.role in {"system", "developer"}:
+            members = {"role": "system", "content": self._content(message)} | members
         else:
-            role = "system" if message.role in {"system", "developer"} else "user"
-            members = {"role": role, "content": self._content(message)} | members
+            members = {"role": "user", "content": self._content(message)} | members
         return self._entry("message", call, message=members, **without_none(copied=line.copied or None))
 
     def _result(self, message: Message) -> dict[str, Payload]:
@@ -151,8 +165,9 @@ class _PiSessionWriter:
         }
 
     def _has_failed(self, turn: Turn | None, call_id: str | None) -> bool:
-        steps = self._steps.get(turn, ()) if turn else ()
-        results = (result for step in steps for result in step.tool_results)
+        if turn is None:
+            return False
+        results = (result for step in self._steps.get(turn, ()) for result in step.tool_results)
         return any(result.success is False and result.call_id == call_id for result in results)
 
     def _assistant(self, line: ConversationLine) -> dict[str, Payload]:
@@ -195,7 +210,9 @@ def _parts_in_order(blocks: Iterable[Block], calls: Iterable[ToolCall]) -> Itera
 
 
 def _thinking(text: str | None) -> list[Payload]:
-    return [{"type": "thinking", "thinking": text}] if text else []
+    if not text:
+        return []
+    return [{"type": "thinking", "thinking": text}]
 
 
 def _call(call: ToolCall) -> dict[str, Payload]:
@@ -204,44 +221,54 @@ def _call(call: ToolCall) -> dict[str, Payload]:
 
 def _answer_members(call: LLMInteraction) -> dict[str, Payload]:
     """Return the members of an answer as Pi writes them, such as the model, the usage and the finish reason."""
-    response = call.response
-    reason = response.finish_reason
-    stop_reason = (
-        "error" if call.error else "aborted" if not call.complete else _STOP_REASONS.get(ending_of(reason), "stop")
-    )
-    if stop_reason == "stop" and response.tool_calls:
-        stop_reason = "toolUse"
+    response, error = call.response, call.ended_by
+    if call.error is not None:
+        error = f"{call.error.type}: {call.error.message}"
     return {
         **without_none(api=call.api, provider=call.provider, model=response.model or call.model),
         **without_none(usage=_usage(without_replayed_usage(call)), responseId=response.id),
-        "stopReason": stop_reason,
-        **without_none(
-            finishReason=reason,
-            errorMessage=f"{call.error.type}: {call.error.message}" if call.error else call.ended_by,
-        ),
-        **without_none(durationSeconds=call.duration_seconds, interactionId=call.interaction_id),
-        **without_none(replayedFrom=origin_of(call, _usage(call))),
+        "stopReason": _stop_reason(call),
+        **without_none(finishReason=response.finish_reason, errorMessage=error, durationSeconds=call.duration_seconds),
+        **without_none(**{INTERACTION: call.interaction_id, ORIGIN: origin_of(call, _usage(call))}),
     }
+
+
+def _stop_reason(call: LLMInteraction) -> str:
+    if call.error is not None:
+        return "error"
+    if not call.complete:
+        return "aborted"
+    stop_reason = _STOP_REASONS.get(ending_of(call.response.finish_reason), "stop")
+    if stop_reason == "stop" and call.response.tool_calls:
+        return "toolUse"
+    return stop_reason
 
 
 def _usage(call: LLMInteraction) -> dict[str, Payload] | None:
     counts = counts_of(call)
     if counts is None:
         return None
-    cost = stated_cost(call)
-    cached = (counts.cache_read or 0) + (counts.cache_write or 0)
-    return without_none(
-        input=None if counts.prompt is None else counts.prompt - cached,
+    usage: dict[str, Payload] = {}
+    if counts.prompt is not None:
+        usage["input"] = counts.prompt - (counts.cache_read or 0) - (counts.cache_write or 0)
+    usage |= without_none(
         output=counts.completion,
         cacheRead=counts.cache_read,
         cacheWrite=counts.cache_write,
         reasoning=counts.reasoning,
         totalTokens=counts.total,
-        cost=None if cost is None else {"total": cost},
     )
+    cost = stated_cost(call)
+    if cost is not None:
+        usage["cost"] = {"total": cost}
+    return usage
 
 
 def milliseconds(timestamp: str) -> int | None:
     """Return a time in milliseconds since 1970, or None if it is unknown."""
     time = parse_time(timestamp)
-    return None if time is None else round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+    if time is None:
+        return None
+    if time.tzinfo is None:
+        time = time.replace(tzinfo=UTC)
+    return round(time.timestamp() * 1000)

@@ -22,8 +22,9 @@ from trace_recorder.values.token_counts import WHOLE
 
 def recognizes(source: Source) -> bool:
     """Return whether the first line is an event of ATOF."""
-    first = as_dict(source.first_lines[0].value) if source.first_lines else {}
-    return "atof_version" in first and "uuid" in first
+    if not source.first_lines:
+        return False
+    return {"atof_version", "uuid"} <= as_dict(source.first_lines[0].value).keys()
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
@@ -63,8 +64,9 @@ def _add(spans: dict[str, ForeignSpan], event: Members) -> None:
     profile = as_dict(span.attributes.get("atof.category_profile")) | as_dict(event.get("category_profile"))
     span.attributes |= {"atof.category": category, "atof.category_profile": profile}
     metadata = as_dict(event.get("metadata"))
-    is_end = event.get("scope_category") == "end"
-    if is_end:
+    side, data = "start", "atof.input"
+    if event.get("scope_category") == "end":
+        side, data = "end", "atof.output"
         span.end = utc_time(event.get("timestamp"))
         span.failed = _FAILED.get(as_text(metadata.get("otel.status_code")) or "")
         span.status_message = as_text(metadata.get("otel.status_description"))
@@ -72,10 +74,10 @@ def _add(spans: dict[str, ForeignSpan], event: Members) -> None:
             span.attributes["error.type"] = kind
     else:
         span.start = utc_time(event.get("timestamp"))
-    span.attributes |= without_none(**{"atof.output" if is_end else "atof.input": event.get("data")})
+    span.attributes |= without_none(**{data: event.get("data")})
     rest = {name: value for name, value in metadata.items() if name not in _STATUS}
     if rest or as_list(event.get("attributes")):
-        span.more["end" if is_end else "start"] = {"metadata": rest, "attributes": event.get("attributes")}
+        span.more[side] = {"metadata": rest, "attributes": event.get("attributes")}
 
 
 _FAILED = {"OK": False, "ERROR": True}

@@ -55,9 +55,8 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 def _add(telemetry: Telemetry, source: Source) -> Iterator[TimedFact]:
     """Add the lines of a file, or its document. Yield gaps for parts that cannot be read."""
-    document = None if any(is_otlp(line.value) for line in source.first_lines) else source.document
-    if document is not None:
-        telemetry.add(document)
+    if not any(is_otlp(line.value) for line in source.first_lines) and source.document is not None:
+        telemetry.add(source.document)
         return
     for line in source.lines():
         if line.why is None and is_otlp(line.value):

@@ -80,7 +80,9 @@ def _with_reasoning(message: ChatMessage) -> ChatMessage:
     If it has thinking, add the thinking under each name that templates read, as in transformers.
     """
     thinking = next((message[name] for name in _REASONING if message.get(name) is not None), None)
-    return message if thinking is None else {"thinking": thinking, **message, "reasoning_content": thinking}
+    if thinking is None:
+        return message
+    return {"thinking": thinking, **message, "reasoning_content": thinking}
 
 
 @cache

@@ -72,13 +72,13 @@ def parse_code(response: LLMResponse) -> ParsedCompletion:
     text = response.content or ""
     matches = [match for match in _CODE.finditer(text) if match.lastgroup is not None]
     if not matches:
-        return _parse_words(response, text) if not response.tool_calls else parse_tool_calls(response)
+        return _without_action(response, text)
     code = "\n\n".join(filter(None, (match[match.lastgroup or 0] for match in matches)))
     thought = _join_texts(response.reasoning, _thought_in(text[: matches[0].start()]))
     answer = _final_answer(code)
-    return (
-        _parsed_completion(thought, code or None, None) if answer is None else _parsed_completion(thought, None, answer)
-    )
+    if answer is not None:
+        return _parsed_completion(thought, None, answer)
+    return _parsed_completion(thought, code or None, None)
 
 
 def parse_react(response: LLMResponse) -> ParsedCompletion:
@@ -91,7 +91,7 @@ def parse_react(response: LLMResponse) -> ParsedCompletion:
     text = _OBSERVED.sub("", response.content or "")
     code, begin = _action(text)
     if code is None:
-        return _parse_words(response, text) if not response.tool_calls else parse_tool_calls(response)
+        return _without_action(response, text)
     return _parsed_completion(_join_texts(response.reasoning, _thought_in(text[:begin])), code, None)
 
 
@@ -100,7 +100,10 @@ def observation_of(text: str) -> str:
 
     Leave out the label that the agent's loop puts before the output.
     """
-    return _OBSERVATION.sub("", text, count=1) if _OBSERVATION.match(text) else text
+    label = _OBSERVATION.match(text)
+    if label is None:
+        return text
+    return text[label.end() :]
 
 
 def code_of(call: ToolCall) -> str:
@@ -127,8 +130,12 @@ def _action(text: str) -> tuple[str | None, int]:
     match = _ACTION.search(text)
     if match is None:
         return None, 0
-    arguments = match["inside"] if match["input"] is None else match["input"]
-    return _call(match["tool"], {} if arguments is None else _read_input(arguments.strip())), match.start()
+    arguments = match["input"]
+    if arguments is None:
+        arguments = match["inside"]
+    if arguments is None:
+        return _call(match["tool"], {}), match.start()
+    return _call(match["tool"], _read_input(arguments.strip())), match.start()
 
 
 def _read_input(arguments: Payload) -> Payload:
@@ -136,16 +143,26 @@ def _read_input(arguments: Payload) -> Payload:
     if not isinstance(arguments, str):
         return arguments
     value = json_value(arguments)
-    return value if isinstance(value, dict) else arguments
+    if isinstance(value, dict):
+        return value
+    return arguments
+
+
+def _without_action(response: LLMResponse, text: str) -> ParsedCompletion:
+    """Parse an answer whose text has no action: the model may have called tools."""
+    if response.tool_calls:
+        return parse_tool_calls(response)
+    return _parse_words(response, text)
 
 
 def _parse_words(response: LLMResponse, text: str) -> ParsedCompletion:
     """Parse a completion without an action. The answer is the text after `Final Answer:`, or else all text."""
     blob = _BLOB.search(text)
-    members: Mapping[str, Payload] = as_dict(json_value(blob["blob"])) if blob else {}
-    if blob and members.get("action") == "Final Answer":
-        thought = _join_texts(response.reasoning, _thought_in(text[: blob.start()]))
-        return _parsed_completion(thought, None, str(members.get("action_input")))
+    if blob is not None:
+        members = as_dict(json_value(blob["blob"]))
+        if members.get("action") == "Final Answer":
+            thought = _join_texts(response.reasoning, _thought_in(text[: blob.start()]))
+            return _parsed_completion(thought, None, str(members.get("action_input")))
     match = _FINAL.search(text)
     if match is None:
         return _parsed_completion(response.reasoning, None, text.strip() or None)
@@ -167,20 +184,20 @@ def _final_answer(code: str) -> str | None:
     match statement:
         case ast.Expr(ast.Call(ast.Name("final_answer"), arguments, keywords)):
             values = [*arguments, *(keyword.value for keyword in keywords)]
-            return _literal(values[0]) if len(values) == 1 else None
+            if len(values) != 1:
+                return None
+            try:
+                return str(ast.literal_eval(values[0]))
+            except ValueError:
+                return ast.unparse(values[0])
     return None
 
 
-def _literal(node: ast.expr) -> str:
-    try:
-        return str(ast.literal_eval(node))
-    except ValueError:
-        return ast.unparse(node)
-
-
 def _answer(arguments: Payload) -> str:
-    values = list(arguments.values()) if isinstance(arguments, dict) else [arguments]
-    return str(values[0]) if len(values) == 1 else str(arguments)
+    """Return the one argument as text, or else all arguments."""
+    if isinstance(arguments, dict) and len(arguments) == 1:
+        [arguments] = arguments.values()
+    return str(arguments)
 
 
 def _join_texts(*texts: str | None) -> str | None:

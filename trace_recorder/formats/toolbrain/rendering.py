@@ -43,33 +43,40 @@ class PlainText:
         self, prompt: Sequence[Message], more: Sequence[Message], tools: Sequence[Payload], *, begins_answer: bool
     ) -> str:
         """Return the text of a prompt and of more messages after it."""
-        blocks = ["<|TOOLS|>", *(f"{_json(tool)}\n" for tool in tools)] if tools else []
+        blocks = []
+        if tools:
+            blocks += ["<|TOOLS|>", *(f"{_json(tool)}\n" for tool in tools)]
         blocks += [*self._blocks.of(prompt), *map(self._block, more)]
-        return "".join(blocks) + ("<|ASSISTANT|>" if begins_answer else "")
+        if begins_answer:
+            blocks.append("<|ASSISTANT|>")
+        return "".join(blocks)
 
     def _block(self, message: Message) -> str:
         chat = _chat_message(message)
-        return f"<|{_role_heading(chat)}|>{self.content_text(chat)}\n"
+        heading = [chat["role"].upper(), chat.get("name"), chat.get("tool_call_id")]
+        if chat.get("is_error"):
+            heading.append("failed")
+        return f"<|{' '.join(filter(None, heading))}|>{self.content_text(chat)}\n"
 
     def content_text(self, message: ChatMessage) -> str:
         """Write the content of a message, without its role."""
         content = message.get("content") or []
-        parts = content if isinstance(content, list) else [content]
-        texts = [_part(part) for part in parts]
+        if not isinstance(content, list):
+            content = [content]
+        texts = [_part(part) for part in content]
         if thought := message.get("reasoning_content"):
             texts = [f"<|THINKING|>{thought}", "<|SAID|>" + "\n".join(texts)]
         calls = (call["function"] for call in message.get("tool_calls") or ())
         return "\n".join([*texts, *(f"<|TOOL_CALL|>{_json(call)}" for call in calls)])
 
 
-def _role_heading(message: ChatMessage) -> str:
-    failed = "failed" if message.get("is_error") else None
-    return " ".join(filter(None, (message["role"].upper(), message.get("name"), message.get("tool_call_id"), failed)))
-
-
 def _part(part: Payload) -> str:
-    text = part.get("text") if isinstance(part, dict) and part.get("type") == "text" else part
-    return text if isinstance(text, str) else _json(part)
+    text = part
+    if isinstance(part, dict) and part.get("type") == "text":
+        text = part.get("text")
+    if isinstance(text, str):
+        return text
+    return _json(part)
 
 
 def _json(value: Payload) -> str:
@@ -97,7 +104,9 @@ class Rendering:
         """Make the rendering of a turn."""
         call = turn.interaction
         request = call.source.request()
-        messages = turn.messages() if turn.relation == "refers" else request.messages
+        messages: Sequence[Message] = request.messages
+        if turn.relation == "refers":
+            messages = turn.messages()
         time = parse_time(call.timestamp)  # an imported run may have no times
         schemas = tool_schemas(request.tools)
         return cls(renderer, call, time, messages, schemas, request.parameters, variables)
@@ -138,12 +147,7 @@ class Rendering:
             return None
 
     def _render(self, *more: Message, **options: Payload) -> str:
-        template_arguments = self.parameters.get("chat_template_kwargs")
-        variables = {
-            **(template_arguments if isinstance(template_arguments, dict) else {}),
-            **self.variables,
-            **options,
-        }
+        variables = {**as_dict(self.parameters.get("chat_template_kwargs")), **self.variables, **options}
         if isinstance(self.renderer, PlainText):
             begins_answer = bool(variables.get("add_generation_prompt"))
             return self.renderer.text(self.messages, more, self.tools, begins_answer=begins_answer)
@@ -166,17 +170,19 @@ class Rendering:
 def _with_texts(messages: list[ChatMessage], sent_texts: Mapping[str, str]) -> list[ChatMessage]:
     """Return messages with arguments of tool calls as the text that was sent, or as JSON if that text is unknown."""
 
-    def call_of(call: Payload) -> Payload:
+    def with_text(call: Payload) -> Payload:
         arguments = call["function"]["arguments"]
-        text = arguments if isinstance(arguments, str) else sent_texts.get(call["id"]) or _json(arguments)
-        return call | {"function": call["function"] | {"arguments": text}}
+        if not isinstance(arguments, str):
+            arguments = sent_texts.get(call["id"]) or _json(arguments)
+        return call | {"function": call["function"] | {"arguments": arguments}}
 
-    return [
-        {**message, "tool_calls": [call_of(call) for call in message["tool_calls"]]}
-        if "tool_calls" in message
-        else message
-        for message in messages
-    ]
+    changed = []
+    for message in messages:
+        if "tool_calls" in message:
+            changed.append({**message, "tool_calls": [*map(with_text, message["tool_calls"])]})
+        else:
+            changed.append(message)
+    return changed
 
 
 def _sent_arguments(interaction: LLMInteraction) -> dict[str, str]:
@@ -184,8 +190,9 @@ def _sent_arguments(interaction: LLMInteraction) -> dict[str, str]:
 
     Only OpenAI's chat dialect sends arguments as texts.
     """
-    body = interaction.raw_request if interaction.api == openai_chat.DIALECT.name else None
-    messages = as_list(as_dict(body).get("messages"))
+    if interaction.api != openai_chat.DIALECT.name:
+        return {}
+    messages = as_list(as_dict(interaction.raw_request).get("messages"))
     calls = [as_dict(call) for message in messages for call in as_list(as_dict(message).get("tool_calls"))]
     texts = {call.get("id"): as_dict(call.get("function")).get("arguments") for call in calls}
     return {name: text for name, text in texts.items() if isinstance(name, str) and isinstance(text, str)}
@@ -207,9 +214,11 @@ def _chat_message(message: Message) -> ChatMessage:
         "tool_calls": [call_of(call, call.arguments) for call in message.tool_calls] or None,
         "tool_call_id": message.call_id,
         "name": message.name,
-        "is_error": True if message.extra.get("is_error") is True else None,
     }
-    return members | {name: value for name, value in more.items() if value is not None}
+    members |= {name: value for name, value in more.items() if value is not None}
+    if message.extra.get("is_error") is True:
+        members["is_error"] = True
+    return members
 
 
 def _content(message: Message) -> Payload:

@@ -40,7 +40,9 @@ def reward_function(name: str) -> RewardFunction:
         raise ValueError(f"{name!r} names no function: give module:function, or file.py:function")
     if place.endswith(".py") and not Path(place).is_file():
         raise ValueError(f"{name!r} names no function: there is no file {place}")
-    find = _in_file if place.endswith(".py") else _in_module
+    find = _in_module
+    if place.endswith(".py"):
+        find = _in_file
     value = try_call(partial(_call_without_exit, find, place, attribute), partial(_raise_import_error, place))
     if not callable(value):
         raise ValueError(f"{name!r} names no function: {place} has no such function")  # noqa: TRY004 - not a wrong type
@@ -71,9 +73,9 @@ def _add_to_sys_path(directory: Path) -> None:
 
 
 def _raise_import_error(place: str, error: Exception) -> object:
-    missing = error.name if isinstance(error, ModuleNotFoundError) else None
-    why = f"there is no module {missing}: is it in this directory, or installed?" if missing else None
-    raise ValueError(why or f"{place} cannot be imported: {describe_error(error)}") from error
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        raise ValueError(f"there is no module {error.name}: is it in this directory, or installed?") from error
+    raise ValueError(f"{place} cannot be imported: {describe_error(error)}") from error
 
 
 def _call_without_exit(function: RewardFunction, /, *arguments: object, **named: object) -> Any:
@@ -89,9 +91,13 @@ def describe_error(error: BaseException, function: RewardFunction | None = None)
 
     Without a function, the line is in the module that was being imported.
     """
-    places = _error_locations(error, None if function is None else _code_of(function))
-    place = next(iter(places), None)
-    return f"{type(error).__name__}: {error}" + (f" ({place})" if place else "")
+    code = None
+    if function is not None:
+        code = _code_of(function)
+    place = next(_error_locations(error, code), None)
+    if place is None:
+        return f"{type(error).__name__}: {error}"
+    return f"{type(error).__name__}: {error} ({place})"
 
 
 def _error_locations(error: BaseException, code: CodeType | None) -> Iterator[str]:
@@ -101,8 +107,8 @@ def _error_locations(error: BaseException, code: CodeType | None) -> Iterator[st
     """
     if isinstance(error, SyntaxError) and code is None:
         yield f"{error.filename}, line {error.lineno}"
-    for raised in (error, error.__cause__):
-        for frame, line in traceback.walk_tb(raised.__traceback__ if raised else None):
+    for raised in filter(None, (error, error.__cause__)):
+        for frame, line in traceback.walk_tb(raised.__traceback__):
             running = frame.f_code
             if running is code or (code is None and running.co_name == "<module>"):
                 yield f"{running.co_filename}, line {line}, in {running.co_name}"
@@ -123,7 +129,9 @@ def _code_of(function: RewardFunction) -> CodeType | None:
         inner = inspect.unwrap(inner.func)
     called = getattr(inner, "__func__", inner)
     code = getattr(called, "__code__", None) or getattr(getattr(type(inner), "__call__", None), "__code__", None)  # noqa: B004 - the method itself is needed
-    return code if isinstance(code, CodeType) else None
+    if isinstance(code, CodeType):
+        return code
+    return None
 
 
 def is_batch(function: RewardFunction) -> bool:
@@ -141,7 +149,9 @@ def score(
     if the reward is not a finite number.
     """
     parameters = _parameters(function)
-    run = trajectory if _takes_trajectory(parameters[0]) else _turns_of(trajectory, parser)
+    run: object = trajectory
+    if not _takes_trajectory(parameters[0]):
+        run = _turns_of(trajectory, parser)
     return _reward(_call_without_exit(function, run, **_accepted_arguments(parameters, variables)))
 
 
@@ -158,8 +168,9 @@ def score_batch(
     of runs.
     """
     parameters = _parameters(function)
-    takes_turns = parameters[0].name == "traces"
-    runs = [_turns_of(trajectory, parser) for trajectory in trajectories] if takes_turns else list(trajectories)
+    runs: list[object] = [*trajectories]
+    if parameters[0].name == "traces":
+        runs = [_turns_of(trajectory, parser) for trajectory in trajectories]
     values = list(_call_without_exit(function, runs, **_accepted_arguments(parameters, variables)))
     if len(values) != len(runs):
         raise ValueError(f"there are {len(values)} rewards for {len(runs)} runs, and each run needs one")

@@ -31,7 +31,7 @@ from trace_recorder.formats.toolbrain.chat_template import ChatTemplate, Rendere
 from trace_recorder.formats.toolbrain.parsing import PARSERS, ParsedCompletion, Parser, observation_of, parse_tool_calls
 from trace_recorder.formats.toolbrain.rendering import PlainText, Rendering
 from trace_recorder.reading.relations.turn import answer_of
-from trace_recorder.values.messages import Message, Payload
+from trace_recorder.values.messages import Message, Payload, ToolResult
 from trace_recorder.values.trajectory import Trajectory
 
 _IN_PLAIN_TEXT: FormatSupport = dict.fromkeys(SIDES, ContentSupport.of(THOUGHTS, NAMES, locations=("part", "images")))
@@ -83,7 +83,9 @@ def to_turns(  # noqa: PLR0913 - each keyword is an independent option
     """
     selection = _TurnSelection(agent, include_replayed=include_replayed)
     turns = _turns(left_out, trajectory, parser, chat_template, selection, template_variables)
-    return [_with_text_output(turn) for turn in turns] if action_output == "text" else [*turns]
+    if action_output == "text":
+        return [_with_text_output(turn) for turn in turns]
+    return [*turns]
 
 
 @view
@@ -123,7 +125,9 @@ def _turns(  # noqa: PLR0913, PLR0917 - those of `to_turns`
     count_all_but(trajectory, left_out, ARGUMENTS)
     renderer = _renderer(chat_template)
     all_turns = answered_turns(trajectory)
-    supported = _IN_PLAIN_TEXT if chat_template is None else _IN_A_TEMPLATE
+    supported = _IN_A_TEMPLATE
+    if chat_template is None:
+        supported = _IN_PLAIN_TEXT
     count_unsupported_contents((answered.turn for answered in all_turns), left_out, supported)
     known = [each for each in all_turns if each.turn.answered and each.interaction.source.has_request()]
     if not selection.include_replayed:
@@ -161,7 +165,9 @@ class _LazyTurns(Sequence[ToolBrainTurn]):
 def _renderer(chat_template: str | Renderer | None) -> Renderer | PlainText:
     if chat_template is None:
         return PlainText()
-    return ChatTemplate(chat_template) if isinstance(chat_template, str) else chat_template
+    if isinstance(chat_template, str):
+        return ChatTemplate(chat_template)
+    return chat_template
 
 
 def _turn(
@@ -199,7 +205,9 @@ def _tool_output(answered: AnsweredTurn, after: Sequence[Message]) -> str | None
     if not after:
         return None
     text = "\n".join(map(text_of_result_message, after))
-    return text if answered.response.tool_calls else observation_of(text)
+    if answered.response.tool_calls:
+        return text
+    return observation_of(text)
 
 
 def _action_output(answered: AnsweredTurn) -> Payload:
@@ -207,26 +215,39 @@ def _action_output(answered: AnsweredTurn) -> Payload:
 
     Return None if the agent recorded no result.
     """
-    calls = answered.response.tool_calls
-    results = [answered.result_of(call.call_id) for call in calls] if calls else list(answered.results)
+    results: list[ToolResult | None] = [answered.result_of(call.call_id) for call in answered.response.tool_calls]
+    if not answered.response.tool_calls:
+        results = [*answered.results]
     if not any(results):
         return None
-    objects = [
-        None if result is None else result.error if result.result is None else result.result for result in results
-    ]
-    return objects[0] if len(objects) == 1 else objects
+    objects = [*map(_object_of, results)]
+    if len(objects) == 1:
+        return objects[0]
+    return objects
+
+
+def _object_of(result: ToolResult | None) -> Payload:
+    """Return the object that a tool returned, or else its error."""
+    if result is None:
+        return None
+    if result.result is not None:
+        return result.result
+    return result.error
 
 
 def _with_text_output(turn: ToolBrainTurn) -> ToolBrainTurn:
     """Return the same turn with `action_output` as text, as toolbrain's own type requires."""
-    output = turn["action_output"]
-    text = output if output is None or isinstance(output, str) else json.dumps(output, ensure_ascii=False)
-    return {**turn, "action_output": text}
+    if turn["action_output"] is None:
+        return turn
+    return {**turn, "action_output": _text_of(turn["action_output"])}
 
 
 def format_turns(trace: Sequence[ToolBrainTurn], width: int = 100) -> Iterator[str]:
     """Yield lines that describe a trace: the end of each prompt, the answer, the results, and warnings."""
-    yield f"Trace of {len(trace)} turn{'s' * (len(trace) > 1)}" if trace else "WARNING: the trace is empty"
+    if trace:
+        yield f"Trace of {len(trace)} turn{'s' * (len(trace) > 1)}"
+    else:
+        yield "WARNING: the trace is empty"
     for number, turn in enumerate(trace, start=1):
         yield f"=== Turn {number} ==="
         yield from _turn_lines(turn, width)
@@ -236,7 +257,9 @@ def format_turns(trace: Sequence[ToolBrainTurn], width: int = 100) -> Iterator[s
 def _turn_lines(turn: ToolBrainTurn, width: int) -> Iterator[str]:
     """Yield a turn's members, one on each line. Only the end of the prompt is shown, because the rest is not new."""
     parsed = turn["parsed_completion"]
-    output = turn["action_output"] if turn["action_output"] is not None else turn["tool_output"]
+    output = turn["action_output"]
+    if output is None:
+        output = turn["tool_output"]
     rows = {
         "Model said": turn["model_completion"],
         "Thought": parsed["thought"],
@@ -246,20 +269,32 @@ def _turn_lines(turn: ToolBrainTurn, width: int) -> Iterator[str]:
     }
     yield f"Model saw: {_end_in_one_line(turn['prompt_for_model'], width)}"
     for name, value in rows.items():
-        if value is not None:
-            text = _in_one_line(value)
-            yield f"{name}: {text if len(text) <= width else text[: width - 3] + '...'}"
+        if value is None:
+            continue
+        text = _in_one_line(value)
+        if len(text) > width:
+            text = f"{text[: width - 3]}..."
+        yield f"{name}: {text}"
 
 
 def _end_in_one_line(text: str, width: int) -> str:
     """Return a text on one line, or only its end if the text has more than `width` characters."""
-    end = _in_one_line(text[-_READ_WIDTHS * width :]) if len(text) > _READ_WIDTHS * width else ""
-    line = end if len(end) > width else _in_one_line(text)
-    return line if len(line) <= width else f"...{line[3 - width :]}"
+    line = _in_one_line(text[-_READ_WIDTHS * width :])
+    if len(line) <= width:  # the text is short, or its end is mostly white space
+        line = _in_one_line(text)
+    if len(line) <= width:
+        return line
+    return f"...{line[3 - width :]}"
 
 
 def _in_one_line(value: Payload) -> str:
-    return " ".join((value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)).split())
+    return " ".join(_text_of(value).split())
+
+
+def _text_of(value: Payload) -> str:
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _warnings(turn: ToolBrainTurn) -> Iterator[str]:

@@ -11,6 +11,7 @@ because the original run trains on them. If the agent continued from such an ans
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -66,9 +67,10 @@ class Branch:
         messages = self.leaf.messages()
         spans = [(normalized.begin, normalized.end) for normalized in MessageNormalizer().normalize(messages)]
         lines = [BranchMessage(message) for message in messages]
-        following = zip(self.turns, self.turns[1:], strict=False)
-        for turn, after in following:
-            begin, end = spans[turn.normalized_length - 1] if 0 < turn.normalized_length <= len(spans) else (0, 0)
+        for turn, after in itertools.pairwise(self.turns):
+            if not 0 < turn.normalized_length <= len(spans):
+                continue
+            begin, end = spans[turn.normalized_length - 1]
             for number in range(begin, end):
                 if lines[number].message.role == "assistant":
                     lines[number] = self._line(turn, messages[number], turn.answer(after.choice))
@@ -91,8 +93,15 @@ def branches(trajectory: Trajectory, turns: Sequence[Turn], *, include_incomplet
     If `include_incomplete` is True, the targets are all answers to known prompts, including answers of side calls.
     Answers that a replay or a fork gave are never targets.
     """
-    is_target = _is_known if include_incomplete else _is_faultless
-    excluded = frozenset[Turn]() if include_incomplete else side_calls(trajectory, turns)
+    excluded = frozenset[Turn]()
+    if not include_incomplete:
+        excluded = side_calls(trajectory, turns)
+
+    def is_target(turn: Turn, choice: int = 0) -> bool:
+        if include_incomplete:
+            return turn.answered and turn.interaction.source.has_request() and turn.was_made
+        return fault_of_turn(turn, choice) is None
+
     covered: set[Turn] = set()
     result: list[Branch] = []
     for leaf in _leaves([turn for turn in turns if is_target(turn) and turn not in excluded]):
@@ -110,14 +119,6 @@ def _leaves(turns: Sequence[Turn]) -> list[Turn]:
     return [turn for turn in turns if turn not in continued]
 
 
-def _is_known(turn: Turn, _: int = 0) -> bool:
-    return turn.answered and turn.interaction.source.has_request() and turn.was_made
-
-
-def _is_faultless(turn: Turn, choice: int = 0) -> bool:
-    return fault_of_turn(turn, choice) is None
-
-
 def fault_of_turn(turn: Turn, choice: int = 0) -> str | None:
     """Return why the answer of a turn must not be trained on, as `export` describes it, or None if training is allowed.
 
@@ -125,7 +126,9 @@ def fault_of_turn(turn: Turn, choice: int = 0) -> str | None:
     """
     if not turn.was_made:
         return REPLAYED
-    return fault_of(choice_of(turn.interaction.response, choice)) if turn.is_complete else NOT_WHOLE
+    if not turn.is_complete:
+        return NOT_WHOLE
+    return fault_of(choice_of(turn.interaction.response, choice))
 
 
 def _ancestors(turn: Turn) -> list[Turn]:
@@ -153,10 +156,12 @@ def count_unlearned(
     trained = frozenset[Turn]().union(*(branch.new for branch in branches))
     of_program = side_calls(trajectory, turns)
     for turn in turns:
-        if turn not in trained:
-            fault = fault_of_turn(turn) or (SIDE_CALLS if turn in of_program else None)
-            # if the first answer has no fault, the agent continued a second answer, which has a fault
-            left_out.add(fault or CUT_OFF)
-        else:
+        if turn in trained:
             left_out.add(CHOICES, max(0, len(turn.interaction.response.choices) - 1))
+            continue
+        fault = fault_of_turn(turn)
+        if fault is None and turn in of_program:
+            fault = SIDE_CALLS
+        # if the first answer has no fault, the agent continued a second answer, which has a fault
+        left_out.add(fault or CUT_OFF)
     count(trajectory, left_out, OTHER_CALLS, UNREQUESTED_TOOLS)

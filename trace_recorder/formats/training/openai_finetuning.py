@@ -54,12 +54,15 @@ def to_openai_finetuning(
 
 
 def _row(branch: Branch, left_out: LeftOut) -> dict[str, Payload]:
+    row: dict[str, Payload] = {"messages": [_message(line) for line in branch.lines()]}
     functions = tools_of(branch, left_out)
+    if functions is None:
+        return row
+    row["tools"] = functions
     is_parallel = branch.leaf.parameters.get("parallel_tool_calls")
-    return {"messages": [_message(line) for line in branch.lines()]} | without_none(
-        tools=functions,
-        parallel_tool_calls=is_parallel if functions and isinstance(is_parallel, bool) else None,
-    )
+    if isinstance(is_parallel, bool):
+        row["parallel_tool_calls"] = is_parallel
+    return row
 
 
 def _message(line: BranchMessage) -> dict[str, Payload]:
@@ -75,9 +78,10 @@ def _message(line: BranchMessage) -> dict[str, Payload]:
 
 def _assistant(line: BranchMessage) -> dict[str, Payload]:
     message = line.message
-    text = text_of(message)
+    content: str | None = text_of(message)
     calls = [call_of(call, arguments_text(call)) for call in message.tool_calls]
-    content = None if calls and not text else text
+    if calls and not content:
+        content = None
     return {"role": "assistant", "content": content, **without_none(tool_calls=calls or None), "weight": int(line.new)}
 
 

@@ -51,11 +51,14 @@ def preference_pairs(
     """
     groups: dict[str, tuple[Row, list[_ScoredRun]]] = {}
     for trajectory in trajectories:
-        score = rewards_of(trajectory).get(reward) if isinstance(reward, str) else reward(trajectory)
+        score = _score_of(trajectory, reward)
+        if score is None:
+            left_out.add("runs without the reward")
+            continue
         turns = turns_of(trajectory)
         branch = _only_branch(trajectory, turns, include_incomplete=include_incomplete)
-        if score is None or branch is None:
-            left_out.add("runs without the reward" if score is None else _why_no_branch(turns))
+        if branch is None:
+            left_out.add(_why_no_branch(turns))
             continue
         faults = _faults_in(turns, branch)
         if REPLAYED in faults:
@@ -75,6 +78,12 @@ def preference_pairs(
         yield from _pairs(request, runs)
 
 
+def _score_of(trajectory: Trajectory, reward: str | Score) -> float | None:
+    if isinstance(reward, str):
+        return rewards_of(trajectory).get(reward)
+    return reward(trajectory)
+
+
 def _pairs(request: Row, runs: list[_ScoredRun]) -> Iterator[Row]:
     best = max(runs, key=lambda run: run.score)
     for worse in runs:
@@ -91,8 +100,9 @@ def _pairs(request: Row, runs: list[_ScoredRun]) -> Iterator[Row]:
 
 
 def _why_no_branch(turns: Sequence[Turn]) -> str:
-    is_replay = turns and not any(turn.was_made for turn in turns)
-    return "runs whose answers are all replayed" if is_replay else "runs that are not one answer to one prompt"
+    if turns and not any(turn.was_made for turn in turns):
+        return "runs whose answers are all replayed"
+    return "runs that are not one answer to one prompt"
 
 
 def _faults_in(turns: Iterable[Turn], branch: Branch) -> set[str]:
@@ -119,7 +129,9 @@ def _only_branch(trajectory: Trajectory, turns: Sequence[Turn], *, include_incom
     own = [branch for branch in all_branches if agent_key(branch.leaf.interaction) == agent]
     [(start, _)] = Counter(turn.chain_start for branch in own for turn in branch.turns).most_common(1)
     main = [branch for branch in own if branch.leaf.chain_start is start]
-    return main[0] if len(main) == 1 else None
+    if len(main) != 1:
+        return None
+    return main[0]
 
 
 def _split_before_first_answer(branch: Branch, left_out: LeftOut) -> tuple[Row, list[Row]]:

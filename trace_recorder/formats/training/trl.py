@@ -36,7 +36,7 @@ from trace_recorder.formats.left_out import (
 from trace_recorder.formats.training.branches import Branch, BranchMessage, branches, count_unlearned, tools_of
 from trace_recorder.reading.relations.prompt_relations import turns_of
 from trace_recorder.reading.relations.turn import Turn
-from trace_recorder.values.content_parts import Image, Other, Text, parts_of
+from trace_recorder.values.content_parts import Image, Text, parts_of
 from trace_recorder.values.messages import Message, Payload, ToolCall, without_none
 from trace_recorder.values.trajectory import Trajectory
 
@@ -76,7 +76,9 @@ def to_trl(
         raise ValueError(f"form is {form!r}, and must be one of {', '.join(_FORMS)}")
     if form != "tokens":
         count_unsupported_contents(turns, left_out, SUPPORTED)
-    count(trajectory, left_out, STEP_NOTES, ANNOTATIONS, GAPS, *((SAMPLED,) if form == "prompt_completion" else ()))
+    count(trajectory, left_out, STEP_NOTES, ANNOTATIONS, GAPS)
+    if form == "prompt_completion":
+        count(trajectory, left_out, SAMPLED)
     rewards = [{"name": name, "value": value} for name, value in rewards_of(trajectory).items()]
     run_columns: Row = {"trajectory_id": trajectory.trajectory_id, "rewards": rewards}
     return [row | run_columns for branch in targets for row in _FORMS[form](branch, left_out)]
@@ -120,7 +122,9 @@ def _is_faulty(line: BranchMessage) -> bool:
     message = line.message
     if message.role != "assistant":
         return False
-    return not line.target if line.turn else not (message.tool_calls or text_of(message).strip())
+    if line.turn is not None:
+        return not line.target
+    return not (message.tool_calls or text_of(message).strip())
 
 
 def _prompt_completion(branch: Branch, left_out: LeftOut) -> list[Row]:
@@ -146,8 +150,9 @@ def _completions(lines: Sequence[BranchMessage]) -> Iterator[tuple[int, int]]:
         if begin is not None and _is_faulty(line):
             yield begin, end
             begin = None
+        if line.new and begin is None:
+            begin = place
         if line.new:
-            begin = place if begin is None else begin
             end = place + 1
     if begin is not None:
         yield begin, end
@@ -174,7 +179,9 @@ def _tokens(branch: Branch, left_out: LeftOut) -> list[Row]:
 def _append_tokens(row: Row, turn: Turn, tokens: Tokens, *, new: bool) -> None:
     prompt, answer = tokens.prompt_ids or [], tokens.completion_ids or []
     between = prompt[len(row["input_ids"]) :]
-    logprobs = tokens.logprobs if tokens.logprobs and len(tokens.logprobs) == len(answer) else [None] * len(answer)
+    logprobs: list[Payload] = [None] * len(answer)
+    if tokens.logprobs and len(tokens.logprobs) == len(answer):
+        logprobs = tokens.logprobs
     row["input_ids"] = row["input_ids"] + between + answer
     row["assistant_masks"] = row["assistant_masks"] + [0] * len(between) + [int(new)] * len(answer)
     row["logprobs"] = row["logprobs"] + [None] * len(between) + logprobs
@@ -197,18 +204,22 @@ def _message(message: Message, names: dict[str, str], left_out: LeftOut) -> Row:
     if message.role == "tool":
         name = message.name or names.get(message.call_id or "")
         return {"role": "tool", "content": lines_of(message), **without_none(name=name, tool_call_id=message.call_id)}
-    return {"role": "user" if message.role == "user" else "system", "content": _content(message)}
+    if message.role == "user":
+        return {"role": "user", "content": _content(message)}
+    return {"role": "system", "content": _content(message)}
 
 
 def _content(message: Message) -> str | list[Row]:
     parts = parts_of(message)
     if not any(isinstance(part, Image) for part in parts):
         return text_of(message)
-    return [
-        {"type": "text", "text": part.text} if isinstance(part, Text) else {"type": "image", "url": part.address}
-        for part in parts
-        if not isinstance(part, Other)
-    ]
+    content: list[Row] = []
+    for part in parts:
+        if isinstance(part, Text):
+            content.append({"type": "text", "text": part.text})
+        elif isinstance(part, Image):
+            content.append({"type": "image", "url": part.address})
+    return content
 
 
 def _assistant(message: Message, left_out: LeftOut) -> Row:

@@ -190,21 +190,24 @@ class DocumentText:
         not None, the value is a delta: the members in `since`, and the list.
         """
         texts = b",".join(self._texts.texts_of(messages))
+        begin, end = b"[", b"]"
         for encode in (_encode, _encode_described):
             try:
                 text = encode(document)
-                begin = b"[" if since is None else encode(since)[:-1] + b',"messages":['
+                if since is not None:
+                    begin, end = encode(since)[:-1] + b',"messages":[', b"]}"
             except ours(UnicodeEncodeError):
                 continue
             break
         # The members before this one are texts and numbers, so no object in them has a member of this name.
         place = text.index(b'"%s":null' % name.encode()) + len(name) + 3
-        end = b"]" if since is None else b"]}"
         return [text[:place], begin, texts, end, memoryview(text)[place + len("null") :]]
 
 
 def _numbers_of(messages: Sequence[Message]) -> Numbers | None:
-    return messages.numbers if isinstance(messages, NumberedMessages) else None
+    if isinstance(messages, NumberedMessages):
+        return messages.numbers
+    return None
 
 
 _PARTS_BETWEEN_PAUSES = 4
@@ -362,10 +365,14 @@ class WholeDocument:
             size = sum(map(len, calls))
             if next(numbers) % _PARTS_BETWEEN_PAUSES == 0 or size > MAX_UNINTERRUPTED_CHARS:
                 self._pause()
-                yield from calls if size > MAX_UNINTERRUPTED_CHARS else (b"".join(calls),)
+                if size > MAX_UNINTERRUPTED_CHARS:
+                    yield from calls
+                else:
+                    yield b"".join(calls)
                 calls.clear()
             if step is not None:
-                response = None if step.llm_response is None else response
+                if step.llm_response is None:
+                    response = None
                 steps.append((step_comma, *text.step(step, response)))
                 step_comma = b",\n"
             del interaction, step, response  # these may be large, and must be freed before the next call is read
@@ -378,4 +385,6 @@ def json_of(document: Path) -> dict[str, Payload]:
         value: Payload = json.loads(document.read_bytes())
     except ours(OSError, ValueError, RecursionError):
         return {}
-    return value if isinstance(value, dict) else {}
+    if not isinstance(value, dict):
+        return {}
+    return value

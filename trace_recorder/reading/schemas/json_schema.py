@@ -44,7 +44,10 @@ class SchemaMaker:
         if Mark.UNCHECKED in marks:
             return {}
         stated = [mark.hint for mark in marks if isinstance(mark, InDocument)]
-        schema = self.schema_of(stated[0]) if stated else self._schema_of_type(inner)
+        if stated:
+            schema = self.schema_of(stated[0])
+        else:
+            schema = self._schema_of_type(inner)
         if Mark.DESCRIBED in marks:
             schema = {"anyOf": [schema, self.schema_of(Unrepresentable)]}
         return schema | {mark.name: mark.value for mark in marks if isinstance(mark, Keyword)}
@@ -71,7 +74,9 @@ class SchemaMaker:
 
     def _if_any(self, keyword: str, hint: Any) -> Json:
         schema = self.schema_of(hint)
-        return {keyword: schema} if schema else {}
+        if not schema:
+            return {}
+        return {keyword: schema}
 
     def _reference(self, kind: type[Any]) -> Json:
         if kind.__name__ not in self.definitions:
@@ -88,8 +93,9 @@ class SchemaMaker:
             "properties": {name: self.schema_of(hint) for name, (hint, _) in members.items()},
             "required": [name for name, (_, is_required) in members.items() if is_required],
         }
-        alternatives = kind.exactly_one_of if issubclass(kind, Shape | Fact) else ()
-        return schema | ({"oneOf": [{"required": [name]} for name in alternatives]} if alternatives else {})
+        if issubclass(kind, Shape | Fact) and kind.exactly_one_of:
+            schema["oneOf"] = [{"required": [name]} for name in kind.exactly_one_of]
+        return schema
 
 
 def _members(kind: Any) -> Iterator[tuple[str, Any, bool]]:
@@ -123,14 +129,20 @@ def _type_in_document(member: Member) -> Any:
         inner = Union[inner, None]  # noqa: UP007 - the type is known only at run time
     elif not member.is_always_there and get_origin(inner) in _UNIONS:
         return _without_null(member.hint)
-    return Annotated[inner, *marks] if marks else inner
+    return _marked(inner, marks)
+
+
+def _marked(inner: Any, marks: Collection[Any]) -> Any:
+    if not marks:
+        return inner
+    return Annotated[inner, *marks]
 
 
 def _without_null(hint: Any) -> Any:
     """Return a union without None. The marks stay."""
     inner, marks = unmarked(hint), marks_of(hint)
     inner = Union[tuple(part for part in get_args(inner) if part is not NoneType)]  # noqa: UP007 - known at run time
-    return Annotated[inner, *marks] if marks else inner
+    return _marked(inner, marks)
 
 
 def document_schema() -> Json:
@@ -170,11 +182,12 @@ def _laid_out(value: Payload, indent: str = "") -> str:
     line = json.dumps(value)
     if not isinstance(value, dict | list) or len(indent) + len(line) <= MAX_LINE:
         return line
-    inner, ends = indent + "  ", "{}" if isinstance(value, dict) else "[]"
-    names = [f"{json.dumps(name)}: " for name in value] if isinstance(value, dict) else [""] * len(value)
-    values = value.values() if isinstance(value, dict) else value
-    parts = [f"{inner}{name}{_laid_out(part, inner)}" for name, part in zip(names, values, strict=True)]
-    return f"{ends[0]}\n" + ",\n".join(parts) + f"\n{indent}{ends[1]}"
+    inner = indent + "  "
+    if isinstance(value, dict):
+        members = [f"{inner}{json.dumps(name)}: {_laid_out(part, inner)}" for name, part in value.items()]
+        return "{\n" + ",\n".join(members) + f"\n{indent}}}"
+    elements = [f"{inner}{_laid_out(part, inner)}" for part in value]
+    return "[\n" + ",\n".join(elements) + f"\n{indent}]"
 
 
 def page_with_kinds(page: str) -> str:

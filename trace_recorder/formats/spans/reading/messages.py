@@ -11,6 +11,7 @@ messages), and the older names of pydantic-ai.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from trace_recorder.dialects import anthropic_messages, google_generate, openai_chat, openai_responses
 from trace_recorder.dialects.blocks import Blocks
@@ -44,12 +45,12 @@ def kind_of(part: Payload) -> str:
 
 def has_parts(element: Payload) -> bool:
     """Return whether an element is a message in the form of the GenAI conventions."""
-    parts = element.get("parts") if isinstance(element, dict) else None
+    parts = as_dict(element).get("parts")
     return isinstance(parts, list) and all(map(_is_part, parts))
 
 
 def _is_part(value: Payload) -> bool:
-    return isinstance(value, dict) and isinstance(value.get("type"), str)
+    return isinstance(as_dict(value).get("type"), str)
 
 
 def read_message(element: Payload) -> list[Message]:
@@ -63,18 +64,21 @@ def read_message(element: Payload) -> list[Message]:
     messages: list[Message] = []
     rest: list[Members] = []
     for part in map(as_dict, as_list(members.get("parts"))):
-        if kind_of(part) in _RESULT:
-            messages += [_of_parts(role, rest)] if rest else []
-            rest = []
-            messages.append(_result(part))
-        else:
+        if kind_of(part) not in _RESULT:
             rest.append(part)
-    return [*messages, *([_of_parts(role, rest)] if rest or not messages else [])]
+            continue
+        if rest:
+            messages.append(_of_parts(role, rest))
+            rest = []
+        messages.append(_result(part))
+    if rest or not messages:
+        messages.append(_of_parts(role, rest))
+    return messages
 
 
 def blocks_of(parts: Iterable[Members], calls: Iterable[ToolCall]) -> tuple[Block, ...]:
     """Return the blocks of an answer in their order, or () if the order is reasoning, text, tool calls."""
-    return _gather(parts)[0].interleaved(calls)
+    return _gather(parts).blocks.interleaved(calls)
 
 
 def joined_outputs(outputs: Iterable[Members]) -> Members:
@@ -104,20 +108,28 @@ def _continues(previous: Members, part: Members) -> bool:
 
 
 def _of_parts(role: str, parts: list[Members]) -> Message:
-    blocks, calls, content = _gather(parts)
+    gathered = _gather(parts)
     thoughts = [part for part in parts if kind_of(part) in _REASONING and part.keys() - {"type", "content"}]
     return Message(
         role,
-        blocks.content(content),
-        tuple(calls),
-        reasoning=blocks.all_reasoning(),
+        gathered.blocks.content(gathered.content),
+        tuple(gathered.calls),
+        reasoning=gathered.blocks.all_reasoning(),
         extra=without_none(thinking=thoughts or None),
     )
 
 
-def _gather(parts: Iterable[Members]) -> tuple[Blocks, list[ToolCall], list[Payload]]:
-    blocks, calls = Blocks(), list[ToolCall]()
-    content: list[Payload] = []
+class _GatheredParts(NamedTuple):
+    """The parts of a message: their blocks in order, the tool calls, and the content."""
+
+    blocks: Blocks
+    calls: list[ToolCall]
+    content: list[Payload]
+
+
+def _gather(parts: Iterable[Members]) -> _GatheredParts:
+    gathered = _GatheredParts(Blocks(), [], [])
+    blocks, calls, content = gathered
     for part in parts:
         kind = kind_of(part)
         if kind in _REASONING:
@@ -132,7 +144,7 @@ def _gather(parts: Iterable[Members]) -> tuple[Blocks, list[ToolCall], list[Payl
                 blocks.add_text(element["text"])
             else:
                 blocks.add_other(len(content) - 1)
-    return blocks, calls, content
+    return gathered
 
 
 def _call(part: Members) -> ToolCall:
@@ -143,13 +155,14 @@ def _call(part: Members) -> ToolCall:
 
 def _result(part: Members) -> Message:
     extra = {name: value for name, value in part.items() if name not in _READ and value is not None}
-    result = part.get("response", part.get("result"))
-    content = result if isinstance(result, str | None) else _result_content(result)
+    content = _result_content(part.get("response", part.get("result")))
     return Message("tool", content, call_id=as_text(part.get("id")), name=as_text(part.get("name")), extra=extra)
 
 
-def _result_content(result: Payload) -> str | list[Payload]:
-    """Return the result of a tool as content. A list of parts stays a list. Any other value becomes JSON text."""
+def _result_content(result: Payload) -> str | list[Payload] | None:
+    """Return the result of a tool as content: a text, or a list of parts. Any other value becomes JSON text."""
+    if isinstance(result, str | None):
+        return result
     if isinstance(result, list) and result and all(map(_is_part, result)):
         return [content_part(part) for part in result]
     return to_json(result)
@@ -165,7 +178,9 @@ def content_part(part: Members) -> Members:
         extra = {name: value for name, value in part.items() if name not in {"type", "content", "text"} and value}
         return text_part(text, extra)
     address = _image_address(part)
-    return part if address is None else {"type": "image_url", "image_url": {"url": address}}
+    if address is None:
+        return part
+    return {"type": "image_url", "image_url": {"url": address}}
 
 
 def _image_address(part: Members) -> str | None:
@@ -179,7 +194,9 @@ def _image_address(part: Members) -> str | None:
     if isinstance(url := part.get("uri") or part.get("url"), str):
         return url
     content = part.get("content")
-    return f"data:{media or 'image/png'};base64,{content}" if isinstance(content, str) and media else None
+    if isinstance(content, str) and media:
+        return f"data:{media};base64,{content}"
+    return None
 
 
 def parts_in(text: Payload) -> list[Members]:
@@ -187,7 +204,13 @@ def parts_in(text: Payload) -> list[Members]:
     value = parsed(text)
     if isinstance(value, str):
         return [text_part(value)]
-    return [part if isinstance(part, dict) else text_part(str(part)) for part in as_list(value)]
+    parts: list[Members] = []
+    for part in as_list(value):
+        if isinstance(part, dict):
+            parts.append(part)
+        else:
+            parts.append(text_part(str(part)))
+    return parts
 
 
 _ROLES = {"human": "user", "ai": "assistant", "chat": "user", "aimessagechunk": "assistant"}
@@ -213,8 +236,11 @@ def _flat(value: Payload) -> list[Payload]:
 
     Any other value becomes a list of one element.
     """
-    elements = value if isinstance(value, list) else [value]
-    return elements[0] if len(elements) == 1 and isinstance(elements[0], list) else elements
+    if not isinstance(value, list):
+        return [value]
+    if len(value) == 1 and isinstance(value[0], list):
+        return value[0]
+    return value
 
 
 def is_message(element: Payload) -> bool:
@@ -277,7 +303,9 @@ def _written_calls(content: Payload) -> list[Payload]:
     if not isinstance(content, str) or not content.startswith('[{"function":'):
         return []
     calls = as_list(parsed(content))
-    return calls if all(isinstance(as_dict(call).get("function"), dict) for call in calls) else []
+    if not all(isinstance(as_dict(call).get("function"), dict) for call in calls):
+        return []
+    return calls
 
 
 def _with_function(call: Payload) -> Payload:
@@ -309,7 +337,9 @@ def _langchain(element: Members) -> Members | None:
         return None
     names = ("content", "tool_calls", "tool_call_id", "name", "additional_kwargs", "reasoning_content")
     message: Members = {"role": role} | {name: inner[name] for name in names if inner.get(name) is not None}
-    return message | ({"is_error": True} if inner.get("status") == "error" else {})
+    if inner.get("status") == "error":
+        message["is_error"] = True
+    return message
 
 
 def _with_tool_roles(messages: Sequence[Message]) -> list[Message]:
@@ -321,6 +351,8 @@ def _with_tool_roles(messages: Sequence[Message]) -> list[Message]:
     result = []
     for message in messages:
         tools.update(call.name for call in message.tool_calls)
-        is_result = message.role in tools and message.role not in _KNOWN
-        result.append(replace(message, role="tool", name=message.role) if is_result else message)
+        if message.role in tools and message.role not in _KNOWN:
+            result.append(replace(message, role="tool", name=message.role))
+        else:
+            result.append(message)
     return result

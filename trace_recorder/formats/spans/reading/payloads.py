@@ -12,7 +12,7 @@ from trace_recorder.formats.foreign_runs.run import Members
 from trace_recorder.formats.spans.reading.messages import is_message, kind_of, read_messages
 from trace_recorder.formats.spans.reading.span import SpanReading, parsed
 from trace_recorder.values.jsonable import to_json
-from trace_recorder.values.messages import LLMResponse, Message, Payload, RequestReading
+from trace_recorder.values.messages import LLMResponse, Message, Payload, RequestReading, ToolCall
 from trace_recorder.values.structs import replace
 
 _GOOGLE_CONFIG = ("system_instruction", "systemInstruction", "tools")
@@ -26,8 +26,10 @@ def read_input(value: Payload) -> SpanReading:
     Return an empty reading for any other value.
     """
     value = parsed(value)
+    if value == "":
+        return SpanReading()
     if isinstance(value, str):
-        return SpanReading(messages=[Message("user", value)] if value else None)
+        return SpanReading(messages=[Message("user", value)])
     if isinstance(value, dict) and not is_message(value):
         return _read_request(value)
     messages = read_messages(value)
@@ -52,17 +54,16 @@ def _read_request(body: Members) -> SpanReading:
     reading = _request_of(body)
     if reading is None:
         return SpanReading()
-    return SpanReading(
+    parameters = reading.parameters.items()
+    of_span = SpanReading(
         messages=[*reading.messages] or None,
         tools=[tool.raw for tool in reading.tools] or None,
         model=as_text(body.get("model")),
-        stream=body["stream"] if isinstance(body.get("stream"), bool) else None,
-        parameters={
-            name: value
-            for name, value in reading.parameters.items()
-            if name not in _NO_PARAMETERS and value is not None
-        },
+        parameters={name: value for name, value in parameters if name not in _NO_PARAMETERS and value is not None},
     )
+    if isinstance(body.get("stream"), bool):
+        of_span.stream = body["stream"]
+    return of_span
 
 
 def _request_of(body: Members) -> RequestReading | None:
@@ -76,12 +77,19 @@ def _request_of(body: Members) -> RequestReading | None:
         return _chat(body)
     if "input" in body and ("model" in body or "instructions" in body):
         return openai_responses.read_request(body)
+    return _request_with_prompt(body)
+
+
+def _request_with_prompt(body: Members) -> RequestReading | None:
+    """Read a request whose prompt is a text, or a list of messages under the name `prompt` or `prompts`."""
     prompts = body.get("prompt", body.get("prompts"))
     if (inner := read_messages(prompts)) is not None:
         return RequestReading(inner)
     if isinstance(prompts, str) and isinstance(body.get("system"), str):
         return RequestReading([Message("system", body["system"]), Message("user", prompts)])
-    return openai_completions.read_request({**body, "prompt": prompts}) if prompts else None
+    if not prompts:
+        return None
+    return openai_completions.read_request({**body, "prompt": prompts})
 
 
 def _chat(body: Members) -> RequestReading | None:
@@ -121,14 +129,17 @@ def read_output(value: Payload, prompt: Sequence[Message] = ()) -> LLMResponse |
     made_up = sum(count_made_up(message.tool_calls) for message in prompt)
     if isinstance(value, str):
         return LLMResponse(content=value)
-    response = _read_body(value, made_up) if isinstance(value, dict) else None
-    if response is not None:
-        return response
+    if isinstance(value, dict):
+        response = _read_body(value, made_up)
+        if response is not None:
+            return response
     messages = read_messages(value)
     if messages is not None:
         return response_of_messages(messages, made_up)
     calls = _bare_calls(value)
-    return response_of_messages(calls, made_up) if calls else LLMResponse(content=to_json(value))
+    if calls:
+        return response_of_messages(calls, made_up)
+    return LLMResponse(content=to_json(value))
 
 
 def _read_body(body: Members, made_up: int) -> LLMResponse | None:
@@ -143,8 +154,9 @@ def _read_body(body: Members, made_up: int) -> LLMResponse | None:
         return google_generate.read_response(
             {"candidates": [{"content": inner, **rest}], "usageMetadata": _camel_counts(usage)}, made_up
         )
-    if len(body) == 1 and isinstance(listed := body.get("messages", body.get("output")), list | dict):
-        return read_output(listed) if read_messages(listed) is not None else None
+    listed = body.get("messages", body.get("output"))
+    if len(body) == 1 and isinstance(listed, list | dict) and read_messages(listed) is not None:
+        return read_output(listed)
     return None
 
 
@@ -160,13 +172,14 @@ def _camel_counts(usage: Payload) -> Members:
 
 def _of_generations(body: Members, made_up: int) -> LLMResponse | None:
     """Read a result of LangChain: its first generation, and the model's facts about all generations."""
-    first = as_list(body["generations"])[:1]
-    first = first[0][:1] if first and isinstance(first[0], list) else first
-    generation = as_dict(first[0]) if first else {}
+    first = next(iter(as_list(body["generations"])), None)
+    if isinstance(first, list):
+        first = next(iter(first), None)
+    generation = as_dict(first)
+    response = LLMResponse(content=as_text(generation.get("text")))
     messages = read_messages(generation.get("message"))
-    response = (
-        response_of_messages(messages, made_up) if messages else LLMResponse(content=as_text(generation.get("text")))
-    )
+    if messages:
+        response = response_of_messages(messages, made_up)
     facts = as_dict(generation.get("generation_info")) | as_dict(body.get("llm_output"))
     return replace(response, finish_reason=as_text(facts.get("finish_reason")), model=as_text(facts.get("model_name")))
 
@@ -189,21 +202,30 @@ def _bare_calls(value: Payload) -> list[Message]:
 def response_of_messages(messages: Sequence[Message], made_up: int = 0) -> LLMResponse:
     """Return one response with the content of the assistant's messages, in their order."""
     answers = [message for message in messages if message.role == "assistant"] or [*messages]
-    blocks, calls = Blocks(), [call for message in answers for call in message.tool_calls]
+    blocks = Blocks()
     rest: list[Payload] = []
+    extra: Members = {}
+    calls: list[ToolCall] = []
     for message in answers:
         _add_blocks(blocks, message, rest)
-    numbered = number_calls((replace(call, call_id="") if call.call_id_made_up else call for call in calls), made_up)
-    extra: Members = {}
-    for message in answers:
         extra |= message.extra
+        calls += message.tool_calls
+    if rest:
+        extra["content"] = rest
+    numbered = number_calls(map(_without_made_up_id, calls), made_up)
     return LLMResponse(
         content=blocks.all_text(),
         reasoning=blocks.all_reasoning(),
         tool_calls=numbered,
-        extra=extra | ({"content": rest} if rest else {}),
+        extra=extra,
         interleaved=blocks.interleaved(numbered),
     )
+
+
+def _without_made_up_id(call: ToolCall) -> ToolCall:
+    if call.call_id_made_up:
+        return replace(call, call_id="")
+    return call
 
 
 def _add_blocks(blocks: Blocks, message: Message, rest: list[Payload]) -> None:

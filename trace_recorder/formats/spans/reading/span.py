@@ -22,6 +22,7 @@ from trace_recorder.dialects.json_access import as_dict, as_int, as_number, as_t
 from trace_recorder.dialects.manual import read_usage
 from trace_recorder.formats.foreign_runs.run import ForeignRun, Members, TimedFact
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
+from trace_recorder.formats.spans.attribute_names import genai, own
 from trace_recorder.values.json_text import check_depth
 from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage
 from trace_recorder.values.origins import ReplayedFrom
@@ -69,7 +70,9 @@ class ForeignSpanEvent:
     def to_members(self) -> Members:
         """Return the event as JSON."""
         members: Members = {"name": self.name, "time": self.time, "attributes": self.attributes}
-        return members if self.body is None else members | {"body": self.body}
+        if self.body is not None:
+            members["body"] = self.body
+        return members
 
 
 @dataclass(slots=True)
@@ -196,7 +199,9 @@ class SpanReading:
 
 def if_known(usage: Usage) -> Usage | None:
     """Return a usage, or None if the usage has no count."""
-    return usage if usage.is_known else None
+    if not usage.is_known:
+        return None
+    return usage
 
 
 _MERGED_APART = ("parameters", "continues", "api", "usage", "messages")
@@ -226,9 +231,8 @@ def _add_usage(whole: SpanReading, more: SpanReading) -> None:
     if whole.usage is None:
         whole.usage, whole.api = more.usage, more.api
     elif more.usage is not None and whole.api == more.api:
-        counts = {name: getattr(whole.usage, name) for name in _COUNTS}
-        filled = {name: getattr(more.usage, name) if count is None else count for name, count in counts.items()}
-        whole.usage = replace(whole.usage, **filled)
+        missing = [name for name in _COUNTS if getattr(whole.usage, name) is None]
+        whole.usage = replace(whole.usage, **{name: getattr(more.usage, name) for name in missing})
 
 
 _COUNTS = (
@@ -237,57 +241,55 @@ _COUNTS = (
 )
 
 
-OURS = "trace_recorder."
-"""The prefix of the attributes that our own export adds to the attributes of the conventions."""
-_EVALUATION = "gen_ai.evaluation."
-
-
 def scores(span: ForeignSpan) -> Iterator[TimedFact]:
     """Yield the scores in a span's events. A score whose value is not a number is left out."""
     for position, event in enumerate(span.events):
         attributes = event.attributes
-        value = as_number(attributes.get(f"{_EVALUATION}score.value"))
-        if event.name != f"{_EVALUATION}result" or value is None:
+        value, weight = as_number(attributes.get(genai.EVALUATION_SCORE)), as_number(attributes.get(own.REWARD_WEIGHT))
+        if event.name != genai.EVALUATION_EVENT or value is None:
             continue
+        if weight is None:
+            weight = 1.0
         span.read_events.add(position)
         yield TimedFact.reward(
-            name=as_text(attributes.get(f"{_EVALUATION}name")) or "score",
+            name=as_text(attributes.get(genai.EVALUATION_NAME)) or "score",
             value=value,
-            weight=1.0 if (weight := as_number(attributes.get(f"{OURS}reward.weight"))) is None else weight,
-            step_number=as_int(attributes.get(f"{OURS}reward.step_number")),
-            explanation=as_text(attributes.get(f"{_EVALUATION}explanation")),
+            weight=weight,
+            step_number=as_int(attributes.get(own.REWARD_STEP_NUMBER)),
+            explanation=as_text(attributes.get(genai.EVALUATION_EXPLANATION)),
             time=event.time,
         )
 
 
-def origin_of(span: ForeignSpan) -> tuple[ReplayedFrom, Usage, str] | None:
-    """Return the origin of an answer that a replay gave, the usage of the answer, and the dialect of this usage.
+def take_origin(span: ForeignSpan, reading: SpanReading) -> ReplayedFrom | None:
+    """Return the origin of an answer that a replay gave, and set the usage of the answer in `reading`.
 
     Return None if the model itself answered. Only our own export states such origins. In every form of spans, this
     usage counts tokens as the GenAI conventions do.
     """
-    value = span.take_json(f"{OURS}replayed_from")
+    value = span.take_json(own.REPLAYED_FROM)
     origin = ReplayedFrom.of_document(value)
-    return None if origin is None else (origin, read_usage(as_dict(as_dict(value).get("usage"))), "otlp")
+    if origin is not None:
+        reading.usage, reading.api = read_usage(as_dict(as_dict(value).get("usage"))), "otlp"
+    return origin
 
 
 def add_own_facts(run: ForeignRun, root: ForeignSpan) -> None:
     """Add the facts of a run that our own export wrote into its root span."""
-    status = root.take_text(f"{OURS}status")
+    status = root.take_text(own.STATUS)
     if status in get_args(Status):
         run.status = status  # type: ignore[assignment]
-    success = root.take(f"{OURS}success")
-    run.success = success if isinstance(success, bool) else None
-    run.task = root.take_text(f"{OURS}task") or run.task
-    run.parent = root.take_text(f"{OURS}parent")
-    run.max_steps = as_int(root.take(f"{OURS}max_steps"))
+    run.success = None
+    success = root.take(own.SUCCESS)
+    if isinstance(success, bool):
+        run.success = success
+    run.task = root.take_text(own.TASK) or run.task
+    run.parent = root.take_text(own.PARENT)
+    run.max_steps = as_int(root.take(own.MAX_STEPS))
     for name, value in [*root.attributes.items()]:
-        for kind in ("metadata", "annotation"):
-            key = name.removeprefix(f"{OURS}{kind}.")
-            if key == name:
-                continue
+        if name.startswith(own.METADATA):
             root.read.add(name)
-            if kind == "metadata":
-                run.metadata[key] = parsed(value)
-            else:
-                run.events.append(TimedFact.annotation(key=key, value=parsed(value)))
+            run.metadata[name.removeprefix(own.METADATA)] = parsed(value)
+        elif name.startswith(own.ANNOTATION):
+            root.read.add(name)
+            run.events.append(TimedFact.annotation(key=name.removeprefix(own.ANNOTATION), value=parsed(value)))

@@ -15,13 +15,14 @@ import base64
 import binascii
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.formats.foreign_runs.run import ForeignRun, Members, TimedFact
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.spans.reading.span import ForeignSpan, ForeignSpanEvent, utc_time
-from trace_recorder.values.messages import Payload
+from trace_recorder.values.messages import Payload, without_none
 
 _FAILED = {2, "2", "STATUS_CODE_ERROR", "ERROR"}
 _SUCCEEDED = {1, "1", "STATUS_CODE_OK", "OK"}
@@ -60,7 +61,9 @@ class Telemetry:
             self.resources.setdefault(span.trace_id, resource)
 
     def _add_log(self, members: Members) -> None:
-        event, trace_id, span_id = _log(members)
+        event = _log(members)
+        trace_id = identity(_first(members, "traceId", "trace_id"), 16)
+        span_id = identity(_first(members, "spanId", "span_id"), 8)
         if trace_id and span_id:
             self.logs.setdefault((trace_id, span_id), []).append(event)
         else:
@@ -124,8 +127,6 @@ def _span(members: Members, scope: str) -> ForeignSpan | None:
     if not trace_id or not span_id:
         return None
     status = as_dict(members.get("status"))
-    code = status.get("code")
-    links = as_list(members.get("links"))
     return ForeignSpan(
         trace_id,
         span_id,
@@ -133,12 +134,12 @@ def _span(members: Members, scope: str) -> ForeignSpan | None:
         as_text(members.get("name")) or "",
         utc_time(_first(members, "startTimeUnixNano", "start_time_unix_nano")),
         utc_time(_first(members, "endTimeUnixNano", "end_time_unix_nano")),
-        failed_by(code),
+        failed_by(status.get("code")),
         as_text(status.get("message")) or None,
         attributes_of(members.get("attributes")),
         [_event(event) for event in _listed(members, "events")],
         scope,
-        {"links": links} if links else {},
+        without_none(links=as_list(members.get("links")) or None),
     )
 
 
@@ -146,7 +147,11 @@ def failed_by(code: Payload) -> bool | None:
     """Return whether a status code says that a span failed, or None if the code is unset or unknown."""
     if not isinstance(code, int | str):
         return None
-    return True if code in _FAILED else False if code in _SUCCEEDED else None
+    if code in _FAILED:
+        return True
+    if code in _SUCCEEDED:
+        return False
+    return None
 
 
 def _event(members: Members) -> ForeignSpanEvent:
@@ -154,13 +159,11 @@ def _event(members: Members) -> ForeignSpanEvent:
     return ForeignSpanEvent(as_text(members.get("name")) or "", time, attributes_of(members.get("attributes")))
 
 
-def _log(members: Members) -> tuple[ForeignSpanEvent, str, str]:
+def _log(members: Members) -> ForeignSpanEvent:
     attributes = attributes_of(members.get("attributes"))
     name = as_text(_first(members, "eventName", "event_name")) or as_text(attributes.get("event.name")) or "log"
     time = _first(members, "timeUnixNano", "time_unix_nano", "observedTimeUnixNano", "observed_time_unix_nano")
-    event = ForeignSpanEvent(name, utc_time(time), attributes, any_value(members.get("body")))
-    trace_id = identity(_first(members, "traceId", "trace_id"), 16)
-    return event, trace_id, identity(_first(members, "spanId", "span_id"), 8)
+    return ForeignSpanEvent(name, utc_time(time), attributes, any_value(members.get("body")))
 
 
 def _first(members: Members, *names: str) -> Payload:
@@ -174,12 +177,16 @@ def identity(value: Payload, size: int) -> str:
     """
     text = (as_text(value) or "").removeprefix("0x")
     if len(text) == 2 * size and _HEX.issuperset(text.lower()):
-        return text.lower() if text.strip("0") else ""
+        if not text.strip("0"):
+            return ""
+        return text.lower()
     try:
         data = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         return text
-    return data.hex() if len(data) == size else text
+    if len(data) != size:
+        return text
+    return data.hex()
 
 
 def attributes_of(listed: Payload) -> Members:
@@ -202,13 +209,15 @@ def any_value(value: Payload, depth: int = 0) -> Payload:
     if kind in {"kvlistValue", "kvlist_value"}:
         pairs = map(as_dict, as_list(as_dict(inner).get("values")))
         return {str(pair.get("key")): any_value(pair.get("value"), depth + 1) for pair in pairs}
-    return inner if kind.endswith(("Value", "_value")) else value
+    if kind.endswith(("Value", "_value")):
+        return inner
+    return value
 
 
 def _number(value: Payload, convert: type[int | float]) -> Payload:
     """Convert a number, which may be a text. Return any other text unchanged, and None for any other value."""
     if not isinstance(value, str):
-        return value if as_number(value) is not None else None
+        return as_number(value)
     try:
         return convert(value)
     except ValueError:
@@ -233,7 +242,8 @@ def read_context_span(members: Members) -> ForeignSpan:
     scope = as_dict(members.get("instrumentation_scope"))
     code = as_text(status.get("status_code")) or as_text(members.get("status_code")) or ""
     remaining = {name: value for name, value in members.items() if name not in _READ and value}
-    links = as_list(members.get("links"))
+    if as_list(members.get("links")):
+        remaining["links"] = members["links"]
     return ForeignSpan(
         _id(context.get("trace_id"), 16),
         _id(context.get("span_id"), 8),
@@ -246,7 +256,7 @@ def read_context_span(members: Members) -> ForeignSpan:
         attributes_of(members.get("attributes")),
         [_context_event(as_dict(event)) for event in as_list(members.get("events"))],
         f"{as_text(scope.get('name')) or ''} {as_text(scope.get('version')) or ''}".strip(),
-        remaining | ({"links": links} if links else {}),
+        remaining,
     )
 
 
@@ -264,8 +274,9 @@ def _context_event(members: Members) -> ForeignSpanEvent:
 
 def has_trace(source: Source, is_trace: Callable[[Payload], bool]) -> bool:
     """Return whether the document, its first element, or one of the first lines is a trace."""
-    document = source.document
-    first = document[0] if isinstance(document, list) and document else document
+    first = source.document
+    if isinstance(first, list) and first:
+        first = first[0]
     return is_trace(first) or any(is_trace(line.value) for line in source.first_lines)
 
 
@@ -280,10 +291,10 @@ def read_traces(
     missing: list[TimedFact] = []
     first_reason = ""
     last: ForeignRun | None = None
-    for name, value, why in _values(source):
-        run = why or _read(value, is_trace, run_of)
+    for part in _parts(source):
+        run = part.why or _read(part.value, is_trace, run_of)
         if isinstance(run, str):
-            missing.append(TimedFact.gap(what=name, why=run))
+            missing.append(TimedFact.gap(what=part.name, why=run))
             first_reason = first_reason or run
             continue
         if last is not None:
@@ -307,11 +318,20 @@ def _read(
         return str(error)
 
 
-def _values(source: Source) -> Iterator[tuple[str, Payload, str | None]]:
-    """Yield the name of each part of a file, with the part's value, or with the reason why the part has no value."""
+class _FilePart(NamedTuple):
+    """A part of a file: its name, and its value or the reason why it has no value."""
+
+    name: str
+    value: Payload
+    why: str | None = None
+
+
+def _parts(source: Source) -> Iterator[_FilePart]:
+    """Yield the elements of the document, or the lines of the file."""
     document = source.document
-    if document is not None:
-        listed = document if isinstance(document, list) else [document]
-        yield from ((f"element {number}", value, None) for number, value in enumerate(listed, start=1))
+    if document is None:
+        yield from (_FilePart(f"line {line.number}", line.value, line.why) for line in source.each_line())
         return
-    yield from ((f"line {line.number}", line.value, line.why) for line in source.each_line())
+    if not isinstance(document, list):
+        document = [document]
+    yield from (_FilePart(f"element {number}", value) for number, value in enumerate(document, start=1))

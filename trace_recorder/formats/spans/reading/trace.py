@@ -12,9 +12,18 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from trace_recorder.dialects.call_ids import number_calls
+from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.formats.foreign_runs.run import Call, Event, ForeignRun, Histories, Members, TimedFact, ToolRun
+from trace_recorder.formats.spans.attribute_names import genai, openinference
 from trace_recorder.formats.spans.reading.payloads import read_input
-from trace_recorder.formats.spans.reading.span import ForeignSpan, SpanReading, add_own_facts, merged, origin_of, scores
+from trace_recorder.formats.spans.reading.span import (
+    ForeignSpan,
+    SpanReading,
+    add_own_facts,
+    merged,
+    scores,
+    take_origin,
+)
 from trace_recorder.formats.spans.reading.tree import Node, Tree, tree_of
 from trace_recorder.formats.spans.reading.unread_content import unread_content
 from trace_recorder.formats.spans.reading.vocabularies.frameworks import read_logfire, read_openllmetry, read_vercel
@@ -28,7 +37,7 @@ from trace_recorder.formats.spans.reading.vocabularies.services import (
 )
 from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.jsonable import to_json
-from trace_recorder.values.messages import LLMResponse, Payload, Usage, without_none
+from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage, without_none
 from trace_recorder.values.structs import replace
 from trace_recorder.values.trajectory import Status
 
@@ -41,7 +50,7 @@ _VOCABULARIES = (
 If two vocabularies state a fact differently, the vocabulary that comes first counts.
 """
 _CANCELLED = ("CancelledError", "KeyboardInterrupt", "AbortError")
-_OF_THE_RUN = ("session.id", "user.id", "gen_ai.conversation.id")
+_OF_THE_RUN = (openinference.SESSION, "user.id", genai.CONVERSATION)
 """Attributes of spans that are about the run as a whole."""
 
 _MAX_NAMES = 12
@@ -66,9 +75,10 @@ def _add(trace: dict[str, ForeignSpan], span: ForeignSpan) -> None:
     The pending span is read as the later span, without an end.
     """
     if span.attributes.get("logfire.span_type") == "pending_span":
-        parent = span.attributes.get("logfire.pending_parent_id")
-        span.span_id, span.end = span.parent_id or span.span_id, ""
-        span.parent_id = parent if isinstance(parent, str) and parent.strip("0") else None
+        span.span_id, span.parent_id, span.end = span.parent_id or span.span_id, None, ""
+        parent = as_text(span.attributes.get("logfire.pending_parent_id"))
+        if parent and parent.strip("0"):
+            span.parent_id = parent
     earlier = trace.get(span.span_id)
     if earlier is None or span.end or not earlier.end:
         trace[span.span_id] = span
@@ -79,21 +89,21 @@ def run_of(spans: Iterable[ForeignSpan]) -> ForeignRun:
     ordered = sorted(spans, key=lambda span: span.start or span.end)
     tree = tree_of(_joined_streams([(span, _read_span(span)) for span in ordered]))
     root = tree.root
-    status = _status(root)
     first = min((node for node in tree.nodes if node.reading.kind == "call"), key=_start_of, default=None)
     run = ForeignRun(
         identity=root.span.trace_id,
         task=_task(tree, first),
-        provider=first.reading.provider if first else None,
-        model=first.reading.model if first else None,
         start_time=min((node.span.start for node in tree.nodes if node.span.start), default=""),
         end_time=max((node.span.end for node in tree.nodes), default=""),
-        status=status,
+        status=_status(root),
         final_result=next((node.reading.output for node in _tops(tree) if node.reading.output is not None), None),
-        error=_error(root) if status in {"failed", "interrupted"} else None,
         source=without_none(scopes=[*dict.fromkeys(node.span.scope for node in tree.nodes if node.span.scope)] or None),
         metadata=_metadata(tree),
     )
+    if first is not None:
+        run.provider, run.model = first.reading.provider, first.reading.model
+    if run.status in {"failed", "interrupted"}:
+        run.error = _error(root)
     add_own_facts(run, root.span)
     all_scores = [score for node in tree.nodes for score in scores(node.span)]
     run.events = [*_events(tree), *run.events, *all_scores]  # `_events` is called last, because it keeps unread parts
@@ -116,8 +126,9 @@ def _unknown(tree: Tree) -> TimedFact:
     Each name is masked before the names are joined, because a secret may not be recognised with other text behind it.
     """
     names = [*dict.fromkeys(default_redactor(node.span.name) for node in tree.nodes)]
-    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
-    listed = ", ".join(names[:_MAX_NAMES]) + more
+    listed = ", ".join(names[:_MAX_NAMES])
+    if len(names) > _MAX_NAMES:
+        listed = f"{listed} and {len(names) - _MAX_NAMES} more"
     why = f"no span has attributes of a known vocabulary; the names of the spans are: {listed}"
     return TimedFact.gap(what="the meaning of the spans", why=why)
 
@@ -176,15 +187,13 @@ def _call(node: Node, tree: Tree, histories: Histories) -> Call:
     conversation, length = None, 0
     if reading.messages is not None:
         conversation, length = histories.add([message.to_document() for message in reading.messages])
-    seconds = reading.first_token_seconds
-    origin, reading.usage, reading.api = origin_of(span) or (None, reading.usage, reading.api)
-    return Call(
+    origin = take_origin(span, reading)
+    call = Call(
         time=span.start,
         conversation=conversation,
         api=reading.api or "",
         length=length,
         response=_response(node),
-        error=_error(node) if _has_failed(node) else None,
         provider=reading.provider,
         model=reading.model or reading.response_model,
         tools=reading.tools or (),
@@ -192,12 +201,18 @@ def _call(node: Node, tree: Tree, histories: Histories) -> Call:
         interaction_id=span.span_id,
         agent=tree.agent_of(node),
         duration_seconds=span.seconds_until(span.end),
-        time_to_first_token_seconds=span.seconds_until(reading.first_token) if reading.first_token else seconds,
+        time_to_first_token_seconds=reading.first_token_seconds,
         stream=reading.stream,
         complete=bool(span.end),
-        ended_by=None if span.end else "the source has no end of it",
         replayed_from=origin,
     )
+    if _has_failed(node):
+        call.error = _error(node)
+    if reading.first_token:
+        call.time_to_first_token_seconds = span.seconds_until(reading.first_token)
+    if not span.end:
+        call.ended_by = "the source has no end of it"
+    return call
 
 
 def _response(node: Node) -> Members | None:
@@ -217,7 +232,9 @@ def _response(node: Node) -> Members | None:
     )
     document = whole.to_document()
     choices = document.pop("choices", None)  # a member `choices` would be read as OpenAI's choices
-    return document if choices is None else {**document, "extra": {**document.get("extra", {}), "choices": choices}}
+    if choices is not None:
+        document["extra"] = {**document.get("extra", {}), "choices": choices}
+    return document
 
 
 def _stated_ids(tree: Tree) -> set[str] | None:
@@ -227,37 +244,43 @@ def _stated_ids(tree: Tree) -> set[str] | None:
     in the returned set is matched to a tool call by name.
     """
     calls = [call for node in tree.nodes if node.reading.response for call in node.reading.response.tool_calls]
-    call_ids = {call.call_id for call in calls if call.call_id and not call.call_id_made_up}
-    return call_ids if any(call.call_id_made_up or not call.call_id for call in calls) else None
+    if all(call.call_id and not call.call_id_made_up for call in calls):
+        return None
+    return {call.call_id for call in calls if call.call_id and not call.call_id_made_up}
 
 
 def _tool_run(node: Node, tree: Tree, stated_ids: set[str] | None) -> ToolRun:
     span, reading = node.span, node.reading
-    failed = _has_failed(node)
-    return ToolRun(
+    run = ToolRun(
         time=span.start,
         name=reading.name or span.name or "unnamed",
         arguments=reading.input,
-        call_id=reading.call_id if stated_ids is None or reading.call_id in stated_ids else None,
         execution_id=span.span_id,
         ended=span.end or None,
-        success=not failed if span.end else None,
         result=reading.output,
-        error=_error(node)["message"] if failed else None,
         duration_seconds=span.seconds_until(span.end),
         agent=tree.agent_of(node),
     )
+    if stated_ids is None or reading.call_id in stated_ids:
+        run.call_id = reading.call_id
+    if span.end:
+        run.success = not _has_failed(node)
+    if _has_failed(node):
+        run.error = _error(node)["message"]
+    return run
 
 
 def _has_failed(node: Node) -> bool:
-    return bool(node.span.failed if node.reading.failed is None else node.reading.failed)
+    if node.reading.failed is not None:
+        return node.reading.failed
+    return bool(node.span.failed)
 
 
 def _error(node: Node) -> Members:
     """Return the error of a span from its exception, or otherwise from its status."""
-    exception = next((event.attributes for event in node.span.events if event.name == "exception"), {})
-    kind = exception.get("exception.type") or node.reading.error_type or "error"
-    why = exception.get("exception.message") or node.reading.error or node.span.status_message
+    exception = next((event.attributes for event in node.span.events if event.name == genai.EXCEPTION_EVENT), {})
+    kind = exception.get(genai.EXCEPTION_TYPE) or node.reading.error_type or "error"
+    why = exception.get(genai.EXCEPTION_MESSAGE) or node.reading.error or node.span.status_message
     return {"type": str(kind), "message": str(why or kind)}
 
 
@@ -286,9 +309,10 @@ def _kept(node: Node) -> Iterator[TimedFact]:
         input=reading.input,
         output=reading.output,
     )
-    yield TimedFact.unread(
-        what=f"{reading.kind} span" if reading.kind else "span", value={**members, **more, **remaining}, time=span.start
-    )
+    what = "span"
+    if reading.kind is not None:
+        what = f"{reading.kind} span"
+    yield TimedFact.unread(what=what, value={**members, **more, **remaining}, time=span.start)
 
 
 # ── the run ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -305,7 +329,9 @@ def _status(root: Node) -> Status:
         return "unknown"
     if not _has_failed(root):
         return "completed"
-    return "interrupted" if _error(root)["type"].endswith(_CANCELLED) else "failed"
+    if _error(root)["type"].endswith(_CANCELLED):
+        return "interrupted"
+    return "failed"
 
 
 def _task(tree: Tree, first: Node | None) -> str | None:
@@ -313,30 +339,39 @@ def _task(tree: Tree, first: Node | None) -> str | None:
     run_input = next((node.reading.input for node in _tops(tree) if node.reading.input), None)
     if run_input is not None:
         return task_of(run_input)
-    messages = first.reading.messages if first and first.reading.messages else []
-    return next((_text(message.content) for message in messages if message.role == "user"), None)
+    if first is None:
+        return None
+    return _question_in(first.reading.messages or ())
 
 
 def task_of(value: Payload) -> str | None:
     """Return the input of a run as a text: a text itself, the first message of the user, or the input's JSON."""
-    messages = None if isinstance(value, str) else read_input(value).messages
+    if isinstance(value, str):
+        return value
+    messages = read_input(value).messages
     if messages:
-        return next((_text(message.content) for message in messages if message.role == "user"), None)
-    return value if isinstance(value, str) else to_json(value)
+        return _question_in(messages)
+    return to_json(value)
+
+
+def _question_in(messages: Iterable[Message]) -> str | None:
+    """Return the text of the first message of the user, or None."""
+    return next((_text(message.content) for message in messages if message.role == "user"), None)
 
 
 def _text(content: Payload) -> str | None:
-    if not isinstance(content, list):
-        return content if isinstance(content, str) else None
-    return next(
-        (part["text"] for part in content if isinstance(part, dict) and isinstance(part.get("text"), str)), None
-    )
+    """Return a content that is a text, or the first text among its parts."""
+    if isinstance(content, str):
+        return content
+    texts = (as_text(as_dict(part).get("text")) for part in as_list(content))
+    return next((text for text in texts if text is not None), None)
 
 
 def _metadata(tree: Tree) -> Members:
     metadata: Members = {}
     for name in _OF_THE_RUN:
         values = (node.span.attributes.get(name) for node in tree.nodes)
-        if (value := next((value for value in values if value is not None), None)) is not None:
-            metadata[name] = value
+        known = [value for value in values if value is not None]
+        if known:
+            metadata[name] = known[0]
     return metadata

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from trace_recorder.formats.foreign_runs.run import MAIN, ForeignAgent
+from trace_recorder.formats.spans.attribute_names import genai
 from trace_recorder.formats.spans.reading.span import ForeignSpan, SpanReading, merged
 
 
@@ -50,14 +51,18 @@ class Tree:
         if agent is None:
             return MAIN
         if agent in self.main:
-            innermost = next((node for node in reversed(self.nodes) if node in self.main), None)
-            return ForeignAgent(name=None if innermost is None else _agent_name(innermost))
-        outer = agent.agent
+            innermost = next(node for node in reversed(self.nodes) if node in self.main)
+            return ForeignAgent(name=_agent_name(innermost))
+        parent_agent_id = parent_execution_id = None
+        if agent.agent is not None and agent.agent not in self.main:
+            parent_agent_id = agent.agent.span.span_id
+        if agent.tool is not None:
+            parent_execution_id = agent.tool.span.span_id
         return ForeignAgent(
             name=_agent_name(agent),
             agent_id=agent.span.span_id,
-            parent_agent_id=None if outer is None or outer in self.main else outer.span.span_id,
-            parent_execution_id=None if agent.tool is None else agent.tool.span.span_id,
+            parent_agent_id=parent_agent_id,
+            parent_execution_id=parent_execution_id,
         )
 
 
@@ -66,8 +71,11 @@ def _agent_name(agent: Node) -> str | None:
 
     Return None if the span only has the name of its operation.
     """
-    name = agent.span.name
-    return agent.reading.name or (name if name != agent.span.attributes.get("gen_ai.operation.name") else None) or None
+    if agent.reading.name:
+        return agent.reading.name
+    if agent.span.name == agent.span.attributes.get(genai.OPERATION):
+        return None
+    return agent.span.name or None
 
 
 def tree_of(pairs: Sequence[tuple[ForeignSpan, SpanReading]]) -> Tree:
@@ -116,10 +124,16 @@ def _add_below(tops: Iterable[Node], children: dict[str, list[Node]], linked: di
 
 
 def _link(child: Node, parent: Node) -> None:
-    kind = parent.reading.kind
-    child.agent = parent if kind == "agent" else parent.agent
-    child.tool = None if kind == "agent" else parent if kind == "tool" else parent.tool
-    child.call = None if kind in {"agent", "tool"} else parent if kind == "call" else parent.call
+    """Set the agent, the tool and the call around a node. A tool or an agent ends what was open around it."""
+    match parent.reading.kind:
+        case "agent":
+            child.agent, child.tool, child.call = parent, None, None
+        case "tool":
+            child.agent, child.tool, child.call = parent.agent, parent, None
+        case "call":
+            child.agent, child.tool, child.call = parent.agent, parent.tool, parent
+        case None:
+            child.agent, child.tool, child.call = parent.agent, parent.tool, parent.call
 
 
 def _join_calls(nodes: Iterable[Node]) -> None:

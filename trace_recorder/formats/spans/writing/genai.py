@@ -11,12 +11,13 @@ spans have no provider, `gen_ai.agent.id` is only for hosted agents, and instruc
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from trace_recorder.dialects.dialect import Operation, operation_of
-from trace_recorder.dialects.json_access import as_number
+from trace_recorder.dialects.json_access import as_dict, as_number
 from trace_recorder.figures.content.chat_form import result_text
+from trace_recorder.formats.spans.attribute_names import genai
 from trace_recorder.formats.spans.writing.messages import (
     MessageTexts,
     SpanPrompt,
@@ -69,7 +70,9 @@ def provider_of(provider: str | None) -> str:
 def operation_name(call: LLMInteraction) -> str:
     """Return the conventions' name for the operation of a call."""
     operation = operation_of(call.api)
-    return "generate_content" if operation in _OUTPUT_TYPES else operation
+    if operation in _OUTPUT_TYPES:
+        return "generate_content"
+    return operation
 
 
 def parameter(parameters: Mapping[str, Payload], *names: str) -> Payload:
@@ -78,13 +81,15 @@ def parameter(parameters: Mapping[str, Payload], *names: str) -> Payload:
     return next((place[name] for place in places for name in names if place.get(name) is not None), None)
 
 
-def known_attributes(**members: AttributeValue | None) -> dict[str, AttributeValue]:
-    """Return attributes by their names, with dots in place of double underscores. Values that are None are left out."""
-    return {
-        name.replace("__", "."): encodable(value) if isinstance(value, str) else value
-        for name, value in members.items()
-        if value is not None
-    }
+def known_attributes(attributes: Mapping[str, AttributeValue | None]) -> dict[str, AttributeValue]:
+    """Return the attributes whose values are known, with texts that UTF-8 can encode."""
+    known: dict[str, AttributeValue] = {}
+    for name, value in attributes.items():
+        if isinstance(value, str):
+            known[name] = encodable(value)
+        elif value is not None:
+            known[name] = value
+    return known
 
 
 @dataclass(slots=True)
@@ -100,40 +105,52 @@ class GenAIAttributes:
 
     def agent(self, trajectory: Trajectory) -> dict[str, AttributeValue]:
         """Return the attributes of the run's own span."""
-        attributes = known_attributes(
-            gen_ai__operation__name="invoke_agent",
-            gen_ai__provider__name=None if self.is_0_1 else provider_of(trajectory.provider),
-            gen_ai__request__model=trajectory.model,
-            gen_ai__conversation__id=trajectory.trajectory_id,
+        attributes = self._invoke_agent(trajectory.provider) | known_attributes(
+            {genai.REQUEST_MODEL: trajectory.model, genai.CONVERSATION: trajectory.trajectory_id}
         )
-        return attributes | (
-            dict(self._task_and_result(trajectory.task, trajectory.final_result)) if self.content else {}
-        )
+        if self.content:
+            attributes |= self._task_and_result(trajectory.task, trajectory.final_result)
+        return attributes
+
+    def _invoke_agent(self, provider: str | None) -> dict[str, AttributeValue]:
+        """Return the operation of an agent's span, and its provider. In version 0.1, such a span has no provider."""
+        if self.is_0_1:
+            return {genai.OPERATION: "invoke_agent"}
+        return known_attributes({genai.OPERATION: "invoke_agent", genai.PROVIDER: provider_of(provider)})
 
     def _task_and_result(self, task: str | None, result: Payload) -> Iterator[tuple[str, AttributeValue]]:
         """Yield the task as the agent's input, and the final result as its output."""
         if task is not None:
             part = {"type": "text", "content": text_of_value(task)}
-            yield "gen_ai.input.messages", json_of([{"role": "user", "parts": [part]}])
+            yield genai.INPUT_MESSAGES, json_of([{"role": "user", "parts": [part]}])
         if result is not None:
-            part = {"type": "text", "content": text_of_value(result)}
-            reason = {} if self.is_0_1 else {"finish_reason": "stop"}
-            yield "gen_ai.output.messages", json_of([{"role": "assistant", "parts": [part], **reason}])
+            answer: dict[str, Payload] = {
+                "role": "assistant",
+                "parts": [{"type": "text", "content": text_of_value(result)}],
+            }
+            if not self.is_0_1:
+                answer["finish_reason"] = "stop"
+            yield genai.OUTPUT_MESSAGES, json_of([answer])
 
     def sub_agent(self, source: LLMInteraction | AgentStep, trajectory: Trajectory) -> dict[str, AttributeValue]:
         """Return the attributes of the span of an agent that another agent started."""
-        provider = source.provider if isinstance(source, LLMInteraction) else trajectory.provider
-        return known_attributes(
-            gen_ai__operation__name="invoke_agent",
-            gen_ai__provider__name=None if self.is_0_1 else provider_of(provider),
-            gen_ai__agent__name=source.agent,
-            gen_ai__conversation__id=trajectory.trajectory_id,
-            **self._agent_id(source.agent_id),
+        provider = trajectory.provider
+        if isinstance(source, LLMInteraction):
+            provider = source.provider
+        return self._invoke_agent(provider) | known_attributes(
+            {
+                genai.AGENT_NAME: source.agent,
+                genai.CONVERSATION: trajectory.trajectory_id,
+                self._agent_id_name: source.agent_id,
+            }
         )
 
-    def _agent_id(self, agent_id: str | None) -> dict[str, AttributeValue | None]:
-        """Return the attribute with an agent's id. In version 0.1, `gen_ai.agent.id` is only for hosted agents."""
-        return {("trace_recorder__agent__id" if self.is_0_1 else "gen_ai__agent__id"): agent_id}
+    @property
+    def _agent_id_name(self) -> str:
+        """The name of the attribute with an agent's id. In version 0.1, `gen_ai.agent.id` is only for hosted agents."""
+        if self.is_0_1:
+            return "trace_recorder.agent.id"
+        return "gen_ai.agent.id"
 
     @staticmethod
     def step(step: AgentStep) -> dict[str, AttributeValue]:  # noqa: ARG004
@@ -143,81 +160,92 @@ class GenAIAttributes:
     def call(self, call: LLMInteraction, prompt: SpanPrompt) -> dict[str, AttributeValue]:
         """Return the attributes of a call to a model."""
         response, parameters = call.response, call.source.request_without_messages().parameters
+        first_chunk_seconds = None
+        if call.stream:
+            first_chunk_seconds = call.time_to_first_token_seconds
         attributes = known_attributes(
-            gen_ai__operation__name=operation_name(call),
-            gen_ai__provider__name=provider_of(call.provider),
-            gen_ai__request__model=call.model,
-            gen_ai__output__type=_OUTPUT_TYPES.get(operation_of(call.api)),
-            gen_ai__request__stream=call.stream or None,
-            gen_ai__response__model=response.model,
-            gen_ai__response__id=response.id,
-            gen_ai__response__time_to_first_chunk=call.time_to_first_token_seconds if call.stream else None,
-            gen_ai__agent__name=call.agent,
-            **self._agent_id(call.agent_id),
+            {
+                genai.OPERATION: operation_name(call),
+                genai.PROVIDER: provider_of(call.provider),
+                genai.REQUEST_MODEL: call.model,
+                "gen_ai.output.type": _OUTPUT_TYPES.get(operation_of(call.api)),
+                genai.REQUEST_STREAM: call.stream or None,
+                genai.RESPONSE_MODEL: response.model,
+                genai.RESPONSE_ID: response.id,
+                genai.FIRST_CHUNK_SECONDS: first_chunk_seconds,
+                genai.AGENT_NAME: call.agent,
+                self._agent_id_name: call.agent_id,
+            }
         )
         reasons = [answer.finish_reason for answer in response.choices or (response,)]
         if any(reasons):
-            attributes["gen_ai.response.finish_reasons"] = [encodable(reason or "") for reason in reasons]
+            attributes[genai.FINISH_REASONS] = [encodable(reason or "") for reason in reasons]
         attributes |= dict(_parameters(parameters)) | _usage(call)
         if self.is_0_1:
-            attributes.pop("gen_ai.usage.cache_creation.input_tokens", None)
-        return attributes | (self._messages(call, prompt) if self.content else {})
+            attributes.pop(genai.USAGE + genai.CACHE_CREATION_TOKENS, None)
+        if self.content:
+            attributes |= self._messages(call, prompt)
+        return attributes
 
     def _messages(self, call: LLMInteraction, prompt: SpanPrompt) -> dict[str, AttributeValue]:
         attributes: dict[str, AttributeValue] = {}
         if prompt.instructions:
-            attributes["gen_ai.system_instructions"] = instructions_text(prompt.instructions, as_texts=self.is_0_1)
+            attributes[genai.SYSTEM_INSTRUCTIONS] = instructions_text(prompt.instructions, as_texts=self.is_0_1)
         if prompt.is_known:
-            attributes["gen_ai.input.messages"] = self.texts.array(prompt.messages)
+            attributes[genai.INPUT_MESSAGES] = self.texts.array(prompt.messages)
         if prompt.omitted:
             attributes["trace_recorder.input.omitted_messages"] = prompt.omitted
             attributes["trace_recorder.input.continues"] = prompt.continues or ""
         if prompt.tools:
-            attributes["gen_ai.tool.definitions"] = self.texts.tools(prompt.tools)
+            attributes[genai.TOOL_DEFINITIONS] = self.texts.tools(prompt.tools)
         if call.answered:
-            attributes["gen_ai.output.messages"] = json_of(outputs_of(call.response, with_reasons=not self.is_0_1))
+            attributes[genai.OUTPUT_MESSAGES] = json_of(outputs_of(call.response, with_reasons=not self.is_0_1))
         return attributes
 
     def tool(self, tool: ToolNode) -> dict[str, AttributeValue]:
         """Return the attributes of a tool's execution."""
         attributes = known_attributes(
-            gen_ai__operation__name="execute_tool",
-            gen_ai__tool__name=tool.name,
-            gen_ai__tool__call__id=tool.result.call_id or None,
-            gen_ai__tool__type="function",
+            {
+                genai.OPERATION: "execute_tool",
+                genai.TOOL_NAME: tool.name,
+                genai.TOOL_CALL_ID: tool.result.call_id or None,
+                "gen_ai.tool.type": "function",
+            }
         )
         if self.content:
             if tool.call is not None:
-                attributes["gen_ai.tool.call.arguments"] = text_of_value(tool.call.arguments)
-            attributes["gen_ai.tool.call.result"] = encodable(result_text(tool.result))
+                attributes[genai.TOOL_ARGUMENTS] = text_of_value(tool.call.arguments)
+            attributes[genai.TOOL_RESULT] = encodable(result_text(tool.result))
         return attributes
 
 
 def text_of_value(value: Payload) -> str:
     """Return a text unchanged, and any other value as JSON."""
-    return encodable(value) if isinstance(value, str) else json_of(value)
+    if isinstance(value, str):
+        return encodable(value)
+    return json_of(value)
 
 
 def _parameters(parameters: Mapping[str, Payload]) -> Iterator[tuple[str, AttributeValue]]:
     for name, names in NUMBER_PARAMETERS.items():
         number = as_number(parameter(parameters, *names))
         if number is not None:
-            yield f"gen_ai.request.{name}", float(number)
+            yield f"{genai.REQUEST}{name}", float(number)
     for name, names in INTEGER_PARAMETERS.items():
         value = parameter(parameters, *names)
         if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63:
-            yield f"gen_ai.request.{name}", value
+            yield f"{genai.REQUEST}{name}", value
     count = parameter(parameters, "n", "candidateCount")
     if isinstance(count, int) and 1 < count < 2**63:
-        yield "gen_ai.request.choice.count", count
+        yield genai.CHOICE_COUNT, count
     stops = parameter(parameters, "stop", "stop_sequences", "stopSequences")
-    listed: Sequence[Payload] = stops if isinstance(stops, list) else [stops]
-    if listed and all(isinstance(stop, str) for stop in listed):
-        yield "gen_ai.request.stop_sequences", [encodable(stop) for stop in listed]
-    reasoning = parameters.get("reasoning")
-    level = parameters.get("reasoning_effort") or (reasoning.get("effort") if isinstance(reasoning, dict) else None)
+    if isinstance(stops, str):
+        stops = [stops]
+    if isinstance(stops, list) and stops and all(isinstance(stop, str) for stop in stops):
+        yield f"{genai.REQUEST}stop_sequences", [encodable(stop) for stop in stops]
+    level = parameters.get("reasoning_effort") or as_dict(parameters.get("reasoning")).get("effort")
     if isinstance(level, str):
-        yield "gen_ai.request.reasoning.level", encodable(level)
+        yield f"{genai.REQUEST}reasoning.level", encodable(level)
 
 
 def _usage(call: LLMInteraction) -> dict[str, AttributeValue]:
@@ -225,12 +253,15 @@ def _usage(call: LLMInteraction) -> dict[str, AttributeValue]:
     counts = counts_of(call)
     if counts is None:
         return {}
-    return known_attributes(
-        gen_ai__usage__input_tokens=counts.prompt,
-        gen_ai__usage__output_tokens=counts.completion,
-        gen_ai__usage__cache_read__input_tokens=counts.cache_read,
-        gen_ai__usage__cache_write__input_tokens=counts.cache_write,
-        gen_ai__usage__cache_creation__input_tokens=counts.cache_write,
-        gen_ai__usage__reasoning__output_tokens=counts.reasoning,
-        trace_recorder__usage__cost=stated_cost(call),
-    )
+    usage = {
+        genai.INPUT_TOKENS: counts.prompt,
+        genai.OUTPUT_TOKENS: counts.completion,
+        genai.CACHE_READ_TOKENS: counts.cache_read,
+        genai.CACHE_WRITE_TOKENS: counts.cache_write,
+        genai.CACHE_CREATION_TOKENS: counts.cache_write,
+        genai.REASONING_TOKENS: counts.reasoning,
+    }
+    attributes: dict[str, AttributeValue] = {
+        genai.USAGE + name: count for name, count in usage.items() if count is not None
+    }
+    return attributes | known_attributes({"trace_recorder.usage.cost": stated_cost(call)})

@@ -42,7 +42,9 @@ def json_of(value: Payload) -> str:
 
 def encodable(text: str) -> str:
     """Return a text that UTF-8 can encode: a lone surrogate becomes its escape."""
-    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+    if text.isascii():
+        return text
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 MAX_KEPT_CHARACTERS = 16 * 1024 * 1024
@@ -93,35 +95,47 @@ def instruction_count(call: LLMInteraction, messages: Sequence[Message]) -> int:
 def instructions_text(messages: Iterable[Message], *, as_texts: bool = False) -> str:
     """Return the parts of instructions as JSON. If `as_texts` is True, parts that are not text become texts."""
     parts = [part for message in messages for part in _content_parts(message)]
-    return json_of([_as_text(part) for part in parts] if as_texts else parts)
+    if as_texts:
+        parts = [*map(_as_text, parts)]
+    return json_of(parts)
 
 
 def _as_text(part: dict[str, Payload]) -> dict[str, Payload]:
-    return part if part.get("type") == "text" else {"type": "text", "content": json_of(part)}
+    if part.get("type") == "text":
+        return part
+    return {"type": "text", "content": json_of(part)}
 
 
 def message_of(message: Message) -> dict[str, Payload]:
     """Return a message of a prompt."""
     if message.role == "tool":
-        response = message.content if isinstance(message.content, str) else [*_content_parts(message)]
-        part = {"type": "tool_call_response", **without_none(id=message.call_id), "response": response}
-        return {"role": "tool", "parts": [part], **without_none(name=message.name)}
-    reasoning = [_reasoning(message.reasoning)] if message.reasoning else []
-    parts = [*reasoning, *_content_parts(message), *map(call_part, message.tool_calls)]
+        return _result_message(message)
+    parts = [*_content_parts(message), *map(call_part, message.tool_calls)]
+    if message.reasoning:
+        parts.insert(0, _reasoning(message.reasoning))
     return {"role": message.role, "parts": parts, **without_none(name=message.name)}
+
+
+def _result_message(message: Message) -> dict[str, Payload]:
+    response: Payload = message.content
+    if not isinstance(response, str):
+        response = [*_content_parts(message)]
+    part = {"type": "tool_call_response", **without_none(id=message.call_id), "response": response}
+    return {"role": "tool", "parts": [part], **without_none(name=message.name)}
 
 
 def outputs_of(response: LLMResponse, *, with_reasons: bool = True) -> list[dict[str, Payload]]:
     """Return the answers of a response: a message for each choice, with its parts in order and its finish reason."""
-    answers: Sequence[Choice | LLMResponse] = response.choices if len(response.choices) > 1 else [response]
-    return [
-        {
-            "role": "assistant",
-            "parts": [*_answer_parts(answer)],
-            **without_none(finish_reason=finish_reason_of(answer.finish_reason) if with_reasons else None),
-        }
-        for answer in answers
-    ]
+    answers: Sequence[Choice | LLMResponse] = [response]
+    if len(response.choices) > 1:
+        answers = response.choices
+    outputs = []
+    for answer in answers:
+        output: dict[str, Payload] = {"role": "assistant", "parts": [*_answer_parts(answer)]}
+        if with_reasons:
+            output |= without_none(finish_reason=finish_reason_of(answer.finish_reason))
+        outputs.append(output)
+    return outputs
 
 
 def finish_reason_of(reason: str | None) -> str | None:
@@ -140,7 +154,9 @@ def definition_of(tool: Tool) -> Payload:
         description = without_none(description=tool.description, parameters=tool.parameters)
         return {"type": "function", "name": tool.name, **description}
     kind = tool.raw.get("type")
-    return {**tool.raw, "type": kind if isinstance(kind, str) else "function", "name": tool.name}
+    if not isinstance(kind, str):
+        kind = "function"
+    return {**tool.raw, "type": kind, "name": tool.name}
 
 
 def _answer_parts(answer: Choice | LLMResponse) -> Iterator[dict[str, Payload]]:
@@ -158,13 +174,23 @@ def _block_part(block: Block, calls: list[ToolCall]) -> dict[str, Payload] | Non
     if block.type == "reasoning":
         return _reasoning(block.text or "")
     if block.type == "text":
-        return {"type": "text", "content": block.text if isinstance(block.text, str) else json_of(block.text)}
-    number = next((index for index, call in enumerate(calls) if call.call_id == block.call_id), None)
-    return call_part(calls.pop(number)) if block.type == "tool_call" and number is not None else None
+        return {"type": "text", "content": _text_or_json(block.text)}
+    if block.type != "tool_call":
+        return None
+    for number, call in enumerate(calls):
+        if call.call_id == block.call_id:
+            return call_part(calls.pop(number))
+    return None
 
 
 def _reasoning(text: Payload) -> dict[str, Payload]:
-    return {"type": "reasoning", "content": text if isinstance(text, str) else json_of(text)}
+    return {"type": "reasoning", "content": _text_or_json(text)}
+
+
+def _text_or_json(value: Payload) -> str:
+    if isinstance(value, str):
+        return value
+    return json_of(value)
 
 
 def _content_parts(message: Message) -> Iterator[dict[str, Payload]]:
@@ -210,8 +236,9 @@ def prompt_of(call: LLMInteraction, extended: LLMInteraction | None) -> SpanProm
         return SpanPrompt(is_known=False)
     sent, tools = call.input_messages, call.tools
     if extended is not None:
+        if len(tools) == len(extended.tools) and tools == extended.tools:
+            tools = ()
         omitted = len(extended.input_messages)
-        is_same = len(tools) == len(extended.tools) and tools == extended.tools
-        return SpanPrompt((), sent[omitted:], () if is_same else tools, True, omitted, extended.interaction_id)
+        return SpanPrompt(messages=sent[omitted:], tools=tools, omitted=omitted, continues=extended.interaction_id)
     count = instruction_count(call, sent)
     return SpanPrompt(sent[:count], sent[count:], tools)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from trace_recorder.dialects.dialect import Operation, operation_of
 from trace_recorder.figures.content.chat_form import arguments_text, lines_of, result_text
+from trace_recorder.formats.spans.attribute_names import openinference
 from trace_recorder.formats.spans.writing.genai import text_of_value
 from trace_recorder.formats.spans.writing.messages import SpanPrompt, encodable, json_of
 from trace_recorder.formats.spans.writing.span import AttributeValue
@@ -22,7 +24,6 @@ from trace_recorder.values.messages import Message, Payload, ToolCall, without_n
 from trace_recorder.values.token_counts import counts_of, stated_cost
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 
-_KIND = "openinference.span.kind"
 _KINDS: Mapping[Operation, str] = {"embeddings": "EMBEDDING", "rerank": "RERANKER", "moderation": "GUARDRAIL"}
 """The kinds of spans of calls that are not `LLM`."""
 Attribute = tuple[str, AttributeValue]
@@ -40,75 +41,94 @@ class OpenInferenceAttributes:
     def agent(self, trajectory: Trajectory) -> dict[str, AttributeValue]:
         """Return the attributes of the run's own span."""
         attributes: dict[str, AttributeValue] = {
-            _KIND: "AGENT",
-            **without_none(**{"session.id": trajectory.trajectory_id}),
+            openinference.KIND: "AGENT",
+            **without_none(**{openinference.SESSION: trajectory.trajectory_id}),
         }
         return attributes | dict(self._values(trajectory.task, trajectory.final_result))
 
     def sub_agent(self, source: LLMInteraction | AgentStep, trajectory: Trajectory) -> dict[str, AttributeValue]:  # noqa: ARG002
         """Return the attributes of the span of an agent that another agent started."""
-        return {_KIND: "AGENT", **without_none(**{"agent.name": source.agent})}
+        return {openinference.KIND: "AGENT", **without_none(**{openinference.AGENT_NAME: source.agent})}
 
     def step(self, step: AgentStep) -> dict[str, AttributeValue]:
         """Return the attributes of a step."""
-        return {_KIND: "CHAIN", **dict(self._values(None, step.llm_response and step.llm_response.content))}
+        return {
+            openinference.KIND: "CHAIN",
+            **dict(self._values(None, step.llm_response and step.llm_response.content)),
+        }
 
     def call(self, call: LLMInteraction, prompt: SpanPrompt) -> dict[str, AttributeValue]:
         """Return the attributes of a call to a model."""
-        attributes = {_KIND: _KINDS.get(operation_of(call.api), "LLM")}
+        attributes: dict[str, AttributeValue] = {openinference.KIND: _KINDS.get(operation_of(call.api), "LLM")}
         attributes |= without_none(
             **{
-                "llm.model_name": call.response.model or call.model,
-                "llm.provider": call.provider,
-                "llm.finish_reason": call.response.finish_reason,
+                openinference.MODEL: call.response.model or call.model,
+                openinference.PROVIDER: call.provider,
+                openinference.FINISH_REASON: call.response.finish_reason,
             }
         )
-        return attributes | dict(_usage(call)) | (dict(self._messages(call, prompt)) if self.content else {})
+        attributes |= _usage(call)
+        if self.content:
+            attributes |= self._messages(call, prompt)
+        return attributes
 
     def tool(self, tool: ToolNode) -> dict[str, AttributeValue]:
         """Return the attributes of a tool's execution."""
         attributes: dict[str, AttributeValue] = {
-            _KIND: "TOOL",
-            "tool.name": encodable(tool.name),
-            "tool_call.id": encodable(tool.result.call_id),
+            openinference.KIND: "TOOL",
+            openinference.TOOL_NAME: encodable(tool.name),
+            openinference.TOOL_CALL_ID: encodable(tool.result.call_id),
         }
-        if self.content and tool.call is not None:
-            attributes["tool.parameters"] = text_of_value(tool.call.arguments)
-        arguments = tool.call.arguments if tool.call else None
+        arguments: Payload = None
+        if tool.call is not None:
+            arguments = tool.call.arguments
+            if self.content:
+                attributes["tool.parameters"] = text_of_value(arguments)
         return attributes | dict(self._values(arguments, result_text(tool.result)))
 
     def _values(self, input_value: Payload, output_value: Payload) -> Iterator[Attribute]:
         """Yield the attributes of the input and the output of an operation."""
-        for name, value in (("input", input_value), ("output", output_value)):
-            if self.content and value is not None:
-                yield f"{name}.value", text_of_value(value)
-                yield f"{name}.mime_type", "text/plain" if isinstance(value, str) else "application/json"
+        if self.content and input_value is not None:
+            yield openinference.INPUT, text_of_value(input_value)
+            yield openinference.INPUT_MIME_TYPE, _mime_type(input_value)
+        if self.content and output_value is not None:
+            yield openinference.OUTPUT, text_of_value(output_value)
+            yield openinference.OUTPUT_MIME_TYPE, _mime_type(output_value)
 
     def _messages(self, call: LLMInteraction, prompt: SpanPrompt) -> Iterator[Attribute]:
         parameters = call.source.request_without_messages().parameters
         if parameters:
-            yield "llm.invocation_parameters", json_of(parameters)
+            yield openinference.PARAMETERS, json_of(parameters)
         for number, tool in enumerate(prompt.tools):
-            yield f"llm.tools.{number}.tool.json_schema", json_of(tool.raw)
+            yield f"{openinference.TOOLS}.{number}.tool.json_schema", json_of(tool.raw)
         for number, message in enumerate([*prompt.instructions, *prompt.messages]):
-            yield from _message(f"llm.input_messages.{number}.message", message)
+            yield from _message(f"{openinference.INPUT_MESSAGES}.{number}.message", message)
         if call.answered:
             for number in range(max(1, len(call.response.choices))):
-                yield from _message(f"llm.output_messages.{number}.message", answer_of(call.response, number))
+                answer = answer_of(call.response, number)
+                yield from _message(f"{openinference.OUTPUT_MESSAGES}.{number}.message", answer)
             yield from self._values(None, call.response.content)
         if prompt.messages:
             yield from self._values(lines_of(prompt.messages[-1]), None)
+
+
+def _mime_type(value: Payload) -> str:
+    if isinstance(value, str):
+        return "text/plain"
+    return "application/json"
 
 
 def _usage(call: LLMInteraction) -> Iterator[Attribute]:
     """Yield the token counts, and the cost if the provider stated it."""
     cost = stated_cost(call)
     if cost is not None:
-        yield "llm.cost.total", cost
+        yield openinference.COST, cost
     counts = counts_of(call)
     if counts is None:
         return
-    total = None if counts.prompt is None or counts.completion is None else counts.prompt + counts.completion
+    total = None
+    if counts.prompt is not None and counts.completion is not None:
+        total = counts.prompt + counts.completion
     for name, count in (
         ("prompt", counts.prompt),
         ("completion", counts.completion),
@@ -118,7 +138,7 @@ def _usage(call: LLMInteraction) -> Iterator[Attribute]:
         ("completion_details.reasoning", counts.reasoning),
     ):
         if count is not None:
-            yield f"llm.token_count.{name}", count
+            yield f"{openinference.TOKEN_COUNT}.{name}", count
 
 
 def _message(prefix: str, message: Message) -> Iterator[Attribute]:
@@ -136,20 +156,29 @@ def _message(prefix: str, message: Message) -> Iterator[Attribute]:
 
 
 def _contents(prefix: str, message: Message) -> Iterator[Attribute]:
-    thoughts = [("reasoning", "text", message.reasoning)] if message.reasoning else []
-    for number, (kind, name, value) in enumerate([*thoughts, *_parts(message)]):
-        yield f"{prefix}.{number}.message_content.type", kind
-        yield f"{prefix}.{number}.message_content.{name}", encodable(value)
+    for number, part in enumerate(_parts(message)):
+        yield f"{prefix}.{number}.message_content.type", part.kind
+        yield f"{prefix}.{number}.message_content.{part.member}", encodable(part.value)
 
 
-def _parts(message: Message) -> Iterator[tuple[str, str, str]]:
+class _ContentPart(NamedTuple):
+    """A part of a message: its kind, and the member with its value."""
+
+    kind: str
+    member: str
+    value: str
+
+
+def _parts(message: Message) -> Iterator[_ContentPart]:
+    if message.reasoning:
+        yield _ContentPart("reasoning", "text", message.reasoning)
     for part in parts_of(message):
         if isinstance(part, Text):
-            yield "text", "text", part.text
+            yield _ContentPart("text", "text", part.text)
         elif isinstance(part, Image):
-            yield "image", "image.image.url", part.address
+            yield _ContentPart("image", "image.image.url", part.address)
         else:
-            yield "text", "text", json_of(part.raw)
+            yield _ContentPart("text", "text", json_of(part.raw))
 
 
 def _calls(prefix: str, calls: Iterable[ToolCall]) -> Iterator[Attribute]:

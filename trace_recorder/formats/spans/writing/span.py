@@ -70,11 +70,13 @@ class SpanIds:
         """Return the ids of a run. If the run has no id, the ids are derived from its task and start."""
         run = trajectory.trajectory_id or f"{trajectory.task} {trajectory.start_time}"
         context = trajectory.annotations.get(PARENT_CONTEXT)
-        parent = _PARENT.fullmatch(context) if isinstance(context, str) else None
-        if parent is not None:
-            return cls(run, parent[1], parent[2])
-        is_usable = _TRACE_ID.fullmatch(run) is not None and int(run, 16) > 0
-        return cls(run, run if is_usable else _digest(run, 16))
+        if isinstance(context, str):
+            parent = _PARENT.fullmatch(context)
+            if parent is not None:
+                return cls(run, parent[1], parent[2])
+        if _TRACE_ID.fullmatch(run) is not None and int(run, 16) > 0:
+            return cls(run, run)
+        return cls(run, _digest(run, 16))
 
     def span_id(self, kind: str, *identity: str) -> str:
         """Return the id of the span for an operation of this kind with this identity."""
@@ -90,8 +92,9 @@ def nanoseconds(timestamp: str | None) -> int | None:
     time = parse_time(timestamp)
     if time is None:
         return None
-    since = (time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH
-    return min(max(0, since // timedelta(microseconds=1) * 1_000), _LAST)
+    if time.tzinfo is None:
+        time = time.replace(tzinfo=UTC)
+    return min(max(0, (time - _EPOCH) // timedelta(microseconds=1) * 1_000), _LAST)
 
 
 def iso(time: int) -> str:

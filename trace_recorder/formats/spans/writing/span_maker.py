@@ -10,6 +10,7 @@ from typing import Literal, Protocol
 from trace_recorder.dialects.json_access import as_number
 from trace_recorder.figures.call_figures import counted_usage, origin_of, without_replayed_usage
 from trace_recorder.figures.conversations.side_calls import side_calls_of
+from trace_recorder.formats.spans.attribute_names import genai, own
 from trace_recorder.formats.spans.writing.genai import GenAIAttributes, known_attributes, operation_name, text_of_value
 from trace_recorder.formats.spans.writing.langfuse import LangfuseAttributes
 from trace_recorder.formats.spans.writing.messages import SpanPrompt, encodable, json_of
@@ -82,7 +83,9 @@ class SpanMaker:
 
     def for_run(self, trajectory: Trajectory) -> SpanMaker:
         """Return a maker with the same settings for a run, or for a later state of the run."""
-        side_calls = frozenset[str]() if trajectory.status == "running" else side_calls_of(trajectory)
+        side_calls = frozenset[str]()
+        if trajectory.status != "running":
+            side_calls = side_calls_of(trajectory)
         return replace(self, trajectory=trajectory, ids=SpanIds.of(trajectory), side_calls=side_calls)
 
     def run(self, span_id: str) -> Span:
@@ -91,7 +94,9 @@ class SpanMaker:
         start = nanoseconds(run.start_time) or 0
         attributes = _merge_attributes(writer.agent(run) for writer in self.writers)
         attributes |= dict(self._run_attributes())
-        error = run.error or (ErrorInfo(run.status, "") if run.status in {"failed", "interrupted"} else None)
+        error = run.error
+        if error is None and run.status in {"failed", "interrupted"}:
+            error = ErrorInfo(run.status, "")
         end = nanoseconds(run.end_time) or max((times_of(call)[1] or 0 for call in run.llm_interactions), default=start)
         events = (*self._rewards(max(start, end), None), *self._gaps(start), *self._exception(error, max(start, end)))
         return self._span(
@@ -102,65 +107,73 @@ class SpanMaker:
         """Make the span of an agent that another agent started."""
         attributes = _merge_attributes(writer.sub_agent(agent.first, self.trajectory) for writer in self.writers)
         start = agent.start or nanoseconds(self.trajectory.start_time) or 0
-        name = f"invoke_agent {agent.first.agent}" if agent.first.agent else "invoke_agent"
+        name = "invoke_agent"
+        if agent.first.agent:
+            name = f"invoke_agent {agent.first.agent}"
         return self._span((span_id, parent), name, (start, agent.end or start), attributes)
 
     def step(self, span_id: str, parent: str, step: AgentStep) -> Span:
         """Make the span of a step that the agent recorded."""
         attributes = _merge_attributes(writer.step(step) for writer in self.writers)
         attributes |= known_attributes(
-            trace_recorder__step__number=step.step_number, trace_recorder__step__state=step.state
+            {"trace_recorder.step.number": step.step_number, "trace_recorder.step.state": step.state}
         )
         if self.content:
-            attributes |= known_attributes(trace_recorder__step__reflection=step.reflection)
+            attributes |= known_attributes({"trace_recorder.step.reflection": step.reflection})
             summary = step.extra.get("lakeview_summary")
-            attributes |= known_attributes(
-                trace_recorder__step__summary=None if summary is None else text_of_value(summary)
-            )
+            if summary is not None:
+                attributes["trace_recorder.step.summary"] = text_of_value(summary)
         start, end = times_of(step)
         times = start or 0, end or start or 0
-        error = ErrorInfo("step_error", step.error) if step.error else None
+        error = None
+        if step.error:
+            error = ErrorInfo("step_error", step.error)
         events = (*self._rewards(times[1], step.step_number), *self._exception(error, times[1]))
         return self._span((span_id, parent), f"step {step.step_number}", times, attributes, events, error)
 
     def call(self, span_id: str, parent: str, interaction: LLMInteraction, prompt: SpanPrompt) -> Span:
         """Make the span of a call to a model, from the start of its first attempt to the end of its last attempt."""
         billed, origin = without_replayed_usage(interaction), origin_of(interaction, counted_usage(interaction) or None)
+        attempts = interaction.attempts
         attributes = _merge_attributes(writer.call(billed, prompt) for writer in self.writers)
+        if origin is not None:
+            attributes[own.REPLAYED_FROM] = json_of(origin)
         attributes |= known_attributes(
-            trace_recorder__replayed_from=None if origin is None else json_of(origin),
-            trace_recorder__interaction_id=interaction.interaction_id,
-            trace_recorder__api=interaction.api,
-            http__request__resend_count=len(interaction.attempts) - 1 if len(interaction.attempts) > 1 else None,
-            trace_recorder__incomplete=None if interaction.complete else True,
-            trace_recorder__run_inferred=interaction.run_inferred or None,
-            trace_recorder__side_call=interaction.interaction_id in self.side_calls or None,
+            {"trace_recorder.interaction_id": interaction.interaction_id, "trace_recorder.api": interaction.api}
         )
+        events: list[SpanEvent] = []
+        if len(attempts) > 1:
+            attributes["http.request.resend_count"] = len(attempts) - 1
+            earlier = attempts[: len(attempts) - (interaction.error is None)]
+            events += [self._attempt(attempt) for attempt in earlier if attempt.error]
+        error = interaction.error
+        if not interaction.complete:
+            attributes["trace_recorder.incomplete"] = True
+            error = error or ErrorInfo(interaction.ended_by or "incomplete", "")
+        if interaction.run_inferred:
+            attributes["trace_recorder.run_inferred"] = True
+        if interaction.interaction_id in self.side_calls:
+            attributes["trace_recorder.side_call"] = True
         start, end = times_of(interaction)
         times = start or 0, end or start or 0
-        error = interaction.error or (
-            None if interaction.complete else ErrorInfo(interaction.ended_by or "incomplete", "")
-        )
-        attempts = interaction.attempts
-        failed = [attempt for attempt in attempts[: len(attempts) - (interaction.error is None)] if attempt.error]
-        events = (*map(self._attempt, failed if len(attempts) > 1 else ()), *self._exception(error, times[1]))
-        operation = operation_name(interaction)
-        name = f"{operation} {interaction.model}" if interaction.model else operation
-        return self._span((span_id, parent), name, times, attributes, events, error, kind="client")
+        events += self._exception(error, times[1])
+        name = operation_name(interaction)
+        if interaction.model:
+            name = f"{name} {interaction.model}"
+        return self._span((span_id, parent), name, times, attributes, (*events,), error, kind="client")
 
     def tool(self, span_id: str, parent: str, tool: ToolNode) -> Span:
         """Make the span of a tool's execution."""
         result = tool.result
         attributes = _merge_attributes(writer.tool(tool) for writer in self.writers)
         start, end, is_inferred = tool.times()
-        attributes |= known_attributes(
-            trace_recorder__time_is_inferred=is_inferred or None, trace_recorder__replayed=result.replayed or None
-        )
+        if is_inferred:
+            attributes["trace_recorder.time_is_inferred"] = True
+        if result.replayed:
+            attributes["trace_recorder.replayed"] = True
         error = None
         if result.success is False:
-            kind, colon, message = (result.error or "").partition(": ")
-            has_kind = colon and kind.isidentifier()
-            error = ErrorInfo(kind, message) if has_kind else ErrorInfo("tool_error", result.error or "")
+            error = _error_of_tool(result.error or "")
         events = tuple(self._exception(error, end))
         return self._span((span_id, parent), f"execute_tool {tool.name}", (start, end), attributes, events, error)
 
@@ -168,13 +181,13 @@ class SpanMaker:
         """Make the span of a reward that was recorded after the span of its step or run was delivered."""
         time = nanoseconds(reward.timestamp) or nanoseconds(self.trajectory.end_time) or 0
         event = self._reward(reward, time)
-        attributes = {"gen_ai.operation.name": "evaluate", **event.attributes}
+        attributes = {genai.OPERATION: "evaluate", **event.attributes}
         return self._span((span_id, parent), f"evaluate {reward.name}", (time, time), attributes, (event,))
 
     def annotation(self, span_id: str, parent: str, key: str) -> Span:
         """Make the span of an annotation that was recorded after the run's own span was delivered."""
         time = nanoseconds(self.trajectory.end_time) or 0
-        attributes = {encodable(f"trace_recorder.annotation.{key}"): _attribute(self.trajectory.annotations[key])}
+        attributes = {encodable(f"{own.ANNOTATION}{key}"): _attribute(self.trajectory.annotations[key])}
         return self._span((span_id, parent), f"annotate {key}", (time, time), attributes)
 
     def _span(
@@ -188,33 +201,36 @@ class SpanMaker:
         *,
         kind: Literal["internal", "client"] = "internal",
     ) -> Span:
-        failure: dict[str, AttributeValue] = {}
+        all_attributes, message = {**attributes}, None
         if error is not None:
-            status = None if error.status is None else str(error.status)
-            failure = {"error.type": encodable(status or error.type or "_OTHER")}
-        message = None if error is None else encodable(error.message or error.type) if self.content else ""
-        all_attributes = {**attributes, **failure}
+            error_type = error.type or "_OTHER"
+            if error.status is not None:
+                error_type = str(error.status) or error_type
+            all_attributes[genai.ERROR_TYPE] = encodable(error_type)
+            message = ""
+            if self.content:
+                message = encodable(error.message or error.type)
         return Span(self.ids.trace_id, *place, encodable(name), kind, *times, all_attributes, events, message)
 
     # ── events, and attributes without a place in the conventions ────────────────────────────────────────────────────
 
     def _exception(self, error: ErrorInfo | None, time: int) -> Iterator[SpanEvent]:
         if error is not None:
-            attributes = known_attributes(exception__type=error.type or "_OTHER")
+            attributes = known_attributes({genai.EXCEPTION_TYPE: error.type or "_OTHER"})
             if self.content and error.message:
-                attributes |= known_attributes(exception__message=error.message)
-            yield SpanEvent("exception", time, attributes)
+                attributes |= known_attributes({genai.EXCEPTION_MESSAGE: error.message})
+            yield SpanEvent(genai.EXCEPTION_EVENT, time, attributes)
 
     def _attempt(self, attempt: Attempt) -> SpanEvent:
         """Return the event of a failed attempt. The time of the event is the end of the attempt."""
         error = attempt.error
         attributes = known_attributes(
-            trace_recorder__attempt__number=attempt.number,
-            http__response__status_code=attempt.status,
-            error__type=None if error is None else str(error.status or error.type),
+            {"trace_recorder.attempt.number": attempt.number, "http.response.status_code": attempt.status}
         )
-        if self.content and error is not None:
-            attributes |= known_attributes(exception__message=error.message)
+        if error is not None:
+            attributes |= known_attributes({genai.ERROR_TYPE: str(error.status or error.type)})
+            if self.content:
+                attributes |= known_attributes({genai.EXCEPTION_MESSAGE: error.message})
         end = after(nanoseconds(attempt.timestamp) or 0, attempt.duration_seconds)
         return SpanEvent("trace_recorder.attempt", end, attributes)
 
@@ -225,41 +241,49 @@ class SpanMaker:
         }
         for reward in self.trajectory.rewards:
             of_step = number_or_text(reward.step_number)
-            if (of_step if of_step in spans else None) == number_or_text(step):
+            if of_step not in spans:
+                of_step = None
+            if of_step == number_or_text(step):
                 yield self._reward(reward, end)
 
     def _reward(self, reward: Reward, end: int) -> SpanEvent:
+        explanation = None
+        if self.content:
+            explanation = reward.explanation
         attributes = known_attributes(
-            gen_ai__evaluation__name=reward.name,
-            gen_ai__evaluation__score__value=_number(reward.value),
-            gen_ai__evaluation__explanation=reward.explanation if self.content else None,
-            trace_recorder__reward__weight=_number(reward.weight),
-            trace_recorder__reward__step_number=reward.step_number,
+            {
+                genai.EVALUATION_NAME: reward.name,
+                genai.EVALUATION_SCORE: _number(reward.value),
+                genai.EVALUATION_EXPLANATION: explanation,
+                own.REWARD_WEIGHT: _number(reward.weight),
+                own.REWARD_STEP_NUMBER: reward.step_number,
+            }
         )
-        return SpanEvent("gen_ai.evaluation.result", nanoseconds(reward.timestamp) or end, attributes)
+        return SpanEvent(genai.EVALUATION_EVENT, nanoseconds(reward.timestamp) or end, attributes)
 
     def _gaps(self, start: int) -> Iterator[SpanEvent]:
         for gap in self.trajectory.gaps:
-            attributes = known_attributes(trace_recorder__gap__what=gap.what, trace_recorder__gap__why=gap.why)
+            attributes = known_attributes({"trace_recorder.gap.what": gap.what, "trace_recorder.gap.why": gap.why})
             yield SpanEvent("trace_recorder.gap", nanoseconds(gap.timestamp) or start, attributes)
 
     def _run_attributes(self) -> Iterator[tuple[str, AttributeValue]]:
         run = self.trajectory
-        yield "trace_recorder.status", run.status
+        yield own.STATUS, run.status
         if run.parent is not None:
-            yield "trace_recorder.parent", encodable(run.parent)
+            yield own.PARENT, encodable(run.parent)
         if run.success is not None:
-            yield "trace_recorder.success", run.success
+            yield own.SUCCESS, run.success
         if run.max_steps is not None:
-            yield "trace_recorder.max_steps", run.max_steps
-        if self.content:
-            if isinstance(run.task, str):
-                yield "trace_recorder.task", run.task
-            groups: dict[str, dict[str, Payload]] = {"metadata": run.metadata, "annotation": run.annotations}
-            for name, members in groups.items():
-                for key, value in members.items():
-                    if key != PARENT_CONTEXT:
-                        yield encodable(f"trace_recorder.{name}.{key}"), _attribute(value)
+            yield own.MAX_STEPS, run.max_steps
+        if not self.content:
+            return
+        if isinstance(run.task, str):
+            yield own.TASK, run.task
+        groups: dict[str, dict[str, Payload]] = {own.METADATA: run.metadata, own.ANNOTATION: run.annotations}
+        for prefix, members in groups.items():
+            for key, value in members.items():
+                if key != PARENT_CONTEXT:
+                    yield encodable(f"{prefix}{key}"), _attribute(value)
 
 
 def _merge_attributes(attributes: Iterable[dict[str, AttributeValue]]) -> dict[str, AttributeValue]:
@@ -269,9 +293,22 @@ def _merge_attributes(attributes: Iterable[dict[str, AttributeValue]]) -> dict[s
 def _number(value: Payload) -> float | None:
     """Return a number, or None for any other value, because a file may have any value here."""
     number = as_number(value)
-    return None if number is None else float(number)
+    if number is None:
+        return None
+    return float(number)
 
 
 def _attribute(value: Payload) -> AttributeValue:
-    is_small = isinstance(value, bool | float) or (isinstance(value, int) and abs(value) < 2**63)
-    return value if is_small else text_of_value(value)
+    if isinstance(value, bool | float):
+        return value
+    if isinstance(value, int) and abs(value) < 2**63:
+        return value
+    return text_of_value(value)
+
+
+def _error_of_tool(text: str) -> ErrorInfo:
+    """Return the error of a tool. Its kind is the name of an exception at the beginning of the text."""
+    kind, colon, message = text.partition(": ")
+    if colon and kind.isidentifier():
+        return ErrorInfo(kind, message)
+    return ErrorInfo("tool_error", text)

@@ -28,7 +28,7 @@ from trace_recorder.formats.spans.writing.tree import SpanTree, annotation_id, r
 from trace_recorder.reading.relations.prompt_relations import relations_of, turns_of
 from trace_recorder.reading.relations.turn import agent_key
 from trace_recorder.values.llm_interaction import LLMInteraction
-from trace_recorder.values.messages import Payload
+from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.origins import PARENT_CONTEXT
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.version import __version__
@@ -140,7 +140,8 @@ class _SpanPlanner:
             key = agent_key(call)
             is_over = (call.answered and call.complete and call.error is None) or latest[key] is not call
             is_final = self._has_ended or (is_over and not is_in_progress(call.response))
-            yield PlannedSpan(self.tree.call_span(call), "call", is_final, partial(self._make_call, call, by_id))
+            make = partial(self._make_call, call, by_id)
+            yield PlannedSpan(self.tree.call_span(call), "call", is_final, make)
 
     def _make_call(self, call: LLMInteraction, by_id: Mapping[str, LLMInteraction]) -> Span:
         tree, extended = self.tree, None
@@ -160,7 +161,9 @@ def plan_additions(tree: SpanTree, maker: SpanMaker) -> Iterator[PlannedSpan]:
     for number, (reward, span) in enumerate(zip(tree.trajectory.rewards, tree.spans_of_rewards(), strict=True)):
         identity = reward_id(tree.ids, number, reward)
         yield PlannedSpan(identity, "addition", True, partial(maker.reward, identity, span, reward))
-    for key, value in tree.trajectory.annotations.items() if maker.content else ():
+    if not maker.content:
+        return
+    for key, value in tree.trajectory.annotations.items():
         if key != PARENT_CONTEXT:
             identity = annotation_id(tree.ids, key, value)
             yield PlannedSpan(identity, "addition", True, partial(maker.annotation, identity, tree.root, key))
@@ -200,24 +203,28 @@ def to_otlp(
 
 
 def _span(span: Span) -> dict[str, Payload]:
-    status = {} if span.error is None else {"code": _FAILED} | ({"message": span.error} if span.error else {})
+    status: dict[str, Payload] = {}
+    if span.error is not None:
+        status["code"] = _FAILED
+    if span.error:
+        status["message"] = span.error
     events = [
         {"timeUnixNano": str(event.time), "name": event.name, "attributes": _attributes(event.attributes)}
         for event in span.events
     ]
-    return {
-        "traceId": span.trace_id,
-        "spanId": span.span_id,
-        **({"parentSpanId": span.parent_id} if span.parent_id else {}),
-        "name": span.name,
-        "kind": KINDS[span.kind],
-        "startTimeUnixNano": str(span.start),
-        "endTimeUnixNano": str(span.end),
-        "attributes": _attributes(span.attributes),
-        **({"events": events} if events else {}),
-        "status": status,
-        "flags": 1,
-    }
+    return without_none(
+        traceId=span.trace_id,
+        spanId=span.span_id,
+        parentSpanId=span.parent_id or None,
+        name=span.name,
+        kind=KINDS[span.kind],
+        startTimeUnixNano=str(span.start),
+        endTimeUnixNano=str(span.end),
+        attributes=_attributes(span.attributes),
+        events=events or None,
+        status=status,
+        flags=1,
+    )
 
 
 def _attributes(attributes: Attributes) -> list[Payload]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from trace_recorder.formats.spans.writing.span import SpanIds, after, nanoseconds
 from trace_recorder.reading.relations.calls_of_run import call_of_step
@@ -34,8 +35,10 @@ class AgentRecords:
         """Extend the agent's time by the time of a call or a step."""
         begin, end = times_of(timed)
         if begin is not None and end is not None:
-            self.start = begin if self.start is None else min(self.start, begin)
-            self.end = end if self.end is None else max(self.end, end)
+            if self.start is None or begin < self.start:
+                self.start = begin
+            if self.end is None or end > self.end:
+                self.end = end
         if isinstance(timed, LLMInteraction) and self.execution_id is None:
             self.execution_id = timed.parent_execution_id
 
@@ -64,6 +67,14 @@ def times_of(timed: LLMInteraction | AgentStep) -> tuple[int | None, int | None]
     return start, after(start, timed.duration_seconds)
 
 
+class ToolTimes(NamedTuple):
+    """When a tool began and ended, and whether these times are inferred from its call."""
+
+    start: int
+    end: int
+    are_inferred: bool
+
+
 @dataclass(frozen=True, slots=True)
 class ToolNode:
     """The execution of a tool. `call` is None if the step has no call with the id of the result."""
@@ -77,8 +88,10 @@ class ToolNode:
     def identity(self) -> tuple[str, ...]:
         """The texts that identify the execution: step, agent, call id, and a number for results with the same id."""
         step = self.step
-        own = step.interaction.interaction_id if step.derived and step.interaction else step.timestamp
-        return own, agent_key(step) or "", self.result.call_id, str(self.occurrence)
+        name = step.timestamp
+        if step.derived and step.interaction is not None:
+            name = step.interaction.interaction_id
+        return name, agent_key(step) or "", self.result.call_id, str(self.occurrence)
 
     @property
     def execution_id(self) -> str | None:
@@ -88,24 +101,27 @@ class ToolNode:
     @property
     def name(self) -> str:
         """The name of the tool."""
-        return (self.call.name if self.call else None) or self.result.name or "unnamed"
+        if self.call is not None and self.call.name:
+            return self.call.name
+        return self.result.name or "unnamed"
 
-    def times(self) -> tuple[int, int, bool]:
-        """Return when the tool began and ended, and whether these times are inferred.
-
-        If a recording gave the result, the tool took no time.
-        """
+    def times(self) -> ToolTimes:
+        """Return when the tool began and ended. If a recording gave the result, the tool took no time."""
         start = nanoseconds(self.result.timestamp)
         if start is not None:
-            return start, after(start, self.seconds), False
-        begin, end = times_of(self.step.interaction or self.step)
-        inferred = (end if self.step.interaction else begin) or 0
-        return inferred, after(inferred, self.seconds), True
+            return ToolTimes(start, after(start, self.seconds), are_inferred=False)
+        if self.step.interaction is not None:
+            inferred = times_of(self.step.interaction)[1] or 0
+        else:
+            inferred = times_of(self.step)[0] or 0
+        return ToolTimes(inferred, after(inferred, self.seconds), are_inferred=True)
 
     @property
     def seconds(self) -> float | None:
         """How long the tool ran, or None if that is unknown or a recording gave the result."""
-        return None if self.result.replayed else self.result.duration_seconds
+        if self.result.replayed:
+            return None
+        return self.result.duration_seconds
 
 
 def tool_runs(trajectory: Trajectory) -> Iterator[ToolNode]:
@@ -116,8 +132,11 @@ def tool_runs(trajectory: Trajectory) -> Iterator[ToolNode]:
             calls.setdefault(call.call_id, []).append(call)
         occurrences: Counter[str] = Counter()
         for result in step.tool_results:
+            call = None
             remaining = calls.get(result.call_id)
-            yield ToolNode(step, remaining.pop(0) if remaining else None, result, occurrences[result.call_id])
+            if remaining:
+                call = remaining.pop(0)
+            yield ToolNode(step, call, result, occurrences[result.call_id])
             occurrences[result.call_id] += 1
 
 
@@ -160,7 +179,9 @@ class SpanTree:
 
     def agent_span(self, key: str | None) -> str:
         """Return the id of an agent's span. The span of the main agent is the run's own."""
-        return self.ids.span_id("agent", key) if key is not None else self.root
+        if key is None:
+            return self.root
+        return self.ids.span_id("agent", key)
 
     def step_span(self, step: AgentStep) -> str:
         """Return the id of a step's span."""
@@ -179,21 +200,27 @@ class SpanTree:
         tool = self._executions.get(agent.execution_id or "")
         if tool is not None:
             return self.tool_span(tool)
-        step = self._step_of.get(agent.first.interaction_id) if isinstance(agent.first, LLMInteraction) else None
-        if step is not None and agent_key(step) != agent.key:
-            return self.step_span(step)
+        if isinstance(agent.first, LLMInteraction):
+            step = self._step_of.get(agent.first.interaction_id)
+            if step is not None and agent_key(step) != agent.key:
+                return self.step_span(step)
         parent = agent.first.parent_agent_id
-        return self.agent_span(parent if parent in self.agents and parent != agent.key else None)
+        if parent in self.agents and parent != agent.key:
+            return self.agent_span(parent)
+        return self.root
 
     def parent_of_call(self, call: LLMInteraction) -> str:
         """Return the id of the span of a call's step, or of the call's agent if the step is of a different agent."""
         step = self._step_of.get(call.interaction_id)
-        is_inside = step is not None and agent_key(step) == agent_key(call)
-        return self.step_span(step) if step and is_inside else self.agent_span(agent_key(call))
+        if step is not None and agent_key(step) == agent_key(call):
+            return self.step_span(step)
+        return self.agent_span(agent_key(call))
 
     def parent_of_tool(self, tool: ToolNode) -> str:
         """Return the id of the span of a tool's step, or of the tool's agent if the step is derived."""
-        return self.agent_span(agent_key(tool.step)) if tool.step.derived else self.step_span(tool.step)
+        if tool.step.derived:
+            return self.agent_span(agent_key(tool.step))
+        return self.step_span(tool.step)
 
     def spans_of_rewards(self) -> list[str]:
         """Return, for each reward, the id of the span of its recorded step, or else of the run's own span."""
@@ -226,5 +253,7 @@ def annotation_id(ids: SpanIds, key: str, value: Payload) -> str:
 
 
 def _interactions_of(step: AgentStep) -> list[str]:
-    own = [step.interaction.interaction_id] if step.interaction else []
-    return [*step.interaction_ids, *own]
+    names = [*step.interaction_ids]
+    if step.interaction is not None:
+        names.append(step.interaction.interaction_id)
+    return names

@@ -36,18 +36,17 @@ def read_openllmetry(span: ForeignSpan) -> SpanReading | None:
     if not prompts and not answers:
         return None
     span.take("llm.request.type")
-    messages = read_messages([_message(prompt) for prompt in as_list(prompts)])
-    listed = [_message({"role": "assistant", **as_dict(answer)}) for answer in as_list(answers)]
-    completion = read_messages(listed[:1]) if listed else None
-    reason = as_text(as_dict(as_list(answers)[0]).get("finish_reason")) if listed else None
     tools = as_list(take_nested(span, "llm.request.functions"))
     reading = SpanReading(
         kind="call",
-        messages=messages,
-        response=response_of_messages(completion) if completion else None,
-        finish_reason=reason,
+        messages=read_messages([_message(prompt) for prompt in as_list(prompts)]),
         tools=[{name: parsed(value) for name, value in tool.items()} for tool in map(as_dict, tools)] or None,
     )
+    for answer in map(as_dict, as_list(answers)[:1]):
+        reading.finish_reason = as_text(answer.get("finish_reason"))
+        completion = read_messages([_message({"role": "assistant", **answer})])
+        if completion:
+            reading.response = response_of_messages(completion)
     return merged([reading, read_call(span)])
 
 
@@ -92,19 +91,21 @@ def read_logfire(span: ForeignSpan) -> SpanReading | None:
     request = as_dict(span.take_json("request_data"))
     response = as_dict(span.take_json("response_data"))
     raw_usage = as_dict(span.take_json("gen_ai.usage.raw") or response.get("usage"))
-    is_log = span.attributes.get("logfire.span_type") == "log"
     span.mark_read(*_DESCRIBED)
-    if is_log:
-        span.mark_read("duration")
-    reading = read_input(request) if len(request) > 1 else SpanReading()
+    reading = SpanReading()
+    if len(request) > 1:
+        reading = read_input(request)
     reading.kind = "call"
     reading.model = as_text(request.get("model"))
     text = as_text(response.get("combined_chunk_content"))
-    message = response.get("message", response.get("text"))
-    reading.response = read_output(message) if text is None else LLMResponse(content=text)
+    if text is not None:
+        reading.response = LLMResponse(content=text)
+    else:
+        reading.response = read_output(response.get("message", response.get("text")))
     reading.usage = if_known(read_usage(raw_usage))
-    reading.continues = is_log
-    reading.stream = True if is_log else reading.stream
+    if span.attributes.get("logfire.span_type") == "log":
+        span.mark_read("duration")
+        reading.continues = reading.stream = True
     return reading
 
 
@@ -126,7 +127,9 @@ def read_vercel(span: ForeignSpan) -> SpanReading | None:
             input=span.take_json("ai.toolCall.args"),
             output=span.take_json("ai.toolCall.result"),
         )
-    return _call(span, operation) if operation.startswith(_CALLS) else None
+    if operation.startswith(_CALLS):
+        return _call(span, operation)
+    return None
 
 
 def _call(span: ForeignSpan, operation: str) -> SpanReading:
@@ -134,8 +137,7 @@ def _call(span: ForeignSpan, operation: str) -> SpanReading:
     reading = read_input(span.take("ai.prompt"))
     messages = read_messages(span.take("ai.prompt.messages"))
     counts: dict[str, Payload] = {name: as_int(span.take_number(*names)) for name, names in _COUNTS.items()}
-    milliseconds = span.take_number("ai.response.msToFirstChunk", "ai.stream.msToFirstChunk")
-    return SpanReading(
+    call = SpanReading(
         kind="call",
         messages=messages or reading.messages,
         response=_response(span),
@@ -146,9 +148,13 @@ def _call(span: ForeignSpan, operation: str) -> SpanReading:
         model=span.take_text("ai.model.id"),
         provider=span.take_text("ai.model.provider"),
         tools=[parsed(tool) for tool in as_list(span.take_json("ai.prompt.tools"))] or None,
-        stream=True if "stream" in operation else None,
-        first_token_seconds=None if milliseconds is None else milliseconds / 1000,
     )
+    milliseconds = span.take_number("ai.response.msToFirstChunk", "ai.stream.msToFirstChunk")
+    if milliseconds is not None:
+        call.first_token_seconds = milliseconds / 1000
+    if "stream" in operation:
+        call.stream = True
+    return call
 
 
 def _response(span: ForeignSpan) -> LLMResponse | None:

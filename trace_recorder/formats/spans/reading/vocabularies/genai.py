@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text
 from trace_recorder.formats.foreign_runs.run import Members
 from trace_recorder.formats.foreign_runs.stated_values import counts_at
+from trace_recorder.formats.spans.attribute_names import genai
 from trace_recorder.formats.spans.reading.messages import (
     blocks_of,
     has_parts,
@@ -53,9 +54,10 @@ _REQUESTS = ("gen_ai.prompt", "gcp.vertex.agent.llm_request")
 _RESPONSES = ("gen_ai.completion", "gcp.vertex.agent.llm_response")
 _KINDS_ELSEWHERE = ("langsmith.span.kind", "traceloop.span.kind", "openinference.span.kind")
 """Attributes with the kind of a span in other vocabularies."""
-_USAGE = "gen_ai.usage."
-_REQUEST = "gen_ai.request."
-_REPEATED = ("gen_ai.aggregated_usage.", _USAGE, "pydantic_ai.all_messages", "gen_ai.response.", "logfire.json_schema")
+_REPEATED = (
+    *("gen_ai.aggregated_usage.", genai.USAGE, "pydantic_ai.all_messages", "gen_ai.response."),
+    "logfire.json_schema",
+)
 
 
 def read_genai(span: ForeignSpan) -> SpanReading | None:
@@ -67,7 +69,9 @@ def read_genai(span: ForeignSpan) -> SpanReading | None:
         return _tool(span)
     if kind == "agent":
         return _agent(span)
-    return _with_whole_exchange(span, read_call(span)) if kind == "call" else None
+    if kind == "call":
+        return _with_whole_exchange(span, read_call(span))
+    return None
 
 
 def _with_whole_exchange(span: ForeignSpan, reading: SpanReading) -> SpanReading:
@@ -91,66 +95,74 @@ def _whole_exchange(span: ForeignSpan) -> SpanReading:
 
 
 def _kind(span: ForeignSpan) -> Kind | None:
-    operation = as_text(span.attributes.get("gen_ai.operation.name"))
+    operation = as_text(span.attributes.get(genai.OPERATION))
     if operation is not None:
-        kind = None if span.attributes.get("gen_ai.tool.name") == _MERGED else _KINDS.get(operation)
-        if kind is not None:
-            span.take("gen_ai.operation.name")
-        return kind
-    if "gen_ai.tool.name" in span.attributes:
+        return _kind_of_operation(span, operation)
+    if genai.TOOL_NAME in span.attributes:
         return "tool"
     if "agent_name" in span.attributes:
         return "agent"
     if any(name in span.attributes for name in _KINDS_ELSEWHERE):
         return None
-    names = ("gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.response.model", *_REQUESTS, *_RESPONSES)
-    return "call" if any(name in span.attributes for name in names) else None
+    names = (genai.INPUT_MESSAGES, genai.OUTPUT_MESSAGES, genai.RESPONSE_MODEL, *_REQUESTS, *_RESPONSES)
+    if any(name in span.attributes for name in names):
+        return "call"
+    return None
+
+
+def _kind_of_operation(span: ForeignSpan, operation: str) -> Kind | None:
+    if span.attributes.get(genai.TOOL_NAME) == _MERGED or operation not in _KINDS:
+        return None
+    span.take(genai.OPERATION)
+    return _KINDS[operation]
 
 
 def _tool(span: ForeignSpan) -> SpanReading:
     return SpanReading(
         kind="tool",
-        name=span.take_text("gen_ai.tool.name"),
-        call_id=span.take_text("gen_ai.tool.call.id"),
-        input=span.take_json("gen_ai.tool.call.arguments", "tool_arguments"),
-        output=span.take_json("gen_ai.tool.call.result", "tool_response"),
-        error_type=span.take_text("error.type"),
+        name=span.take_text(genai.TOOL_NAME),
+        call_id=span.take_text(genai.TOOL_CALL_ID),
+        input=span.take_json(genai.TOOL_ARGUMENTS, "tool_arguments"),
+        output=span.take_json(genai.TOOL_RESULT, "tool_response"),
+        error_type=span.take_text(genai.ERROR_TYPE),
     )
 
 
 def _agent(span: ForeignSpan) -> SpanReading:
     result = span.take_json("final_result")
-    answers = read_messages(span.take("gen_ai.output.messages"))
+    answers = read_messages(span.take(genai.OUTPUT_MESSAGES))
     if result is None and answers:
         result = response_of_messages(answers[-1:]).content
     span.mark_read(*_REPEATED)
     return SpanReading(
         kind="agent",
-        name=span.take_text("gen_ai.agent.name", "agent_name"),
+        name=span.take_text(genai.AGENT_NAME, "agent_name"),
         output=result,
-        error_type=span.take_text("error.type"),
+        error_type=span.take_text(genai.ERROR_TYPE),
     )
 
 
 def read_call(span: ForeignSpan) -> SpanReading:
     """Read a span that is a call."""
     outputs = _outputs(span)
-    stream = span.take("gen_ai.request.stream", "gen_ai.is_streaming", "llm.is_streaming")
+    stream = span.take(genai.REQUEST_STREAM, "gen_ai.is_streaming", "llm.is_streaming")
+    if not isinstance(stream, bool):
+        stream = None
     return SpanReading(
         kind="call",
         messages=_messages(span),
         response=_response(outputs),
         usage=_usage(span),
         finish_reason=_finish_reason(span, outputs),
-        response_id=span.take_text("gen_ai.response.id"),
-        response_model=span.take_text("gen_ai.response.model"),
-        model=span.take_text("gen_ai.request.model"),
-        provider=span.take_text("gen_ai.provider.name", "gen_ai.system"),
+        response_id=span.take_text(genai.RESPONSE_ID),
+        response_model=span.take_text(genai.RESPONSE_MODEL),
+        model=span.take_text(genai.REQUEST_MODEL),
+        provider=span.take_text(genai.PROVIDER, "gen_ai.system"),
         tools=_tools(span),
-        stream=stream if isinstance(stream, bool) else None,
-        first_token_seconds=span.take_number("gen_ai.response.time_to_first_chunk"),
-        parameters={name.removeprefix(_REQUEST): value for name, value in _take_unread(span, _REQUEST)},
-        error_type=span.take_text("error.type"),
+        stream=stream,
+        first_token_seconds=span.take_number(genai.FIRST_CHUNK_SECONDS),
+        parameters={name.removeprefix(genai.REQUEST): value for name, value in _take_unread(span, genai.REQUEST)},
+        error_type=span.take_text(genai.ERROR_TYPE),
     )
 
 
@@ -159,7 +171,7 @@ def _tools(span: ForeignSpan) -> list[Payload] | None:
 
     Older releases of pydantic-ai write the tools into the request's parameters.
     """
-    tools = as_list(span.take_json("gen_ai.tool.definitions"))
+    tools = as_list(span.take_json(genai.TOOL_DEFINITIONS))
     parameters = as_dict(span.take_json("model_request_parameters"))
     older = [tool for name in ("function_tools", "output_tools") for tool in as_list(parameters.get(name))]
     return tools or older or None
@@ -167,8 +179,8 @@ def _tools(span: ForeignSpan) -> list[Payload] | None:
 
 def _messages(span: ForeignSpan) -> list[Message] | None:
     """Return the messages that the model saw, beginning with the instructions, or None if the span has no messages."""
-    messages = read_messages(span.take("gen_ai.input.messages"))
-    instructions = parts_in(span.take("gen_ai.system_instructions"))
+    messages = read_messages(span.take(genai.INPUT_MESSAGES))
+    instructions = parts_in(span.take(genai.SYSTEM_INSTRUCTIONS))
     if not instructions:
         return messages
     return [*read_message({"role": "system", "parts": instructions}), *(messages or [])]
@@ -176,10 +188,12 @@ def _messages(span: ForeignSpan) -> list[Message] | None:
 
 def _finish_reason(span: ForeignSpan, outputs: list[Payload]) -> str | None:
     """Return the finish reason. If the span has several reasons, return the reason in the answer itself."""
-    reasons = as_list(span.take_json("gen_ai.response.finish_reasons"))
-    answer_reason = as_text(as_dict(outputs[0]).get("finish_reason")) if outputs else None
-    first_reason = as_text(reasons[0]) if reasons else None
-    return answer_reason or first_reason if len(reasons) != 1 else first_reason
+    reasons = as_list(span.take_json(genai.FINISH_REASONS))
+    if len(reasons) != 1 and outputs:
+        answer_reason = as_text(as_dict(outputs[0]).get("finish_reason"))
+        if answer_reason:
+            return answer_reason
+    return as_text(next(iter(reasons), None))
 
 
 def _outputs(span: ForeignSpan) -> list[Payload]:
@@ -188,8 +202,8 @@ def _outputs(span: ForeignSpan) -> list[Payload]:
     If the request did not ask for several choices, several outputs are the items of one answer (OpenLLMetry), or the
     chunks of a stream (Google's ADK). Such outputs are joined. Only the last chunk has a finish reason.
     """
-    outputs = as_list(span.take_json("gen_ai.output.messages"))
-    count = as_int(span.attributes.get("gen_ai.request.choice.count"))
+    outputs = as_list(span.take_json(genai.OUTPUT_MESSAGES))
+    count = as_int(span.attributes.get(genai.CHOICE_COUNT))
     if len(outputs) < 2 or (count or 1) > 1 or not all(map(has_parts, outputs)):
         return outputs
     return [joined_outputs([as_dict(output) for output in outputs])]
@@ -200,31 +214,37 @@ def _response(outputs: list[Payload]) -> LLMResponse | None:
 
     The response's `extra` has the other outputs, which are further choices.
     """
-    messages = read_messages(outputs[0]) if outputs else None
+    if not outputs:
+        return None
+    first, *others = outputs
+    messages = read_messages(first)
     if not messages:
         return None
     response = response_of_messages([replace(message, role="assistant") for message in messages])
-    if has_parts(outputs[0]):
-        response = replace(response, interleaved=blocks_of(map(as_dict, outputs[0]["parts"]), response.tool_calls))
-    return replace(response, extra=response.extra | {"other_outputs": outputs[1:]}) if outputs[1:] else response
+    if has_parts(first):
+        response = replace(response, interleaved=blocks_of(map(as_dict, first["parts"]), response.tool_calls))
+    if others:
+        response = replace(response, extra=response.extra | {"other_outputs": others})
+    return response
 
 
 _COUNTS = {
-    "input_tokens": "input_tokens prompt_tokens",
-    "output_tokens": "output_tokens completion_tokens",
-    "cache_read_input_tokens": "cache_read.input_tokens cache_read_input_tokens details.cache_read_tokens",
-    "cache_creation_input_tokens": "cache_write.input_tokens cache_creation.input_tokens cache_creation_input_tokens "
-    "details.cache_write_tokens",
-    "reasoning_tokens": "reasoning.output_tokens reasoning_tokens details.reasoning_tokens details.thoughts_tokens",
+    "input_tokens": f"{genai.INPUT_TOKENS} prompt_tokens",
+    "output_tokens": f"{genai.OUTPUT_TOKENS} completion_tokens",
+    "cache_read_input_tokens": f"{genai.CACHE_READ_TOKENS} cache_read_input_tokens details.cache_read_tokens",
+    "cache_creation_input_tokens": f"{genai.CACHE_WRITE_TOKENS} {genai.CACHE_CREATION_TOKENS} "
+    "cache_creation_input_tokens details.cache_write_tokens",
+    "reasoning_tokens": f"{genai.REASONING_TOKENS} reasoning_tokens details.reasoning_tokens details.thoughts_tokens",
 }
 
 
 def _usage(span: ForeignSpan) -> Usage | None:
-    numbers = [name for name, value in span.attributes.items() if name.startswith(_USAGE) and as_int(value) is not None]
-    counts = {name.removeprefix(_USAGE): as_int(span.take(name)) for name in numbers}
+    stated = {name: as_int(value) for name, value in span.attributes.items() if name.startswith(genai.USAGE)}
+    span.read.update(name for name, count in stated.items() if count is not None)
+    counts = {name.removeprefix(genai.USAGE): count for name, count in stated.items() if count is not None}
     cost = span.take_number("operation.cost", "gen_ai.usage.cost")
     known = {"total_tokens", *" ".join(_COUNTS.values()).split(" ")}
-    extra = {name: count for name, count in counts.items() if count is not None and name not in known}
+    extra = {name: count for name, count in counts.items() if name not in known}
     return if_known(Usage(**counts_at({**counts}, _COUNTS), cost=cost, extra=extra))
 
 
@@ -256,12 +276,15 @@ def read_events(span: ForeignSpan) -> SpanReading | None:
         return older
     if not choices:
         return SpanReading(kind="call", messages=messages)
-    message = parsed(choices[0].get("message"))
-    body = {**(message if isinstance(message, dict) else choices[0]), "role": "assistant"}
-    answer = read_messages(_event_message("gen_ai.assistant.message", body))
     reason = as_text(choices[0].get("finish_reason"))
-    response = response_of_messages(answer) if answer else None
-    return SpanReading(kind="call", messages=messages, response=response, finish_reason=reason)
+    reading = SpanReading(kind="call", messages=messages, finish_reason=reason)
+    body = parsed(choices[0].get("message"))
+    if not isinstance(body, dict):
+        body = choices[0]
+    answer = read_messages(_event_message("gen_ai.assistant.message", {**body, "role": "assistant"}))
+    if answer:
+        reading.response = response_of_messages(answer)
+    return reading
 
 
 def _events_of(span: ForeignSpan) -> Iterator[tuple[str, Members]]:
@@ -311,4 +334,6 @@ def _older(span: ForeignSpan) -> SpanReading | None:
         elif event.name == "gen_ai.content.completion" and completion is not None:
             reading.response = read_output(completion)
             span.take_event(position)
-    return reading if reading.messages or reading.response else None
+    if not (reading.messages or reading.response):
+        return None
+    return reading

@@ -12,6 +12,7 @@ from __future__ import annotations
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.formats.foreign_runs.run import Members
 from trace_recorder.formats.foreign_runs.stated_values import counts_at, other_counts
+from trace_recorder.formats.spans.attribute_names import openinference as names
 from trace_recorder.formats.spans.reading.messages import blocks_of, read_message
 from trace_recorder.formats.spans.reading.payloads import read_input, read_output, response_of_messages
 from trace_recorder.formats.spans.reading.span import ForeignSpan, Kind, SpanReading, if_known, merged, parsed
@@ -53,7 +54,12 @@ class _Branch(Members):
 
 
 def _with_lists(tree: Members) -> Payload:
-    members = {name: _with_lists(value) if isinstance(value, _Branch) else value for name, value in tree.items()}
+    members: Members = {}
+    for name, value in tree.items():
+        if isinstance(value, _Branch):
+            members[name] = _with_lists(value)
+        else:
+            members[name] = value
     if not members or not all(name.isascii() and name.isdigit() and len(name) < 10 for name in members):
         return members
     return [members[name] for name in sorted(members, key=int)]
@@ -61,52 +67,53 @@ def _with_lists(tree: Members) -> Payload:
 
 FIRST_TOKEN = "First Token Stream Event"  # noqa: S105 no secret
 """The name of the event at a stream's first token."""
-_KIND = "openinference.span.kind"
 _KINDS: dict[str, Kind] = {"LLM": "call", "TOOL": "tool", "AGENT": "agent"}
-_PREFIXES = ("llm.input_messages.", "llm.output_messages.", "llm.token_count.")
+_PREFIXES = tuple(f"{name}." for name in (names.INPUT_MESSAGES, names.OUTPUT_MESSAGES, names.TOKEN_COUNT))
 _NO_PARAMETERS = {"model", "messages", "tools", "stream", "input", "contents"}
 
 
 def read_openinference(span: ForeignSpan) -> SpanReading | None:
     """Read a span that has OpenInference's kind, or OpenInference's attributes of a call."""
-    stated_kind = as_text(span.attributes.get(_KIND))
+    stated_kind = as_text(span.attributes.get(names.KIND))
     if stated_kind is None and not any(name.startswith(_PREFIXES) for name in span.attributes):
         return None
-    kind = _KINDS.get(stated_kind.upper()) if stated_kind else "call"
+    kind: Kind | None = "call"
+    if stated_kind:
+        kind = _KINDS.get(stated_kind.upper())
     if kind is not None:
-        span.take(_KIND)
+        span.take(names.KIND)
     if kind == "call":
         return _call(span)
-    span.mark_read("input.mime_type", "output.mime_type")
-    name = {"tool": "tool.name", "agent": "agent.name", None: ""}[kind]
-    return SpanReading(
-        kind=kind,
-        name=span.take_text(name) if name else None,
-        call_id=span.take_text("tool_call.id", "tool.id") if kind == "tool" else None,
-        input=span.take_json("input.value"),
-        output=span.take_json("output.value"),
-    )
+    span.mark_read(names.INPUT_MIME_TYPE, names.OUTPUT_MIME_TYPE)
+    reading = SpanReading(kind=kind, input=span.take_json(names.INPUT), output=span.take_json(names.OUTPUT))
+    if kind == "tool":
+        reading.name = span.take_text(names.TOOL_NAME)
+        reading.call_id = span.take_text(names.TOOL_CALL_ID, "tool.id")
+    elif kind == "agent":
+        reading.name = span.take_text(names.AGENT_NAME)
+    return reading
 
 
 def _call(span: ForeignSpan) -> SpanReading:
-    parameters = as_dict(span.take_json("llm.invocation_parameters"))
-    response_model = span.take_text("llm.response.model_name", "llm.model_name")
+    parameters = as_dict(span.take_json(names.PARAMETERS))
+    response_model = span.take_text("llm.response.model_name", names.MODEL)
+    messages = [message for element in _elements(span, names.INPUT_MESSAGES) for message in _message(element)]
     reading = SpanReading(
         kind="call",
-        messages=[message for element in _elements(span, "llm.input_messages") for message in _message(element)]
-        or None,
-        response=_response(_elements(span, "llm.output_messages")),
+        messages=messages or None,
+        response=_response(_elements(span, names.OUTPUT_MESSAGES)),
         usage=_usage(span),
-        finish_reason=span.take_text("llm.finish_reason"),
+        finish_reason=span.take_text(names.FINISH_REASON),
         response_model=response_model,
         model=span.take_text("llm.request.model_name") or as_text(parameters.get("model")),
-        provider=span.take_text("llm.provider", "llm.system"),
+        provider=span.take_text(names.PROVIDER, "llm.system"),
         tools=_tools(span),
-        stream=parameters["stream"] if isinstance(parameters.get("stream"), bool) else None,
         first_token=first_token(span),
         parameters={name: value for name, value in parameters.items() if name not in _NO_PARAMETERS},
     )
-    span.mark_read("input.mime_type", "output.mime_type")
+    if isinstance(parameters.get("stream"), bool):
+        reading.stream = parameters["stream"]
+    span.mark_read(names.INPUT_MIME_TYPE, names.OUTPUT_MIME_TYPE)
     whole = merged([reading, _raw(span, reading)])
     whole.model = whole.model or response_model
     return whole
@@ -114,21 +121,20 @@ def _call(span: ForeignSpan) -> SpanReading:
 
 def _raw(span: ForeignSpan, reading: SpanReading) -> SpanReading:
     """Read the SDK's own request and response, for facts that the span's messages lack."""
-    request = span.take_json("input.value")
-    raw_input = read_input(request) if reading.messages is None or isinstance(request, dict) else SpanReading()
-    if reading.messages is None and raw_input.messages is None:
-        raw_input.input = request
-    raw_input.parameters = {} if reading.parameters else raw_input.parameters
-    response = span.take_json("output.value")
-    raw_output = (
-        read_output(response, raw_input.messages or ())
-        if reading.response is None or isinstance(response, dict)
-        else None
-    )
-    if raw_output is not None:
-        raw_input.take_answer(raw_output)
-        raw_input.usage = if_known(raw_output.usage)
-    return raw_input
+    request, response = span.take_json(names.INPUT), span.take_json(names.OUTPUT)
+    whole = SpanReading()
+    if reading.messages is None or isinstance(request, dict):
+        whole = read_input(request)
+    if reading.messages is None and whole.messages is None:
+        whole.input = request
+    if reading.parameters:
+        whole.parameters = {}
+    if reading.response is None or isinstance(response, dict):
+        answer = read_output(response, whole.messages or ())
+        if answer is not None:
+            whole.take_answer(answer)
+            whole.usage = if_known(answer.usage)
+    return whole
 
 
 def _elements(span: ForeignSpan, prefix: str) -> list[Members]:
@@ -139,8 +145,9 @@ def _message(message: Members) -> list[Message]:
     role = as_text(message.get("role")) or "user"
     listed = [*_parts(message)]
     if role == "tool":
-        content = message.get("content")
-        result = content if content is not None else [part for part in listed if part["type"] != "tool_call"]
+        result = message.get("content")
+        if result is None:
+            result = [part for part in listed if part["type"] != "tool_call"]
         response = {"type": "tool_call_response", "id": message.get("tool_call_id"), "response": result}
         listed = [{**response, "name": message.get("name")}]
     return read_message({"role": role, "parts": listed})
@@ -151,7 +158,7 @@ def _parts(message: Members) -> list[Members]:
     parts = [_part(as_dict(element)) for element in as_list(message.get("contents"))]
     content = message.get("content")
     if content is not None and not parts:
-        parts.append({"type": "text", "content": content if isinstance(content, str) else str(content)})
+        parts.append({"type": "text", "content": str(content)})
     if not any(part["type"] == "tool_call" for part in parts):
         calls = [as_dict(as_dict(element).get("tool_call")) for element in as_list(message.get("tool_calls"))]
         parts += map(_tool_call, calls)
@@ -195,7 +202,7 @@ def _response(elements: list[Members]) -> LLMResponse | None:
 
 
 def _tools(span: ForeignSpan) -> list[Payload] | None:
-    tools = [as_dict(as_dict(element).get("tool")) for element in as_list(take_nested(span, "llm.tools"))]
+    tools = [as_dict(as_dict(element).get("tool")) for element in as_list(take_nested(span, names.TOOLS))]
     return [parsed(tool.get("json_schema", tool)) for tool in tools] or None
 
 
@@ -209,9 +216,9 @@ _COUNTS = {
 
 
 def _usage(span: ForeignSpan) -> Usage | None:
-    counts = as_dict(take_nested(span, "llm.token_count"))
+    counts = as_dict(take_nested(span, names.TOKEN_COUNT))
     extra = other_counts(counts, ("prompt_details", "completion_details"), _COUNTS)
-    return if_known(Usage(**counts_at(counts, _COUNTS), cost=span.take_number("llm.cost.total"), extra=extra))
+    return if_known(Usage(**counts_at(counts, _COUNTS), cost=span.take_number(names.COST), extra=extra))
 
 
 def first_token(span: ForeignSpan) -> str | None:

@@ -21,13 +21,13 @@ import json
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text
 from trace_recorder.dialects.openai_chat import read_usage
 from trace_recorder.formats.foreign_runs.stated_values import counts_at, other_counts, stated_time
+from trace_recorder.formats.spans.attribute_names import genai, langfuse
 from trace_recorder.formats.spans.reading.payloads import read_exchange
 from trace_recorder.formats.spans.reading.span import ForeignSpan, Kind, SpanReading, if_known, parsed
 from trace_recorder.formats.spans.reading.vocabularies.openinference import FIRST_TOKEN, first_token
-from trace_recorder.values.messages import Payload, Usage
+from trace_recorder.values.messages import Payload, Usage, without_none
 
 API = "langfuse"
-_PREFIX = "langfuse.observation."
 _LANGSMITH = "langsmith.span.kind"
 """An attribute of LangSmith's integrations, which put the arguments of a tool into an object `{"input": …}`."""
 _LANGFUSE_KINDS: dict[str, Kind] = {"generation": "call", "tool": "tool", "agent": "agent"}
@@ -42,41 +42,39 @@ _LANGFUSE_COUNTS = {
 
 def read_langfuse(span: ForeignSpan) -> SpanReading | None:
     """Read an observation of Langfuse."""
-    if not any(name.startswith(_PREFIX) for name in span.attributes):
+    if not any(name.startswith(langfuse.PREFIX) for name in span.attributes):
         return None
-    kind = _LANGFUSE_KINDS.get((as_text(span.attributes.get(_PREFIX + "type")) or "").lower())
+    kind = _LANGFUSE_KINDS.get((as_text(span.attributes.get(langfuse.TYPE)) or "").lower())
     if kind is not None:
-        span.take(_PREFIX + "type")
-    request, answer = span.take_json(_PREFIX + "input"), span.take_json(_PREFIX + "output")
-    level, why = span.take_text(_PREFIX + "level"), span.take_text(_PREFIX + "status_message")
-    failed = True if level == "ERROR" else None
-    if kind != "call":
-        is_wrapped = kind == "tool" and _LANGSMITH in span.attributes and as_dict(request).keys() == {"input"}
-        return SpanReading(
-            kind=kind,
-            input=as_dict(request)["input"] if is_wrapped else request,
-            output=answer,
-            failed=failed,
-            error=why,
-        )
-    reading = read_exchange(request, answer)
-    reading.failed, reading.error = failed, why if failed else None
-    reading.model = span.take_text(_PREFIX + "model.name") or reading.model
-    parameters = as_dict(span.take_json(_PREFIX + "model.parameters"))
-    reading.parameters |= {name: value for name, value in parameters.items() if value is not None}
-    reading.usage = _usage_of_langfuse(span)
-    reading.api = API
-    reading.first_token = stated_time(span.take(_PREFIX + "completion_start_time")) or None
+        span.take(langfuse.TYPE)
+    request, answer = span.take_json(langfuse.INPUT), span.take_json(langfuse.OUTPUT)
+    level, why = span.take_text(langfuse.PREFIX + "level"), span.take_text(langfuse.PREFIX + "status_message")
+    if kind == "call":
+        reading = read_exchange(request, answer)
+        reading.model = span.take_text(langfuse.MODEL) or reading.model
+        parameters = as_dict(span.take_json(langfuse.PARAMETERS))
+        reading.parameters |= {name: value for name, value in parameters.items() if value is not None}
+        reading.usage = _usage_of_langfuse(span)
+        reading.api = API
+        reading.first_token = stated_time(span.take(langfuse.FIRST_TOKEN_TIME)) or None
+        if level == "ERROR":
+            reading.error = why
+    else:
+        if kind == "tool" and _LANGSMITH in span.attributes and as_dict(request).keys() == {"input"}:
+            request = request["input"]
+        reading = SpanReading(kind=kind, input=request, output=answer, error=why)
+    if level == "ERROR":
+        reading.failed = True
     return reading
 
 
 def _usage_of_langfuse(span: ForeignSpan) -> Usage | None:
-    details = as_dict(span.take_json(_PREFIX + "usage_details"))
-    cost = _total(as_dict(span.take_json(_PREFIX + "cost_details")))
+    details = as_dict(span.take_json(langfuse.USAGE))
+    cost = _total(as_dict(span.take_json(langfuse.COST)))
     if not details and cost is None:
         return None
     if "prompt_tokens" in details or "completion_tokens" in details:
-        return read_usage({**details, **({} if cost is None else {"cost": cost})})
+        return read_usage(details | without_none(cost=cost))
     known = {"total", *" ".join(_LANGFUSE_COUNTS.values()).split(" ")}
     extra = {name: count for name, count in details.items() if name not in known and count}
     return if_known(Usage(**counts_at(details, _LANGFUSE_COUNTS), cost=cost, extra=extra))
@@ -84,8 +82,12 @@ def _usage_of_langfuse(span: ForeignSpan) -> Usage | None:
 
 def _total(costs: dict[str, Payload]) -> float | None:
     total = as_number(costs.get("total"))
+    if total is not None:
+        return total
     parts = [cost for cost in map(as_number, costs.values()) if cost is not None]
-    return total if total is not None else sum(parts) if parts else None
+    if not parts:
+        return None
+    return sum(parts)
 
 
 _LANGSMITH_KINDS: dict[str, Kind] = {"llm": "call", "tool": "tool"}
@@ -105,7 +107,9 @@ def read_langsmith(span: ForeignSpan) -> SpanReading | None:
     if kind != "call":
         return SpanReading(kind=kind, input=request, output=_function_result(answer))
     metadata = as_dict(span.take("langsmith.metadata"))
-    reading = read_exchange(request, None if as_dict(answer) == {"output": None} else answer)
+    if answer == {"output": None}:
+        answer = None
+    reading = read_exchange(request, answer)
     usage = as_dict(metadata.pop("usage_metadata", None)) or as_dict(as_dict(answer).get("usage_metadata"))
     reading.usage = _usage_of_langsmith(usage)
     if reading.response is not None:
@@ -123,7 +127,9 @@ def _function_result(output: Payload) -> Payload:
 
     Take a result out of `{"output": …}`, into which LangSmith puts any result that is not an object.
     """
-    return output["output"] if isinstance(output, dict) and output.keys() == {"output"} else output
+    if isinstance(output, dict) and output.keys() == {"output"}:
+        return output["output"]
+    return output
 
 
 _LANGSMITH_COUNTS = {
@@ -154,24 +160,30 @@ def read_mlflow(span: ForeignSpan) -> SpanReading | None:
     span.mark_read("mlflow.traceRequestId", "mlflow.spanLogLevel")
     request, answer = _json_value(span.take("mlflow.spanInputs")), _json_value(span.take("mlflow.spanOutputs"))
     if kind != "call":
+        reading = SpanReading(kind=kind, input=request, output=answer)
         name = as_text(_json_value(span.take("mlflow.spanFunctionName")))
-        return SpanReading(kind=kind, name=name if kind == "tool" else None, input=request, output=answer)
+        if kind == "tool":
+            reading.name = name
+        return reading
     reading = read_exchange(request, answer)
     reading.tools = as_list(_json_value(span.take("mlflow.chat.tools"))) or reading.tools
     reading.model = reading.model or as_text(_json_value(span.take("mlflow.llm.model")))
     reading.provider = as_text(_json_value(span.take("mlflow.llm.provider")))
     span.take("mlflow.message.format")
-    reading.usage = _usage_of_mlflow(span, Usage() if reading.response is None else reading.response.usage)
+    usage = Usage()
+    if reading.response is not None:
+        usage = reading.response.usage
+    reading.usage = _usage_of_mlflow(span, usage)
     return reading
 
 
 def _json_value(value: Payload) -> Payload:
     """Parse a JSON text, even one that is only a string or a number. Return any other value unchanged."""
     value = parsed(value)
-    if not isinstance(value, str):
+    if not isinstance(value, str) or value[:1] in {"[", "{"}:
         return value
     try:
-        return value if value[:1] in {"[", "{"} else json.loads(value)
+        return json.loads(value)
     except (ValueError, RecursionError):
         return value
 
@@ -181,8 +193,8 @@ def _usage_of_mlflow(span: ForeignSpan, response_usage: Usage) -> Usage | None:
     usage = as_dict(_json_value(span.take("mlflow.chat.tokenUsage")))
     cost = as_number(as_dict(_json_value(span.take("mlflow.llm.cost"))).get("total_cost"))
     names = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-    stated: dict[str, Payload] = {name: as_int(usage.get(name)) for name in names}
-    counts = {name: getattr(response_usage, name) if count is None else count for name, count in stated.items()}
+    counts: dict[str, Payload] = {name: getattr(response_usage, name) for name in names}
+    counts |= without_none(**{name: as_int(usage.get(name)) for name in names})
     counts |= {"reasoning_tokens": response_usage.reasoning_tokens, "cost": cost or response_usage.cost}
     extra = {name: value for name, value in response_usage.extra.items() if name != "total_tokens"}
     return if_known(Usage(**counts, extra=extra))
@@ -210,7 +222,7 @@ def read_atof(span: ForeignSpan) -> SpanReading | None:
     scope_input, scope_output = span.take("atof.input"), span.take("atof.output")
     if kind is not None:
         span.take("atof.category")
-    error_type = span.take_text("error.type")
+    error_type = span.take_text(genai.ERROR_TYPE)
     if kind != "call":
         call_id = as_text(profile.get("tool_call_id"))
         return SpanReading(

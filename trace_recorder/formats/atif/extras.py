@@ -1,0 +1,84 @@
+"""The members of `extra` in which our view writes the facts for which ATIF has no member.
+
+`writing_steps.py` writes them, and `reading_steps.py` and `members.py` read them back. All members are optional.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypedDict
+
+from trace_recorder.values.messages import Payload
+
+TOOL_STEP_FLAG = "tools_alone"
+"""The member of a step's `extra` that marks a tool step: a tool ran that no model asked for."""
+UNNAMED_AGENT = "agent"
+"""The name in ATIF of an agent without a name, because ATIF requires a name."""
+
+
+class CallExtra(TypedDict, total=False):
+    """The `extra` of the step of a call."""
+
+    interaction_id: Payload
+    requested_at: Payload
+    step_number: Payload
+    provider: Payload
+    api: Payload
+    model_asked_for: Payload
+    response_id: Payload
+    finish_reason: Payload
+    other_choices: Payload
+    choice_extra: Payload
+    response_extra: Payload
+    parameters: Payload
+    duration_seconds: Payload
+    time_to_first_token_seconds: Payload
+    stream: Payload
+    run_inferred: Payload
+    complete: Payload
+    ended_by: Payload
+    error: Payload
+    attempts: Payload
+    agent_steps: Payload
+    """The steps that the agent recorded for the call (`RecordedStep`)."""
+    replayed_from: Payload
+
+
+class RecordedStep(TypedDict, total=False):
+    """A step that the agent recorded. Other members of its object are the step's own `extra`."""
+
+    step_number: Payload
+    timestamp: Payload
+    state: Payload
+    reflection: Payload
+    error: Payload
+    duration_seconds: Payload
+
+
+class ResultExtra(TypedDict, total=False):
+    """The `extra` of a tool result."""
+
+    success: Payload
+    error: Payload
+    result: Payload
+    duration_seconds: Payload
+
+
+class AgentExtra(TypedDict, total=False):
+    """The `extra` of the agent of a trajectory."""
+
+    agent_id: Payload
+    parent_agent_id: Payload
+    built_in_tools: Payload
+    """Tools that are not functions, as they were declared."""
+
+
+CALL_EXTRA = frozenset(CallExtra.__annotations__)
+RECORDED_STEP = frozenset(RecordedStep.__annotations__)
+RESULT_EXTRA = frozenset(ResultExtra.__annotations__)
+AGENT_EXTRA = frozenset(AgentExtra.__annotations__)
+
+
+def extra_of(element: Mapping[str, Payload]) -> Mapping[str, Payload]:
+    """Return the `extra` of a step, a result or an agent."""
+    return element.get("extra") or {}

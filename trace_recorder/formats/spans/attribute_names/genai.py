@@ -1,0 +1,46 @@
+"""OpenTelemetry's semantic conventions for generative AI, and the general attributes that they use."""
+
+OPERATION = "gen_ai.operation.name"
+PROVIDER = "gen_ai.provider.name"
+AGENT_NAME = "gen_ai.agent.name"
+CONVERSATION = "gen_ai.conversation.id"
+
+REQUEST = "gen_ai.request."
+"""The prefix of the parameters of a request."""
+REQUEST_MODEL = f"{REQUEST}model"
+REQUEST_STREAM = f"{REQUEST}stream"
+CHOICE_COUNT = f"{REQUEST}choice.count"
+
+RESPONSE_ID = "gen_ai.response.id"
+RESPONSE_MODEL = "gen_ai.response.model"
+FINISH_REASONS = "gen_ai.response.finish_reasons"
+FIRST_CHUNK_SECONDS = "gen_ai.response.time_to_first_chunk"
+
+SYSTEM_INSTRUCTIONS = "gen_ai.system_instructions"
+INPUT_MESSAGES = "gen_ai.input.messages"
+OUTPUT_MESSAGES = "gen_ai.output.messages"
+TOOL_DEFINITIONS = "gen_ai.tool.definitions"
+
+TOOL_NAME = "gen_ai.tool.name"
+TOOL_CALL_ID = "gen_ai.tool.call.id"
+TOOL_ARGUMENTS = "gen_ai.tool.call.arguments"
+TOOL_RESULT = "gen_ai.tool.call.result"
+
+USAGE = "gen_ai.usage."
+"""The prefix of the token counts."""
+INPUT_TOKENS = "input_tokens"
+OUTPUT_TOKENS = "output_tokens"
+CACHE_READ_TOKENS = "cache_read.input_tokens"
+CACHE_WRITE_TOKENS = "cache_write.input_tokens"
+CACHE_CREATION_TOKENS = "cache_creation.input_tokens"
+REASONING_TOKENS = "reasoning.output_tokens"
+
+EVALUATION_EVENT = "gen_ai.evaluation.result"
+EVALUATION_NAME = "gen_ai.evaluation.name"
+EVALUATION_SCORE = "gen_ai.evaluation.score.value"
+EVALUATION_EXPLANATION = "gen_ai.evaluation.explanation"
+
+ERROR_TYPE = "error.type"
+EXCEPTION_EVENT = "exception"
+EXCEPTION_TYPE = "exception.type"
+EXCEPTION_MESSAGE = "exception.message"

@@ -1,0 +1,17 @@
+"""The attributes for facts of a run for which no convention has a name."""
+
+PREFIX = "trace_recorder."
+
+STATUS = f"{PREFIX}status"
+SUCCESS = f"{PREFIX}success"
+TASK = f"{PREFIX}task"
+PARENT = f"{PREFIX}parent"
+MAX_STEPS = f"{PREFIX}max_steps"
+METADATA = f"{PREFIX}metadata."
+"""The prefix of the names of the run's metadata."""
+ANNOTATION = f"{PREFIX}annotation."
+"""The prefix of the names of the run's annotations."""
+REPLAYED_FROM = f"{PREFIX}replayed_from"
+"""The origin and the usage of an answer that a replay gave, as JSON."""
+REWARD_WEIGHT = f"{PREFIX}reward.weight"
+REWARD_STEP_NUMBER = f"{PREFIX}reward.step_number"
