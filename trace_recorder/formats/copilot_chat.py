@@ -249,11 +249,8 @@ def read(source: Source) -> Iterator[ForeignRun]:
         events=[*missing],
     )
     reader = _CopilotChatReader(run)
-    for number, request in enumerate(as_list(session.get("requests")), start=1):
-        if isinstance(request, dict):
-            reader.read_request(request, number)
-        else:
-            reader.add_gap(f"request {number}", "it is not an object")
+    for number, request in reader.objects(session.get("requests"), "request"):
+        reader.read_request(request, number)
     reader.finish()
     reader.keep_rest("session", session, "requests")
     yield run
