@@ -290,7 +290,7 @@ class CallChains:
     def calls_that_answered(self, messages: Sequence[Message]) -> Sequence[str]:
         """Return the ids of the calls whose answer says the same as consecutive messages of a prompt."""
         content = self.normalizer.content_of(messages)
-        return self._calls_by_answer.get(content and content.digest, ())
+        return self._calls_by_answer.get(digest_of(content), ())
 
     # ── what a request continues ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -376,7 +376,7 @@ class CallChains:
         for choice, answer in reversed([*enumerate(answers)]):
             self._answers[instructions][answer.sum] = turn, choice
             self._answers_of_agents[agent_key(turn.interaction), instructions][answer.sum] = turn, choice
-            self._calls_by_answer[answer.content and answer.content.digest].append(turn.interaction.interaction_id)
+            self._calls_by_answer[digest_of(answer.content)].append(turn.interaction.interaction_id)
         if turn.interaction.response.id:
             self._by_response_id[turn.interaction.response.id] = turn
         asked.history.claim(turn, prompt.normalized, asked.appended, prompt.instructions)
@@ -392,6 +392,13 @@ class CallChains:
             return before.earlier_answers, before.earlier_keys
         answers = before.earlier_answers.extended([(turn.previous, choice)])
         return answers, before.earlier_keys.extended([content.identity])
+
+
+def digest_of(content: NormalizedContent | None) -> bytes | None:
+    """Return the digest of a message's content, or None for an empty answer."""
+    if content is None:
+        return None
+    return content.digest
 
 
 def _turn(asked: AskedCall, added: Sequence[int]) -> Turn:

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, NamedTuple, TypeVar
 
 from trace_recorder.dialects.dialect import is_turn
-from trace_recorder.reading.relations.call_chains import AskedCall, CallChains, Continuation
+from trace_recorder.reading.relations.call_chains import AskedCall, CallChains, Continuation, digest_of
 from trace_recorder.reading.relations.calls_of_run import calls_of
 from trace_recorder.reading.relations.normalized_prompts import MessageNormalizer
 from trace_recorder.reading.relations.turn import Turn, agent_key, answer_of
@@ -354,8 +354,7 @@ class _ComparedCalls:
     def _digest_of(self, number: int, message: Sequence[Message]) -> bytes | None:
         """Return the digest of a message for the equality *says the same*, or None for an empty answer."""
         if number not in self._digests:
-            content = self._chains.normalizer.content_of(message)
-            self._digests[number] = content and content.digest
+            self._digests[number] = digest_of(self._chains.normalizer.content_of(message))
         return self._digests[number]
 
 
