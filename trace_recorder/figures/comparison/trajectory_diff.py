@@ -55,9 +55,9 @@ def figures_of(calls: Iterable[LLMInteraction]) -> Figures:
         costs.add(cost)
         without_price += lacks_price(call, cost)
     all_counts = [*filter(None, map(counts_of, calls))]
-    cost = estimated_cost = None
+    total_cost = estimated_cost = None
     if costs.stated_calls or costs.estimated_calls:
-        cost = round(costs.stated + costs.estimated, 9)
+        total_cost = round(costs.stated + costs.estimated, 9)
     if costs.estimated_calls:
         estimated_cost = round(costs.estimated, 9)
     seconds = sum_known(call.duration_seconds for call in calls)
@@ -68,7 +68,7 @@ def figures_of(calls: Iterable[LLMInteraction]) -> Figures:
         replayed_calls=len(all_calls) - len(calls) or None,
         input_tokens=sum_known(counts.prompt for counts in all_counts),
         output_tokens=sum_known(counts.completion for counts in all_counts),
-        cost=cost,
+        cost=total_cost,
         estimated_cost=estimated_cost,
         calls_without_price=without_price or None,
         llm_seconds=seconds,
@@ -289,8 +289,12 @@ def _are_renamed(pairs: Collection[tuple[Model, Model]]) -> bool:
 
 
 def _diff_step(a: ComparableStep | None, b: ComparableStep | None, *, compares_models: bool) -> DiffStep:
-    differences = (*_differences(a, b, compares_models=compares_models),)
-    return DiffStep(a and DiffSide(a.source), b and DiffSide(b.source), differences)
+    side_a = side_b = None
+    if a is not None:
+        side_a = DiffSide(a.source)
+    if b is not None:
+        side_b = DiffSide(b.source)
+    return DiffStep(side_a, side_b, (*_differences(a, b, compares_models=compares_models),))
 
 
 def _models(a: ComparableStep | None, b: ComparableStep | None) -> tuple[Model, Model] | None:

@@ -282,7 +282,7 @@ class AtifStepWriter:
             extra = without_none(tool_call_id=message.call_id, tool_name=message.name)
             self._append_step(line, "system", {"message": "", "observation": {"results": [result]}, "extra": extra})
             return
-        extra: dict[str, Payload] = {}
+        extra = {}
         failed = message.extra.get("is_error")
         if isinstance(failed, bool):
             extra["success"] = not failed

@@ -21,6 +21,7 @@ from trace_recorder.values.token_counts import counts_of
 
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
 """The four roles of the form. Any other role becomes `user`, and `metadata.original_role` has the name of that role."""
+_NOTHING = MessageMetadata()
 _INSTRUCTIONS = frozenset({"system", "developer"})
 _UNTRAINED = "not_trainable"
 """The training status of every message.
@@ -120,10 +121,10 @@ def _message(
     message: Message,
     calls: Mapping[str, ToolCall],
     results: Mapping[str, ToolResult],
-    metadata: MessageMetadata | None = None,
+    metadata: MessageMetadata = _NOTHING,
 ) -> dict[str, Payload]:
     role = _ROLES.get(message.role, "user")
-    members = without_none(**(metadata or {}), **_metadata(message, role))
+    members = without_none(**metadata) | without_none(**_metadata(message, role))
     tool_calls = [
         {"name": call.name, "arguments": arguments_of(call), "id": call.call_id} for call in message.tool_calls
     ]

@@ -82,7 +82,7 @@ class InspectEvents:
         seconds = call.duration_seconds
         if call.attempts:
             seconds = call.attempts[-1].duration_seconds
-        event = {
+        event: dict[str, Payload] = {
             "event": "model",
             "model": call.model or "unknown",
             "input": [],
@@ -113,7 +113,7 @@ class InspectEvents:
         rank, arguments = 6, {}
         if tool.call is not None:
             arguments = arguments_of(tool.call)
-        event = {
+        event: dict[str, Payload] = {
             "event": "tool",
             "type": "function",
             "id": result.call_id,

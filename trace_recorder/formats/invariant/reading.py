@@ -173,11 +173,11 @@ class _TraceReader:
             self._add_call(history, message, metadata, time)
 
     def _add_call(self, history: AgentHistory, message: Message, metadata: MessageMetadata, time: str) -> None:
-        stated, origin = metadata.get("usage"), ReplayedFrom.of_document(metadata.get("replayed_from"))
+        stated, origin = as_dict(metadata.get("usage")), ReplayedFrom.of_document(metadata.get("replayed_from"))
         if origin is not None:
-            stated = as_dict(metadata["replayed_from"]).get("usage")
+            stated = as_dict(as_dict(metadata["replayed_from"]).get("usage"))
         usage = Usage()
-        if as_dict(stated):
+        if stated:
             usage = read_usage(stated)
         response = LLMResponse(
             as_text(message.content),

@@ -44,6 +44,7 @@ from trace_recorder.values.messages import Message, Payload, ToolCall, ToolResul
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 
 _ROLES = {"developer": "system"}
+_NOTHING = MessageMetadata()
 
 
 @dataclass(slots=True)
@@ -104,14 +105,14 @@ class InvariantMessages:
             self._add_message(message_of(result), step, {"asked_by_model": False, "shown_to_model": False})
 
     def _add_message(
-        self, message: Message, call: LLMInteraction | AgentStep, members: MessageMetadata | None = None
+        self, message: Message, call: LLMInteraction | AgentStep, members: MessageMetadata = _NOTHING
     ) -> None:
         content, lost = _content(message)
         agent = agent_key(call)
         of_agent = MessageMetadata(agent=call.agent, agent_id=call.agent_id, parent_agent_id=call.parent_agent_id)
         of_message = _message_metadata(message)
         of_message["parts"] = lost or None
-        metadata = without_none(**of_agent, **(members or {}), **of_message)
+        metadata = without_none(**of_agent) | without_none(**members) | without_none(**of_message)
         event: dict[str, Payload] = {"role": _ROLES.get(message.role, message.role), "content": content}
         if message.tool_calls:
             event["tool_calls"] = [self._call(call, agent) for call in message.tool_calls]

@@ -40,7 +40,7 @@ def reward_function(name: str) -> RewardFunction:
         raise ValueError(f"{name!r} names no function: give module:function, or file.py:function")
     if place.endswith(".py") and not Path(place).is_file():
         raise ValueError(f"{name!r} names no function: there is no file {place}")
-    find = _in_module
+    find: Callable[[str, str], object] = _in_module
     if place.endswith(".py"):
         find = _in_file
     value = try_call(partial(_call_without_exit, find, place, attribute), partial(_raise_import_error, place))

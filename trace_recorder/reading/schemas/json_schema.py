@@ -87,7 +87,7 @@ class SchemaMaker:
     def schema_of_object(self, kind: type[Any]) -> Json:
         """Return the schema of the JSON objects of a value, of a fact, or of a shape."""
         members = {name: (hint, is_required) for name, hint, is_required in _members(kind)}
-        schema = {
+        schema: Json = {
             "description": (kind.__doc__ or "").replace("\n    ", "\n").strip(),
             "type": "object",
             "properties": {name: self.schema_of(hint) for name, (hint, _) in members.items()},

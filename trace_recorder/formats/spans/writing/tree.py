@@ -132,11 +132,11 @@ def tool_runs(trajectory: Trajectory) -> Iterator[ToolNode]:
             calls.setdefault(call.call_id, []).append(call)
         occurrences: Counter[str] = Counter()
         for result in step.tool_results:
-            call = None
+            requested: ToolCall | None = None
             remaining = calls.get(result.call_id)
             if remaining:
-                call = remaining.pop(0)
-            yield ToolNode(step, call, result, occurrences[result.call_id])
+                requested = remaining.pop(0)
+            yield ToolNode(step, requested, result, occurrences[result.call_id])
             occurrences[result.call_id] += 1
 
 
