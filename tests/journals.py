@@ -8,7 +8,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from trace_recorder.reading.fold import Fold
-from trace_recorder.storage.journal_reader import BadLine, Record, read
+from trace_recorder.storage.journal_reader import BadLine, Record, read_records
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Status, Trajectory
 
@@ -39,7 +39,7 @@ class RawRecord(NamedTuple):
 
 def read_raw(data: bytes) -> list[RawRecord | BadLine]:
     """Return the records that the package finds in a journal's bytes, with their JSON, and its damaged lines."""
-    return [one if isinstance(one, BadLine) else _raw(one, data) for one in read(data)]
+    return [one if isinstance(one, BadLine) else _raw(one, data) for one in read_records(data)]
 
 
 def _raw(record: Record, data: bytes) -> RawRecord:
@@ -58,6 +58,6 @@ def records_of(path: Path) -> list[RawRecord]:
 def folded(data: bytes, status: Status = "unknown") -> Trajectory:
     """Return the fold of a journal's bytes."""
     fold = Fold()
-    for record in read(data):
+    for record in read_records(data):
         fold.add([record])
     return fold.trajectory(status)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.counting import calls
 from tests.formats.made import Payload, call, run, use
-from trace_recorder.figures.cost import Cost, cost_of, table
+from trace_recorder.figures.cost import Cost, cost_of, prices
 from trace_recorder.figures.stats import Stats, time_of
 from trace_recorder.reading.relations.prompt_relations import turns_of
 from trace_recorder.values.token_counts import Counts
@@ -66,7 +66,7 @@ def test_the_table_of_genai_prices_knows_its_providers() -> None:
     sell it.
     """
     pytest.importorskip("genai_prices", reason="the extra `prices` is not installed")
-    look_up = table()
+    look_up = prices()
     assert look_up is not None
 
     plain = look_up("openai", "gpt-4o", Counts(1000, 10), None)

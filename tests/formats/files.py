@@ -17,11 +17,11 @@ import pytest
 
 from trace_recorder.facts import Fact
 from trace_recorder.formats.foreign_runs.run import Call, ForeignRun, HttpExchange, TimedFact
-from trace_recorder.formats.recognition import Source, journal_lines, read_runs
+from trace_recorder.formats.recognition import Source, journal_lines, read_foreign_runs
 from trace_recorder.reading.fold import Fold
 from trace_recorder.reading.own_files import load_lines
 from trace_recorder.reading.validate import validate
-from trace_recorder.storage.journal_reader import Record, read
+from trace_recorder.storage.journal_reader import Record, read_records
 from trace_recorder.values.trajectory import Trajectory
 
 StatedFact = TypeVar("StatedFact", bound=Fact)
@@ -45,7 +45,7 @@ def produced_files(pattern: str = "*/**/*") -> list[Path]:
 
 def runs_of(path: Path) -> list[ForeignRun]:
     """Read the runs of a file by its format's module."""
-    return [*read_runs(Source(path))]
+    return [*read_foreign_runs(Source(path))]
 
 
 def facts_in(run: ForeignRun, kind: type[StatedFact]) -> list[StatedFact]:
@@ -88,7 +88,7 @@ def check_run(run: ForeignRun, directory: Path) -> Trajectory:
     """
     path = directory / f"{len([*directory.iterdir()])}.jsonl"
     path.write_bytes(b"".join(journal_lines(run)))
-    records = [*read(path.read_bytes())]
+    records = [*read_records(path.read_bytes())]
     assert all(isinstance(record, Record) for record in records)
     fold = Fold()
     fold.add(records)

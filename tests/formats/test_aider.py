@@ -9,7 +9,7 @@ from tests.cli.invoking import invoke
 from tests.formats.files import PRODUCED, check_run, facts_in, loaded, said_in
 from trace_recorder import load
 from trace_recorder.facts import GapFact
-from trace_recorder.formats.recognition import Source, read_runs
+from trace_recorder.formats.recognition import Source, read_foreign_runs
 
 _CHATS = PRODUCED / "aider" / ".aider.chat.history.md"
 _REQUESTS = PRODUCED / "aider-llm" / ".aider.llm.history"
@@ -98,7 +98,7 @@ def test_a_chat_with_an_unreadable_line_is_a_run_with_a_gap(tmp_path: Path) -> N
     path = tmp_path / "history.md"
     heading = "\n# aider chat started at 2026-01-01 10:00:00\n"
     path.write_text(f"{heading}\n#### Hello  \n\nHi.\n{heading}#### {'x' * 2000}  \n")
-    first, second = read_runs(Source(path, max_line_bytes=1000))
+    first, second = read_foreign_runs(Source(path, max_line_bytes=1000))
     assert [check_run(run, tmp_path).gaps != () for run in (first, second)] == [False, True]
     assert [event.what for event in facts_in(second, GapFact)] == ["line 9"]
 

@@ -19,7 +19,7 @@ from trace_recorder.formats.foreign_runs.run import ForeignRun, TimedFact
 from trace_recorder.formats.foreign_runs.source import MAX_VALUES
 from trace_recorder.formats.foreign_runs.sqlite_file import open_database
 from trace_recorder.formats.inspect_ai.reading import Archive, MemberError
-from trace_recorder.formats.recognition import Source, read_runs
+from trace_recorder.formats.recognition import Source, read_foreign_runs
 from trace_recorder.formats.spans.otlp_files import read_console
 from trace_recorder.values.json_text import NotJsonError, check_depth
 from trace_recorder.values.messages import Message
@@ -107,19 +107,19 @@ def test_a_file_of_lines_is_not_read_as_a_document(tmp_path: Path) -> None:
     source = Source(path, max_document_bytes=1)
     assert source.document is None
     assert source.why_no_document == "it is not JSON (Extra data: a second line)"
-    assert len(list(read_runs(source))) == 1
+    assert len(list(read_foreign_runs(source))) == 1
 
 
 def test_lines_beyond_the_limit_of_a_run_are_one_gap(tmp_path: Path) -> None:
     path = tmp_path / "session.jsonl"
     path.write_bytes(b"".join(session(100)))
 
-    (run,) = read_runs(Source(path, max_run_bytes=50_000))
+    (run,) = read_foreign_runs(Source(path, max_run_bytes=50_000))
 
     ((what, why),) = whys(run)
     assert what.startswith("line ")
     assert "this line and all later lines are left out: the earlier lines take 50000 bytes in memory" in why
-    assert not whys(*read_runs(Source(path)))
+    assert not whys(*read_foreign_runs(Source(path)))
 
 
 def test_a_file_with_a_run_in_each_line_has_no_limit(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_a_file_with_a_run_in_each_line_has_no_limit(tmp_path: Path) -> None:
     row = {"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}
     path.write_text(f"{json.dumps(row)}\n" * 100)
 
-    assert len(list(read_runs(Source(path, max_run_bytes=1000)))) == 100
+    assert len(list(read_foreign_runs(Source(path, max_run_bytes=1000)))) == 100
 
 
 @pytest.mark.parametrize("text", ['"' + '\\"' * 1_000_000, "[" * 2_000_000, "[]" * 1_000_000, '"[' * 1_000_000])

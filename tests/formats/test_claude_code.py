@@ -13,7 +13,7 @@ from tests.formats.files import check_run, facts_in, loaded, runs_of
 from trace_recorder import load
 from trace_recorder.facts import SourceRecordFact
 from trace_recorder.formats.foreign_runs.run import ToolRun
-from trace_recorder.formats.recognition import Source, format_of, read_runs
+from trace_recorder.formats.recognition import Source, format_of, read_foreign_runs
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import Trajectory
 
@@ -185,7 +185,7 @@ def test_a_sub_agent_of_newer_versions_is_read_from_its_own_file(tmp_path: Path)
         "s-1/subagents/agent-x7.jsonl",
     )
     source = Source(path)
-    (run,) = read_runs(source)
+    (run,) = read_foreign_runs(source)
     assert {one.name for one in source.read_too} == {"agent-x7.jsonl"}
     read = check_run(run, tmp_path / "s-1")
     one, two, three = read.llm_interactions

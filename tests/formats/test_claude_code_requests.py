@@ -14,7 +14,7 @@ from trace_recorder import load
 from trace_recorder.facts import SourceRecordFact
 from trace_recorder.formats.claude_code.lines import SessionRequests
 from trace_recorder.formats.foreign_runs.run import Call
-from trace_recorder.formats.recognition import Source, read_runs
+from trace_recorder.formats.recognition import Source, read_foreign_runs
 
 _Line = dict[str, Any]
 _WEATHER = {"name": "weather", "input_schema": {"type": "object"}}
@@ -269,7 +269,7 @@ def test_results_that_many_lines_repeat_are_read_within_a_limit(tmp_path: Path) 
     full = tmp_path / "s-1" / "tool-results" / "b1.txt"
     full.parent.mkdir(parents=True)
     full.write_text("1" * 10_000)
-    [run] = read_runs(Source(path, max_run_bytes=25_000))
+    [run] = read_foreign_runs(Source(path, max_run_bytes=25_000))
     trajectory = check_run(run, tmp_path)
     assert [len(result.result) for result in trajectory.agent_steps[0].tool_results] == [10_000, 10_000, len(shown)]
     assert [gap.what for gap in trajectory.gaps] == ["the whole result in tool-results/b1.txt"]

@@ -16,7 +16,7 @@ from trace_recorder.decompression import FREE_BYTES
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.facts import SourceRecordFact
 from trace_recorder.formats.foreign_runs.run import ToolRun
-from trace_recorder.formats.recognition import Source, format_of, read_runs
+from trace_recorder.formats.recognition import Source, format_of, read_foreign_runs
 from trace_recorder.values.trajectory import Trajectory
 
 _Line = dict[str, Any]
@@ -303,7 +303,7 @@ def test_a_sub_agent_is_read_with_its_parent(tmp_path: Path) -> None:
         _message(9, "assistant", "Done."),
     ]
     source = Source(_written(tmp_path, lines))
-    (run,) = read_runs(source)
+    (run,) = read_foreign_runs(source)
     assert source.read_too == {beside}
     (tmp_path / "out").mkdir()
     read = check_run(run, tmp_path / "out")

@@ -26,7 +26,7 @@ from tests.provider import running
 from trace_recorder import TrajectoryFormatError, load, replay
 from trace_recorder.decompression import FREE_BYTES
 from trace_recorder.formats.foreign_runs.exchanges import without_encoding
-from trace_recorder.formats.recognition import Source, read_runs
+from trace_recorder.formats.recognition import Source, read_foreign_runs
 from trace_recorder.rerun.recorded import Recording
 from trace_recorder.rerun.serving import ReplayServer
 
@@ -196,7 +196,7 @@ def test_repeated_blobs_are_read_within_a_limit(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     path.write_text(json.dumps(bundle))
     for limit, calls, gaps in ((10_000, 2, []), (6000, 1, ["line 2"]), (3000, 0, ["line 1"])):
-        (run,) = read_runs(Source(path, max_run_bytes=limit))
+        (run,) = read_foreign_runs(Source(path, max_run_bytes=limit))
         trajectory = check_run(run, tmp_path)
         assert (len(trajectory.llm_interactions), [gap.what for gap in trajectory.gaps]) == (calls, gaps)
 
@@ -252,7 +252,7 @@ def test_all_compressed_bodies_together_are_read_within_a_limit(tmp_path: Path) 
     headers = {"content-type": ["application/json"], "content-encoding": ["gzip"]}
     body = {"base64_string": base64.b64encode(gzip.compress(json.dumps(_answer("hi" * 10_000)).encode())).decode()}
     path = _cassette(tmp_path, *(_taped(None, asked=_asked(f"{n}"), headers=headers, body=body) for n in range(3)))
-    (run,) = read_runs(Source(path, max_run_bytes=50_000))
+    (run,) = read_foreign_runs(Source(path, max_run_bytes=50_000))
     trajectory = check_run(run, tmp_path)
     assert [len(call.response.content or "") for call in trajectory.llm_interactions] == [20_000, 20_000]
     assert [gap.what for gap in trajectory.gaps] == ["interaction 3 and those after it"]

@@ -23,7 +23,7 @@ from tests.processes import ROOT
 from trace_recorder import Trajectory, TrajectoryFormatError, TrajectoryRecorder, load
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.reading.interactions import interaction_of
-from trace_recorder.storage.journal_reader import read
+from trace_recorder.storage.journal_reader import read_records
 from trace_recorder.values.messages import Payload
 
 
@@ -36,7 +36,7 @@ def test_a_journal_cut_at_any_byte_is_a_trajectory(tmp_path: Path) -> None:
     path = rich_run(tmp_path / "run.json").with_suffix(".jsonl")
     data = path.read_bytes()
     full = load(path).to_document()["llm_interactions"]
-    ends = [one.offset + one.length for one in read(data) if one.kind in ("llm_response", "llm_interaction")]  # type: ignore[union-attr]
+    ends = [one.offset + one.length for one in read_records(data) if one.kind in ("llm_response", "llm_interaction")]  # type: ignore[union-attr]
 
     for length in range(len(data), -1, -1):
         os.truncate(path, length)

@@ -13,7 +13,7 @@ from tests.formats.made import assistant, call, run, system
 from tests.formats.runs import every
 from trace_recorder import Trajectory, load
 from trace_recorder.dialects.message_text import text_of
-from trace_recorder.figures.content.chat_form import lines_of, result_text
+from trace_recorder.figures.content.chat_form import result_text, text_lines
 from trace_recorder.formats.any_file import load_each
 from trace_recorder.formats.format_writer import EXPORT_FORMATS, OutputPlace
 from trace_recorder.values.token_counts import counts_of
@@ -97,7 +97,7 @@ def facts(trajectories: list[Trajectory]) -> dict[str, list[Any]]:
     calls = [one for trajectory in trajectories for one in trajectory.llm_interactions]
     counts = [counts_of(call) for call in calls]
     seen = {
-        (message.call_id, lines_of(message))
+        (message.call_id, text_lines(message))
         for call in calls
         for message in call.input_messages
         if message.role == "tool"

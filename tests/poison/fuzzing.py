@@ -26,10 +26,10 @@ from trace_recorder.dialects import manual as by_hand
 from trace_recorder.dialects.dialect import dialect_of, join_stream
 from trace_recorder.dialects.stream_framing import events, json_lines
 from trace_recorder.reading.fold import Fold
-from trace_recorder.storage.fact_writer import record_of, text_of
+from trace_recorder.storage.fact_writer import fact_text, record_of
 from trace_recorder.storage.items.encoder import ItemEncoder
 from trace_recorder.storage.items.table import ItemTable
-from trace_recorder.storage.journal_reader import read
+from trace_recorder.storage.journal_reader import read_records
 from trace_recorder.storage.redaction.redactor import Redaction
 from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.json_text import NotJsonError, parse, split_members
@@ -83,7 +83,7 @@ def read_journal(data: bytes) -> None:
     Every byte belongs to a record or a bad line, in order, and the records fold into a document.
     """
     fold, end = Fold(), 0
-    for line in read(data):
+    for line in read_records(data):
         assert line.offset >= end
         assert line.length > 0
         assert not data[end : line.offset].strip(b"\n")
@@ -133,7 +133,7 @@ def take_apart(data: bytes) -> None:
     table = ItemTable()
     encoded = ItemEncoder().encode(data)
     for new in encoded.new:
-        table.add(item_of(json.loads(text_of_data(record_of(text_of(new))[1]))))
+        table.add(item_of(json.loads(text_of_data(record_of(fact_text(new))[1]))))
     assert "\n" not in encoded.body.text
     request = request_of({"body": json.loads(encoded.body.text), "items": encoded.items})
     back = table.expand(request.body, request.items or {})

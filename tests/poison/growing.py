@@ -15,7 +15,7 @@ from tests.secrets.corpus import keys
 from trace_recorder.dialects.dialect import join_stream
 from trace_recorder.dialects.stream_framing import events, json_lines
 from trace_recorder.storage.items.encoder import ItemEncoder
-from trace_recorder.storage.journal_reader import read
+from trace_recorder.storage.journal_reader import read_records
 from trace_recorder.storage.redaction.redactor import Redaction
 from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.json_text import NotJsonError, one_line, parse, split_members
@@ -205,7 +205,7 @@ def join(text: str) -> None:
 
 
 def split(data: bytes) -> None:
-    list(read(data))
+    list(read_records(data))
 
 
 WORKS: dict[str, tuple[Callable[..., None], Mapping[str, Callable[[int], str | bytes]]]] = {

@@ -18,7 +18,7 @@ from tests.formats.files import produced_files, runs_of
 from trace_recorder.formats.recognition import journal_lines
 from trace_recorder.reading.fold import Fold
 from trace_recorder.storage.items.table import JournalFile
-from trace_recorder.storage.journal_reader import read
+from trace_recorder.storage.journal_reader import read_records
 from trace_recorder.values.messages import Payload
 
 RECORDED = {run.__name__: run for run in (by_hand, captured, in_deltas, in_flight, marked, poisoned)}
@@ -34,14 +34,14 @@ def document_of(fold: Fold) -> dict[str, Payload]:
 def whole(data: bytes) -> dict[str, Payload]:
     """Return the document of a journal that is read at once."""
     fold = Fold()
-    fold.add(read(data))
+    fold.add(read_records(data))
     return document_of(fold)
 
 
 def grown(data: bytes) -> dict[str, Payload]:
     """Return the document of a journal that is read record by record, while somebody looks at it."""
     fold = Fold()
-    lines = [*read(data)]
+    lines = [*read_records(data)]
     for number, line in enumerate(lines):
         fold.add([line])
         if number % max(1, len(lines) // MAX_LOOKS) == 0:
@@ -52,7 +52,7 @@ def grown(data: bytes) -> dict[str, Payload]:
 def with_little_memory(data: bytes, path: Path) -> dict[str, Payload]:
     """Return the document of a journal that is read in blocks, whose calls are put away as soon as they have ended."""
     path.write_bytes(data)
-    lines = [*read(data)]
+    lines = [*read_records(data)]
     with closing(JournalFile(path)) as journal:
         fold = Fold(journal, max_kept_bytes=0)
         for number in range(0, len(lines), 7):

@@ -23,7 +23,7 @@ from tests.hostile import HOLDERS, HOSTILE
 from tests.json_strategies import json_values
 from tests.storage.items.store import item_of, request_of, text_of_data
 from trace_recorder.recording.repeated_elements import RepeatedElements
-from trace_recorder.storage.fact_writer import record_of, text_of
+from trace_recorder.storage.fact_writer import fact_text, record_of
 from trace_recorder.storage.items.encoder import Encoded, ItemEncoder
 from trace_recorder.storage.items.item_lists import Element
 from trace_recorder.storage.items.table import ItemTable
@@ -49,7 +49,7 @@ class Body:
         """Return the recorded JSON of a list."""
         elements, encoded = self.encode(value)
         for new in encoded.new:
-            self._table.add(item_of(json.loads(text_of_data(record_of(text_of(new))[1]))))
+            self._table.add(item_of(json.loads(text_of_data(record_of(fact_text(new))[1]))))
         request = request_of({"body": json.loads(encoded.body.text), "items": encoded.items})
         items = request.items or {}
         encoded.mark_written(seq := next(self._seqs))

@@ -17,7 +17,7 @@ from tests.json_strategies import json_values
 from trace_recorder.facts import AnnotationFact, FinalizeFact, LLMRequestFact, LLMResponseFact, StartFact, UnreadFact
 from trace_recorder.formats.recognition import journal_lines
 from trace_recorder.storage.fact_reader import ReadFact, fact_decoder, read_fact
-from trace_recorder.storage.journal_reader import Record, read
+from trace_recorder.storage.journal_reader import Record, read_records
 from trace_recorder.values.messages import Payload
 
 RUNS = (by_hand, captured, in_deltas, in_flight, marked, poisoned)
@@ -82,7 +82,7 @@ def test_any_value_of_a_member_gives_the_same_fact_or_a_fault(name: str, value: 
     """If the strict decoder takes a record, both facts are equal. Otherwise the other members are kept."""
     data = RESPONSE | {name: value}
     again = read_fact("llm_response", data)
-    [record] = read(line(1, "llm_response", data))
+    [record] = read_records(line(1, "llm_response", data))
 
     assert isinstance(record, Record)
     assert (record.fact, record.faults) == tuple(again)
@@ -109,7 +109,7 @@ def test_an_ill_typed_member_costs_that_member(
     member: str, value: Payload, expected: Payload, faults: tuple[str, ...]
 ) -> None:
     """A text takes the place of a text. Otherwise the member is None or empty, and a fault names it."""
-    [record] = read(line(1, "llm_request", REQUEST | {member: value}))
+    [record] = read_records(line(1, "llm_request", REQUEST | {member: value}))
 
     assert isinstance(record, Record)
     assert isinstance(record.fact, LLMRequestFact)
@@ -137,7 +137,7 @@ def test_a_missing_key_costs_the_record() -> None:
 
 def test_a_kind_of_a_later_version_is_not_a_fault() -> None:
     """A record of an unknown kind is no fact, and nothing is wrong with it."""
-    [record] = read(line(1, "hologram", {"a": 1}))
+    [record] = read_records(line(1, "hologram", {"a": 1}))
 
     assert isinstance(record, Record)
     assert (record.kind, record.fact, record.faults) == ("hologram", UnreadFact(), ())
@@ -162,7 +162,9 @@ def test_numbers_stay_as_they_are() -> None:
 def test_nan_is_read_member_by_member() -> None:
     """JSON has no NaN. A line with it is read all the same."""
     data = {"schema": "trace-recorder/journal", "version": 1, "trajectory_id": "a", "provider": None, "model": None}
-    [record] = read(line(1, "start", {**data, "max_steps": None, "task": None, "metadata": {"x": float("nan")}}))
+    [record] = read_records(
+        line(1, "start", {**data, "max_steps": None, "task": None, "metadata": {"x": float("nan")}})
+    )
 
     assert isinstance(record, Record)
     assert isinstance(record.fact, StartFact)

@@ -16,7 +16,7 @@ from trace_recorder.facts import (
     LLMStreamFact,
     RewardFact,
 )
-from trace_recorder.storage.fact_writer import FactWriter, Masked, record_of, text_of
+from trace_recorder.storage.fact_writer import FactWriter, Masked, fact_text, record_of
 from trace_recorder.storage.redaction.redactor import Redaction
 from trace_recorder.storage.redaction.text_masking import default_redactor
 
@@ -78,7 +78,7 @@ def test_the_caller_says_which_members_are_masked(
     fact = RewardFact(name=KEY, value=1, weight=1, step_number=None, explanation=KEY)
     expected = RewardFact(name=name, value=1, weight=1, step_number=None, explanation=explanation, redacted=redacted)
 
-    assert writer().record(fact, masked) == record_of(text_of(expected))
+    assert writer().record(fact, masked) == record_of(fact_text(expected))
 
 
 def test_earlier_masks_of_a_fact_are_counted_too() -> None:
@@ -111,11 +111,11 @@ def test_values_that_json_lacks_are_described() -> None:
     assert data["duration_seconds"] == {"__type__": "float", "repr": "nan"}
     assert data["response"] == [{"__type__": "float", "repr": "inf"}, "é"]
     with pytest.raises(ValueError, match="not JSON compliant"):
-        text_of(fact)
+        fact_text(fact)
 
 
 def test_an_item_is_a_fact() -> None:
     """The value of an item stays as it came, with the placeholders of its large strings."""
     item = ItemFact(n=3, strings={"@string:1": 1}, value=JsonText('{"a": "@string:1"}'))
 
-    assert record_of(text_of(item)) == ("item", '{"n":3,"strings":{"@string:1":1},"value":{"a": "@string:1"}}')
+    assert record_of(fact_text(item)) == ("item", '{"n":3,"strings":{"@string:1":1},"value":{"a": "@string:1"}}')

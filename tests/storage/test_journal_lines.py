@@ -11,7 +11,7 @@ import pytest
 from tests.journals import TIME, RawRecord, read_raw
 from tests.processes import python
 from trace_recorder.facts import Fact, JsonText, LLMResponseFact
-from trace_recorder.storage.fact_writer import FactWriter, text_of
+from trace_recorder.storage.fact_writer import FactWriter, fact_text
 from trace_recorder.storage.items.encoder import ItemEncoder
 from trace_recorder.storage.journal import Journal
 from trace_recorder.storage.journal_lines import LARGE_DATA, body_member, encode_lines, encode_record
@@ -43,7 +43,7 @@ REDACTION = Redaction(default_redactor, {})
 def lines_of(fact: Fact) -> list[bytes]:
     """Return the line of a fact that a run writes, in both ways in which it may be masked."""
     writer = FactWriter(REDACTION)
-    alone, together = writer.record(fact), writer.records([text_of(fact)])
+    alone, together = writer.record(fact), writer.records([fact_text(fact)])
     assert [*encode_lines([alone], 7, TIME)] == [*encode_lines(together, 7, TIME)]
     return [*encode_lines(together, 7, TIME)]
 
@@ -58,7 +58,7 @@ def test_a_large_body_gives_the_same_line(content: str, indent: int | None, arou
     member = body_member(body, REDACTION.mask_bytes)
     fact = LLMResponseFact(interaction_id="a", attempt=0, status=200, complete=True, headers=headers, **member)
 
-    assert (text_of(fact).large is None) is (b"\n" in body)
+    assert (fact_text(fact).large is None) is (b"\n" in body)
     assert lines_of(fact) == lines_of(replace(fact, body=JsonText(fact.body.text)))
 
 

@@ -21,7 +21,7 @@ from tests.hostile import HOLDERS, HOSTILE, NotGiven, Point, nested, values
 from tests.interrupts import interrupted
 from tests.json_strategies import exactly, json_values
 from trace_recorder.facts import SourceRecordFact
-from trace_recorder.storage.fact_writer import text_of
+from trace_recorder.storage.fact_writer import fact_text
 from trace_recorder.values.jsonable import object_to_jsonable, to_json, to_jsonable
 from trace_recorder.values.messages import Payload
 
@@ -231,7 +231,7 @@ def test_a_nearly_full_stack_raises_nothing() -> None:
 def test_with_a_nearly_full_stack_a_member_is_complete_or_described() -> None:
     """Near the end of the stack, each member is copied completely or becomes a description."""
     value = nested(50, lambda inner: [inner])
-    whole = text_of(SourceRecordFact(what="arguments", value=to_jsonable(value))).foreign
+    whole = fact_text(SourceRecordFact(what="arguments", value=to_jsonable(value))).foreign
     room = sys.getrecursionlimit() - len(inspect.stack(0))
 
     def down(frames: int) -> str:
@@ -246,7 +246,7 @@ def test_with_a_nearly_full_stack_a_member_is_complete_or_described() -> None:
 
 def written_members(value: object) -> str:
     try:
-        return text_of(SourceRecordFact(what="arguments", value=to_jsonable(value))).foreign
+        return fact_text(SourceRecordFact(what="arguments", value=to_jsonable(value))).foreign
     except RecursionError:
         return '"__type__":'  # the record is lost, and a gap says so
 

@@ -4,7 +4,7 @@ The seams of all HTTP libraries, the proxy and replays pass here, from top to bo
 
 | moment | what a seam calls |
 |---|---|
-| the request is known | `begin` or `begin_in_event_loop` |
+| the request is known | `begin_exchange` or `begin_in_event_loop` |
 | the request is sent | `sending` |
 | its body was made while it was sent | `pass_through`, whose last byte calls `request_passed` |
 | the head of the response is there | `answered`, `watch_body` |
@@ -76,7 +76,7 @@ ASSEMBLY_TIMEOUT_SECONDS = 10.0
 """An ending run waits at most this long for a background thread that writes a request or the end of a response."""
 
 
-def begin(
+def begin_exchange(
     binding: Binding, request: Any, plain_body: type[Iterable[bytes]], *, in_event_loop: bool = False
 ) -> Exchange | None:
     """Take a request that is about to be sent. Return its exchange, or None if the request is not recorded.
@@ -121,11 +121,11 @@ def begin(
 
 
 async def begin_in_event_loop(binding: Binding, request: Any, plain_body: type[Iterable[bytes]]) -> Exchange | None:
-    """Do the same as `begin` for an async client.
+    """Do the same as `begin_exchange` for an async client.
 
     A thread writes a request that is large, or must be decoded, so that the event loop can run. The caller waits.
     """
-    exchange = begin(binding, request, plain_body, in_event_loop=True)
+    exchange = begin_exchange(binding, request, plain_body, in_event_loop=True)
     if exchange is not None and exchange.is_left_to_thread:
         await exchange.write_request_in_thread()
     return exchange
@@ -168,7 +168,7 @@ class Exchange:
     """One request and its response: one attempt of a call, or a poll. `records` writes its records."""
 
     is_left_to_thread = False
-    """Whether `begin` left the request to `write_request_in_thread`."""
+    """Whether `begin_exchange` left the request to `write_request_in_thread`."""
     context: Mapping[str, Payload] = MappingProxyType({})
     """The members that name the agent and the step of the request."""
     cancelled_read: BaseException | None = None

@@ -1,8 +1,8 @@
 """What the seams of all HTTP libraries share: the form of a request, who records it, and the mark while it is sent.
 
-A seam is one file for one HTTP library. It passes a request to `begin` of `exchange.py`. If the request is a call or a
-poll, `begin` returns an `Exchange`. The seam passes the status, the headers and the chunks of the response to this
-`Exchange`.
+A seam is one file for one HTTP library. It passes a request to `begin_exchange` of `exchange.py`. If the request is a
+call or a poll, `begin_exchange` returns an `Exchange`. The seam passes the status, the headers and the chunks of the
+response to this `Exchange`.
 
 One library may use another: httpx may send by aiohttp, and requests always sends by urllib3. A call is recorded by the
 outermost seam that recognises it. That seam marks the request in the context, and a seam inside it does not record a
@@ -117,7 +117,7 @@ class Headers:
 class LibraryRequest:
     """A request of a library whose own objects are not like those of httpx.
 
-    Call `begin` with `tuple` as the `plain_body` of such a request.
+    Call `begin_exchange` with `tuple` as the `plain_body` of such a request.
     """
 
     method: str

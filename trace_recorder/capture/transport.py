@@ -15,7 +15,7 @@ from importlib import import_module
 from types import TracebackType
 from typing import Any, Self
 
-from trace_recorder.capture.exchange import Exchange, begin, begin_in_event_loop, sending
+from trace_recorder.capture.exchange import Exchange, begin_exchange, begin_in_event_loop, sending
 from trace_recorder.capture.proxy_header import headers_for_proxy, proxy_address
 from trace_recorder.capture.seam import Binding
 
@@ -204,7 +204,7 @@ class SyncRecordingTransport(RecordingTransport):
 
     def handle_request(self, request: Any) -> Any:
         """Send one request."""
-        exchange = begin(self.binding, request, self.plain_body)
+        exchange = begin_exchange(self.binding, request, self.plain_body)
         passing = _NOTHING_PASSES
         if exchange is not None and exchange.passing is not None:
             passing = _stream_passing(request, exchange.pass_through(request.stream))

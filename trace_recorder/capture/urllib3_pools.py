@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from trace_recorder.capture.exchange import Exchange, begin, sending
+from trace_recorder.capture.exchange import Exchange, begin_exchange, sending
 from trace_recorder.capture.proxy_header import headers_for_proxy
 from trace_recorder.capture.seam import (
     ORIGIN_ATTRIBUTE,
@@ -52,7 +52,7 @@ def send_by_urllib3(make_request: Any, binding: Binding, pool: Any, *arguments: 
         request = read_urllib3_request(pool, *arguments, **keywords)
     if request is None:
         return make_request(pool, *arguments, **keywords)
-    exchange = begin(binding, request, tuple)
+    exchange = begin_exchange(binding, request, tuple)
     if added := headers_for_proxy(exchange, request.url):
         keywords["headers"] = {**(keywords.get("headers") or pool.headers), **added}
     if exchange is not None and exchange.passing is not None:

@@ -213,7 +213,7 @@ def _journal_ends(path: Path) -> tuple[Json, Json]:
 
 
 def _records(data: bytes) -> list[Record]:
-    return [line for line in journal_reader.read(data) if isinstance(line, Record)]
+    return [line for line in journal_reader.read_records(data) if isinstance(line, Record)]
 
 
 def _begin_members(start: StartFact, time: str) -> Json:

@@ -30,8 +30,8 @@ from trace_recorder.figures.stats import Spread
 from trace_recorder.formats.toolbrain.parsing import DEFAULT_PARSER, PARSERS, Parser
 from trace_recorder.formats.toolbrain.reward_functions import (
     RewardFunction,
-    describe_error,
     is_batch,
+    located_error,
     reward_function,
     score_batch,
 )
@@ -163,7 +163,7 @@ class Scorer:
         function = self.function or _function_of(self.reward)
 
         def refuse(error: Exception) -> NoReturn:
-            raise UnreadableError(f"{path} cannot be scored: {describe_error(error, function)}") from error
+            raise UnreadableError(f"{path} cannot be scored: {located_error(error, function)}") from error
 
         return try_call(partial(score_of, trajectory, function, PARSERS[self.parser], **self.values), refuse)
 
@@ -221,7 +221,7 @@ class _Scoring:
             )
 
         def fail_all(error: Exception) -> NoReturn:
-            fail(f"the runs cannot be scored: {describe_error(error, self.function)}")
+            fail(f"the runs cannot be scored: {located_error(error, self.function)}")
 
         if not runs:
             return failed

@@ -29,7 +29,7 @@ from trace_recorder.figures.content.kinds import (
 from trace_recorder.figures.conversations.side_calls import side_calls_of
 from trace_recorder.figures.conversations.steps_of_turns import is_tools_only
 from trace_recorder.reading.relations.prompt_relations import PromptRelation, relations_of
-from trace_recorder.reading.relations.turn import Turn, agent_key, answer_of
+from trace_recorder.reading.relations.turn import Turn, answer_of, key_of_agent
 from trace_recorder.reading.steps_and_calls import StepOrCall
 from trace_recorder.values.llm_interaction import Attempt, LLMInteraction, pause_between
 from trace_recorder.values.message_equality import says_key
@@ -127,7 +127,7 @@ class Show:
     def _step(self, step: AgentStep) -> Iterator[Entry]:
         if step.interaction is None:
             response = step.llm_response
-            agent = agent_key(step)
+            agent = key_of_agent(step)
             shown_with = None
             if response:
                 shown_with = self._prompts.find_prompt_with_answer(agent, response)
@@ -336,14 +336,14 @@ class ShownPrompts:
         """Return the new messages of a call."""
         new_messages = self._new_messages(relation, call.input_messages, _stored_call_continued_by(relation.turn))
         if call.answered:
-            self._newest[agent_key(call)].append((call.interaction_id, call.response))
+            self._newest[key_of_agent(call)].append((call.interaction_id, call.response))
         return new_messages
 
     def of_step(self, step: AgentStep, relation: PromptRelation) -> NewMessages:
         """Return the new messages of a step without a call."""
         new_messages = self._new_messages(relation, step.llm_messages or ())
         if step.llm_response is not None:
-            self._newest[agent_key(step)].append((f"step {step.step_number}", step.llm_response))
+            self._newest[key_of_agent(step)].append((f"step {step.step_number}", step.llm_response))
         return new_messages
 
     def _new_messages(self, relation: PromptRelation, messages: Sequence[Message], continued: str = "") -> NewMessages:

@@ -20,7 +20,7 @@ from trace_recorder.cli.arguments import DEFAULT, IndexPath, paths_or_default
 from trace_recorder.cli.list_runs import run_at
 from trace_recorder.cli.output import console, fail, print_lines
 from trace_recorder.cli.read_files import failure_message, process, read_run
-from trace_recorder.figures.cost import table
+from trace_recorder.figures.cost import prices
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.viewer.one_file import one_file, two_runs_file
 from trace_recorder.viewer.runs import RunList
@@ -151,7 +151,7 @@ def _run(app: ASGIApp, listener: socket.socket) -> None:
 
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
-    threading.Thread(target=table, daemon=True).start()  # load the prices, so that the first run does not wait for them
+    threading.Thread(target=prices, daemon=True).start()  # the first run then does not wait for the table of prices
 
     config = uvicorn.Config(
         app, log_level="warning", access_log=False, server_header=False, lifespan="off", timeout_graceful_shutdown=1

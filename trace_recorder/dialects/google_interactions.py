@@ -113,7 +113,7 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
 
 def _answering(steps: list[Payload]) -> list[Payload]:
     """Return the steps after the last input. Some interactions repeat their inputs."""
-    inputs = [position for position, step in enumerate(steps) if kind_of(step) == "user_input"]
+    inputs = [position for position, step in enumerate(steps) if element_type(step) == "user_input"]
     if not inputs:
         return steps
     return steps[inputs[-1] + 1 :]
@@ -121,7 +121,7 @@ def _answering(steps: list[Payload]) -> list[Payload]:
 
 def _role(element: Payload) -> str:
     """Return the role of an element of the input. The work of a server's tool belongs to the model."""
-    members, kind = as_dict(element), kind_of(element)
+    members, kind = as_dict(element), element_type(element)
     if kind == "function_result":
         return "tool"
     if kind in _MODEL_STEPS or kind.endswith(("_call", "_result")):
@@ -139,7 +139,7 @@ def _blocks(element: Payload) -> list[Payload]:
 
 def _is_container(element: Payload) -> bool:
     members = as_dict(element)
-    return kind_of(element) in ("model_output", "user_input") or ("role" in members and "content" in members)
+    return element_type(element) in ("model_output", "user_input") or ("role" in members and "content" in members)
 
 
 def _beside(element: Payload) -> dict[str, Payload]:
@@ -155,8 +155,8 @@ def _beside(element: Payload) -> dict[str, Payload]:
 def _messages(role: str, elements: list[Payload]) -> list[Message]:
     """Read adjacent elements of one role: a message for each function result, then a message with the other parts."""
     blocks = [block for element in elements for block in _blocks(element)]
-    results = [_tool_message(block) for block in blocks if kind_of(block) == "function_result"]
-    rest = [block for block in blocks if kind_of(block) != "function_result"]
+    results = [_tool_message(block) for block in blocks if element_type(block) == "function_result"]
+    rest = [block for block in blocks if element_type(block) != "function_result"]
     extra = {name: value for element in elements for name, value in _beside(element).items()}
     if results and not rest and not extra:
         return results
@@ -164,13 +164,13 @@ def _messages(role: str, elements: list[Payload]) -> list[Message]:
 
 
 def _message(role: str, blocks: list[Payload], extra: dict[str, Payload]) -> Message:
-    signed = [block for block in blocks if kind_of(block) == "thought" and not _is_lossless(block)]
+    signed = [block for block in blocks if element_type(block) == "thought" and not _is_lossless(block)]
     if signed:
         extra = {**extra, "steps": signed}
     gathered = _gathered(blocks)
     return Message(
         role,
-        gathered.content([block for block in blocks if kind_of(block) not in ("thought", "function_call")]),
+        gathered.content([block for block in blocks if element_type(block) not in ("thought", "function_call")]),
         _tool_calls(blocks),
         reasoning=gathered.all_reasoning(),
         extra=extra,
@@ -188,7 +188,7 @@ def _is_lossless(step: Payload) -> bool:
     inner = [*members.array("content"), *members.array("summary")]
     if kind not in ("model_output", "thought") or members.rest():
         return False
-    return all(kind_of(content) == "text" and _is_lossless(content) for content in inner)
+    return all(element_type(content) == "text" and _is_lossless(content) for content in inner)
 
 
 def _gathered(steps: list[Payload], kept: int = 0) -> Blocks:
@@ -200,7 +200,7 @@ def _gathered(steps: list[Payload], kept: int = 0) -> Blocks:
     gathered = Blocks()
     for step in steps:
         for block in _blocks(step):
-            kind = kind_of(block)
+            kind = element_type(block)
             if kind == "text":
                 gathered.add_text(as_text(block.get("text")))
             elif kind == "thought":
@@ -215,7 +215,7 @@ def _gathered(steps: list[Payload], kept: int = 0) -> Blocks:
 
 
 def _tool_calls(blocks: list[Payload]) -> tuple[ToolCall, ...]:
-    return tuple(_tool_call(block) for block in blocks if kind_of(block) == "function_call")
+    return tuple(_tool_call(block) for block in blocks if element_type(block) == "function_call")
 
 
 def _tool_call(block: Payload) -> ToolCall:
@@ -264,7 +264,7 @@ def join_stream(text: str) -> JoinedStream:
     return joined.stream(number)
 
 
-def kind_of(element: Payload) -> str:
+def element_type(element: Payload) -> str:
     """Return the type of a step, a content or a delta, or an empty text if it has no type."""
     return as_text(as_dict(element).get("type")) or ""
 
@@ -279,9 +279,9 @@ class _GrowingStep:
 
     def grow(self, delta: dict[str, Payload]) -> None:
         """Add a delta. A text extends the last part if that is a text. Any other content becomes a new part."""
-        kind = kind_of(delta)
-        if kind in _CONTENTS and kind != kind_of(self._members):
-            if kind != "text" or not self._parts or kind_of(self._parts[-1]._members) != kind:
+        kind = element_type(delta)
+        if kind in _CONTENTS and kind != element_type(self._members):
+            if kind != "text" or not self._parts or element_type(self._parts[-1]._members) != kind:
                 self._parts.append(_GrowingStep({"type": kind}))
             self._parts[-1].grow(delta)
         elif kind == "thought_summary":

@@ -66,7 +66,7 @@ def read_request(body: Payload) -> RequestReading:
     """Read messages and tools as the agent passed them."""
     members = as_dict(body)
     return RequestReading(
-        [message_of(message) for message in as_list(members.get("messages"))],
+        [message_of_agent(message) for message in as_list(members.get("messages"))],
         [read_tool(tool) for tool in as_list(members.get("tools"))],
         as_dict(members.get("parameters")),
     )
@@ -74,10 +74,10 @@ def read_request(body: Payload) -> RequestReading:
 
 def read_message(element: Payload) -> list[Message]:
     """Read one element of `messages`, which is one message. Missing ids stay empty."""
-    return [message_of(element)]
+    return [message_of_agent(element)]
 
 
-def message_of(value: Payload) -> Message:
+def message_of_agent(value: Payload) -> Message:
     """Read one message as the agent passed it."""
     if not isinstance(value, dict):
         return Message("user", content_of(value), given={"role": "user", "content": value})

@@ -65,7 +65,7 @@ def cost_of(call: LLMInteraction, price: Price | None = None, counts: Counts | N
         return Cost(stated, estimated=False)
     if counts is None:
         counts = counts_of(call)
-    look_up = price or table()
+    look_up = price or prices()
     if price is None and operation_of(call.api) == "transcription" and (counts is None or counts.prompt is None):
         counts = _without_tokens(call)
     if counts is None or look_up is None or not isinstance(call.provider, str) or not call.provider:
@@ -147,7 +147,7 @@ def _less(counts: Counts, others: Iterable[tuple[str, Counts]]) -> Counts:
 
 
 @cache
-def table() -> Price | None:
+def prices() -> Price | None:
     """Return the table of genai-prices, or None if the extra `prices` is not installed."""
     try:
         return PriceTable()
@@ -158,7 +158,7 @@ def table() -> Price | None:
 @cache
 def table_name() -> str | None:
     """Return the name and version of the table of prices, which is shown with an estimate."""
-    if table() is None:
+    if prices() is None:
         return None
     return f"genai-prices {version('genai-prices')}"
 
@@ -233,16 +233,16 @@ class Costs:
 
     def to_json(self) -> dict[str, Payload]:
         """Return the sums as JSON, without unknown members."""
-        stated = estimated = estimated_with = None
+        amount = estimated = estimated_with = None
         if self.stated_calls:
-            stated = round(self.stated, 9)
+            amount = round(self.stated, 9)
         if self.estimated_calls:
             estimated = round(self.estimated, 9)
             if self._price is None:
                 estimated_with = table_name()
         return without_none(
             currency=CURRENCY,
-            stated=stated,
+            stated=amount,
             stated_calls=self.stated_calls,
             estimated=estimated,
             estimated_calls=self.estimated_calls,
@@ -279,7 +279,7 @@ def may_have_price(status: Payload, calls: Payload) -> bool:
 
     A run that is still being recorded gets no price before its end.
     """
-    return bool(calls) and status != "running" and table() is not None
+    return bool(calls) and status != "running" and prices() is not None
 
 
 def costs_of_calls(calls: Iterable[LLMInteraction]) -> RunCosts:

@@ -75,7 +75,7 @@ def load_each(path: Path) -> Iterator[Trajectory]:
 
     if recognition.format_of(source) is None:
         raise refused
-    for run in recognition.read_runs(source):
+    for run in recognition.read_foreign_runs(source):
         yield load_lines(journal_lines(run), source.path)
 
 

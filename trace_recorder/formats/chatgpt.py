@@ -25,7 +25,7 @@ from trace_recorder.formats.foreign_runs.agent_history import Position
 from trace_recorder.formats.foreign_runs.run import ForeignRun, Members
 from trace_recorder.formats.foreign_runs.session_reader import SessionReader
 from trace_recorder.formats.foreign_runs.source import Source
-from trace_recorder.formats.foreign_runs.stated_values import stated_time, text_of
+from trace_recorder.formats.foreign_runs.stated_values import joined_text, stated_time
 from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, without_none
 from trace_recorder.values.token_counts import WHOLE
@@ -159,7 +159,7 @@ def _response(keys: list[str], messages: list[Members]) -> LLMResponse:
     for message in messages:
         kind = as_text(as_dict(message.get("content")).get("content_type"))
         if not _is_call(message) and kind not in _THOUGHTS:
-            texts.append(text_of(_content(message), "\n"))
+            texts.append(joined_text(_content(message), "\n"))
     return LLMResponse(
         join_texts((text for text in texts if text), "\n\n"),
         reasoning=join_texts((thought for message in messages if (thought := _thought(message))), "\n\n"),
@@ -183,7 +183,7 @@ def _tool_call(message: Members, key: str) -> ToolCall:
     return ToolCall(
         as_text(message.get("id")) or key,
         as_text(message.get("recipient")) or "",
-        arguments_of(text_of(_content(message), "\n")),
+        arguments_of(joined_text(_content(message), "\n")),
     )
 
 

@@ -16,7 +16,7 @@ from trace_recorder.formats.foreign_runs.run import ForeignRun, Members
 from trace_recorder.formats.foreign_runs.session_reader import SessionReader
 from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Source
-from trace_recorder.formats.foreign_runs.stated_values import text_of
+from trace_recorder.formats.foreign_runs.stated_values import joined_text
 from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage, without_none
 from trace_recorder.values.structs import replace
@@ -70,7 +70,7 @@ class _ContinueReader(SessionReader):
         if role is None:
             self.add_gap(f"item {number}", "it has no message with a role")
         elif role == "thinking":
-            if text := text_of(message.get("content")):
+            if text := joined_text(message.get("content")):
                 self._thoughts.append(text)
         elif role == "assistant":
             self._read_answer(item, message)
@@ -98,7 +98,7 @@ class _ContinueReader(SessionReader):
         thought = join_texts([*self._thoughts, as_text(as_dict(item.get("reasoning")).get("text"))], "\n\n")
         self._thoughts = []
         response = LLMResponse(
-            text_of(answer.content) or None,
+            joined_text(answer.content) or None,
             reasoning=thought or answer.reasoning,
             tool_calls=answer.tool_calls,
             usage=usage,

@@ -29,7 +29,7 @@ from trace_recorder.dialects.openai_chat import read_usage
 from trace_recorder.formats.foreign_runs.run import Call, ForeignRun, TimedFact
 from trace_recorder.formats.foreign_runs.session_reader import SessionReader
 from trace_recorder.formats.foreign_runs.source import Line, Source
-from trace_recorder.formats.foreign_runs.stated_values import first_known, stated_time, text_of
+from trace_recorder.formats.foreign_runs.stated_values import first_known, joined_text, stated_time
 from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH
@@ -125,7 +125,7 @@ def sent_text(parts: Payload) -> str | None:
 
     Parts that mark caches have no text.
     """
-    return text_of(parts, "\n") or None
+    return joined_text(parts, "\n") or None
 
 
 def thought_of(thinking: Payload) -> str | None:
@@ -134,7 +134,7 @@ def thought_of(thinking: Payload) -> str | None:
     return as_text(text) or join_texts(map(as_text, as_list(text)), "") or None
 
 
-def tool_call(value: Payload) -> ToolCall:
+def call_of_round(value: Payload) -> ToolCall:
     """Read a tool call of a round."""
     members = Members(value)
     call_id, name = members.text("id") or "", members.text("name") or ""
@@ -281,7 +281,9 @@ def _drop_read_rounds(metadata: Members) -> None:
     metadata.take("summary")
     if any(unread_rounds := [*map(_unread_of_round, rounds)]):
         metadata["toolCallRounds"] = unread_rounds
-    call_ids = {tool_call(call).call_id for members in rounds for call in as_list(as_dict(members).get("toolCalls"))}
+    call_ids = {
+        call_of_round(call).call_id for members in rounds for call in as_list(as_dict(members).get("toolCalls"))
+    }
     unread: dict[str, Payload] = {}
     for key, result in metadata.object("toolCallResults").items():
         rest = result
@@ -361,7 +363,7 @@ class _CopilotChatReader(SessionReader):
             response = LLMResponse(
                 as_text(members.get("response")) or None,
                 reasoning=thought_of(members.get("thinking")),
-                tool_calls=tuple(map(tool_call, as_list(members.get("toolCalls")))),
+                tool_calls=tuple(map(call_of_round, as_list(members.get("toolCalls")))),
                 usage=read_usage(members.get("usage")),
                 id=as_text(members.get("id")),
             )

@@ -23,20 +23,20 @@ from trace_recorder.formats.any_file import load
 from trace_recorder.formats.foreign_runs.journal_writer import IMPORTED_FROM, journal_lines
 from trace_recorder.formats.foreign_runs.run import ForeignRun, Members
 from trace_recorder.formats.foreign_runs.source import Source
-from trace_recorder.formats.recognition import format_of, masked_name, read_runs
+from trace_recorder.formats.recognition import format_of, masked_name, read_foreign_runs
 from trace_recorder.formats.trace_services import (
     FetchError,
     ListedIds,
     ListedTrace,
     TraceFetchError,
     TraceService,
-    refuse,
+    refuse_service,
 )
 from trace_recorder.guard import try_call
 from trace_recorder.reading.live_document.whole_document import WholeDocument
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.atomic_write import replace_file
-from trace_recorder.storage.journal_reader import Record, read
+from trace_recorder.storage.journal_reader import Record, read_records
 from trace_recorder.storage.paths import create_whole_journal, journal_path_for
 from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.trajectory import Status
@@ -91,7 +91,7 @@ def runs_in(source: Source) -> Iterator[ForeignRun]:
     if format_of(source) is None:
         load(source.path)
         raise TrajectoryFormatError(f"{source.path} is a run of trace_recorder already: copy its two files instead.")
-    yield from read_runs(source)
+    yield from read_foreign_runs(source)
 
 
 def _read_run(run: ForeignRun) -> ReadRun:
@@ -113,7 +113,7 @@ def import_traces(service: TraceService, directory: Path, seen: dict[str, str] |
         seen = {}
     failures = 0
     listed, progress = service.traces(), ListedIds(service.address)
-    while (trace := try_call(partial(next, listed, None), partial(refuse, service))) is not None:
+    while (trace := try_call(partial(next, listed, None), partial(refuse_service, service))) is not None:
         progress.new_ids([trace.identity])
         if trace.version and seen.get(trace.identity) == trace.version:
             continue
@@ -138,7 +138,7 @@ def import_traces(service: TraceService, directory: Path, seen: dict[str, str] |
 def _fetch(service: TraceService, trace: ListedTrace, directory: Path) -> Imported | None:
     """Fetch a trace and write its run. Return None if the trace is empty."""
     try:
-        run = try_call(partial(service.run, trace), partial(refuse, service, trace=trace.identity))
+        run = try_call(partial(service.run, trace), partial(refuse_service, service, trace=trace.identity))
     except TraceFetchError as error:
         return Imported(directory / _name(service.format, trace.identity), "unreadable", str(error))
     if run is None:
@@ -222,7 +222,7 @@ def _origin_of(journal: Path) -> Members | None:
     """Return the source that the first record of a journal states, or None if the run was not imported."""
     try:
         with journal.open("rb") as file:
-            first = next(read(file.readline()), None)
+            first = next(read_records(file.readline()), None)
     except ours(OSError):
         return None
     if not isinstance(first, Record) or not isinstance(first.fact, StartFact):
@@ -241,7 +241,7 @@ def _ends_as_imported(journal: Path) -> bool:
     with journal.open("rb") as file:
         file.seek(max(0, journal.stat().st_size - _TAIL_BYTES))
         last = file.read().rstrip(b"\n").rpartition(b"\n")[2]
-    return any(isinstance(line, Record) and isinstance(line.fact, FinalizeFact) for line in read(last))
+    return any(isinstance(line, Record) and isinstance(line.fact, FinalizeFact) for line in read_records(last))
 
 
 def _digest(paths: Iterable[Path]) -> str:

@@ -29,7 +29,7 @@ from trace_recorder.formats.foreign_runs.run import (
 )
 from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Line, Source
-from trace_recorder.formats.foreign_runs.stated_values import stated_time, success_of, text_of
+from trace_recorder.formats.foreign_runs.stated_values import joined_text, stated_time, success_of
 from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.formats.openhands_v0 import EventView, add_costs
 from trace_recorder.values.messages import Payload, without_none
@@ -197,7 +197,7 @@ class _OpenHandsV1Reader:
         extra |= without_none(thinking_blocks=thinking or None)
         identity, text = as_text(event.get("llm_response_id")), message.get("content")
         if isinstance(text, list):  # the message in the history keeps its parts
-            text = text_of(text)
+            text = joined_text(text)
         call = Call(
             time=time,
             conversation=self.view.conversation,

@@ -29,7 +29,7 @@ from trace_recorder.formats.foreign_runs.run import (
 )
 from trace_recorder.formats.foreign_runs.session_reader import SessionReader
 from trace_recorder.formats.foreign_runs.source import Line, Source
-from trace_recorder.formats.foreign_runs.stated_values import first_known, stated_time, text_of
+from trace_recorder.formats.foreign_runs.stated_values import first_known, joined_text, stated_time
 from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.values.messages import Message, Payload, ToolCall, without_none
 from trace_recorder.values.token_counts import WHOLE
@@ -142,7 +142,7 @@ def events_of(
         if message.role == "assistant" and position >= prompt_length:
             unseen.clear()
             calls |= {call.call_id: call for call in message.tool_calls}
-            response = members | {"content": text_of(message.content)}
+            response = members | {"content": joined_text(message.content)}
             del response["role"]
             length = len(conversation)
             yield Call(time="", conversation=conversation, length=length, response=response, model=model, tools=tools)

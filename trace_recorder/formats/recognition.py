@@ -20,7 +20,7 @@ from trace_recorder.storage.redaction.text_masking import default_redactor
 IMPORT_FORMATS: registry.Records[FormatReader] = registry.IMPORT_FORMATS
 
 
-__all__ = ("IMPORTED_FROM", "Source", "format_of", "journal_lines", "read_runs")
+__all__ = ("IMPORTED_FROM", "Source", "format_of", "journal_lines", "read_foreign_runs")
 
 
 def format_of(source: Source) -> str | None:
@@ -40,7 +40,7 @@ def _not_recognized(error: Exception) -> bool:
     return False
 
 
-def read_runs(source: Source) -> Iterator[ForeignRun]:
+def read_foreign_runs(source: Source) -> Iterator[ForeignRun]:
     """Yield the runs of a file of another tool.
 
     Raises TrajectoryFormatError if the format is unknown or the content is damaged, and OSError if the file cannot be

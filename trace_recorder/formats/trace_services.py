@@ -85,7 +85,7 @@ class TraceFetchError(FetchError):
     """One trace of a service could not be fetched. Other traces may still be fetched."""
 
 
-def refuse(service: TraceService, error: Exception, *, trace: str | None = None) -> NoReturn:
+def refuse_service(service: TraceService, error: Exception, *, trace: str | None = None) -> NoReturn:
     """Raise a FetchError that explains a client's exception.
 
     Raise a TraceFetchError if only `trace` cannot be fetched. Any exception that is not about the connection or the key
@@ -135,15 +135,15 @@ def _refusal(error: Exception) -> str | None:
 
 def _status(error: Exception) -> int | None:
     """Return the HTTP status in a client's exception or in one of its causes, or None."""
-    found = None
+    last = None
     for cause in _with_causes(error):
         status = _stated_status(cause)
         if status is None:
             continue
         if status != _UNKNOWN:
             return status
-        found = status
-    return found
+        last = status
+    return last
 
 
 def _stated_status(error: BaseException) -> int | None:

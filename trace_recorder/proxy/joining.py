@@ -25,8 +25,8 @@ from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.facts import GapFact, ToolCallFact, ToolResultFact
 from trace_recorder.formats.foreign_runs.run import Call, ForeignRun, Members, ToolRun
 from trace_recorder.formats.foreign_runs.source import Source
-from trace_recorder.formats.foreign_runs.stated_values import seconds_between
-from trace_recorder.formats.recognition import format_of, read_runs
+from trace_recorder.formats.foreign_runs.stated_values import stated_seconds
+from trace_recorder.formats.recognition import format_of, read_foreign_runs
 from trace_recorder.reading.own_files import load_own
 from trace_recorder.recording.run import Run
 from trace_recorder.signal_handlers import ours
@@ -63,7 +63,7 @@ def join_session_file(recorder: TrajectoryRecorder, session: str | None) -> None
     for source in map(Source, session_files(os.environ, session, since)):
         if format_of(source) is None:
             continue
-        for foreign_run in read_runs(source):
+        for foreign_run in read_foreign_runs(source):
             joined = JoinedSession(run, recorded, foreign_run, since)
             if joined.belongs(session):
                 fitting.append(joined)
@@ -183,7 +183,7 @@ def _pair_calls(calls: list[Call], recorded: Iterable[LLMInteraction]) -> tuple[
 
 def _seconds_apart(first: str, second: str) -> float:
     """Return the seconds between two times, in either order; 0 if a time is not known."""
-    return max(seconds_between(first, second) or 0.0, seconds_between(second, first) or 0.0)
+    return max(stated_seconds(first, second) or 0.0, stated_seconds(second, first) or 0.0)
 
 
 def _response_id(response: Members) -> list[str]:
@@ -263,7 +263,7 @@ def _append_execution(run: Run, execution: ToolRun, interaction: LLMInteraction,
     run.append(began, at_once=False)
     seconds = execution.duration_seconds
     if seconds is None:
-        seconds = seconds_between(execution.time, execution.ended or "")
+        seconds = stated_seconds(execution.time, execution.ended or "")
     ended = ToolResultFact(
         **common,
         success=execution.success,

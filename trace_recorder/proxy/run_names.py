@@ -18,7 +18,7 @@ from pathlib import Path
 from trace_recorder.facts import StartFact
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.free_names import free_paths
-from trace_recorder.storage.journal_reader import Record, read
+from trace_recorder.storage.journal_reader import Record, read_records
 from trace_recorder.storage.paths import default_name, journal_path_for
 from trace_recorder.storage.redaction.headers import secrets
 from trace_recorder.storage.redaction.redactor import Redaction
@@ -75,7 +75,7 @@ class RunNames:
         for earlier in reversed(self._listed().get(name[-8:], [])):
             try:
                 with journal_path_for(self._directory / earlier).open("rb") as journal:
-                    first = next(read(journal.readline()), None)
+                    first = next(read_records(journal.readline()), None)
             except ours(OSError):  # somebody removed the run
                 continue
             identity = ""

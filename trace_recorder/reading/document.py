@@ -232,7 +232,7 @@ class _DocumentMessages:
             key = json.dumps(document)
         message = self._read.get(key)
         if message is None:
-            message = self._read[key] = manual.message_of(document)
+            message = self._read[key] = manual.message_of_agent(document)
         return message
 
 

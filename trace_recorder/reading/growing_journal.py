@@ -92,7 +92,7 @@ class GrowingJournal:
         end = data.rfind(b"\n") + 1
         if is_final:
             end = len(data)
-        records = [*journal_reader.read(data[:end], self._offset)]
+        records = [*journal_reader.read_records(data[:end], self._offset)]
         self.fold.add(records)
         if records:
             last = records[-1]

@@ -84,7 +84,7 @@ def load_lines(lines: Iterable[bytes], path: Path) -> Trajectory:
     fold = Fold()
     offset = 0
     for line in lines:
-        fold.add(journal_reader.read(line, offset))
+        fold.add(journal_reader.read_records(line, offset))
         offset += len(line)
     return _read_on_demand(fold, "unknown", path, path)
 
@@ -100,7 +100,7 @@ def fold_journal(path: Path, requested: Path | None = None) -> tuple[Trajectory,
         raise NotOwnError(_NO_JOURNAL.format(path))
     fold = Fold()
     data = without_mark(path.read_bytes())
-    fold.add(journal_reader.read(data))
+    fold.add(journal_reader.read_records(data))
     refuse_others(fold, data, path)
     status = status_without_end(path, fold)
     fold.run.gaps += cut_off_gaps(path, fold)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from trace_recorder.dialects.dialect import MANUAL, Dialect, History, dialect_of
-from trace_recorder.dialects.manual import message_of
+from trace_recorder.dialects.manual import message_of_agent
 from trace_recorder.facts import AgentStepFact, Itemized, Parts
 from trace_recorder.reading.table_prompts import PREAMBLE, ElementReadings, IncrementalReading, TablePrompts
 from trace_recorder.storage.items.table import ItemTable
@@ -78,7 +78,7 @@ class RequestReader:
         messages = self._items.expand(fact.body, fact.items or {}).get("llm_messages")
         if messages is None:
             return None
-        return SharedSequence([message_of(message) for message in messages])
+        return SharedSequence([message_of_agent(message) for message in messages])
 
     def _without_history(
         self, dialect: Dialect, history: str, body: Payload, rest: Parts

@@ -47,11 +47,21 @@ def _error_text(content: Payload) -> str:
     Text parts are joined by line breaks, and any other content becomes JSON.
     """
     parts = content if isinstance(content, list) else [content]
-    texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
-    strings = [text for text in texts if isinstance(text, str)]
-    if len(strings) == len(texts):
-        return "\n".join(strings)
-    return "" if content is None else json.dumps(content, ensure_ascii=False)
+    texts = [text for text in map(_text_of_part, parts) if text is not None]
+    if len(texts) == len(parts):
+        return "\n".join(texts)
+    if content is None:
+        return ""
+    return json.dumps(content, ensure_ascii=False)
+
+
+def _text_of_part(part: Payload) -> str | None:
+    text = part
+    if isinstance(part, dict):
+        text = part.get("text")
+    if isinstance(text, str):
+        return text
+    return None
 
 
 PREAMBLE = -1

@@ -94,7 +94,7 @@ def validate(path: str | Path) -> Report:
     if not journal_path.is_file():
         return Report(path, tuple(_Document().findings(without_mark(path.read_bytes()))))
     data = without_mark(journal_path.read_bytes())
-    lines = list(journal_reader.read(data))
+    lines = list(journal_reader.read_records(data))
     records = [line for line in lines if isinstance(line, Record)]
     refused = _refusal_of(lines, records)
     if refused:

@@ -17,12 +17,12 @@ from pathlib import Path
 from trace_recorder.clocks import now
 from trace_recorder.errors import RecorderStateError
 from trace_recorder.facts import AnnotationFact, Fact, FinalizeFact, RewardFact
-from trace_recorder.reading.live_document.whole_document import PoorerDocumentError, WholeDocument, json_of
+from trace_recorder.reading.live_document.whole_document import PoorerDocumentError, WholeDocument, document_json
 from trace_recorder.reading.own_files import fold_journal
 from trace_recorder.storage.fact_writer import FactWriter
 from trace_recorder.storage.file_system import BINARY, lock
 from trace_recorder.storage.journal import Journal
-from trace_recorder.storage.journal_reader import Record, read
+from trace_recorder.storage.journal_reader import Record, read_records
 from trace_recorder.storage.paths import document_path_for, journal_path_for, temporary_path
 from trace_recorder.storage.redaction.redactor import Redaction
 from trace_recorder.storage.redaction.text_masking import default_redactor
@@ -133,7 +133,7 @@ def _write_document(
     If the new document lacks a value that the existing document has, keep the existing document, and return a message.
     """
     history = "auto"
-    if json_of(document).get("history") == "delta":
+    if document_json(document).get("history") == "delta":
         history = "delta"
     new_document = WholeDocument(journal_path, history, status=status)
     if force:
@@ -164,7 +164,9 @@ def _open_and_lock(path: Path) -> Iterator[tuple[Journal, Status]]:
             raise RecorderStateError(f"{path} is still being written. Amend the run when it has ended.")
         status = _status(path)
         data = path.read_bytes()
-        writer.next_seq = 1 + max((record.seq for record in read(data) if isinstance(record, Record)), default=0)
+        writer.next_seq = 1 + max(
+            (record.seq for record in read_records(data) if isinstance(record, Record)), default=0
+        )
         if not writer.is_in_place():
             raise RecorderStateError(f"{path} was moved meanwhile; nothing was written. Try again.")
         if data and not data.endswith(b"\n"):  # end a torn line, so that the next record has its own line

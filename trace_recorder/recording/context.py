@@ -178,7 +178,7 @@ def agent_of(run: Run) -> dict[str, Payload]:
     return {name: members[name] for name in (*_AGENT_MEMBERS, "redacted") if name in members}
 
 
-def step_of(run: Run, number: object) -> dict[str, Payload]:
+def open_step_members(run: Run, number: object) -> dict[str, Payload]:
     """Return `step_id` of the open step as a dict if the step has this number. Otherwise return an empty dict."""
     members = context_of(run)
     if number is None or members.get("step_number") != number:

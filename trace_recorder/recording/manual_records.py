@@ -75,7 +75,7 @@ def step(run: Run, number: object, state: object, messages: object, details: Map
     names = run.named(step_number=number, state=to_jsonable_of_type(state, str))
     fact = AgentStepFact(
         **steps.merge_facts(names, steps.agent_of(run)),
-        **steps.step_of(run, number),
+        **steps.open_step_members(run, number),
         llm_response=JsonText(object_to_json(details["llm_response"])),
         tool_calls=_list_to_json(details["tool_calls"]),
         tool_results=_list_to_json(details["tool_results"]),

@@ -38,7 +38,7 @@ from trace_recorder.recording.run_texts import RunTexts
 from trace_recorder.recording.unfinished import UnfinishedWork
 from trace_recorder.signal_handlers import suppress
 from trace_recorder.storage import paths
-from trace_recorder.storage.fact_writer import FactWriter, record_of, text_of
+from trace_recorder.storage.fact_writer import FactWriter, fact_text, record_of
 from trace_recorder.storage.items.encoder import MIN_PREPARED_BYTES, Encoded
 from trace_recorder.storage.journal import Journal
 from trace_recorder.storage.journal_lines import NewRecord, encode_record
@@ -120,7 +120,7 @@ class Run:
         """
         if self.abandoned:
             return  # checked before the lock is taken: a thread of the parent may have held it at the fork
-        kind, text = fact.kind, text_of(fact, "nothing" if is_ours else "foreign members")
+        kind, text = fact.kind, fact_text(fact, "nothing" if is_ours else "foreign members")
         record: NewRecord | None = None
         if text.length > MAX_UNINTERRUPTED_CHARS and kind in CAPTURED_CALL_KINDS:
             text = self._facts.mask(text)  # without the lock, so that other threads can record
@@ -242,9 +242,9 @@ class Run:
         """
         text = None
         with self.guard.protect(f"mask the text of the {fact.kind} record"):
-            text = self._facts.mask(text_of(fact))
+            text = self._facts.mask(fact_text(fact))
         if text is None:
-            text = text_of(bare, "nothing")
+            text = fact_text(bare, "nothing")
         seq = self._journal.next_seq
         self._journal.append(*record_of(text), now())
         if fact.kind in _RUN_TEXT_KINDS:

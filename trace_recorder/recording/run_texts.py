@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from trace_recorder.facts import RedactionFact
-from trace_recorder.storage.fact_writer import FactText, text_of
+from trace_recorder.storage.fact_writer import FactText, fact_text
 from trace_recorder.values.structs import replace
 
 MAX_REMEMBERED_CHARS = 256 * 1024
@@ -32,7 +32,7 @@ class RunTexts:
     def mask_again(self, mask: Callable[[FactText], FactText]) -> Iterator[FactText]:
         """For each text that `mask` changes now, yield the masked text of a `RedactionFact`."""
         for seq, text in list(self._texts.items()):  # a signal handler may add a text meanwhile
-            masked = mask(replace(text_of(RedactionFact(of=seq)), foreign=text))
+            masked = mask(replace(fact_text(RedactionFact(of=seq)), foreign=text))
             if masked.foreign != text:
                 self._texts[seq] = masked.foreign
                 self._size += len(masked.foreign) - len(text)

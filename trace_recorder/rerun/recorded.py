@@ -33,7 +33,7 @@ from trace_recorder.reading.call_facts import CallFacts
 from trace_recorder.reading.exchange_facts import ExchangeFacts
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.items.table import ItemTable
-from trace_recorder.storage.journal_reader import VERSION, Record, read
+from trace_recorder.storage.journal_reader import VERSION, Record, read_records
 from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.storage.stream_chunks import TimedBytes
 from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH, split_members
@@ -178,7 +178,7 @@ class Recording:
         self._by_attempt: dict[tuple[str, int], RecordedExchange] = {}
         self._by_execution: dict[str, RecordedTool] = {}
         self.damaged = 0
-        for record in read(self._data):
+        for record in read_records(self._data):
             if isinstance(record, Record):
                 try_call(self._take, self._count_damaged, record)
             elif not record.torn:

@@ -61,7 +61,7 @@ class FactText(Struct, frozen=True, gc=False):
     length: int = 0
 
 
-def text_of(fact: Fact, masked: Masked = "foreign members") -> FactText:
+def fact_text(fact: Fact, masked: Masked = "foreign members") -> FactText:
     """Return a fact as text that is not masked yet.
 
     If all members are masked, values that JSON lacks, such as NaN, become descriptions.
@@ -155,7 +155,7 @@ class FactWriter:
 
     def record(self, fact: Fact, masked: Masked = "foreign members") -> NewRecord:
         """Mask a fact, and return its record."""
-        return record_of(self.mask(text_of(fact, masked)))
+        return record_of(self.mask(fact_text(fact, masked)))
 
     def record_of_failure(self, time: str, what: str, why: str) -> NewRecord:
         """Return the record of a gap. If a redactor of the user fails, the descriptions are masked without it."""
@@ -168,7 +168,7 @@ class FactWriter:
     def take_apart(self, fact: Itemized, encoded: Encoded, masked: Masked = "foreign members") -> list[FactText]:
         """Return the texts of the new items of a fact's body, and then of the fact, which refers to the items."""
         whole = replace(fact, items=encoded.items, body=encoded.body)
-        return [text_of(each, masked) for each in (*encoded.new, whole)]
+        return [fact_text(each, masked) for each in (*encoded.new, whole)]
 
     def records(self, texts: Sequence[FactText]) -> list[NewRecord]:
         """Mask a fact and its new items, and return their records. Foreign members are masked by one search."""

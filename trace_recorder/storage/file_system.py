@@ -23,7 +23,7 @@ from pathlib import Path
 from types import ModuleType
 
 from trace_recorder.signal_handlers import ours
-from trace_recorder.storage.journal_reader import Record, read
+from trace_recorder.storage.journal_reader import Record, read_records
 
 fcntl: ModuleType | None
 try:
@@ -201,7 +201,9 @@ def hold_lock(path: Path) -> Iterator[bool]:
     try:
         locked = lock(fd)
         if locked is None and fcntl is not None:
-            locked = any(isinstance(line, Record) and line.kind == "finalize" for line in read(path.read_bytes()))
+            locked = any(
+                isinstance(line, Record) and line.kind == "finalize" for line in read_records(path.read_bytes())
+            )
         # between `open` and `lock`, another process may have renamed the file and created another file with its name
         yield locked is not False and Descriptor(fd).has_name(path)
     finally:

@@ -81,7 +81,7 @@ class BadLine:
     torn: bool
 
 
-def read(data: bytes, base: int = 0) -> Iterator[Record | BadLine]:
+def read_records(data: bytes, base: int = 0) -> Iterator[Record | BadLine]:
     """Return the records in bytes of a journal in order, and a `BadLine` for other bytes.
 
     `data` begins at the offset `base` of the journal.

@@ -34,7 +34,7 @@ from trace_recorder.storage.atomic_write import create_filled, rename_exclusive,
 from trace_recorder.storage.file_system import close_ignoring_errors, hold_lock, sync_directory
 from trace_recorder.storage.free_names import free_paths
 from trace_recorder.storage.journal import Journal
-from trace_recorder.storage.journal_reader import LINE_BEGIN, Record, read
+from trace_recorder.storage.journal_reader import LINE_BEGIN, Record, read_records
 
 DEFAULT_DIRECTORY = "trajectories"
 DIRECTORY_VARIABLE = "TRACE_RECORDER_DIR"
@@ -290,7 +290,7 @@ def _is_journal_of_run(run: str | None, journal: Path) -> bool:
     if run is None or not journal.is_file():
         return False
     with journal.open("rb") as file:
-        first = next(read(file.readline()), None)
+        first = next(read_records(file.readline()), None)
     return isinstance(first, Record) and isinstance(first.fact, StartFact) and first.fact.trajectory_id == run
 
 

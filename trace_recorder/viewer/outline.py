@@ -13,7 +13,7 @@ from trace_recorder.catalog.rows import origin_members
 from trace_recorder.clocks import seconds_between
 from trace_recorder.figures.call_figures import incomplete_reason
 from trace_recorder.figures.cost import Price, cost_of
-from trace_recorder.reading.relations.turn import agent_key
+from trace_recorder.reading.relations.turn import key_of_agent
 from trace_recorder.values.llm_interaction import Attempt, LLMInteraction
 from trace_recorder.values.messages import ToolCall, ToolResult
 from trace_recorder.values.token_counts import counts_of
@@ -86,7 +86,7 @@ def interaction_entry(
     return {
         "number": references.number,
         "id": interaction.interaction_id,
-        "agent": agent_key(interaction),
+        "agent": key_of_agent(interaction),
         "step": references.step,
         "timestamp": interaction.timestamp,
         "side_call": references.is_side_call,
@@ -165,7 +165,7 @@ def step_entry(number: int, step: AgentStep, numbers: Mapping[str, int], clock: 
         "duration_seconds": step.duration_seconds,
         "state": step.state,
         "derived": step.derived,
-        "agent": agent_key(step),
+        "agent": key_of_agent(step),
         "interaction": own,
         "interactions": interactions,
         "error": step.error,
@@ -225,13 +225,13 @@ class Agents:
             agents._add(interaction)
             if interaction.parent_execution_id:
                 execution_id = str(interaction.parent_execution_id)
-                agents.by_execution.setdefault(execution_id, {})[agent_key(interaction)] = None
+                agents.by_execution.setdefault(execution_id, {})[key_of_agent(interaction)] = None
         for step in trajectory.agent_steps:
             agents._add(step)
         return agents
 
     def _add(self, source: LLMInteraction | AgentStep) -> None:
-        key = agent_key(source)
+        key = key_of_agent(source)
         agent = self.by_key.setdefault(key, {"key": key, "name": source.agent, "parent": None})
         if source.parent_agent_id is not None:
             agent["parent"] = source.parent_agent_id

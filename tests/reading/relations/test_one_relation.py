@@ -258,7 +258,7 @@ def test_a_growing_run_has_the_same_relations_at_its_end(
         fold, relations = Fold(), PromptRelations()
         offset = 0
         for number, line in enumerate(lines, start=1):
-            fold.add(journal_reader.read(line, offset))
+            fold.add(journal_reader.read_records(line, offset))
             offset += len(line)
             if number % max(1, len(lines) // CUTS) == 0 or number == len(lines):
                 run = fold.trajectory("running")

@@ -6,7 +6,7 @@ import json
 
 from trace_recorder.facts import ItemFact, Itemized
 from trace_recorder.storage.fact_reader import read_fact
-from trace_recorder.storage.fact_writer import record_of, text_of
+from trace_recorder.storage.fact_writer import fact_text, record_of
 from trace_recorder.storage.items.encoder import MAX_KNOWN_ITEMS, Encoded, ItemEncoder
 from trace_recorder.storage.items.large_strings import MIN_STRING_CHARACTERS
 from trace_recorder.storage.items.table import ItemTable
@@ -84,4 +84,4 @@ class _Request(Itemized, frozen=True, kw_only=True):
 def records(encoded: Encoded) -> list[tuple[str, str]]:
     """Return the records of an encoded request: those of its new items, and its own."""
     facts = [*encoded.new, _Request(items=encoded.items, body=encoded.body)]
-    return [(kind, text_of_data(data)) for kind, data in map(record_of, map(text_of, facts))]
+    return [(kind, text_of_data(data)) for kind, data in map(record_of, map(fact_text, facts))]

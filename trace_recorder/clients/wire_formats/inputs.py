@@ -114,7 +114,7 @@ def _message(index: int, message: MessageInput) -> Message:
 
 def _message_of_dict(members: dict[str, Payload]) -> Message:
     calls = tuple(map(_call, as_list(members.get("tool_calls"))))
-    read = by_hand.message_of({**members, "tool_calls": None})
+    read = by_hand.message_of_agent({**members, "tool_calls": None})
     extra = as_dict(members.get("extra")) | without_none(is_error=members.get("is_error"))
     return Message(read.role, read.content, calls, read.call_id, read.name, read.reasoning, extra)
 

@@ -16,7 +16,7 @@ from typing import Literal
 
 from trace_recorder.dialects.json_access import map_inside
 from trace_recorder.reading.relations.prompt_relations import PromptRelation, PromptRelations, relations_of
-from trace_recorder.reading.relations.turn import agent_key
+from trace_recorder.reading.relations.turn import key_of_agent
 from trace_recorder.reading.steps_and_calls import StepOrCall, steps_and_calls
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_equality import json_digest, without_cache_marks
@@ -153,7 +153,7 @@ class ComparableSteps:
 
     def _changed_tools(self, call: LLMInteraction, tools: Sequence[Tool]) -> list[Payload] | None:
         """Return the tools that a call offers, or None if the agent's previous call offered the same tools."""
-        before, agent = self._tools, agent_key(call)
+        before, agent = self._tools, key_of_agent(call)
         is_same = agent in before and (before[agent] is tools or [*before[agent]] == [*tools])
         before[agent] = tools
         if is_same:

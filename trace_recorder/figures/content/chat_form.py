@@ -22,7 +22,7 @@ def utf8_text(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def lines_of(message: Message) -> str:
+def text_lines(message: Message) -> str:
     """Return the texts of a message, each on its own line."""
     return "\n".join(part.text for part in parts_of(message) if isinstance(part, Text))
 
@@ -103,14 +103,14 @@ def is_function(tool: Tool) -> bool:
     return is_declared and (raw | as_dict(raw.get("function"))).keys() <= _FUNCTION_MEMBERS
 
 
-def arguments_of(call: ToolCall) -> dict[str, Payload]:
+def arguments_object(call: ToolCall) -> dict[str, Payload]:
     """Return a call's arguments as an object. Arguments of any other type become the member `input` of an object."""
     if isinstance(call.arguments, dict):
         return call.arguments
     return {"input": call.arguments}
 
 
-def call_of(call: ToolCall, arguments: Payload) -> dict[str, Payload]:
+def chat_call(call: ToolCall, arguments: Payload) -> dict[str, Payload]:
     """Return a call in the form of OpenAI's chat API.
 
     `arguments` are the arguments of the call as the export format requires them.

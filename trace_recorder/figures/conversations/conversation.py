@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from itertools import chain, repeat
 from typing import Literal
 
-from trace_recorder.figures.conversations.steps_of_turns import message_of
+from trace_recorder.figures.conversations.steps_of_turns import message_of_result
 from trace_recorder.reading.relations.normalized_prompts import MessageNormalizer, NormalizedMessage
-from trace_recorder.reading.relations.turn import Turn, agent_key
+from trace_recorder.reading.relations.turn import Turn, key_of_agent
 from trace_recorder.values.messages import Message, Tool
 from trace_recorder.values.trajectory import AgentStep
 
@@ -136,7 +136,7 @@ def conversations(turns: Sequence[Turn]) -> list[Conversation]:
     for turn in turns:
         call = turn.interaction
         conversation = _conversation_continued_by(turn, result)
-        known = seen.setdefault(conversation.agent_key if conversation else agent_key(call), set())
+        known = seen.setdefault(conversation.agent_key if conversation else key_of_agent(call), set())
         if conversation is None:
             conversation = Conversation(call.agent, call.agent_id, call.parent_agent_id)
             result.append(conversation)
@@ -147,7 +147,7 @@ def conversations(turns: Sequence[Turn]) -> list[Conversation]:
 
 
 def _conversation_continued_by(turn: Turn, begun: Sequence[Conversation]) -> Conversation | None:
-    agent, latest = agent_key(turn.interaction), begun[::-1]
+    agent, latest = key_of_agent(turn.interaction), begun[::-1]
     own = (known for known in latest if known.agent_key == agent and known.is_continued_by(turn))
     resumed = (known for known in latest if known.is_resumed_by(turn))
     return next(chain(own, resumed), None)
@@ -180,4 +180,4 @@ def lines_with_results(
         results = [result for step in steps.get(line.turn, ()) for result in step.tool_results] if line.answer else []
         for result in results:
             if result.call_id not in shown:
-                yield ConversationLine(message_of(result), line.turn)
+                yield ConversationLine(message_of_result(result), line.turn)

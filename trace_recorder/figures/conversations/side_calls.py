@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from trace_recorder.reading.relations.calls_of_run import interactions_of
 from trace_recorder.reading.relations.prompt_relations import turns_of
-from trace_recorder.reading.relations.turn import Turn, agent_key
+from trace_recorder.reading.relations.turn import Turn, key_of_agent
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.trajectory import Trajectory
 
@@ -23,12 +23,12 @@ def side_calls(trajectory: Trajectory, turns: Sequence[Turn]) -> frozenset[Turn]
     """Return the side calls of a run. `turns` are all its turns."""
     if not _is_of_proxy(trajectory):
         return frozenset()
-    with_tools = {agent_key(turn.interaction) for turn in turns if turn.tools}
+    with_tools = {key_of_agent(turn.interaction) for turn in turns if turn.tools}
     alone = {
         turn
         for turn in turns
         if not turn.tools
-        and agent_key(turn.interaction) in with_tools
+        and key_of_agent(turn.interaction) in with_tools
         and turn.previous is None
         and _asks_once(turn.interaction)
     }

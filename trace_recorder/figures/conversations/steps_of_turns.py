@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from trace_recorder.figures.content.chat_form import result_text
 from trace_recorder.reading.relations.calls_of_run import interactions_of
 from trace_recorder.reading.relations.prompt_relations import turns_of
-from trace_recorder.reading.relations.turn import Turn, agent_key, choice_of
+from trace_recorder.reading.relations.turn import Turn, choice_of, key_of_agent
 from trace_recorder.values.checked_types import number_or_text
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, ToolResult
@@ -60,7 +60,7 @@ def step_of_turns(steps: Sequence[AgentStep], turns: Sequence[Turn]) -> dict[Tur
 def _keys_of_call(call: LLMInteraction) -> Iterator[TurnKey]:
     yield "interaction", call.interaction_id
     if call.step_number is not None:
-        yield "number", agent_key(call), number_or_text(call.step_number)
+        yield "number", key_of_agent(call), number_or_text(call.step_number)
         return
     yield from _keys_of_response(call.response, call.response.tool_calls)
 
@@ -69,7 +69,7 @@ def _keys_of_step(step: AgentStep) -> Iterator[TurnKey]:
     if step.interaction is not None:
         yield "interaction", step.interaction.interaction_id
     if not step.derived:  # a derived number is not the agent's own: the agent may have given it to a different step
-        yield "number", agent_key(step), number_or_text(step.step_number)
+        yield "number", key_of_agent(step), number_or_text(step.step_number)
     yield from _keys_of_response(step.llm_response or LLMResponse(), step.tool_calls)
 
 
@@ -134,7 +134,7 @@ def _turn_that_called(step: AgentStep, turns: Sequence[Turn]) -> Turn | None:
     """
     called = {call.call_id for call in step.tool_calls} | {result.call_id for result in step.tool_results}
     callers = [turn for turn in turns if not called.isdisjoint(call.call_id for call in turn.answer().tool_calls)]
-    callers = [turn for turn in callers if agent_key(turn.interaction) == agent_key(step)] or callers
+    callers = [turn for turn in callers if key_of_agent(turn.interaction) == key_of_agent(step)] or callers
     callers = [turn for turn in callers if turn.interaction.timestamp <= step.timestamp] or callers
     return callers[-1] if callers else None
 
@@ -237,7 +237,7 @@ class AnsweredTurn:
             message for message in self.next_messages if message.role == "tool" and (message.call_id or "") in asked
         ]
         seen = {message.call_id for message in shown}
-        return shown + [message_of(result) for result in self.results if result.call_id not in seen]
+        return shown + [message_of_result(result) for result in self.results if result.call_id not in seen]
 
     def result_of(self, call_id: str | None) -> ToolResult | None:
         """Return the result that the agent recorded for a tool call."""
@@ -261,7 +261,7 @@ def answered_turns(trajectory: Trajectory) -> list[AnsweredTurn]:
     return answered
 
 
-def message_of(result: ToolResult) -> Message:
+def message_of_result(result: ToolResult) -> Message:
     """Return a result as a tool message."""
     extra: dict[str, Payload] = {"is_error": True} if result.success is False else {}
     return Message("tool", result_text(result), call_id=result.call_id, name=result.name, extra=extra)

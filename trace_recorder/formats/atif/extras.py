@@ -44,7 +44,7 @@ class CallExtra(TypedDict, total=False):
     replayed_from: Payload
 
 
-class RecordedStep(TypedDict, total=False):
+class StepExtra(TypedDict, total=False):
     """A step that the agent recorded. Other members of its object are the step's own `extra`."""
 
     step_number: Payload
@@ -74,7 +74,7 @@ class AgentExtra(TypedDict, total=False):
 
 
 CALL_EXTRA = frozenset(CallExtra.__annotations__)
-RECORDED_STEP = frozenset(RecordedStep.__annotations__)
+RECORDED_STEP = frozenset(StepExtra.__annotations__)
 RESULT_EXTRA = frozenset(ResultExtra.__annotations__)
 AGENT_EXTRA = frozenset(AgentExtra.__annotations__)
 

@@ -247,7 +247,7 @@ def tool_steps(document: Mapping[str, Payload]) -> Iterator[AgentStep]:
 
 
 def _tool_step(step: Mapping[str, Payload], agent: Mapping[str, Payload]) -> AgentStep:
-    calls = tuple(map(call_of, step.get("tool_calls") or ()))
+    calls = tuple(map(read_atif_call, step.get("tool_calls") or ()))
     names = {call.call_id: call.name for call in calls}
     results = (step.get("observation") or {}).get("results") or ()
     error = step["extra"].get("error")
@@ -274,7 +274,7 @@ def agent_members(agent: Mapping[str, Payload]) -> dict[str, Payload]:
     return {"agent": name, "agent_id": extra.get("agent_id"), "parent_agent_id": extra.get("parent_agent_id")}
 
 
-def call_of(call: Mapping[str, Payload]) -> ToolCall:
+def read_atif_call(call: Mapping[str, Payload]) -> ToolCall:
     """Read a tool call."""
     extra = {**extra_of(call)}
     made_up = extra.pop("call_id_made_up", None) is True
@@ -296,7 +296,7 @@ def _result(result: Mapping[str, Payload], names: Mapping[str, str]) -> ToolResu
     )
 
 
-def read_response(
+def read_atif_response(
     step: Mapping[str, Payload], message: Message, extra: CallExtra, kept: Mapping[str, Payload]
 ) -> LLMResponse:
     """Read the answer of an agent step.
@@ -355,7 +355,7 @@ def _usage(metrics: Mapping[str, Payload]) -> Usage:
     return Usage(**counts)
 
 
-def error_of(error: Payload) -> ErrorInfo | None:
+def read_atif_error(error: Payload) -> ErrorInfo | None:
     """Return an error that our view wrote, or None for any other value."""
     if not isinstance(error, dict):
         return None

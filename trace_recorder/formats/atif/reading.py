@@ -18,7 +18,7 @@ from trace_recorder.dialects.json_access import as_dict
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.formats.atif import members
 from trace_recorder.formats.atif.extras import RECORDED_STEP
-from trace_recorder.formats.atif.members import error_of, tool_steps
+from trace_recorder.formats.atif.members import read_atif_error, tool_steps
 from trace_recorder.formats.atif.reading_steps import AtifSource, TrajectoryReader
 from trace_recorder.formats.foreign_runs.from_trajectory import foreign_run_of
 from trace_recorder.formats.foreign_runs.run import ForeignRun
@@ -78,7 +78,7 @@ def _trajectory(document: Mapping[str, Payload]) -> Trajectory:
         end_time=extra.get("end_time") or end_time,
         **{name: extra.get(name) for name in ("parent", "task", "success", "final_result", "provider", "max_steps")},
         execution_time=extra.get("execution_time"),
-        error=error_of(extra.get("error")),
+        error=read_atif_error(extra.get("error")),
         metadata={**(extra.get("metadata") or {}), **members.as_kept(_extra_members(readers, model))},
         annotations=extra.get("annotations") or {},
         rewards=_values(Reward, extra.get("rewards")),

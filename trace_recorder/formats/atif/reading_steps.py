@@ -12,8 +12,14 @@ from dataclasses import dataclass, field
 from trace_recorder.dialects import manual
 from trace_recorder.dialects.json_access import as_list
 from trace_recorder.formats.atif import members
-from trace_recorder.formats.atif.extras import RecordedStep, extra_of
-from trace_recorder.formats.atif.members import agent_members, call_of, error_of, is_tool_step, read_response
+from trace_recorder.formats.atif.extras import StepExtra, extra_of
+from trace_recorder.formats.atif.members import (
+    agent_members,
+    is_tool_step,
+    read_atif_call,
+    read_atif_error,
+    read_atif_response,
+)
 from trace_recorder.reading.table_prompts import newest_results
 from trace_recorder.values.llm_interaction import Attempt, LLMInteraction, WithoutRawData
 from trace_recorder.values.message_table import MessageTable, NumberedMessages
@@ -42,7 +48,7 @@ class AtifSource(WithoutRawData):
     tools: list[Tool]
     parameters: dict[str, Payload]
     observed: tuple[ToolResult, ...] = ()
-    recorded_steps: tuple[RecordedStep, ...] = ()
+    recorded_steps: tuple[StepExtra, ...] = ()
 
     def request(self) -> RequestReading:
         """Return the messages that the model saw, the tools, and the parameters."""
@@ -203,14 +209,14 @@ class TrajectoryReader:
 
     def _call(self, step: Mapping[str, Payload], message: Message, source: AtifSource) -> LLMInteraction:
         extra = members.written_by_view(extra_of(step))
-        error, attempts = error_of(extra.get("error")), extra.get("attempts") or ()
+        error, attempts = read_atif_error(extra.get("error")), extra.get("attempts") or ()
         kept = members.as_kept(members.of_call(step, self._references(step)))
         api: Payload = members.DIALECT
         if extra:
             api = extra.get("api")
         response = NO_RESPONSE
         if error is None or _has_content(message):
-            response = read_response(step, message, extra, kept)
+            response = read_atif_response(step, message, extra, kept)
         return LLMInteraction(
             interaction_id=extra.get("interaction_id") or "",
             timestamp=extra.get("requested_at") or step.get("timestamp") or "",
@@ -225,7 +231,9 @@ class TrajectoryReader:
             duration_seconds=extra.get("duration_seconds"),
             time_to_first_token_seconds=extra.get("time_to_first_token_seconds"),
             ended_by=extra.get("ended_by"),
-            attempts=tuple(Attempt(**{**attempt, "error": error_of(attempt.get("error"))}) for attempt in attempts),
+            attempts=tuple(
+                Attempt(**{**attempt, "error": read_atif_error(attempt.get("error"))}) for attempt in attempts
+            ),
             stream=extra.get("stream") is True,
             complete=extra.get("complete") is not False,
             replayed_from=_origin(step),
@@ -273,7 +281,7 @@ def _with_next_request(steps: Sequence[Mapping[str, Payload]]) -> list[tuple[Map
 
 
 def _message(step: Mapping[str, Payload], next_request: str | None) -> Message:
-    calls = tuple(map(call_of, step.get("tool_calls") or ()))
+    calls = tuple(map(read_atif_call, step.get("tool_calls") or ()))
     content = step.get("message") or None
     extra: dict[str, Payload] = {}
     if not _is_call(step):

@@ -37,7 +37,7 @@ from trace_recorder.formats.left_out import (
     count_unsupported_contents,
 )
 from trace_recorder.reading.relations.prompt_relations import turns_of
-from trace_recorder.reading.relations.turn import Turn, agent_key
+from trace_recorder.reading.relations.turn import Turn, key_of_agent
 from trace_recorder.values.messages import Payload, Tool, without_none
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 
@@ -206,7 +206,7 @@ class _AtifDocumentWriter:
 
         Conversations of the agent that ran the tools are considered first, then conversations of the main agent.
         """
-        agent = agent_key(tools)
+        agent = key_of_agent(tools)
         of_agent = [each for each in (*self.mains, *self._places) if each.agent_key == agent] or self.mains
         earlier = [each for each in of_agent if each.turns[0].interaction.timestamp <= tools.timestamp]
         if earlier:
@@ -280,7 +280,7 @@ def _main_and_others(turns: Sequence[Turn]) -> tuple[list[Conversation], list[Co
     The main agent is the agent without an id and a name, or else the agent of the first turn. A conversation of the
     kind "apart" (`conversation.py`) always belongs to the others.
     """
-    agents = [agent_key(turn.interaction) for turn in turns]
+    agents = [key_of_agent(turn.interaction) for turn in turns]
     main = None
     if agents and None not in agents:
         main = agents[0]

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from trace_recorder.figures.call_figures import REPLAYED_FROM, tokens_of
-from trace_recorder.figures.content.chat_form import arguments_of, result_text
+from trace_recorder.figures.content.chat_form import arguments_object, result_text
 from trace_recorder.figures.conversations.conversation import Conversation, ConversationLine
 from trace_recorder.figures.conversations.steps_of_turns import StepsByTurn
-from trace_recorder.formats.atif.extras import TOOL_STEP_FLAG, CallExtra, RecordedStep, ResultExtra
+from trace_recorder.formats.atif.extras import TOOL_STEP_FLAG, CallExtra, ResultExtra, StepExtra
 from trace_recorder.formats.atif.media import AtifMediaWriter
 from trace_recorder.formats.atif.members import EXTRA_KEY, effort_of, kept_in
 from trace_recorder.formats.recognition import IMPORT_FORMATS
@@ -78,7 +78,7 @@ def extra_of_result(result: ToolResult, content: Payload, *, derived: bool) -> d
 def call_members(call: ToolCall) -> dict[str, Payload]:
     """Return a tool call in ATIF's form."""
     extra = {**call.extra, **without_none(call_id_made_up=call.call_id_made_up or None)}
-    members = {"tool_call_id": call.call_id, "function_name": call.name, "arguments": arguments_of(call)}
+    members = {"tool_call_id": call.call_id, "function_name": call.name, "arguments": arguments_object(call)}
     if extra:
         members["extra"] = extra
     return members
@@ -178,7 +178,7 @@ def _without(members: Mapping[str, Payload], names: AbstractSet[str]) -> dict[st
 
 def _agent_step(step: AgentStep) -> dict[str, Payload]:
     """Return the members of a step that the agent recorded, except members that the step's call has too."""
-    members = RecordedStep(
+    members = StepExtra(
         step_number=step.step_number,
         timestamp=step.timestamp,
         state=step.state,

@@ -37,7 +37,7 @@ from trace_recorder.formats.foreign_runs.agent_history import (
 from trace_recorder.formats.foreign_runs.run import Call, Event, ForeignRun, Members, TimedFact, ToolRun, joined_id
 from trace_recorder.formats.foreign_runs.session_reader import SessionReader
 from trace_recorder.formats.foreign_runs.source import Source
-from trace_recorder.formats.foreign_runs.stated_values import seconds_between, stated_members, stated_time
+from trace_recorder.formats.foreign_runs.stated_values import stated_members, stated_seconds, stated_time
 from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.values.messages import Message, Payload, without_none
 from trace_recorder.values.structs import replace
@@ -297,7 +297,7 @@ class _ClaudeReader(SessionReader):
         call.model = as_text(line.get("requestedModel")) or call.model
         if (requested := as_text(line.get("requestRef"))) is not None:
             self._add_details(call, requested, events)
-            call.duration_seconds = seconds_between(call.time, stated_time(entry.last.get("timestamp")))
+            call.duration_seconds = stated_seconds(call.time, stated_time(entry.last.get("timestamp")))
         if line.get("isAbortedMidStream") is True:
             call.complete, call.ended_by = False, "the stream was aborted"
         if (identity := as_text(line.get("requestId"))) and call.response is not None:

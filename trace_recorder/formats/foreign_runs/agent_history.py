@@ -33,7 +33,7 @@ from trace_recorder.formats.foreign_runs.run import (
     TimedFact,
     ToolRun,
 )
-from trace_recorder.formats.foreign_runs.stated_values import success_of, text_of
+from trace_recorder.formats.foreign_runs.stated_values import joined_text, success_of
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall
 from trace_recorder.values.structs import replace
 
@@ -205,7 +205,7 @@ class AgentHistory:
         failed = as_dict(result.get("extra")).get("is_error")
         content, error = result.get("content"), None
         if failed is True:
-            content, error = None, text_of(content, "\n") or ""
+            content, error = None, joined_text(content, "\n") or ""
         return ToolRun(
             time=call_time,
             name=as_text(call.get("name")) or as_text(result.get("name")) or "",

@@ -24,7 +24,7 @@ from trace_recorder.formats.foreign_runs.run import (
     TimedFact,
     ToolRun,
 )
-from trace_recorder.formats.foreign_runs.stated_values import seconds_between, stated_time
+from trace_recorder.formats.foreign_runs.stated_values import stated_seconds, stated_time
 from trace_recorder.storage.items.shared_lists import ListPrefix
 from trace_recorder.storage.journal_reader import SCHEMA, VERSION
 from trace_recorder.storage.journal_text import JournalText
@@ -59,7 +59,7 @@ def journal_lines(run: ForeignRun) -> Iterator[bytes]:
     outcome = FinalizeFact(
         status=run.status,
         success=run.success,
-        execution_time=seconds_between(start, end),
+        execution_time=stated_seconds(start, end),
         final_result=run.final_result,
         error=run.error,
     )

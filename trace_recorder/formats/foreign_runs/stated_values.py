@@ -63,7 +63,7 @@ _MAX_PLAUSIBLE_SECONDS = 10_000_000_000
 """This many seconds after 1970 is the year 2286. So a larger number does not count seconds, but a smaller unit."""
 
 
-def seconds_between(start: str, end: str) -> float | None:
+def stated_seconds(start: str, end: str) -> float | None:
     """Return the seconds between two times, at least 0, or None if one of the times is unknown."""
     seconds = clocks.seconds_between(stated_time(start), stated_time(end))
     return None if seconds is None else max(0.0, seconds)
@@ -160,7 +160,7 @@ def success_of(failed: Payload) -> bool | None:
     return None if failed is None else not failed
 
 
-def text_of(content: Payload, between: str = "\n\n") -> str | None:
+def joined_text(content: Payload, between: str = "\n\n") -> str | None:
     """Return a content as text: the text itself, or the joined texts of its parts.
 
     Return None if the content has no text.

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from trace_recorder.figures.conversations.steps_of_turns import AnsweredTurn
-from trace_recorder.formats.hierarchy.writing_messages import TurnMessage, last_results, lines_of
-from trace_recorder.reading.relations.turn import Turn, agent_key
+from trace_recorder.formats.hierarchy.writing_messages import TurnMessage, last_results, turn_messages
+from trace_recorder.reading.relations.turn import Turn, key_of_agent
 
 Cut = Literal["turn", "message"]
 Exchange = tuple[int, int]
@@ -183,7 +183,7 @@ def _chains(turns: Sequence[AnsweredTurn]) -> Iterator[_MessageChain]:
         chain = _ancestors(leaf, by_turn)
         shared = sum(answered.turn in lines for answered in chain)
         for answered, before in [*zip(chain, [None, *chain], strict=False)][shared:]:
-            lines[answered.turn] = lines_of(answered, before)
+            lines[answered.turn] = turn_messages(answered, before)
         parts = [lines[answered.turn] for answered in chain]
         begin = sum(map(len, parts[:shared]))
         if not begin and chain[0].turn.relation == "rewrites":
@@ -196,7 +196,7 @@ def _leaves(turns: Sequence[AnsweredTurn]) -> Iterator[AnsweredTurn]:
 
     A turn without an answer is a last turn only if its agent made no later turn.
     """
-    last = {agent_key(answered.interaction): answered.turn for answered in turns}.values()
+    last = {key_of_agent(answered.interaction): answered.turn for answered in turns}.values()
     candidates = [
         answered
         for answered in turns

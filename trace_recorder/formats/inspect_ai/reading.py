@@ -38,7 +38,7 @@ from trace_recorder.formats.foreign_runs.source import (
 )
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
 from trace_recorder.formats.inspect_ai import reading_chats
-from trace_recorder.formats.inspect_ai.reading_samples import Attachments, SamplePrompts, SampleReader, provider_of
+from trace_recorder.formats.inspect_ai.reading_samples import Attachments, SamplePrompts, SampleReader, provider_in_name
 from trace_recorder.guard import try_call
 from trace_recorder.storage.byte_order_marks import without_mark
 from trace_recorder.values.messages import Payload, without_none
@@ -216,7 +216,7 @@ def _run(header: Members, sample: Members, name: str, why: str | None) -> Foreig
         identity=as_text(sample.get("uuid")) or name,
         events=events,
         task=_task(attachments.put_in(sample.get("input"))),
-        provider=provider_of(model),
+        provider=provider_in_name(model),
         model=model,
         start_time=stated_time(sample.get("started_at")),
         end_time=stated_time(sample.get("completed_at")),
@@ -256,7 +256,7 @@ def _events(sample: Members, transcript: Members, attachments: Attachments, why:
         yield TimedFact.gap(what="a sample", why=why)
     pool = as_list(as_dict(sample.get("events_data")).get("messages")) or as_list(sample.get("message_pool"))
     reader = SampleReader(
-        attachments, SamplePrompts([*pool], lambda message: reading_chats.message_of(attachments.put_in(message)))
+        attachments, SamplePrompts([*pool], lambda message: reading_chats.read_log_message(attachments.put_in(message)))
     )
     events = as_list(sample.get("events")) or as_list(transcript.get("events"))
     if events:
@@ -271,7 +271,7 @@ def _task(value: Payload) -> str | None:
     """Return the input of a sample as text. If the input is a list of messages, return the last text in it."""
     if not isinstance(value, list):
         return as_text(value)
-    contents = (reading_chats.message_of(message).get("content") for message in reversed(value))
+    contents = (reading_chats.read_log_message(message).get("content") for message in reversed(value))
     for content in contents:
         if isinstance(content, list):
             texts = [as_text(as_dict(part).get("text")) for part in content]

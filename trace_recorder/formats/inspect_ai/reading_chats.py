@@ -12,13 +12,13 @@ from trace_recorder.dialects.json_access import (
     role_of,
 )
 from trace_recorder.formats.foreign_runs.run import Members
-from trace_recorder.formats.foreign_runs.stated_values import counts_at, text_of
+from trace_recorder.formats.foreign_runs.stated_values import counts_at, joined_text
 from trace_recorder.values.messages import Payload, without_none
 
 _READ = {"role", "content", "tool_calls", "tool_call_id", "function", "error", "model", "parse_error"}
 
 
-def message_of(value: Payload) -> Members:
+def read_log_message(value: Payload) -> Members:
     """Return a log's message in our form.
 
     The thoughts among the parts of the content become the message's reasoning.
@@ -37,7 +37,7 @@ def message_of(value: Payload) -> Members:
     if thoughts:
         extra["reasoning_parts"] = thoughts
     return {"role": role_of(message.get("role")), "content": content} | without_none(
-        tool_calls=[call_of(call) for call in as_list(message.get("tool_calls"))] or None,
+        tool_calls=[read_log_call(call) for call in as_list(message.get("tool_calls"))] or None,
         call_id=as_text(message.get("tool_call_id")),
         name=as_text(message.get("function")),
         reasoning=_reasoning(parts),
@@ -45,7 +45,7 @@ def message_of(value: Payload) -> Members:
     )
 
 
-def call_of(value: Payload) -> Members:
+def read_log_call(value: Payload) -> Members:
     """Return a tool call."""
     call = as_dict(value)
     rest = {name: call[name] for name in ("parse_error", "view") if call.get(name) is not None}
@@ -59,14 +59,14 @@ def call_of(value: Payload) -> Members:
 def response_of(output: Members) -> Members | None:
     """Return the response in a model's output, or None if the output has neither an answer nor token counts."""
     choice = as_dict(next(iter(as_list(output.get("choices"))), None))
-    message = message_of(choice.get("message"))
+    message = read_log_message(choice.get("message"))
     stated_usage = as_dict(output.get("usage"))
     usage = counts_at(stated_usage, _COUNTS) | without_none(cost=as_number(stated_usage.get("total_cost")))
     if not choice and not usage:
         return None
     content = message.get("content")
     if isinstance(content, list):
-        content = text_of(content, "\n")
+        content = joined_text(content, "\n")
     more = {name: value for name, value in output.items() if name in {"metadata", "stop_reason"} and value}
     extra = {**as_dict(message.get("extra")), **more, **without_none(logprobs=choice.get("logprobs"))}
     return {"content": content} | without_none(

@@ -202,7 +202,7 @@ class SampleReader:
         conversation = ForeignConversation()
         unseen: list[Members] = []
         for message in map(as_dict, self.attachments.put_in(values)):
-            members = reading_chats.message_of(message)
+            members = reading_chats.read_log_message(message)
             if members["role"] == "tool":
                 unseen.append(members)
             if message.get("role") == "assistant":
@@ -281,7 +281,7 @@ class SampleReader:
             length=length,
             response=response,
             model=as_text(event.get("model")),
-            provider=provider_of(as_text(event.get("model"))),
+            provider=provider_in_name(as_text(event.get("model"))),
             tools=as_list(event.get("tools")),
             parameters=without_none(**as_dict(event.get("config")), tool_choice=event.get("tool_choice")),
             agent=self._agent(event),
@@ -330,7 +330,7 @@ class SampleReader:
             self.steps.pop()
 
 
-def provider_of(model: str | None) -> str | None:
+def provider_in_name(model: str | None) -> str | None:
     """Return the first part of a model's name, which is its provider in a log, as in "openai/gpt-4o"."""
     if model and "/" in model:
         return model.split("/")[0]

@@ -19,13 +19,13 @@ from trace_recorder.figures.content.chat_form import utf8_text
 from trace_recorder.figures.content.kinds import INTERLEAVING, THOUGHTS
 from trace_recorder.formats.format_writer import LeftOut, OutputPlace, Piece, view
 from trace_recorder.formats.inspect_ai.writing_events import InspectEvents, score_of
-from trace_recorder.formats.inspect_ai.writing_messages import message_of, output_of, usage_of
+from trace_recorder.formats.inspect_ai.writing_messages import log_message, log_usage, output_of
 from trace_recorder.formats.left_out import SIDES, ContentSupport, FormatSupport, count_unsupported_contents
 from trace_recorder.formats.spans.writing.genai import text_of_value
 from trace_recorder.formats.spans.writing.span import iso, nanoseconds
 from trace_recorder.formats.spans.writing.tree import SpanTree
 from trace_recorder.reading.relations.prompt_relations import turns_of
-from trace_recorder.reading.relations.turn import agent_key
+from trace_recorder.reading.relations.turn import key_of_agent
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import Counts, counts_of
@@ -136,13 +136,13 @@ def last_conversation(calls: Sequence[LLMInteraction]) -> tuple[list[Payload], P
     The messages are the prompt and the first answer of that call. If the main agent has no answered call, the last call
     of the run is used.
     """
-    main = [call for call in calls if call.answered and agent_key(call) is None] or [*calls]
+    main = [call for call in calls if call.answered and key_of_agent(call) is None] or [*calls]
     if not main:
         return [], None
     last, output = main[-1], output_of(main[-1])
     messages: list[Payload] = []
     if last.source.has_request():
-        messages += map(message_of, last.input_messages)
+        messages += map(log_message, last.input_messages)
     return [*messages, *(choice["message"] for choice in output["choices"][:1])], output
 
 
@@ -193,7 +193,7 @@ def _usage_by_model(run: Trajectory) -> dict[str, Payload]:
         counts = counts_of(call)
         if counts is not None:
             of_model.append(counts)
-    return {model: usage_of(_total(counts)) for model, counts in by_model.items() if counts}
+    return {model: log_usage(_total(counts)) for model, counts in by_model.items() if counts}
 
 
 def _total(all_counts: Sequence[Counts]) -> Counts:

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from trace_recorder.figures.call_figures import origin_of
-from trace_recorder.figures.content.chat_form import arguments_of, result_text
-from trace_recorder.formats.inspect_ai.writing_messages import MessagePool, error_of, output_of, tool_of
+from trace_recorder.figures.content.chat_form import arguments_object, result_text
+from trace_recorder.formats.inspect_ai.writing_messages import MessagePool, log_error, output_of, tool_of
 from trace_recorder.formats.spans.writing.genai import INTEGER_PARAMETERS, NUMBER_PARAMETERS, parameter, text_of_value
 from trace_recorder.formats.spans.writing.span import iso, nanoseconds
 from trace_recorder.formats.spans.writing.tree import SpanTree, ToolNode, times_of
-from trace_recorder.reading.relations.turn import agent_key
+from trace_recorder.reading.relations.turn import key_of_agent
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, Payload, without_none
 from trace_recorder.values.trajectory import Reward
@@ -42,7 +42,10 @@ class InspectEvents:
             self._span(self.tree.agent_span(key), parent, "agent", str(agent.first.agent), times, depth=3)
         for step in self.tree.steps:
             begin, finish = times_of(step)
-            times, parent = (begin or self.start, finish or begin or self.start), self.tree.agent_span(agent_key(step))
+            times, parent = (
+                (begin or self.start, finish or begin or self.start),
+                self.tree.agent_span(key_of_agent(step)),
+            )
             self._span(self.tree.step_span(step), parent, "step", f"step {step.step_number}", times, depth=1)
         for source in self.tree.calls:
             self._call(source)
@@ -112,7 +115,7 @@ class InspectEvents:
         result, span = tool.result, self.tree.tool_span(tool)
         rank, arguments = 6, {}
         if tool.call is not None:
-            arguments = arguments_of(tool.call)
+            arguments = arguments_object(tool.call)
         event: dict[str, Payload] = {
             "event": "tool",
             "type": "function",
@@ -124,7 +127,7 @@ class InspectEvents:
             "completed": iso(end),
         }
         if result.success is False:
-            event |= {"error": error_of(result.error or result_text(result)), "failed": True}
+            event |= {"error": log_error(result.error or result_text(result)), "failed": True}
         event |= without_none(working_time=tool.seconds)
         if result.replayed:
             event["metadata"] = {"replayed": True}

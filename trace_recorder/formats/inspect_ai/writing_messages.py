@@ -7,9 +7,9 @@ from hashlib import blake2b
 
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.dialects.message_text import text_of
-from trace_recorder.figures.content.chat_form import arguments_of
+from trace_recorder.figures.content.chat_form import arguments_object
 from trace_recorder.figures.content.finish_reasons import Ending, ending_of
-from trace_recorder.formats.spans.writing.messages import json_of
+from trace_recorder.formats.spans.writing.messages import attribute_json
 from trace_recorder.values.content_parts import Image, Part, Text, parts_of
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_table import EqualMessages
@@ -38,7 +38,7 @@ class MessagePool:
     def messages(self) -> list[dict[str, Payload]]:
         """The messages by their numbers."""
         distinct = enumerate(self._distinct.messages, start=1)
-        return [{"id": f"message_{number}", **message_of(message)} for number, message in distinct]
+        return [{"id": f"message_{number}", **log_message(message)} for number, message in distinct]
 
     def references(self, messages: Sequence[Message]) -> list[list[int]]:
         """Return the numbers of messages as ranges. The end of a range is the number after its last message."""
@@ -47,10 +47,10 @@ class MessagePool:
 
 def _digest(message: Message) -> bytes:
     """Return a digest of Inspect's form of the message, with its members in order."""
-    return blake2b(json_of(message_of(message)).encode(), digest_size=16).digest()
+    return blake2b(attribute_json(log_message(message)).encode(), digest_size=16).digest()
 
 
-def message_of(message: Message) -> dict[str, Payload]:
+def log_message(message: Message) -> dict[str, Payload]:
     """Return a message of a prompt."""
     role = _ROLES.get(message.role, "user")
     parts = [*map(_content, parts_of(message))]
@@ -60,21 +60,21 @@ def message_of(message: Message) -> dict[str, Payload]:
     if role == "tool":
         members |= without_none(tool_call_id=message.call_id, function=message.name)
         if as_dict(message.extra).get("is_error") is True:
-            members["error"] = error_of(text_of(message))
+            members["error"] = log_error(text_of(message))
         return members
     if role == "assistant" and message.tool_calls:
-        members["tool_calls"] = [*map(call_of, message.tool_calls)]
+        members["tool_calls"] = [*map(log_call, message.tool_calls)]
     return members
 
 
-def error_of(message: str) -> dict[str, Payload]:
+def log_error(message: str) -> dict[str, Payload]:
     """Return the error of a tool, with the kind that Inspect requires."""
     return {"type": "unknown", "message": message}
 
 
-def call_of(call: ToolCall) -> dict[str, Payload]:
+def log_call(call: ToolCall) -> dict[str, Payload]:
     """Return a tool call."""
-    return {"id": call.call_id, "function": call.name, "arguments": arguments_of(call), "type": "function"}
+    return {"id": call.call_id, "function": call.name, "arguments": arguments_object(call), "type": "function"}
 
 
 def output_of(call: LLMInteraction) -> dict[str, Payload]:
@@ -98,14 +98,14 @@ def output_of(call: LLMInteraction) -> dict[str, Payload]:
         "completion": as_text(response.content) or "",
     }
     if counts is not None:
-        output["usage"] = usage_of(counts, stated_cost(call))
+        output["usage"] = log_usage(counts, stated_cost(call))
     output |= without_none(time=call.duration_seconds)
     if call.error is not None:
         output["error"] = f"{call.error.type}: {call.error.message}"
     return output
 
 
-def usage_of(counts: Counts, cost: float | None = None) -> dict[str, Payload]:
+def log_usage(counts: Counts, cost: float | None = None) -> dict[str, Payload]:
     """Return tokens as Inspect counts them. The input tokens of Inspect do not include cached tokens."""
     read, write, output = counts.cache_read or 0, counts.cache_write or 0, counts.completion or 0
     prompt = counts.prompt or 0
@@ -162,7 +162,7 @@ def _answer(answer: Choice | LLMResponse, model: str) -> dict[str, Payload]:
     parts = [*_answer_parts(answer.blocks)]
     members = {"role": "assistant", "content": _plain(parts), "source": "generate", "model": model}
     if answer.tool_calls:
-        members["tool_calls"] = [*map(call_of, answer.tool_calls)]
+        members["tool_calls"] = [*map(log_call, answer.tool_calls)]
     return members
 
 
@@ -170,7 +170,7 @@ def _answer_parts(blocks: Sequence[Block]) -> Iterator[dict[str, Payload]]:
     for block in blocks:
         text: Payload = block.text
         if not isinstance(text, str | None):
-            text = json_of(text)
+            text = attribute_json(text)
         if block.type == "reasoning":
             yield _reasoning(text or "")
         elif block.type == "text":

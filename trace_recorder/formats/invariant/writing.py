@@ -14,17 +14,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from trace_recorder.figures.call_figures import origin_of
-from trace_recorder.figures.content.chat_form import arguments_of, call_of, chat_part
+from trace_recorder.figures.content.chat_form import arguments_object, chat_call, chat_part
 from trace_recorder.figures.content.kinds import IMAGES
 from trace_recorder.figures.conversations.steps_of_turns import (
     AnsweredTurn,
     UnrequestedTools,
     answered_turns,
-    message_of,
+    message_of_result,
     unrequested_tools_of,
 )
 from trace_recorder.formats.format_writer import LeftOut, OutputPlace, Piece, view
-from trace_recorder.formats.invariant.own_members import AnnotationKind, CallMetadata, MessageMetadata, name_of_part
+from trace_recorder.formats.invariant.own_members import AnnotationKind, CallMetadata, InvariantMetadata, name_of_part
 from trace_recorder.formats.left_out import (
     ARGUMENTS,
     ATTEMPTS,
@@ -36,7 +36,7 @@ from trace_recorder.formats.left_out import (
     count_changed_histories,
     count_unsupported_contents,
 )
-from trace_recorder.reading.relations.turn import Turn, agent_key, answer_of
+from trace_recorder.reading.relations.turn import Turn, answer_of, key_of_agent
 from trace_recorder.values.checked_types import number_or_text
 from trace_recorder.values.content_parts import Image, Part, Text, parts_of
 from trace_recorder.values.llm_interaction import LLMInteraction
@@ -44,7 +44,7 @@ from trace_recorder.values.messages import Message, Payload, ToolCall, ToolResul
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 
 _ROLES = {"developer": "system"}
-_NOTHING = MessageMetadata()
+_NOTHING = InvariantMetadata()
 
 
 @dataclass(slots=True)
@@ -81,7 +81,7 @@ class InvariantMessages:
 
     def _add_answer(self, answered: AnsweredTurn) -> None:
         """Add the answer of the model, and the results of its tools that no request has."""
-        agent, message = agent_key(answered.interaction), answer_of(answered.response)
+        agent, message = key_of_agent(answered.interaction), answer_of(answered.response)
         if answered.step is not None:
             self.answers.setdefault(number_or_text(answered.step.step_number), len(self.messages))
         self._add_message(message, answered.interaction, _answer_metadata(answered))
@@ -95,21 +95,21 @@ class InvariantMessages:
     def _add_tools(self, tools: UnrequestedTools) -> None:
         """Add tools that ran although no model requested them."""
         step = tools.step
-        moment = MessageMetadata(
+        moment = InvariantMetadata(
             timestamp=step.timestamp, step_number=step.step_number, asked_by_model=False, shown_to_model=False
         )
         self._add_message(Message("assistant", None, tools.calls), step, moment)
         for result in tools.results:
-            name = self.names[agent_key(step), result.call_id]
+            name = self.names[key_of_agent(step), result.call_id]
             self.results[name] = result
-            self._add_message(message_of(result), step, {"asked_by_model": False, "shown_to_model": False})
+            self._add_message(message_of_result(result), step, {"asked_by_model": False, "shown_to_model": False})
 
     def _add_message(
-        self, message: Message, call: LLMInteraction | AgentStep, members: MessageMetadata = _NOTHING
+        self, message: Message, call: LLMInteraction | AgentStep, members: InvariantMetadata = _NOTHING
     ) -> None:
         content, lost = _content(message)
-        agent = agent_key(call)
-        of_agent = MessageMetadata(agent=call.agent, agent_id=call.agent_id, parent_agent_id=call.parent_agent_id)
+        agent = key_of_agent(call)
+        of_agent = InvariantMetadata(agent=call.agent, agent_id=call.agent_id, parent_agent_id=call.parent_agent_id)
         of_message = _message_metadata(message)
         of_message["parts"] = lost or None
         metadata = without_none(**of_agent) | without_none(**members) | without_none(**of_message)
@@ -134,18 +134,18 @@ class InvariantMessages:
         members = CallMetadata(call_id=None, extra=call.extra or None, id_made_up=call.call_id_made_up or None)
         if number > 1:
             members["call_id"] = call.call_id
-        written = call_of(call, arguments_of(call)) | {"id": name}
+        written = chat_call(call, arguments_object(call)) | {"id": name}
         metadata = without_none(**members)
         if metadata:
             written["metadata"] = metadata
         return written
 
 
-def _answer_metadata(answered: AnsweredTurn) -> MessageMetadata:
+def _answer_metadata(answered: AnsweredTurn) -> InvariantMetadata:
     call, response = answered.interaction, answered.response
     others = [choice for number, choice in enumerate(response.choices) if number != answered.choice]
     usage = response.usage.to_document() or None
-    metadata = MessageMetadata(
+    metadata = InvariantMetadata(
         interaction_id=call.interaction_id,
         timestamp=call.timestamp,
         step_number=None,
@@ -169,9 +169,9 @@ def _answer_metadata(answered: AnsweredTurn) -> MessageMetadata:
     return metadata
 
 
-def _message_metadata(message: Message) -> MessageMetadata:
+def _message_metadata(message: Message) -> InvariantMetadata:
     extra = {name: value for name, value in message.extra.items() if name not in {"images", "is_error"}}
-    metadata = MessageMetadata(
+    metadata = InvariantMetadata(
         reasoning=message.reasoning,
         name=message.name,
         original_role=None,

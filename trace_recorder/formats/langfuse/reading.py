@@ -55,10 +55,10 @@ def _is_trace(value: Payload) -> bool:
 
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the run of each trace."""
-    return read_traces(source, _is_trace, run_of_trace)
+    return read_traces(source, _is_trace, run_of_langfuse_trace)
 
 
-def run_of_trace(value: Members) -> ForeignRun:
+def run_of_langfuse_trace(value: Members) -> ForeignRun:
     """Return the run of a trace. Raises TrajectoryFormatError if the trace has no readable observation."""
     trace = as_dict(value.get("trace", value))
     observations = [

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from trace_recorder.dialects.json_access import as_dict, as_text
 from trace_recorder.formats.foreign_runs.run import ForeignRun, Members
-from trace_recorder.formats.langfuse.reading import run_of_trace
+from trace_recorder.formats.langfuse.reading import run_of_langfuse_trace
 from trace_recorder.formats.trace_services import FetchError, ListedIds, ListedTrace, client_module
 from trace_recorder.values.messages import Payload
 
@@ -75,7 +75,7 @@ class Langfuse:
             return None
         query = {"trace_id": trace.identity, "fields": "details", "limit": _SCORES_A_PAGE}
         scores = [*self._pages(self._connected().scores.get_many, query)]
-        return run_of_trace(_exported_trace(trace.identity, observations, scores))
+        return run_of_langfuse_trace(_exported_trace(trace.identity, observations, scores))
 
     def _pages(self, get_many: Callable[..., Payload], query: Mapping[str, Payload]) -> Iterator[Members]:
         """Yield the elements of all pages, as the server sent them. Raises FetchError if the pages do not end."""

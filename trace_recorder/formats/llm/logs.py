@@ -18,7 +18,7 @@ from trace_recorder.formats.foreign_runs.run import Event, ForeignConversation, 
 from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.foreign_runs.sqlite_file import Database, is_database, open_database
-from trace_recorder.formats.foreign_runs.stated_values import stated_object, stated_time, text_of
+from trace_recorder.formats.foreign_runs.stated_values import joined_text, stated_object, stated_time
 from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.formats.llm.responses import (
     attachment,
@@ -177,7 +177,7 @@ class _ThreadReader:
     def _add(self, conversation: ForeignConversation, identity: str) -> None:
         for message in self.store.messages(identity):
             if message["role"] == "user" and isinstance(message["content"], str | list):
-                self.task = self.task or text_of(message["content"])
+                self.task = self.task or joined_text(message["content"])
             conversation.add(message)
         self.ends[identity] = conversation, len(conversation)
 
@@ -195,7 +195,9 @@ def _joined_response(messages: list[Members]) -> Members:
     """Return messages of a turn as one response: their texts, thoughts and calls."""
     calls = [call for message in messages for call in as_list(message.get("tool_calls"))]
     extra = {name: value for message in messages for name, value in as_dict(message.get("extra")).items()}
-    return {"content": join_texts((text_of(message.get("content")) for message in messages), "\n\n")} | without_none(
+    return {
+        "content": join_texts((joined_text(message.get("content")) for message in messages), "\n\n")
+    } | without_none(
         tool_calls=calls or None,
         reasoning=join_texts((message.get("reasoning") for message in messages), "\n\n"),
         extra=extra or None,

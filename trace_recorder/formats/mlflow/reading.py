@@ -43,10 +43,10 @@ def _is_trace(value: Payload) -> bool:
 
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the run of each trace."""
-    return read_traces(source, _is_trace, run_of_trace)
+    return read_traces(source, _is_trace, run_of_mlflow_trace)
 
 
-def run_of_trace(value: Members) -> ForeignRun:
+def run_of_mlflow_trace(value: Members) -> ForeignRun:
     """Return the run of a trace. Raises TrajectoryFormatError if none of its spans can be read."""
     info = as_dict(value["info"])
     spans = [*_spans(as_list(as_dict(value["data"])["spans"]))]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from trace_recorder.formats.foreign_runs.run import ForeignRun, Members
-from trace_recorder.formats.mlflow.reading import run_of_trace
+from trace_recorder.formats.mlflow.reading import run_of_mlflow_trace
 from trace_recorder.formats.trace_services import FetchError, ListedIds, ListedTrace, client_module
 from trace_recorder.values.messages import Payload
 
@@ -58,7 +58,7 @@ class MLflow:
         document = json.loads(self._connected().get_trace(trace.identity, display=False).to_json())
         if not document["data"]["spans"]:
             return None
-        return run_of_trace(document)
+        return run_of_mlflow_trace(document)
 
     def _experiment(self) -> str:
         experiment = self._connected().get_experiment_by_name(self.project)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from trace_recorder.dialects.json_access import as_text
 from trace_recorder.dialects.message_text import text_of
 from trace_recorder.figures.call_figures import origin_of
-from trace_recorder.figures.content.chat_form import arguments_text, lines_of
+from trace_recorder.figures.content.chat_form import arguments_text, text_lines
 from trace_recorder.figures.content.kinds import THOUGHTS
 from trace_recorder.figures.conversations.conversation import (
     Conversation,
@@ -75,7 +75,7 @@ def _message(line: ConversationLine) -> dict[str, Payload]:
     role = _ROLES.get(message.role, "user")
     content, call_id = text_of(message), None
     if role == "tool":
-        content, call_id = lines_of(message), message.call_id
+        content, call_id = text_lines(message), message.call_id
     calls = [
         {"id": call.call_id, "function": {"name": call.name, "arguments": arguments_text(call)}}
         for call in message.tool_calls

@@ -14,7 +14,7 @@ from datetime import UTC
 from trace_recorder.clocks import parse_time
 from trace_recorder.dialects.json_access import as_text
 from trace_recorder.figures.call_figures import origin_of, without_replayed_usage
-from trace_recorder.figures.content.chat_form import arguments_of, function_of, utf8_text
+from trace_recorder.figures.content.chat_form import arguments_object, function_of, utf8_text
 from trace_recorder.figures.content.finish_reasons import Ending, ending_of
 from trace_recorder.figures.content.kinds import INTERLEAVING, THOUGHTS
 from trace_recorder.figures.conversations.conversation import (
@@ -216,7 +216,7 @@ def _thinking(text: str | None) -> list[Payload]:
 
 
 def _call(call: ToolCall) -> dict[str, Payload]:
-    return {"type": "toolCall", "id": call.call_id, "name": call.name, "arguments": arguments_of(call)}
+    return {"type": "toolCall", "id": call.call_id, "name": call.name, "arguments": arguments_object(call)}
 
 
 def _answer_members(call: LLMInteraction) -> dict[str, Payload]:

@@ -17,7 +17,7 @@ from trace_recorder.dialects import openai_chat
 from trace_recorder.dialects.json_access import as_dict, as_list
 from trace_recorder.dialects.message_text import text_of
 from trace_recorder.errors import RenderingError
-from trace_recorder.figures.content.chat_form import call_of, chat_part
+from trace_recorder.figures.content.chat_form import chat_call, chat_part
 from trace_recorder.formats.toolbrain.chat_template import ChatMessage, ChatTemplate, Renderer
 from trace_recorder.guard import try_call
 from trace_recorder.reading.relations.turn import Turn
@@ -211,7 +211,7 @@ def _chat_message(message: Message) -> ChatMessage:
     members: dict[str, Payload] = {"role": message.role, "content": _content(message)}
     more = {
         "reasoning_content": message.reasoning,
-        "tool_calls": [call_of(call, call.arguments) for call in message.tool_calls] or None,
+        "tool_calls": [chat_call(call, call.arguments) for call in message.tool_calls] or None,
         "tool_call_id": message.call_id,
         "name": message.name,
     }

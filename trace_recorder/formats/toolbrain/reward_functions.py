@@ -75,7 +75,7 @@ def _add_to_sys_path(directory: Path) -> None:
 def _raise_import_error(place: str, error: Exception) -> object:
     if isinstance(error, ModuleNotFoundError) and error.name:
         raise ValueError(f"there is no module {error.name}: is it in this directory, or installed?") from error
-    raise ValueError(f"{place} cannot be imported: {describe_error(error)}") from error
+    raise ValueError(f"{place} cannot be imported: {located_error(error)}") from error
 
 
 def _call_without_exit(function: RewardFunction, /, *arguments: object, **named: object) -> Any:
@@ -86,7 +86,7 @@ def _call_without_exit(function: RewardFunction, /, *arguments: object, **named:
         raise RuntimeError(f"it tries to end the program, with {ended.code!r}") from ended
 
 
-def describe_error(error: BaseException, function: RewardFunction | None = None) -> str:
+def located_error(error: BaseException, function: RewardFunction | None = None) -> str:
     """Describe an error in a user's code: its class, its message, and the file and line in the user's own function.
 
     Without a function, the line is in the module that was being imported.

@@ -8,7 +8,7 @@ earlier row has. All other answers have the weight 1.
 from __future__ import annotations
 
 from trace_recorder.dialects.message_text import text_of
-from trace_recorder.figures.content.chat_form import arguments_text, call_of, chat_part, lines_of
+from trace_recorder.figures.content.chat_form import arguments_text, chat_call, chat_part, text_lines
 from trace_recorder.figures.content.kinds import IMAGES, IMAGES_BY_ADDRESS, NAMES
 from trace_recorder.formats.format import Format
 from trace_recorder.formats.format_writer import FormatWriter, LeftOut, view
@@ -70,7 +70,7 @@ def _message(line: BranchMessage) -> dict[str, Payload]:
     if message.role == "assistant":
         return _assistant(line)
     if message.role == "tool":
-        return {"role": "tool", "tool_call_id": message.call_id or "", "content": lines_of(message)}
+        return {"role": "tool", "tool_call_id": message.call_id or "", "content": text_lines(message)}
     if message.role == "user":
         return {"role": "user", "content": _user_content(message)} | without_none(name=message.name)
     return {"role": "system", "content": text_of(message)} | without_none(name=message.name)
@@ -79,7 +79,7 @@ def _message(line: BranchMessage) -> dict[str, Payload]:
 def _assistant(line: BranchMessage) -> dict[str, Payload]:
     message = line.message
     content: str | None = text_of(message)
-    calls = [call_of(call, arguments_text(call)) for call in message.tool_calls]
+    calls = [chat_call(call, arguments_text(call)) for call in message.tool_calls]
     if calls and not content:
         content = None
     return {"role": "assistant", "content": content, **without_none(tool_calls=calls or None), "weight": int(line.new)}

@@ -21,7 +21,7 @@ from trace_recorder.formats.left_out import REPLAYED, count_unsupported_contents
 from trace_recorder.formats.training.branches import Branch, branches, fault_of_turn, tools_of
 from trace_recorder.formats.training.trl import SUPPORTED, Row, messages_of
 from trace_recorder.reading.relations.prompt_relations import turns_of
-from trace_recorder.reading.relations.turn import Turn, agent_key
+from trace_recorder.reading.relations.turn import Turn, key_of_agent
 from trace_recorder.values.trajectory import Trajectory
 
 Score = Callable[[Trajectory], float | None]
@@ -110,8 +110,8 @@ def _faults_in(turns: Iterable[Turn], branch: Branch) -> set[str]:
 
     Answers before the first answer that a model gave in this run are not considered.
     """
-    agent = agent_key(branch.leaf.interaction)
-    own = (turn for turn in turns if turn.answered and agent_key(turn.interaction) == agent)
+    agent = key_of_agent(branch.leaf.interaction)
+    own = (turn for turn in turns if turn.answered and key_of_agent(turn.interaction) == agent)
     answers = (turn for turn in dropwhile(lambda turn: not turn.was_made, own) if turn not in branch.targets)
     return {fault for turn in answers if (fault := fault_of_turn(turn))}
 
@@ -125,8 +125,8 @@ def _only_branch(trajectory: Trajectory, turns: Sequence[Turn], *, include_incom
     if not all_branches:
         return None
     first = min(all_branches, key=lambda branch: branch.turns[0].interaction.timestamp)
-    agent = agent_key(first.leaf.interaction)
-    own = [branch for branch in all_branches if agent_key(branch.leaf.interaction) == agent]
+    agent = key_of_agent(first.leaf.interaction)
+    own = [branch for branch in all_branches if key_of_agent(branch.leaf.interaction) == agent]
     [(start, _)] = Counter(turn.chain_start for branch in own for turn in branch.turns).most_common(1)
     main = [branch for branch in own if branch.leaf.chain_start is start]
     if len(main) != 1:

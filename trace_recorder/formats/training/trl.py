@@ -17,7 +17,7 @@ from typing import Literal
 
 from trace_recorder.dialects.message_text import text_of
 from trace_recorder.figures.call_figures import Tokens, tokens_of
-from trace_recorder.figures.content.chat_form import arguments_of, call_of, lines_of
+from trace_recorder.figures.content.chat_form import arguments_object, chat_call, text_lines
 from trace_recorder.figures.content.kinds import IMAGES, IMAGES_BY_ADDRESS, THOUGHTS
 from trace_recorder.figures.rewards import rewards_of
 from trace_recorder.formats.format import Format
@@ -203,7 +203,7 @@ def _message(message: Message, names: dict[str, str], left_out: LeftOut) -> Row:
         return _assistant(message, left_out)
     if message.role == "tool":
         name = message.name or names.get(message.call_id or "")
-        return {"role": "tool", "content": lines_of(message), **without_none(name=name, tool_call_id=message.call_id)}
+        return {"role": "tool", "content": text_lines(message), **without_none(name=name, tool_call_id=message.call_id)}
     if message.role == "user":
         return {"role": "user", "content": _content(message)}
     return {"role": "system", "content": _content(message)}
@@ -230,7 +230,7 @@ def _assistant(message: Message, left_out: LeftOut) -> Row:
 
 def _call(call: ToolCall, left_out: LeftOut) -> Row:
     left_out.add(ARGUMENTS, not isinstance(call.arguments, dict))
-    return call_of(call, arguments_of(call))
+    return chat_call(call, arguments_object(call))
 
 
 def _turn(place: int, line: BranchMessage) -> Row:

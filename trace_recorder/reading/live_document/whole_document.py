@@ -276,11 +276,11 @@ class WholeDocument:
         from trace_recorder.reading.document_agreement import describe_losses  # noqa: PLC0415 - a recorder rarely needs it
 
         with closing(self._journal):
-            old = json_of(path)
+            old = document_json(path)
             try:
                 self.write(aside, sync=sync)
                 lost = describe_losses(
-                    {name: value for name, value in old.items() if name not in {*replaced}}, json_of(aside)
+                    {name: value for name, value in old.items() if name not in {*replaced}}, document_json(aside)
                 )
                 if lost is not None:
                     raise PoorerDocumentError(lost)
@@ -299,7 +299,7 @@ class WholeDocument:
         offset, size = 0, MAX_UNINTERRUPTED_CHARS
         while data := self._journal.read(size, offset):
             whole = data.rfind(b"\n") + 1
-            fold.add(journal_reader.read(data[:whole], base=offset))
+            fold.add(journal_reader.read_records(data[:whole], base=offset))
             if self._measures:
                 self._texts.measure_new(fold.table)
             offset += whole
@@ -379,7 +379,7 @@ class WholeDocument:
         yield from calls
 
 
-def json_of(document: Path) -> dict[str, Payload]:
+def document_json(document: Path) -> dict[str, Payload]:
     """Return the JSON object of a document. Return {} if the file is missing or cannot be read."""
     try:
         value: Payload = json.loads(document.read_bytes())

@@ -40,7 +40,7 @@ from trace_recorder.reading.relations.normalized_prompts import (
     is_instruction,
     prefix_sums,
 )
-from trace_recorder.reading.relations.turn import Turn, agent_key, answer_of
+from trace_recorder.reading.relations.turn import Turn, answer_of, key_of_agent
 from trace_recorder.values import structs
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_equality import NormalizedContent
@@ -99,10 +99,10 @@ class RequestPrompt:
     ) -> RequestPrompt:
         """Normalize a request. `referred` is the record of the turn that the request refers to, if any."""
         if referred is None:
-            return cls(call, reading, prompts.normalize(reading.messages, reading.instructions, agent_key(call)))
+            return cls(call, reading, prompts.normalize(reading.messages, reading.instructions, key_of_agent(call)))
         place, start = referred.message_count, referred.prefix_sum
         normalized = prompts.normalize_after(
-            referred.answers[0], reading.messages, reading.instructions, agent_key(call), place, start
+            referred.answers[0], reading.messages, reading.instructions, key_of_agent(call), place, start
         )
         return cls(call, reading, normalized, start, place)
 
@@ -239,7 +239,7 @@ class CallChains:
     def ask(self, call: LLMInteraction) -> AskedCall:
         """Find the call that a call continues. `add` adds the call. Calls are asked in the order of time."""
         reading = call.source.request()
-        history = self._histories.setdefault(agent_key(call), AgentMessages(self._records))
+        history = self._histories.setdefault(key_of_agent(call), AgentMessages(self._records))
         referred = self._referred_by_id(call, reading) or _referred_by_hand(call, reading.messages, history)
         if referred is not None:
             prompt = RequestPrompt.of(call, reading, self._prompts, self._records[referred])
@@ -327,7 +327,7 @@ class CallChains:
         if later is None:
             return None
         index = len(prefixes) - 1 - later
-        of_agent = self._answers_of_agents[agent_key(prompt.call), prompt.instructions_digest]
+        of_agent = self._answers_of_agents[key_of_agent(prompt.call), prompt.instructions_digest]
         answer = of_agent.get(prefixes[index]) or answers[prefixes[index]]
         place = prompt.normalized.own + index
         if history.has_answer(prompt.messages, place + 1):
@@ -375,7 +375,7 @@ class CallChains:
         )
         for choice, answer in reversed([*enumerate(answers)]):
             self._answers[instructions][answer.sum] = turn, choice
-            self._answers_of_agents[agent_key(turn.interaction), instructions][answer.sum] = turn, choice
+            self._answers_of_agents[key_of_agent(turn.interaction), instructions][answer.sum] = turn, choice
             self._calls_by_answer[digest_of(answer.content)].append(turn.interaction.interaction_id)
         if turn.interaction.response.id:
             self._by_response_id[turn.interaction.response.id] = turn

@@ -31,7 +31,7 @@ from trace_recorder.dialects.dialect import is_turn
 from trace_recorder.reading.relations.call_chains import AskedCall, CallChains, Continuation, digest_of
 from trace_recorder.reading.relations.calls_of_run import calls_of
 from trace_recorder.reading.relations.normalized_prompts import MessageNormalizer
-from trace_recorder.reading.relations.turn import Turn, agent_key, answer_of
+from trace_recorder.reading.relations.turn import Turn, answer_of, key_of_agent
 from trace_recorder.reading.steps_and_calls import steps_and_calls
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_equality import says_key, shown_key
@@ -185,7 +185,7 @@ class PromptRelations:
         """
         prompts = made_once(trajectory, _RecordedPrompts)
         place = prompts.places[_key_of_step(step)]
-        before = prompts.of_agents[agent_key(step)][max(0, place - MAX_EARLIER_PROMPTS) : place]
+        before = prompts.of_agents[key_of_agent(step)][max(0, place - MAX_EARLIER_PROMPTS) : place]
         messages = step.llm_messages or ()
         with self._lock:
             earlier: EarlierPrompts[int] = EarlierPrompts()
@@ -231,7 +231,7 @@ class _ComparedCalls:
         """Return the relation of the next call."""
         messages = call.input_messages
         numbers = self._messages.numbers_of(messages)
-        earlier = self._earlier[agent_key(call)]
+        earlier = self._earlier[key_of_agent(call)]
         if is_turn(call.api):
             asked = self._chains.ask(call)
             compared = self._compare_turn(call.interaction_id, asked.continued, earlier, numbers)
@@ -442,12 +442,12 @@ class _RecordedPrompts:
             call, step = part.call, part.step
             if call is not None and is_turn(call.api):
                 prompt = _RecordedPrompt(call.interaction_id, call.input_messages, call.response)
-                self.of_agents[agent_key(call)].append(prompt)
+                self.of_agents[key_of_agent(call)].append(prompt)
             elif call is None and step is not None and step.llm_messages is not None:
-                prompts = self.of_agents[agent_key(step)]
+                prompts = self.of_agents[key_of_agent(step)]
                 self.places.setdefault(_key_of_step(step), len(prompts))
                 prompts.append(_RecordedPrompt(f"step {step.step_number}", step.llm_messages, step.llm_response))
 
 
 def _key_of_step(step: AgentStep) -> Hashable:
-    return agent_key(step), step.step_number, step.timestamp
+    return key_of_agent(step), step.step_number, step.timestamp

@@ -93,7 +93,7 @@ class Turn:
         return [*seen, *messages[self.instructions :]]
 
 
-def agent_key(source: LLMInteraction | AgentStep) -> str | None:
+def key_of_agent(source: LLMInteraction | AgentStep) -> str | None:
     """Return the key of the agent that made a call or a step: its id in the run, or its name if it has no id.
 
     The key is always a text, even if a file of another tool has any other JSON value as the id or the name.

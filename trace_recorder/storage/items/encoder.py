@@ -38,7 +38,7 @@ from trace_recorder.storage.items.item_lists import (
     ranges_or_base,
 )
 from trace_recorder.storage.items.large_strings import Reduced, reduce_json
-from trace_recorder.storage.redaction.name_kinds import kind_of
+from trace_recorder.storage.redaction.name_kinds import kind_of_name
 from trace_recorder.values.json_text import (
     JsonMember,
     NotJsonError,
@@ -297,7 +297,7 @@ def _encode_member(text: str, member: JsonMember, items: RequestItems) -> int | 
         for start, end in member.elements:
             numbers.add(items.item_of(text[start:end]))
         return numbers
-    if items.size_of(member.value) < MIN_MEMBER_CHARACTERS or kind_of(member.name):
+    if items.size_of(member.value) < MIN_MEMBER_CHARACTERS or kind_of_name(member.name):
         return None  # masking needs the name of a secret's member, which the record of an item does not have
     return items.item_of(member.value)
 

@@ -20,7 +20,7 @@ from trace_recorder.facts import ABSENT, BasePositions, DeltaList, ItemFact, Ite
 from trace_recorder.signal_handlers import ours, suppress
 from trace_recorder.storage.file_system import BINARY, Descriptor
 from trace_recorder.storage.items.item_lists import MAX_FULL_RANGES
-from trace_recorder.storage.journal_reader import Record, read
+from trace_recorder.storage.journal_reader import Record, read_records
 from trace_recorder.values.messages import Payload
 
 MAX_MISSING_ITEMS = 100_000
@@ -220,7 +220,7 @@ class JournalFile:
         size = 4096
         while (data := self.read(size, offset)) and b"\n" not in data and len(data) == size:
             size *= 8
-        for record in read(data.partition(b"\n")[0], base=offset):
+        for record in read_records(data.partition(b"\n")[0], base=offset):
             if isinstance(record, Record):
                 return record
         raise KeyError(offset)

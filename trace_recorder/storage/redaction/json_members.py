@@ -20,7 +20,13 @@ from typing import NamedTuple
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.redaction.json_strings import string_end
 from trace_recorder.storage.redaction.known_values import KnownSecrets
-from trace_recorder.storage.redaction.name_kinds import SCHEMES, is_secret_name, is_secret_value, is_strange, kind_of
+from trace_recorder.storage.redaction.name_kinds import (
+    SCHEMES,
+    is_secret_name,
+    is_secret_value,
+    is_strange,
+    kind_of_name,
+)
 from trace_recorder.storage.redaction.named_values import has_cookies
 from trace_recorder.storage.redaction.secret_spans import DEFINED, MEMBER, NO_SPANS, Secret, Spans, moved
 from trace_recorder.storage.redaction.spellings import of_json
@@ -106,7 +112,7 @@ def is_judged_by_parts(text: str, start: int, end: int, name: str) -> bool:
         return False
     if MCP_STRING.search(text, start, end):
         return False
-    return kind_of(name) is None and not is_secret_name(name)
+    return kind_of_name(name) is None and not is_secret_name(name)
 
 
 def is_secret_member(name: str, value: str, short: Collection[str]) -> bool:
@@ -118,7 +124,7 @@ def is_secret_member(name: str, value: str, short: Collection[str]) -> bool:
     """
     if not name.startswith("-") and is_secret_name(name):
         return is_secret_field(value)
-    kind = kind_of(name)
+    kind = kind_of_name(name)
     if kind is None:
         return False
     if kind == "cookie":

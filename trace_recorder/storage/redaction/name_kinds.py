@@ -111,7 +111,7 @@ _RARE = frozenset(map("".join, product(ascii_lowercase, repeat=2))) - _COMMON
 
 
 @lru_cache(maxsize=4096)
-def kind_of(name: str) -> Kind | None:
+def kind_of_name(name: str) -> Kind | None:
     """Return the kind of a name, or None if the name is not used for secrets.
 
     A "strong" name is always the name of a secret. A "weak" name is used for secrets and for other values. A "cookie"

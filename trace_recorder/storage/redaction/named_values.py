@@ -21,7 +21,7 @@ from trace_recorder.storage.redaction.name_kinds import (
     is_credential,
     is_no_value,
     is_secret_value,
-    kind_of,
+    kind_of_name,
 )
 from trace_recorder.storage.redaction.name_patterns import (
     ASSIGN,
@@ -102,7 +102,7 @@ def name_match_at(text: str, position: int, match: re.Match[str]) -> NameMatch:
     if end < 0:
         end = match.end(COOKIE_END)
     name = text[begin:end]
-    return NameMatch(text, begin, name, kind_of(name), text[max(0, begin - _BEFORE) : begin], match)
+    return NameMatch(text, begin, name, kind_of_name(name), text[max(0, begin - _BEFORE) : begin], match)
 
 
 _BEFORE = 60

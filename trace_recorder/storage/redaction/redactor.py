@@ -41,7 +41,7 @@ from trace_recorder.storage.redaction.known_values import KnownSecrets, secrets_
 from trace_recorder.storage.redaction.partial_secrets import unfinished
 from trace_recorder.storage.redaction.secret_matches import NOWHERE, OnSecret, Place, SearchedFact, replacement
 from trace_recorder.storage.redaction.secret_spans import DEFINED, NO_SPANS, JoinedTexts, Secret, Spans, moved, replace
-from trace_recorder.storage.redaction.split_secrets import Part, lines_of
+from trace_recorder.storage.redaction.split_secrets import Part, lines_with_ends
 from trace_recorder.storage.redaction.text_masking import (
     default_redactor,
     find_secrets,
@@ -377,7 +377,7 @@ class Redaction:
             return text, 0
         masked = [
             self._mask_line(line, place, are_pieces=masked_lines is None or number in masked_lines)
-            for number, line in enumerate(lines_of(text))
+            for number, line in enumerate(lines_with_ends(text))
         ]
         return "".join(line for line, _ in masked), sum(count for _, count in masked)
 

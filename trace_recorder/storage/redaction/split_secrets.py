@@ -72,7 +72,7 @@ class _Piece(Struct, frozen=True, gc=False):
     text: str
 
 
-def lines_of(text: str) -> list[str]:
+def lines_with_ends(text: str) -> list[str]:
     """Split a text after each LF, and return its lines."""
     lines = text.splitlines(keepends=True)
     if len(lines) == text.count("\n") + (not text.endswith("\n")):

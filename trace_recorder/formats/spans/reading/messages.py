@@ -38,7 +38,7 @@ _RESULT = {"tool_call_response"}
 _READ = {"type", "id", "name", "arguments", "result", "response", "content"}
 
 
-def kind_of(part: Payload) -> str:
+def type_of_part(part: Payload) -> str:
     """Return the type of a part or a block, or "" if the part states no type."""
     return as_text(as_dict(part).get("type")) or ""
 
@@ -53,7 +53,7 @@ def _is_part(value: Payload) -> bool:
     return isinstance(as_dict(value).get("type"), str)
 
 
-def read_message(element: Payload) -> list[Message]:
+def read_span_message(element: Payload) -> list[Message]:
     """Read one message in the form of the GenAI conventions.
 
     Each tool result becomes a message of role "tool". The parts between two tool results become one message. The order
@@ -64,7 +64,7 @@ def read_message(element: Payload) -> list[Message]:
     messages: list[Message] = []
     rest: list[Members] = []
     for part in map(as_dict, as_list(members.get("parts"))):
-        if kind_of(part) not in _RESULT:
+        if type_of_part(part) not in _RESULT:
             rest.append(part)
             continue
         if rest:
@@ -104,12 +104,16 @@ def joined_outputs(outputs: Iterable[Members]) -> Members:
 def _continues(previous: Members, part: Members) -> bool:
     """Return whether a part continues the text or the reasoning of the part before it."""
     texts = (previous.get("content"), part.get("content"))
-    return previous.keys() == {"type", "content"} and kind_of(previous) == kind_of(part) and all(map(as_text, texts))
+    return (
+        previous.keys() == {"type", "content"}
+        and type_of_part(previous) == type_of_part(part)
+        and all(map(as_text, texts))
+    )
 
 
 def _of_parts(role: str, parts: list[Members]) -> Message:
     gathered = _gather(parts)
-    thoughts = [part for part in parts if kind_of(part) in _REASONING and part.keys() - {"type", "content"}]
+    thoughts = [part for part in parts if type_of_part(part) in _REASONING and part.keys() - {"type", "content"}]
     return Message(
         role,
         gathered.blocks.content(gathered.content),
@@ -131,7 +135,7 @@ def _gather(parts: Iterable[Members]) -> _GatheredParts:
     gathered = _GatheredParts(Blocks(), [], [])
     blocks, calls, content = gathered
     for part in parts:
-        kind = kind_of(part)
+        kind = type_of_part(part)
         if kind in _REASONING:
             blocks.add_reasoning(as_text(part.get("content")))
         elif kind in _CALL:
@@ -173,7 +177,7 @@ def content_part(part: Members) -> Members:
 
     Return a part that is neither text nor an image unchanged.
     """
-    kind, content = kind_of(part), part.get("content")
+    kind, content = type_of_part(part), part.get("content")
     if kind in _TEXT and isinstance(text := part.get("text", content), str):
         extra = {name: value for name, value in part.items() if name not in {"type", "content", "text"} and value}
         return text_part(text, extra)
@@ -272,9 +276,9 @@ def _read_all(elements: Sequence[Members]) -> list[Message]:
 
 def _read(element: Members) -> list[Message]:
     if has_parts(element):
-        return read_message(element)
+        return read_span_message(element)
     content = element.get("content")
-    if any(kind_of(block) in _BLOCKS for block in as_list(content)):
+    if any(type_of_part(block) in _BLOCKS for block in as_list(content)):
         return anthropic_messages.read_message(element)
     return openai_chat.read_message(element)
 
@@ -289,7 +293,7 @@ def _unified(element: Members) -> Members:
     if calls:
         unified["tool_calls"] = [_with_function(call) for call in calls]
         if isinstance(unified.get("content"), list):
-            unified["content"] = [part for part in unified["content"] if kind_of(part) != "tool_use"]
+            unified["content"] = [part for part in unified["content"] if type_of_part(part) != "tool_use"]
     elif "tool_calls" in unified:
         del unified["tool_calls"]
     return unified

@@ -9,7 +9,7 @@ from trace_recorder.dialects.blocks import Blocks
 from trace_recorder.dialects.call_ids import count_made_up, number_calls
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.formats.foreign_runs.run import Members
-from trace_recorder.formats.spans.reading.messages import is_message, kind_of, read_messages
+from trace_recorder.formats.spans.reading.messages import is_message, read_messages, type_of_part
 from trace_recorder.formats.spans.reading.span import SpanReading, parsed
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import LLMResponse, Message, Payload, RequestReading, ToolCall
@@ -236,7 +236,7 @@ def _add_blocks(blocks: Blocks, message: Message, rest: list[Payload]) -> None:
         blocks.add_text(message.content)
     for part in as_list(message.content):
         text = as_text(as_dict(part).get("text"))
-        if text is not None and kind_of(part) in {"text", "output_text"}:
+        if text is not None and type_of_part(part) in {"text", "output_text"}:
             blocks.add_text(text)
         else:
             blocks.add_other(len(rest))

@@ -21,9 +21,9 @@ from trace_recorder.formats.spans.attribute_names import genai
 from trace_recorder.formats.spans.writing.messages import (
     MessageTexts,
     SpanPrompt,
+    attribute_json,
     encodable,
     instructions_text,
-    json_of,
     outputs_of,
 )
 from trace_recorder.formats.spans.writing.span import AttributeValue
@@ -62,7 +62,7 @@ _OUTPUT_TYPES: Mapping[Operation, str] = {"image_generation": "image", "speech":
 """The operations that the conventions call `generate_content`, each with its `gen_ai.output.type`."""
 
 
-def provider_of(provider: str | None) -> str:
+def genai_provider(provider: str | None) -> str:
     """Return the conventions' name of a provider. The attribute is required, so an unknown provider is `unknown`."""
     return _PROVIDERS.get(provider or "", provider or "unknown")
 
@@ -116,13 +116,13 @@ class GenAIAttributes:
         """Return the operation of an agent's span, and its provider. In version 0.1, such a span has no provider."""
         if self.is_0_1:
             return {genai.OPERATION: "invoke_agent"}
-        return known_attributes({genai.OPERATION: "invoke_agent", genai.PROVIDER: provider_of(provider)})
+        return known_attributes({genai.OPERATION: "invoke_agent", genai.PROVIDER: genai_provider(provider)})
 
     def _task_and_result(self, task: str | None, result: Payload) -> Iterator[tuple[str, AttributeValue]]:
         """Yield the task as the agent's input, and the final result as its output."""
         if task is not None:
             part = {"type": "text", "content": text_of_value(task)}
-            yield genai.INPUT_MESSAGES, json_of([{"role": "user", "parts": [part]}])
+            yield genai.INPUT_MESSAGES, attribute_json([{"role": "user", "parts": [part]}])
         if result is not None:
             answer: dict[str, Payload] = {
                 "role": "assistant",
@@ -130,7 +130,7 @@ class GenAIAttributes:
             }
             if not self.is_0_1:
                 answer["finish_reason"] = "stop"
-            yield genai.OUTPUT_MESSAGES, json_of([answer])
+            yield genai.OUTPUT_MESSAGES, attribute_json([answer])
 
     def sub_agent(self, source: LLMInteraction | AgentStep, trajectory: Trajectory) -> dict[str, AttributeValue]:
         """Return the attributes of the span of an agent that another agent started."""
@@ -166,7 +166,7 @@ class GenAIAttributes:
         attributes = known_attributes(
             {
                 genai.OPERATION: operation_name(call),
-                genai.PROVIDER: provider_of(call.provider),
+                genai.PROVIDER: genai_provider(call.provider),
                 genai.REQUEST_MODEL: call.model,
                 "gen_ai.output.type": _OUTPUT_TYPES.get(operation_of(call.api)),
                 genai.REQUEST_STREAM: call.stream or None,
@@ -199,7 +199,7 @@ class GenAIAttributes:
         if prompt.tools:
             attributes[genai.TOOL_DEFINITIONS] = self.texts.tools(prompt.tools)
         if call.answered:
-            attributes[genai.OUTPUT_MESSAGES] = json_of(outputs_of(call.response, with_reasons=not self.is_0_1))
+            attributes[genai.OUTPUT_MESSAGES] = attribute_json(outputs_of(call.response, with_reasons=not self.is_0_1))
         return attributes
 
     def tool(self, tool: ToolNode) -> dict[str, AttributeValue]:
@@ -223,7 +223,7 @@ def text_of_value(value: Payload) -> str:
     """Return a text unchanged, and any other value as JSON."""
     if isinstance(value, str):
         return encodable(value)
-    return json_of(value)
+    return attribute_json(value)
 
 
 def _parameters(parameters: Mapping[str, Payload]) -> Iterator[tuple[str, AttributeValue]]:

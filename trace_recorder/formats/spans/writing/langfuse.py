@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trace_recorder.dialects.dialect import operation_of
-from trace_recorder.figures.content.chat_form import arguments_text, call_of, chat_part, function_of, result_text
+from trace_recorder.figures.content.chat_form import arguments_text, chat_call, chat_part, function_of, result_text
 from trace_recorder.formats.spans.attribute_names import langfuse
 from trace_recorder.formats.spans.writing.genai import text_of_value
-from trace_recorder.formats.spans.writing.messages import SpanPrompt, json_of
+from trace_recorder.formats.spans.writing.messages import SpanPrompt, attribute_json
 from trace_recorder.formats.spans.writing.span import AttributeValue, after, iso, nanoseconds
 from trace_recorder.formats.spans.writing.tree import ToolNode
 from trace_recorder.reading.relations.turn import answer_of
@@ -57,19 +57,19 @@ class LangfuseAttributes:
         if operation_of(call.api) == "embeddings":
             attributes[langfuse.TYPE] = "embedding"
         attributes |= without_none(**{langfuse.MODEL: call.response.model or call.model})
-        usage, cost = usage_of(call), stated_cost(call)
+        usage, cost = langfuse_usage(call), stated_cost(call)
         if call.is_replayed:
             usage, cost = NO_TOKENS, 0
         if usage:
-            attributes[langfuse.USAGE] = json_of(usage)
+            attributes[langfuse.USAGE] = attribute_json(usage)
         if cost is not None:
-            attributes[langfuse.COST] = json_of({"total": cost})
+            attributes[langfuse.COST] = attribute_json({"total": cost})
         timestamp = call.timestamp
         if call.attempts:
             timestamp = call.attempts[-1].timestamp
         start = nanoseconds(timestamp)
         if start is not None and call.time_to_first_token_seconds is not None:
-            attributes[langfuse.FIRST_TOKEN_TIME] = json_of(iso(after(start, call.time_to_first_token_seconds)))
+            attributes[langfuse.FIRST_TOKEN_TIME] = attribute_json(iso(after(start, call.time_to_first_token_seconds)))
         if self.content:
             attributes |= self._messages(call, prompt)
         return attributes
@@ -78,15 +78,15 @@ class LangfuseAttributes:
     def _messages(call: LLMInteraction, prompt: SpanPrompt) -> dict[str, AttributeValue]:
         attributes: dict[str, AttributeValue] = {}
         if prompt.is_known:
-            attributes[langfuse.INPUT] = json_of(chat_messages([*prompt.instructions, *prompt.messages]))
+            attributes[langfuse.INPUT] = attribute_json(langfuse_messages([*prompt.instructions, *prompt.messages]))
         if prompt.tools:
-            attributes[langfuse.TOOLS] = json_of([*map(function_of, prompt.tools)])
+            attributes[langfuse.TOOLS] = attribute_json([*map(function_of, prompt.tools)])
         if call.answered:
-            attributes[langfuse.OUTPUT] = json_of(chat_message(answer_of(call.response)))
+            attributes[langfuse.OUTPUT] = attribute_json(chat_message(answer_of(call.response)))
         parameters = call.source.request_without_messages().parameters
         simple = {name: value for name, value in parameters.items() if isinstance(value, str | int | float | bool)}
         if simple:
-            attributes[langfuse.PARAMETERS] = json_of(simple)
+            attributes[langfuse.PARAMETERS] = attribute_json(simple)
         return attributes
 
     def tool(self, tool: ToolNode) -> dict[str, AttributeValue]:
@@ -99,7 +99,7 @@ class LangfuseAttributes:
         return attributes
 
 
-def usage_of(call: LLMInteraction) -> dict[str, int] | None:
+def langfuse_usage(call: LLMInteraction) -> dict[str, int] | None:
     """Return how many tokens of each kind a call has. Each token counts in one kind only."""
     counts = counts_of(call)
     if counts is None:
@@ -119,7 +119,7 @@ def usage_of(call: LLMInteraction) -> dict[str, int] | None:
     return tokens
 
 
-def chat_messages(messages: Sequence[Message]) -> list[Payload]:
+def langfuse_messages(messages: Sequence[Message]) -> list[Payload]:
     """Return messages in the form of OpenAI's chat API."""
     return [*map(chat_message, messages)]
 
@@ -132,7 +132,7 @@ def chat_message(message: Message) -> dict[str, Payload]:
         content = parts[0].text
     elif parts:
         content = [*map(_part, parts)]
-    calls = [call_of(call, arguments_text(call)) for call in message.tool_calls]
+    calls = [chat_call(call, arguments_text(call)) for call in message.tool_calls]
     more = {"tool_calls": calls or None, "tool_call_id": message.call_id, "name": message.name}
     return {"role": message.role, "content": content} | without_none(reasoning_content=message.reasoning, **more)
 

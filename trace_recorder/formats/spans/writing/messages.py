@@ -35,7 +35,7 @@ A part of a provider may have a type with the same name, but then its members di
 """
 
 
-def json_of(value: Payload) -> str:
+def attribute_json(value: Payload) -> str:
     """Return a value as JSON text that UTF-8 can encode."""
     return encodable(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 
@@ -74,11 +74,11 @@ class MessageTexts:
     def tools(self, tools: Sequence[Tool]) -> str:
         """Return the definitions of tools."""
         if tools is not self._tools[0]:
-            self._tools = tools, json_of([*map(definition_of, tools)])
+            self._tools = tools, attribute_json([*map(definition_of, tools)])
         return self._tools[1]
 
     def _text(self, message: Message) -> str:
-        text = json_of(message_of(message))
+        text = attribute_json(span_message(message))
         self._kept += len(text)
         return text
 
@@ -97,16 +97,16 @@ def instructions_text(messages: Iterable[Message], *, as_texts: bool = False) ->
     parts = [part for message in messages for part in _content_parts(message)]
     if as_texts:
         parts = [*map(_as_text, parts)]
-    return json_of(parts)
+    return attribute_json(parts)
 
 
 def _as_text(part: dict[str, Payload]) -> dict[str, Payload]:
     if part.get("type") == "text":
         return part
-    return {"type": "text", "content": json_of(part)}
+    return {"type": "text", "content": attribute_json(part)}
 
 
-def message_of(message: Message) -> dict[str, Payload]:
+def span_message(message: Message) -> dict[str, Payload]:
     """Return a message of a prompt."""
     if message.role == "tool":
         return _result_message(message)
@@ -190,7 +190,7 @@ def _reasoning(text: Payload) -> dict[str, Payload]:
 def _text_or_json(value: Payload) -> str:
     if isinstance(value, str):
         return value
-    return json_of(value)
+    return attribute_json(value)
 
 
 def _content_parts(message: Message) -> Iterator[dict[str, Payload]]:

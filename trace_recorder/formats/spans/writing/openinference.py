@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from trace_recorder.dialects.dialect import Operation, operation_of
-from trace_recorder.figures.content.chat_form import arguments_text, lines_of, result_text
+from trace_recorder.figures.content.chat_form import arguments_text, result_text, text_lines
 from trace_recorder.formats.spans.attribute_names import openinference
 from trace_recorder.formats.spans.writing.genai import text_of_value
-from trace_recorder.formats.spans.writing.messages import SpanPrompt, encodable, json_of
+from trace_recorder.formats.spans.writing.messages import SpanPrompt, attribute_json, encodable
 from trace_recorder.formats.spans.writing.span import AttributeValue
 from trace_recorder.formats.spans.writing.tree import ToolNode
 from trace_recorder.reading.relations.turn import answer_of
@@ -98,9 +98,9 @@ class OpenInferenceAttributes:
     def _messages(self, call: LLMInteraction, prompt: SpanPrompt) -> Iterator[Attribute]:
         parameters = call.source.request_without_messages().parameters
         if parameters:
-            yield openinference.PARAMETERS, json_of(parameters)
+            yield openinference.PARAMETERS, attribute_json(parameters)
         for number, tool in enumerate(prompt.tools):
-            yield f"{openinference.TOOLS}.{number}.tool.json_schema", json_of(tool.raw)
+            yield f"{openinference.TOOLS}.{number}.tool.json_schema", attribute_json(tool.raw)
         for number, message in enumerate([*prompt.instructions, *prompt.messages]):
             yield from _message(f"{openinference.INPUT_MESSAGES}.{number}.message", message)
         if call.answered:
@@ -109,7 +109,7 @@ class OpenInferenceAttributes:
                 yield from _message(f"{openinference.OUTPUT_MESSAGES}.{number}.message", answer)
             yield from self._values(None, call.response.content)
         if prompt.messages:
-            yield from self._values(lines_of(prompt.messages[-1]), None)
+            yield from self._values(text_lines(prompt.messages[-1]), None)
 
 
 def _mime_type(value: Payload) -> str:
@@ -178,7 +178,7 @@ def _parts(message: Message) -> Iterator[_ContentPart]:
         elif isinstance(part, Image):
             yield _ContentPart("image", "image.image.url", part.address)
         else:
-            yield _ContentPart("text", "text", json_of(part.raw))
+            yield _ContentPart("text", "text", attribute_json(part.raw))
 
 
 def _calls(prefix: str, calls: Iterable[ToolCall]) -> Iterator[Attribute]:

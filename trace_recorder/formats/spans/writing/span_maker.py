@@ -13,7 +13,7 @@ from trace_recorder.figures.conversations.side_calls import side_calls_of
 from trace_recorder.formats.spans.attribute_names import genai, own
 from trace_recorder.formats.spans.writing.genai import GenAIAttributes, known_attributes, operation_name, text_of_value
 from trace_recorder.formats.spans.writing.langfuse import LangfuseAttributes
-from trace_recorder.formats.spans.writing.messages import SpanPrompt, encodable, json_of
+from trace_recorder.formats.spans.writing.messages import SpanPrompt, attribute_json, encodable
 from trace_recorder.formats.spans.writing.openinference import OpenInferenceAttributes
 from trace_recorder.formats.spans.writing.span import (
     AttributeValue,
@@ -137,7 +137,7 @@ class SpanMaker:
         attempts = interaction.attempts
         attributes = _merge_attributes(writer.call(billed, prompt) for writer in self.writers)
         if origin is not None:
-            attributes[own.REPLAYED_FROM] = json_of(origin)
+            attributes[own.REPLAYED_FROM] = attribute_json(origin)
         attributes |= known_attributes(
             {"trace_recorder.interaction_id": interaction.interaction_id, "trace_recorder.api": interaction.api}
         )

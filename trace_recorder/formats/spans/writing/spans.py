@@ -26,7 +26,7 @@ from trace_recorder.formats.spans.writing.span import Attributes, AttributeValue
 from trace_recorder.formats.spans.writing.span_maker import Conventions, SpanMaker
 from trace_recorder.formats.spans.writing.tree import SpanTree, annotation_id, reward_id
 from trace_recorder.reading.relations.prompt_relations import relations_of, turns_of
-from trace_recorder.reading.relations.turn import agent_key
+from trace_recorder.reading.relations.turn import key_of_agent
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.origins import PARENT_CONTEXT
@@ -119,12 +119,12 @@ class _SpanPlanner:
         newest: set[str | None] = set()
         planned = []
         for step in reversed(self.tree.steps):
-            is_over = step.duration_seconds is not None or agent_key(step) in newest
+            is_over = step.duration_seconds is not None or key_of_agent(step) in newest
             is_waiting = step.llm_response is not None and is_in_progress(step.llm_response)
             is_final = self._has_ended or (is_over and not is_waiting)
-            newest.add(agent_key(step))
+            newest.add(key_of_agent(step))
             span = self.tree.step_span(step)
-            make = partial(self.maker.step, span, self.tree.agent_span(agent_key(step)), step)
+            make = partial(self.maker.step, span, self.tree.agent_span(key_of_agent(step)), step)
             planned.append(PlannedSpan(span, "step", is_final, make, (*self.addition_ids.get(span, ()),)))
         yield from reversed(planned)
 
@@ -134,10 +134,10 @@ class _SpanPlanner:
         A failed call is final when its agent has made a later call, because until then the failed call may be retried.
         A call that the provider answers in the background is final when its answer is final.
         """
-        latest: dict[str | None, LLMInteraction] = {agent_key(call): call for call in self.tree.calls}
+        latest: dict[str | None, LLMInteraction] = {key_of_agent(call): call for call in self.tree.calls}
         by_id = {call.interaction_id: call for call in self.tree.calls}
         for call in self.tree.calls:
-            key = agent_key(call)
+            key = key_of_agent(call)
             is_over = (call.answered and call.complete and call.error is None) or latest[key] is not call
             is_final = self._has_ended or (is_over and not is_in_progress(call.response))
             make = partial(self._make_call, call, by_id)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from trace_recorder.formats.spans.writing.span import SpanIds, after, nanoseconds
 from trace_recorder.reading.relations.calls_of_run import call_of_step
-from trace_recorder.reading.relations.turn import agent_key
+from trace_recorder.reading.relations.turn import key_of_agent
 from trace_recorder.values.checked_types import number_or_text
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.llm_interaction import LLMInteraction
@@ -48,7 +48,7 @@ def agents_of(trajectory: Trajectory) -> dict[str, AgentRecords]:
     agents: dict[str, AgentRecords] = {}
     records: list[LLMInteraction | AgentStep] = [*trajectory.llm_interactions, *trajectory.agent_steps]
     for record in records:
-        key = agent_key(record)
+        key = key_of_agent(record)
         if key is not None:
             agents.setdefault(key, AgentRecords(key, record)).add(record)
     return agents
@@ -91,7 +91,7 @@ class ToolNode:
         name = step.timestamp
         if step.derived and step.interaction is not None:
             name = step.interaction.interaction_id
-        return name, agent_key(step) or "", self.result.call_id, str(self.occurrence)
+        return name, key_of_agent(step) or "", self.result.call_id, str(self.occurrence)
 
     @property
     def execution_id(self) -> str | None:
@@ -185,7 +185,7 @@ class SpanTree:
 
     def step_span(self, step: AgentStep) -> str:
         """Return the id of a step's span."""
-        return self.ids.span_id("step", str(step.step_number), step.timestamp, agent_key(step) or "")
+        return self.ids.span_id("step", str(step.step_number), step.timestamp, key_of_agent(step) or "")
 
     def call_span(self, call: LLMInteraction) -> str:
         """Return the id of a call's span."""
@@ -202,7 +202,7 @@ class SpanTree:
             return self.tool_span(tool)
         if isinstance(agent.first, LLMInteraction):
             step = self._step_of.get(agent.first.interaction_id)
-            if step is not None and agent_key(step) != agent.key:
+            if step is not None and key_of_agent(step) != agent.key:
                 return self.step_span(step)
         parent = agent.first.parent_agent_id
         if parent in self.agents and parent != agent.key:
@@ -212,14 +212,14 @@ class SpanTree:
     def parent_of_call(self, call: LLMInteraction) -> str:
         """Return the id of the span of a call's step, or of the call's agent if the step is of a different agent."""
         step = self._step_of.get(call.interaction_id)
-        if step is not None and agent_key(step) == agent_key(call):
+        if step is not None and key_of_agent(step) == key_of_agent(call):
             return self.step_span(step)
-        return self.agent_span(agent_key(call))
+        return self.agent_span(key_of_agent(call))
 
     def parent_of_tool(self, tool: ToolNode) -> str:
         """Return the id of the span of a tool's step, or of the tool's agent if the step is derived."""
         if tool.step.derived:
-            return self.agent_span(agent_key(tool.step))
+            return self.agent_span(key_of_agent(tool.step))
         return self.step_span(tool.step)
 
     def spans_of_rewards(self) -> list[str]:

@@ -24,8 +24,8 @@ from trace_recorder.formats.spans.reading.messages import (
     has_parts,
     joined_outputs,
     parts_in,
-    read_message,
     read_messages,
+    read_span_message,
 )
 from trace_recorder.formats.spans.reading.payloads import read_exchange, read_output, response_of_messages
 from trace_recorder.formats.spans.reading.span import (
@@ -183,7 +183,7 @@ def _messages(span: ForeignSpan) -> list[Message] | None:
     instructions = parts_in(span.take(genai.SYSTEM_INSTRUCTIONS))
     if not instructions:
         return messages
-    return [*read_message({"role": "system", "parts": instructions}), *(messages or [])]
+    return [*read_span_message({"role": "system", "parts": instructions}), *(messages or [])]
 
 
 def _finish_reason(span: ForeignSpan, outputs: list[Payload]) -> str | None:

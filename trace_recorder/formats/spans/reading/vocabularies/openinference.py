@@ -13,7 +13,7 @@ from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.formats.foreign_runs.run import Members
 from trace_recorder.formats.foreign_runs.stated_values import counts_at, other_counts
 from trace_recorder.formats.spans.attribute_names import openinference as names
-from trace_recorder.formats.spans.reading.messages import blocks_of, read_message
+from trace_recorder.formats.spans.reading.messages import blocks_of, read_span_message
 from trace_recorder.formats.spans.reading.payloads import read_input, read_output, response_of_messages
 from trace_recorder.formats.spans.reading.span import ForeignSpan, Kind, SpanReading, if_known, merged, parsed
 from trace_recorder.storage.redaction.text_masking import default_redactor
@@ -150,7 +150,7 @@ def _message(message: Members) -> list[Message]:
             result = [part for part in listed if part["type"] != "tool_call"]
         response = {"type": "tool_call_response", "id": message.get("tool_call_id"), "response": result}
         listed = [{**response, "name": message.get("name")}]
-    return read_message({"role": role, "parts": listed})
+    return read_span_message({"role": role, "parts": listed})
 
 
 def _parts(message: Members) -> list[Members]:
