@@ -134,6 +134,15 @@ def _orphans(messages: Any) -> Iterator[Any]:
             yield message
 
 
+@each_file
+def test_a_run_states_its_origin(path: Path) -> None:
+    """The metadata name the format, an id and the file."""
+    for run in load_each(path):
+        origin = run.metadata.get("imported_from", {})
+        if format_name(path) != "document":  # our own document is no import
+            assert (origin["format"], origin["file"], bool(origin["id"])) == (format_name(path), path.name, True)
+
+
 DOCUMENTS = {"atif", "document", "trae-agent"}
 """Formats that `load` reads as documents, so that their steps are not derived from the calls."""
 

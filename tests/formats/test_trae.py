@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.formats.files import PRODUCED, produced_document
+from tests.formats.imported import import_file
 from tests.formats.made import call, gave, run, use
 from trace_recorder import Trajectory, load
 from trace_recorder.figures.conversations.turns_of_run import turns_of
+from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.trae import to_trae
 
 TRAE = produced_document("trae-agent/run.json")
@@ -18,6 +20,14 @@ TRAE = produced_document("trae-agent/run.json")
 def test_a_document_written_by_trae_is_a_trajectory() -> None:
     """Trae's document has only the newest messages. The second call still continues the first call."""
     trajectory = load(PRODUCED / "trae-agent" / "run.json")
+
+    first = trajectory.llm_interactions[0]
+    assert [(made.call_id, made.name, made.arguments) for made in first.response.tool_calls] == [
+        ("c1", "bash", {"command": "ls"})
+    ]
+    assert (first.response.usage.input_tokens, [tool.name for tool in first.tools]) == (150, ["bash", "task_done"])
+    [step] = trajectory.agent_steps
+    assert [(result.call_id, result.success, result.result) for result in step.tool_results] == [("c1", True, "a.py")]
 
     turns = turns_of(trajectory)
     assert (trajectory.status, trajectory.success, trajectory.execution_time) == ("completed", True, 28.69)
@@ -28,6 +38,12 @@ def test_a_document_written_by_trae_is_a_trajectory() -> None:
         ("assistant", "I look."),
         ("tool", "a.py"),
     ]
+
+
+def test_an_imported_document_has_the_same_metrics(tmp_path: Path) -> None:
+    path = PRODUCED / "trae-agent" / "run.json"
+    [written] = import_file(Source(path), tmp_path)
+    assert load(written.path).metrics == {**load(path).metrics, "redactions": 0}
 
 
 def test_a_written_document_has_only_trae_s_members() -> None:
