@@ -11,6 +11,7 @@ OF_OTHERS = {"_client", "_exit", "_replace", "_repr_html_", "_tool_call"}
 """Names that SDKs, Python, IPython and Invariant's library have too. Tests use theirs."""
 NEEDED = {
     ("figures/test_cost.py", "_models"): "how many models the cache of prices has",
+    ("proxy/test_sessions.py", "_names"): "names of files that cannot be made, for one session of two",
     ("proxy/test_sessions.py", "_conversations"): "how much memory the proxy keeps for conversations",
     ("reading/live_document/test_document_thread.py", "_caller_waits"): "a caller that waits for the thread's write",
     ("reading/live_document/test_document_thread.py", "_writer"): "the writer of a run's document",

@@ -6,8 +6,9 @@ import gzip
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from contextvars import copy_context
 from pathlib import Path
 from types import FrameType
@@ -20,7 +21,6 @@ from tests.counting import kept_by
 from tests.provider import Server
 from tests.proxy.running import RunningProxy, proxying
 from trace_recorder import TrajectoryRecorder
-from trace_recorder.proxy import sessions
 from trace_recorder.proxy.run_names import RunNames, session_name
 from trace_recorder.proxy.sessions import Session, SessionKey, SessionRequest
 from trace_recorder.recording.run import Run
@@ -238,21 +238,25 @@ def test_the_directory_is_listed_once_however_many_sessions_begin(tmp_path: Path
     assert (find(), len(listings)) == ([*last, None, *last, None], 1)
 
 
-def test_the_event_loop_looks_for_no_name(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@contextmanager
+def each_call(look: Callable[[FrameType], object]) -> Iterator[None]:
+    """Call `look` at the beginning of each call of a function, in the threads that start within the block."""
+    threading.setprofile(lambda frame, event, _: look(frame) if event == "call" else None)
+    try:
+        yield
+    finally:
+        threading.setprofile(None)
+
+
+def test_the_event_loop_looks_for_no_name(server: Server, tmp_path: Path) -> None:
     """A thread of its own looks for the names of a run, and creates its files."""
     threads: set[str] = set()
 
-    class Watched(RunNames):
-        def earlier(self, name: str) -> dict[str, str] | None:
+    def note(frame: FrameType) -> None:
+        if frame.f_code in {RunNames.earlier.__code__, RunNames.new_path.__code__}:
             threads.add(threading.current_thread().name)
-            return super().earlier(name)
 
-        def new_path(self, name: str) -> Path:
-            threads.add(threading.current_thread().name)
-            return super().new_path(name)
-
-    monkeypatch.setattr(sessions, "RunNames", Watched)
-    with proxying(tmp_path, {"openai": server.url}) as proxy:
+    with each_call(note), proxying(tmp_path, {"openai": server.url}) as proxy:
         ask(proxy, "one", session_id="a")
         ask(proxy, "two")
     assert threads == {"trace-recorder-begin_0"}
@@ -263,37 +267,34 @@ def test_the_event_loop_ends_no_run(server: Server, tmp_path: Path, why: str) ->
     """A thread of its own writes the end of a run and its document, which takes long for a long run."""
     threads: list[str] = []
 
-    def note(frame: FrameType, event: str, _: object) -> None:
-        if event == "call" and frame.f_code is Run.finish.__code__:
+    def note(frame: FrameType) -> None:
+        if frame.f_code is Run.finish.__code__:
             threads.append(threading.current_thread().name)
 
-    threading.setprofile(note)  # for the threads that start from now on
-    try:
-        with proxying(tmp_path, {"openai": server.url}, max_open=1 if why == "no room" else None) as proxy:
-            ask(proxy, "one", session_id="a")
-            if why == "idle":
-                proxy.sessions.end_idle(time.monotonic() + 100_000)
-            ask(proxy, "two", session_id="b")
-    finally:
-        threading.setprofile(None)
+    max_open = 1 if why == "no room" else None
+    with each_call(note), proxying(tmp_path, {"openai": server.url}, max_open=max_open) as proxy:
+        ask(proxy, "one", session_id="a")
+        if why == "idle":
+            proxy.sessions.end_idle(time.monotonic() + 100_000)
+        ask(proxy, "two", session_id="b")
     assert threads == ["trace-recorder-end_0"] * 2
     assert [run.status for run in proxy.runs()] == ["completed"] * 2
 
 
-def test_a_run_begins_when_the_run_that_makes_room_has_ended(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_begins_when_the_run_that_makes_room_has_ended(server: Server, tmp_path: Path) -> None:
     """No more runs are open than the limit allows, although a thread ends them."""
     is_ending, may_end = threading.Event(), threading.Event()
 
-    class Slow(TrajectoryRecorder):
-        def finalize(self, *arguments: Any, **more: Any) -> None:
+    def wait(frame: FrameType) -> None:
+        if frame.f_code is Run.finish.__code__:
             is_ending.set()
             may_end.wait(60)
-            super().finalize(*arguments, **more)
 
-    monkeypatch.setattr(sessions, "TrajectoryRecorder", Slow)
-    with proxying(tmp_path, {"openai": server.url}, max_open=1) as proxy, ThreadPoolExecutor(1) as pool:
+    with (
+        each_call(wait),
+        proxying(tmp_path, {"openai": server.url}, max_open=1) as proxy,
+        ThreadPoolExecutor(1) as pool,
+    ):
         ask(proxy, "one", session_id="a")
         second = pool.submit(ask, proxy, "two", session_id="b")
         assert is_ending.wait(60)
@@ -329,20 +330,16 @@ def test_a_session_forgets_its_oldest_agents(tmp_path: Path) -> None:
     assert max(kept) == kept[-1] < 600
 
 
-def test_a_call_without_a_session_is_not_in_the_run_of_another(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_call_without_a_session_is_not_in_the_run_of_another(server: Server, tmp_path: Path) -> None:
     """If no run can be begun for a session, its call is forwarded, and the open run has none of it."""
 
     class Failing(RunNames):
         def new_path(self, name: str) -> Path:
-            if name == session_name("header", "b", str):
-                raise OSError(name)
-            return super().new_path(name)
+            raise OSError(name)
 
-    monkeypatch.setattr(sessions, "RunNames", Failing)
     with proxying(tmp_path, {"openai": server.url}) as proxy:
         ask(proxy, "one", session_id="a")
+        proxy.sessions._names = Failing(tmp_path)
         ask(proxy, "two", session_id="b")
         ask(proxy, "three", session_id="a")
     assert [prompts(run) for run in proxy.runs()] == [["one", "three"]]
