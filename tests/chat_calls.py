@@ -13,6 +13,8 @@ from pathlib import Path
 import httpx
 
 from trace_recorder import TrajectoryRecorder
+from trace_recorder.attach.lifecycle import RecorderTarget
+from trace_recorder.recording.run import Run
 from trace_recorder.values.messages import Payload
 
 CHAT = "https://api.openai.com/v1/chat/completions"
@@ -100,9 +102,21 @@ def rich_run(path: Path) -> Path:
     recorder.update_lakeview(1, "it went well")
     recorder.reward("tests", 0.5, step_number=1)
     recorder.annotate("label", {"good": True})
-    recorder._lifecycle.guard.queue_failure("read the clock", "there is none")
+    run_of(recorder).guard.queue_failure("read the clock", "there is none")
     recorder.finalize(success=True, final_result="mended")
     return recorder.trajectory_path
+
+
+def run_of(recorder: TrajectoryRecorder) -> Run:
+    """Return the run that a recorder records. It begins if necessary."""
+    run = RecorderTarget(recorder).open_run()
+    assert run is not None
+    return run
+
+
+def is_running(recorder: TrajectoryRecorder) -> bool:
+    """Return whether a recorder has an open run."""
+    return RecorderTarget(recorder).is_running()
 
 
 def _refused(recorder: TrajectoryRecorder) -> Answer:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.chat_calls import run_of
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.guard import Guard, try_call
 
@@ -174,7 +175,7 @@ def test_a_failure_is_recorded_as_soon_as_possible(tmp_path: Path) -> None:
     """A failure is a gap in the journal before the next record, and in the document."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", metadata={"a": 1})
     recorder.start()
-    recorder._lifecycle.guard.queue_failure("record a thought", "it was too long")
+    run_of(recorder).guard.queue_failure("record a thought", "it was too long")
 
     recorder.annotate("k", 1)
 

@@ -11,9 +11,8 @@ import pytest
 from tests.chat_calls import asked, call, said
 from tests.cli.invoking import invoke
 from tests.viewer.serving import serving
-from trace_recorder import TrajectoryRecorder, load, to_dataframe, validate
+from trace_recorder import TrajectoryRecorder, fork, load, to_dataframe, validate
 from trace_recorder.reading.document import from_document
-from trace_recorder.values.origins import ForkedFrom
 
 
 class Family(NamedTuple):
@@ -35,10 +34,9 @@ def family(tmp_path_factory: pytest.TempPathFactory) -> Family:
         environment.setenv("TRACE_RECORDER_PARENT", identity)
         with TrajectoryRecorder(directory / "child.json", task="the child") as child:
             call(child, asked("go"), said("gone"))
-    fork = TrajectoryRecorder(directory / "fork.json")
-    fork._lifecycle.fork_from(ForkedFrom(identity, "parent.jsonl", "llm_1"))
-    with fork:
-        call(fork, asked("go"), said("gone again"))
+    forked = TrajectoryRecorder(directory / "fork.json")
+    with fork(directory / "parent.json", at="llm_1", recorder=forked) as branch:
+        call(branch, asked("go"), said("gone again"))
     return Family(directory, identity)
 
 

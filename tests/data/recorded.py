@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx
 
+from tests.chat_calls import run_of
 from tests.data.written import asked, called, said
 from trace_recorder import TrajectoryRecorder, http_client
 
@@ -136,7 +137,7 @@ def poisoned(directory: Path) -> Path:
     recorder.record_agent_step(1, "\ud800", error="\ud800")
     recorder.reward("\ud800", math.nan, explanation=None)
     recorder.annotate("set", {1, 2})
-    recorder._lifecycle.guard.queue_failure("record \ud800", "because \ud800")
+    run_of(recorder).guard.queue_failure("record \ud800", "because \ud800")
     recorder.finalize(success=True, final_result={(1, 2): b"bytes"})
     return path
 

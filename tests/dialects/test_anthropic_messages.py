@@ -103,12 +103,6 @@ def test_a_response_is_read():
     )
 
 
-def test_an_error_has_no_choices():
-    """An error body is not an answer. The error is in `extra`."""
-    body = {"type": "error", "error": {"type": "overloaded_error", "message": "later"}, "request_id": "r"}
-    assert read_response(body) == LLMResponse(extra=body)
-
-
 def test_made_up_ids_continue_those_of_the_request():
     """A call without an id gets the next number after the request's made-up ids."""
     use = {"type": "tool_use", "id": None, "name": "f", "input": None}
@@ -205,15 +199,3 @@ def test_an_error_in_a_stream_is_the_stream_s_error():
     events = [START, start(0, type="text", text="He"), {"type": "error", "error": error}]
     joined = join_stream(sse(*events))
     assert (joined.error, joined.ended, read_response(joined.body).content) == (error, False, "He")
-
-
-def test_an_error_in_place_of_a_stream_is_read():
-    """A body that is not a stream is returned unchanged."""
-    body = {"type": "error", "error": {"type": "not_found_error", "message": "model"}}
-    assert join_stream(json.dumps(body)) == JoinedStream(body, ended=True, events=0, error=body["error"])
-
-
-def test_broken_events_are_skipped_and_counted():
-    """An event that is not JSON changes only the count of events."""
-    text = sse(START) + 'event: content_block_delta\r\ndata: {"type": \r\n\r\n: comment\r\n\r\n' + sse(START)
-    assert (join_stream(text).events, join_stream(text).body) == (3, START["message"])

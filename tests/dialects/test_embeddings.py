@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trace_recorder.dialects import embeddings
-from trace_recorder.values.messages import JoinedStream, LLMResponse, RequestReading, Usage
+from trace_recorder.values.messages import LLMResponse, RequestReading, Usage
 
 
 def test_a_request_is_read():
@@ -54,8 +54,3 @@ def test_a_request_is_read():
 def test_an_answer_is_read_without_its_vectors(body, expected):
     """Each provider's answer gives its usage without the vectors."""
     assert embeddings.read_response(body) == expected
-
-
-def test_a_body_in_place_of_a_stream_is_the_answer():
-    """If a single JSON body is read as a stream, the result is that body, complete and without events."""
-    assert embeddings.DIALECT.join_stream('{"model": "m"}') == JoinedStream({"model": "m"}, ended=True, events=0)

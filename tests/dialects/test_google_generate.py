@@ -279,12 +279,6 @@ def test_an_error_in_a_stream_is_the_stream_s_error(text):
     assert (joined.error, joined.events, read_response(joined.body).content) == ({"code": 503}, 2, "a")
 
 
-def test_broken_events_are_skipped_and_counted():
-    """An event that is not JSON changes only the count of events. The last event needs no empty line."""
-    text = sse(chunk({"text": "a"})) + "data: {]\n\ndata: " + json.dumps(chunk({"text": "b"}))
-    assert (join_stream(text).events, read_response(join_stream(text).body).content) == (3, "ab")
-
-
 def test_streamed_arguments_are_joined():
     """A call whose arguments come value by value, each with its path, is one call with all of them."""
     values = (

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-
-import pytest
 
 from trace_recorder.dialects.ollama_chat import join_stream, read_message, read_request, read_response
 from trace_recorder.values.messages import Choice, JoinedStream, LLMResponse, Message, Tool, ToolCall, Usage
@@ -87,11 +84,6 @@ def test_a_missing_count_is_unknown():
     assert usages == [Usage(output_tokens=2), Usage()]
 
 
-def test_an_error_has_no_choices():
-    """An error body is not an answer. The error is in `extra`."""
-    assert read_response({"error": "no such model"}) == LLMResponse(extra={"error": "no such model"})
-
-
 def test_a_stream_is_joined_to_the_answer():
     """Texts and thinking are joined, calls and log-probabilities are collected, and the last counts are used."""
     assert join_stream((DATA / "ollama_chat.ndjson").read_text(encoding="utf-8")) == JoinedStream(
@@ -123,15 +115,6 @@ def test_an_error_in_a_stream_is_the_stream_s_error():
     """The text before an error line is kept beside the error."""
     joined = join_stream('{"message":{"content":"He"},"done":false}\n{"error":"out of memory"}\n')
     assert (joined.error, joined.ended, read_response(joined.body).content) == ("out of memory", False, "He")
-
-
-@pytest.mark.parametrize("indent", [None, 2])
-def test_an_error_in_place_of_a_stream_is_read(indent):
-    """A body that is not a stream is returned as JSON, in any layout."""
-    body = {"error": "no such model"}
-    assert join_stream(json.dumps(body, indent=indent)) == JoinedStream(
-        body, ended=False, events=1, error=body["error"]
-    )
 
 
 def test_broken_lines_are_skipped_and_counted():

@@ -51,11 +51,6 @@ def test_a_response_is_read():
     )
 
 
-def test_an_error_has_no_choices():
-    """An error body is not an answer. The error is in `extra`."""
-    assert read_response({"error": "no such model"}) == LLMResponse(extra={"error": "no such model"})
-
-
 def test_a_stream_is_joined_to_the_answer():
     """Texts and thinking are joined. Of every other member the last value is used."""
     lines = [{"response": "", "thinking": "Hm."}, {"response": "H"}, {"response": "o", "done": True, "eval_count": 2}]

@@ -214,7 +214,7 @@ def test_a_signal_s_handler_may_finalize_at_any_moment(then: str, tmp_path: Path
     """The handler may run in the middle of any record, and the run's files are valid."""
     code = f"""
         import os, signal, sys
-        from tests.chat_calls import asked, call, said
+        from tests.chat_calls import asked, call, is_running, said
         from trace_recorder import TrajectoryRecorder
         recorder = TrajectoryRecorder(sys.argv[1])
         recorder.start()
@@ -223,7 +223,7 @@ def test_a_signal_s_handler_may_finalize_at_any_moment(then: str, tmp_path: Path
             {then}
         signal.signal(signal.SIGALRM, end)
         signal.setitimer(signal.ITIMER_REAL, float(sys.argv[2]))
-        while recorder._lifecycle.is_running():
+        while is_running(recorder):
             call(recorder, asked("question"), said("x"))
     """
     for number in range(4):

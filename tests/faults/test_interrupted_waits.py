@@ -28,6 +28,7 @@ from trace_recorder.exporters.delivery import Delivered
 from trace_recorder.exporters.live import LiveExport
 from trace_recorder.formats.spans.writing.span import Span
 from trace_recorder.formats.spans.writing.span_maker import Conventions
+from trace_recorder.recording import process
 
 WAITING = tuple(
     str(ROOT / "trace_recorder" / name)
@@ -156,7 +157,8 @@ def test_an_interrupted_wait_for_threads_leaves_the_document_complete(tmp_path: 
         came = interrupted(partial(record_and_end, recorder), moment, (*WAITING, threading.__file__))
         with suppress(AlreadyFinalizedError):
             recorder.finalize(success=True)
-        recorder._lifecycle.at_exit()
+        for observer in [*process.observers]:
+            observer.at_exit()
         if time.monotonic() - began > QUICK:
             wrong.setdefault("it waits in vain", []).append(moment)
         if not agrees(recorder) or document(recorder)["status"] == "running":

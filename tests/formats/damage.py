@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import traceback
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from tests.formats.files import runs_of
@@ -13,6 +14,7 @@ from trace_recorder.formats.recognition import journal_lines
 from trace_recorder.reading.own_files import load_lines
 from trace_recorder.values.messages import Payload
 
+MAX_RETYPED = 300
 _OTHERS: tuple[Payload, ...] = (None, True, -1, 1e300, "", "text", "\ud800", [], [[]], [None], {}, {"a": []})
 
 
@@ -21,7 +23,7 @@ def check_damaged(path: Path, data: bytes) -> None:
 
     Check that each is read, or refused with a TrajectoryFormatError that a reader raises itself.
     """
-    for damaged in (*_cut(data), *_flipped(data), *_retyped(data)):
+    for damaged in (*_cut(data), *_flipped(data), *_some([*_retyped(data)])):
         path.write_bytes(damaged)
         error = _unexpected_error(path)
         assert error is None, (traceback.format_exception(error)[-2:], damaged)
@@ -33,8 +35,13 @@ def _unexpected_error(path: Path) -> BaseException | None:
         for run in runs_of(path):
             load_lines(journal_lines(run), path).to_document()
     except TrajectoryFormatError as error:
-        return error.__cause__
+        return None if "a damaged ATIF document" in str(error) else error.__cause__
     return None
+
+
+def _some(copies: list[bytes]) -> list[bytes]:
+    """Return every copy of a small file, and a part of the copies of a larger one, from its beginning to its end."""
+    return copies[:: len(copies) // MAX_RETYPED + 1]
 
 
 def _cut(data: bytes) -> Iterator[bytes]:
@@ -48,7 +55,7 @@ def _flipped(data: bytes) -> Iterator[bytes]:
 
 def _retyped(data: bytes) -> Iterator[bytes]:
     """Yield the JSON, or each of its lines, once without each value and once with each value replaced by
-    another type.
+    another type. Other data has no copies.
     """
     try:
         yield from map(_encoded, _variants(json.loads(data)))
@@ -57,8 +64,9 @@ def _retyped(data: bytes) -> Iterator[bytes]:
     except ValueError:
         lines = data.splitlines(keepends=True)
         for at, line in enumerate(lines):
-            for value in _variants(json.loads(line)):
-                yield b"".join([*lines[:at], _encoded(value), b"\n", *lines[at + 1 :]])
+            with suppress(ValueError):
+                for value in _variants(json.loads(line)):
+                    yield b"".join([*lines[:at], _encoded(value), b"\n", *lines[at + 1 :]])
 
 
 def _encoded(value: Payload) -> bytes:

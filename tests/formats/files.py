@@ -7,6 +7,7 @@ itself with a scripted provider, or by hand from the format's description.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -43,6 +44,16 @@ def produced_files(pattern: str = "*/**/*") -> list[Path]:
     return [path for path in found if path.suffix != ".yaml" or find_spec("yaml")]
 
 
+def produced_lines(name: str) -> list[Any]:
+    """Return the JSON of each line of a produced file."""
+    return [json.loads(line) for line in (PRODUCED / name).read_text(encoding="utf-8").splitlines()]
+
+
+def produced_document(name: str) -> Any:
+    """Return the JSON of a produced file."""
+    return json.loads((PRODUCED / name).read_text(encoding="utf-8"))
+
+
 def runs_of(path: Path) -> list[ForeignRun]:
     """Read the runs of a file by its format's module."""
     return [*read_foreign_runs(Source(path))]
@@ -52,6 +63,14 @@ def facts_in(run: ForeignRun, kind: type[StatedFact]) -> list[StatedFact]:
     """Return the facts of a kind that a run states."""
     facts = [event.fact for event in run.events if isinstance(event, TimedFact)]
     return [fact for fact in facts if isinstance(fact, kind)]
+
+
+def check_only_run(directory: Path, path: Path) -> Trajectory:
+    """Check the only run of a file, and return it. Its journal is written to a directory `runs`."""
+    runs = directory / "runs"
+    runs.mkdir()
+    (run,) = runs_of(path)
+    return check_run(run, runs)
 
 
 def loaded(path: Path) -> Iterator[Trajectory]:

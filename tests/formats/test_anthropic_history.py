@@ -8,35 +8,15 @@ from typing import Any
 
 import pytest
 
-from tests.formats.damage import check_damaged
-from tests.formats.files import loaded, real_files
+from tests.formats.files import loaded, produced_document, real_files
 from trace_recorder import load
 from trace_recorder.formats.recognition import Source, format_of
 
+_MESSAGES = produced_document("anthropic-history/messages.json")
+
 _METRICS = {"inputTokens": 9, "outputTokens": 2, "cacheReadTokens": 4, "cacheWriteTokens": 1, "cost": 0.5}
 _OLDER_METRICS = {"tokens": {"prompt": 9, "completion": 2, "cached": 4}, "cost": 0.5}
-_ASK = {"type": "tool_use", "id": "t1", "name": "read", "input": {"path": "a.py"}}
-_RESULT = {"type": "tool_result", "tool_use_id": "t1", "content": "print()"}
-_MESSAGES: list[dict[str, Any]] = [
-    {"role": "user", "content": [{"type": "text", "text": "Read a.py."}], "ts": 1783376868634},
-    {"role": "assistant", "content": [{"type": "text", "text": "So."}, _ASK], "ts": 1783376873493, "metrics": _METRICS},
-    {"role": "user", "content": [_RESULT], "ts": 1783376873501},
-    {"role": "assistant", "content": "It prints.", "ts": 1783376875985},
-]
-_LOG = {
-    "messages": [{"role": "user", "content": "q"}],
-    "kwargs": {"temperature": 0, "tools": [{"type": "function", "function": {"name": "f"}}]},
-    "response": {
-        "id": "r1",
-        "model": "m",
-        "choices": [{"finish_reason": "stop", "message": {"role": "assistant", "content": "a"}}],
-        "usage": {"prompt_tokens": 5, "completion_tokens": 2},
-    },
-    "cost": 0.25,
-    "timestamp": 1757015025.5,
-    "latency_sec": 4.5,
-    "context_window": 100,
-}
+_LOG = produced_document("openhands-completions/log.json")
 
 
 def _written(directory: Path, *values: object) -> Path:
@@ -89,11 +69,6 @@ def test_a_usage_in_anthropic_s_form_is_counted_by_its_dialect(tmp_path: Path) -
 def test_messages_without_anthropic_blocks_are_chat_messages(tmp_path: Path) -> None:
     messages = [{"role": "user", "content": "q"}, {"role": "assistant", "content": [{"type": "text", "text": "a"}]}]
     assert format_of(Source(_written(tmp_path, messages))) == "chat-messages"
-
-
-def test_damaged_histories_are_read_or_refused(tmp_path: Path) -> None:
-    check_damaged(tmp_path / "damaged.json", json.dumps(_MESSAGES).encode())
-    check_damaged(tmp_path / "damaged.json", json.dumps(_LOG).encode())
 
 
 def test_the_real_session_has_each_call_and_result() -> None:

@@ -6,29 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from tests.formats.damage import check_damaged
-from tests.formats.files import check_run, loaded, real_files, runs_of
+from tests.formats.files import check_run, loaded, produced_document, real_files, runs_of
 from trace_recorder import load
 from trace_recorder.formats.recognition import Source, format_of
 from trace_recorder.values.trajectory import Trajectory
 
-_CALL = {"id": "c1", "type": "function", "function": {"name": "book", "arguments": '{"seat": 1}'}}
-_MESSAGES = [
-    {"role": "system", "content": "You book."},
-    {"role": "user", "content": "A seat."},
-    {"role": "assistant", "content": None, "tool_calls": [_CALL], "tool_call_id": None},
-    {"role": "tool", "content": "done", "tool_call_id": "c1", "name": "book"},
-    {"role": "assistant", "content": [{"type": "text", "text": "Booked."}, {"type": "text", "text": "Bye."}]},
-]
-_RESULT = {
-    "task_id": 3,
-    "trial": 0,
-    "reward": 1.0,
-    "info": {"task": {"instruction": "Book a seat."}, "user_cost": 0.5},
-    "traj": _MESSAGES,
-}
+_MESSAGES = produced_document("chat-messages/messages.json")
+
+_RESULT = produced_document("tau-bench/results.json")[0]
 
 
 def _written(directory: Path, *values: object) -> Path:
@@ -80,19 +65,6 @@ def test_a_single_tau_bench_result_is_a_run(tmp_path: Path) -> None:
     path = _written(tmp_path, _RESULT)
     assert format_of(Source(path)) == "tau-bench"
     _check(load(path))
-
-
-@pytest.mark.parametrize(
-    "value", [[], [{"role": "user", "content": "x"}], [{"role": "x", "content": ""}], {"traj": []}, 7]
-)
-def test_other_documents_are_not_taken_for_these_formats(tmp_path: Path, value: object) -> None:
-    assert format_of(Source(_written(tmp_path, value))) is None
-
-
-def test_damaged_files_are_read_or_refused(tmp_path: Path) -> None:
-    check_damaged(tmp_path / "file.json", json.dumps(_MESSAGES).encode())
-    check_damaged(tmp_path / "file.json", json.dumps([_RESULT, {**_RESULT, "trial": 1}]).encode())
-    check_damaged(tmp_path / "file.jsonl", 2 * (json.dumps({"messages": _MESSAGES}).encode() + b"\n"))
 
 
 def test_real_files_are_read_completely(tmp_path: Path) -> None:

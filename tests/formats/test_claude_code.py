@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from tests.formats.damage import check_damaged
-from tests.formats.files import check_run, facts_in, loaded, runs_of
+from tests.formats.files import check_run, facts_in, loaded, produced_lines, runs_of
 from trace_recorder import load
 from trace_recorder.facts import SourceRecordFact
 from trace_recorder.formats.foreign_runs.run import ToolRun
-from trace_recorder.formats.recognition import Source, format_of, read_foreign_runs
+from trace_recorder.formats.recognition import Source, read_foreign_runs
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import Trajectory
+
+_SESSION = produced_lines("claude-code/session.jsonl")
 
 _Line = dict[str, Any]
 
@@ -51,20 +52,6 @@ def _use(identity: str, name: str = "Bash", **arguments: Any) -> _Line:
 
 def _result(identity: str, content: Any, **more: Any) -> _Line:
     return {"type": "tool_result", "tool_use_id": identity, "content": content, **more}
-
-
-_SESSION = [
-    {"type": "file-history-snapshot", "messageId": "u", "snapshot": {"messageId": "u"}},
-    _user("u", None, "Fix it."),
-    _said("a", "u", "m1", {"type": "thinking", "thinking": "Two at once.", "signature": "sig"}, output=1),
-    _said("ab", "a", "m1", _text("I look."), output=1),
-    _said("abc", "ab", "m1", _use("t1", command="ls"), output=8),
-    _line("progress", "p", "abc", data={"type": "hook_progress"}),
-    _user("r1", "abc", [_result("t1", "a.py", is_error=False)], toolUseResult={"stdout": "a.py"}),
-    _said("abcd", "p", "m1", _use("t2", command="false"), output=90),
-    _user("r22", "abcd", [_result("t2", "Exit code 1", is_error=True)], toolUseResult="Error"),
-    _said("abcde", "r22", "m2", _text("Done."), output=7),
-]
 
 
 def _written(directory: Path, lines: list[Any], name: str = "s-1.jsonl") -> Path:
@@ -310,14 +297,6 @@ def test_the_sdk_s_messages_state_how_the_run_ended(tmp_path: Path, as_lines: bo
     assert [tool.name for tool in run.llm_interactions[0].tools] == ["Task"]
 
 
-def test_a_damaged_line_hides_no_other_line(tmp_path: Path) -> None:
-    path = _written(tmp_path, _SESSION)
-    path.write_bytes(path.read_bytes() + b'{"type":"user","mess')
-    run = load(path)
-    assert len(run.llm_interactions) == 2
-    assert [gap.what for gap in run.gaps] == ["line 11"]
-
-
 def test_sessions_that_go_back_often_are_read_up_to_a_limit(tmp_path: Path) -> None:
     lines = [_user("u", None, "One."), _said("a", "u", "m", _text("1"))]
     for at in range(600):
@@ -325,30 +304,3 @@ def test_sessions_that_go_back_often_are_read_up_to_a_limit(tmp_path: Path) -> N
     (run,) = loaded(_written(tmp_path, lines))
     assert len(run.llm_interactions) == 601
     assert [gap.what for gap in run.gaps] == ["the branches of a session that goes back"]
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        {"type": "message", "message": {"role": "user", "content": "x"}},
-        {"role": "user", "message": {"content": "x"}},
-        {"type": "user", "message": {"role": "user", "parts": [{"text": "x"}]}},
-        {"type": "user", "content": "x"},
-        {"messages": [{"type": "user", "content": "x"}]},
-        7,
-    ],
-)
-def test_other_lines_are_not_taken_for_this_format(tmp_path: Path, line: Any) -> None:
-    assert format_of(Source(_written(tmp_path, [line]))) != "claude-code"
-
-
-def test_damaged_files_are_read_or_refused(tmp_path: Path) -> None:
-    side = {"isSidechain": True}
-    lines = [
-        *_SESSION[1:8],
-        _user("v", None, "Search.", **side),
-        _line("system", "b", None, subtype="compact_boundary"),
-        _line("system", "e", "u", subtype="api_error", error={"status": 529}),
-    ]
-    path = _written(tmp_path, lines)
-    check_damaged(path, path.read_bytes())

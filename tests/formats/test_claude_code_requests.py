@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from tests.formats.damage import check_damaged
-from tests.formats.files import check_run, facts_in, real_files, runs_of
+from tests.formats.files import check_run, facts_in, produced_lines, real_files, runs_of
 from trace_recorder import load
 from trace_recorder.facts import SourceRecordFact
 from trace_recorder.formats.claude_code.lines import SessionRequests
 from trace_recorder.formats.foreign_runs.run import Call
 from trace_recorder.formats.recognition import Source, read_foreign_runs
+
+_SESSION = produced_lines("claude-code/requests.jsonl")
 
 _Line = dict[str, Any]
 _WEATHER = {"name": "weather", "input_schema": {"type": "object"}}
@@ -46,18 +47,6 @@ def _request(identity: str, second: int, tail: list[str], **more: Any) -> _Line:
 
 _USE = {"type": "tool_use", "id": "t1", "name": "weather", "input": {"city": "Tokyo"}}
 _RESULT = {"type": "tool_result", "tool_use_id": "t1", "content": "sunny"}
-_SESSION = [
-    _message("u", 1, None, "user", "Weather?"),
-    _shape("s", "Be brief."),
-    _blob("b1", "user", [{"type": "text", "text": "<reminder>"}, {"type": "text", "text": "Weather?"}]),
-    _request("r1", 2, ["b1"]),
-    _message("a", 3, "u", "assistant", [_USE], requestRef="r1"),
-    _message("v", 4, "a", "user", [_RESULT]),
-    _blob("b2", "assistant", [_USE]),
-    _blob("b3", "user", [_RESULT, {"type": "text", "text": "Go on."}]),
-    _request("r2", 5, ["b2", "b3"], base="r1", keep=1),
-    _message("b", 7, "v", "assistant", [{"type": "text", "text": "Sunny."}], requestRef="r2"),
-]
 
 
 def _written(path: Path, lines: list[_Line]) -> Path:
@@ -273,10 +262,6 @@ def test_results_that_many_lines_repeat_are_read_within_a_limit(tmp_path: Path) 
     trajectory = check_run(run, tmp_path)
     assert [len(result.result) for result in trajectory.agent_steps[0].tool_results] == [10_000, 10_000, len(shown)]
     assert [gap.what for gap in trajectory.gaps] == ["the whole result in tool-results/b1.txt"]
-
-
-def test_damaged_requests_are_read_or_refused(tmp_path: Path) -> None:
-    check_damaged(tmp_path / "s-1.jsonl", "".join(json.dumps(line) + "\n" for line in _SESSION).encode())
 
 
 def test_real_requests_are_read_exactly(tmp_path: Path) -> None:

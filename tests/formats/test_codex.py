@@ -10,7 +10,7 @@ import pytest
 import zstandard
 
 from tests.formats.damage import check_damaged
-from tests.formats.files import check_run, facts_in, real_files, runs_of
+from tests.formats.files import check_run, facts_in, produced_lines, real_files, runs_of
 from trace_recorder import load
 from trace_recorder.decompression import FREE_BYTES
 from trace_recorder.errors import TrajectoryFormatError
@@ -18,6 +18,8 @@ from trace_recorder.facts import SourceRecordFact
 from trace_recorder.formats.foreign_runs.run import ToolRun
 from trace_recorder.formats.recognition import Source, format_of, read_foreign_runs
 from trace_recorder.values.trajectory import Trajectory
+
+_SESSION = produced_lines("codex/rollout.jsonl")
 
 _Line = dict[str, Any]
 _CHILD = "019e1fee-81dd-7201-9fa9-8896944f0922"
@@ -66,30 +68,6 @@ _META = _line(
     base_instructions={"text": "You are Codex."},
 )
 _CONTEXT = _line("turn_context", 1, model="gpt-x", effort="high")
-_THOUGHT = _item(
-    3, "reasoning", summary=[{"type": "summary_text", "text": "Look first."}], encrypted_content="gAAAA", content=None
-)
-_FAILED = "Chunk ID: 1\nWall time: 0.1 seconds\nProcess exited with code 2\nOutput:\nno such file"
-_SESSION = [
-    _META,
-    _event(1, "task_started"),
-    _CONTEXT,
-    _message(1, "user", "<environment_context>\n</environment_context>"),
-    _message(2, "user", "Fix it."),
-    _event(2, "user_message", message="Fix it."),
-    _event(3, "agent_reasoning", text="Look first."),
-    _THOUGHT,
-    _call(3, "c1", command="ls"),
-    _call(3, "c2", command="cat x"),
-    _tokens(4, 10, 10),
-    _output(5, "c1", json.dumps({"output": "a.py", "metadata": {"exit_code": 0}})),
-    _output(5, "c2", _FAILED),
-    _tokens(5, 10, 10),
-    _message(6, "assistant", "Done."),
-    _event(6, "agent_message", message="Done."),
-    _tokens(7, 25, 15),
-    _event(7, "task_complete", last_agent_message="Done."),
-]
 
 
 def _written(directory: Path, lines: list[Any], name: str = "rollout.jsonl") -> Path:
@@ -344,17 +322,6 @@ def test_a_rollout_of_trae_is_distinguished(tmp_path: Path) -> None:
     meta = {**_META, "payload": {**_META["payload"], "model_provider": "trae"}}
     assert format_of(Source(_written(tmp_path, [meta, *_SESSION[1:]]))) == "traex"
     assert format_of(Source(_written(tmp_path, _SESSION))) == "codex"
-
-
-def test_damaged_files_are_read_or_refused(tmp_path: Path) -> None:
-    lines = [
-        *_SESSION[:-1],
-        _event(5, "thread_rolled_back", num_turns=1),
-        _line("compacted", 8, replacement_history=[_message(0, "user", "S.")["payload"]]),
-        _event(3, "collab_agent_spawn_end", call_id="c1", new_thread_id=_CHILD, new_agent_role="explorer"),
-    ]
-    path = _written(tmp_path, lines)
-    check_damaged(path, path.read_bytes())
 
 
 def test_real_rollouts_equal_a_second_reading(tmp_path: Path) -> None:

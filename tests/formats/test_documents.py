@@ -40,15 +40,6 @@ def _contents(run: Trajectory) -> list[object]:
     return [run.task, run.status, run.success, run.final_result, calls]
 
 
-def test_a_document_without_its_journal_gets_one(tmp_path: Path) -> None:
-    path = recorded(tmp_path / "run.json")
-    whole = load(path)
-    path.with_suffix(".jsonl").unlink()
-    (tmp_path / "out").mkdir()
-    (run,) = runs_in(Source(path))
-    assert _contents(check_run(run, tmp_path / "out")) == _contents(whole)
-
-
 def test_a_run_of_ours_is_not_imported(tmp_path: Path) -> None:
     with pytest.raises(TrajectoryFormatError, match="already"):
         list(runs_in(Source(recorded(tmp_path / "run.json"))))

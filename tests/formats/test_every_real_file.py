@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.formats.files import check_run, real_files
+from tests.formats.exporting import check_exports
+from tests.formats.files import DIRECTORY, check_run, real_files
 from trace_recorder import TrajectoryFormatError
-from trace_recorder.errors import EmptyTrajectoryError
 from trace_recorder.formats.foreign_runs.source import Source
-from trace_recorder.formats.format_writer import EXPORT_FORMATS, OutputPlace
 from trace_recorder.formats.imported_runs import runs_in
 from trace_recorder.formats.recognition import format_of
-from trace_recorder.values.trajectory import Trajectory
 
 _EMPTY = ("2025-05-12_no-samples.json",)
 """Files in a known format that have no run."""
@@ -43,16 +40,59 @@ def test_each_run_is_valid_and_can_be_exported(tool: str, tmp_path: Path) -> Non
     assert read
 
 
-def check_exports(trajectory: Trajectory, directory: Path) -> None:
-    for name, format_ in EXPORT_FORMATS.items():
-        try:
-            pieces, _ = format_.outputs(format_.with_options(), trajectory, OutputPlace("run", directory))
-            for _, content in pieces:
-                _read_to_the_end(content)
-        except EmptyTrajectoryError:
-            assert name in {"atif", "hierarchy"}
+FORMATS: dict[str, str | None] = {
+    "README.md": None,
+    "newest/README.md": None,
+    "newest/truth.json": None,
+    "newest/deepseek-harness/*": None,
+    "**/*.meta.json": None,
+    "opencode/*/*/message/**/*": None,
+    "opencode/*/*/part/**/*": None,
+    "opencode/**/migration": None,
+    "langfuse/*.chatml.json": None,
+    "atif/phoenix/subagent_trajectories.json": None,
+    "atif/**/*": "atif",
+    "claude-code/**/*": "claude-code",
+    "codex/**/*": "codex",
+    "gemini-cli/**/*": "gemini-cli",
+    "inspect/**/*": "inspect-ai",
+    "langfuse/*.otlp.json": "otlp",
+    "langfuse/*": "langfuse",
+    "langsmith/sdk-tests/anthropic_managed*": "managed-agents",
+    "langsmith/**/*": "langsmith",
+    "llm/*": "llm",
+    "mini-swe-agent/*": "mini-swe-agent",
+    "mlflow/**/*": "mlflow",
+    "newest/chat/cline*": "anthropic-history",
+    "newest/chat/litellm_proxy__*": "openhands-completions",
+    "newest/claude-code-*/**/*": "claude-code",
+    "newest/cli/gemini-cli-0.61.0.jsonl": "gemini-cli",
+    "newest/cli/gemini-cli-0.61.0.stream.jsonl": "gemini-stream",
+    "newest/cli/pi-*": "pi",
+    "newest/cli/qwen-*": "qwen",
+    "newest/codex-*/*": "codex",
+    "newest/spans/*.otlp.json": "otlp",
+    "newest/spans/console-*": "otel-console",
+    "opencode/**/*": "opencode",
+    "openhands-v0/*": "openhands-v0",
+    "openhands-v1/fncall-llm-message.json": "chat-messages",
+    "openhands-v1/**/*": "openhands",
+    "otel/*.jsonl": "otel-console",
+    "otel/*": "otlp",
+    "phoenix/*": "phoenix",
+    "pi/**/*": "pi",
+    "swe-agent/*": "swe-agent",
+    "tau-bench/*": "tau-bench",
+    "trae-agent/*": "trae-agent",
+    **{f"others/{name}/*": name for name in ("copilot", "cursor", "droid", "grok", "hermes", "iflow", "kimi")},
+    **{f"others/{name}/*": name for name in ("openclaw", "qwen", "traex")},
+}
+"""The format of each real file, by patterns. The first pattern that matches decides."""
 
 
-def _read_to_the_end(content: Any) -> None:
-    if not isinstance(content, bytes | str | dict | list):
-        assert sum(1 for _ in content) >= 0
+@pytest.mark.parametrize("pattern", FORMATS)
+def test_each_file_is_recognised_as_its_format_and_as_no_other(pattern: str) -> None:
+    before = [*FORMATS][: [*FORMATS].index(pattern)]
+    earlier = {path for other in before for path in DIRECTORY.glob(other)}
+    found = {path.as_posix(): format_of(Source(path)) for path in real_files(pattern) if path not in earlier}
+    assert found == dict.fromkeys(found, FORMATS[pattern])

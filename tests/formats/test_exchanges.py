@@ -19,7 +19,6 @@ import anthropic
 import openai
 import pytest
 
-from tests.formats.damage import check_damaged
 from tests.formats.files import PRODUCED, check_run, results_in, runs_of, said_in
 from tests.formats.imported import import_file
 from tests.provider import running
@@ -377,20 +376,3 @@ def test_a_response_of_a_har_file_without_its_body_is_a_gap(content: Any, tmp_pa
     run = load(path)
     assert [call.response.content for call in run.llm_interactions] == [None, "hi"]
     assert [(gap.what, gap.why) for gap in run.gaps] == [("the response of entry 1", _NO_BODY)]
-
-
-def test_a_cassette_compressed_with_zstd_is_read(tmp_path: Path) -> None:
-    pytest.importorskip("yaml")
-    zstd = pytest.importorskip("zstandard")
-    path = tmp_path / "weather.yaml.zst"
-    path.write_bytes(zstd.compress((PRODUCED / "vcr" / "weather.yaml").read_bytes()))
-    assert len(load(path).llm_interactions) == 3
-
-
-@pytest.mark.parametrize("kind", ["cassette", "har"])
-def test_damaged_recordings_are_read_or_refused(kind: str, tmp_path: Path) -> None:
-    path = _cassette(tmp_path, _taped(_answer()))
-    document: Any = json.loads(path.read_text())
-    if kind == "har":
-        document = {"log": {"version": "1.2", "entries": [_entry("2026-01-01T00:00:01Z", _answer())]}}
-    check_damaged(path, json.dumps(document).encode())

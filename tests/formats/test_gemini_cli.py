@@ -8,15 +8,14 @@ from typing import Any
 
 import pytest
 
-from tests.formats.damage import check_damaged
-from tests.formats.files import check_run, facts_in, real_files, runs_of
+from tests.formats.files import check_run, facts_in, produced_document, real_files, runs_of
 from trace_recorder import load
 from trace_recorder.facts import SourceRecordFact
 from trace_recorder.formats.foreign_runs.run import ToolRun
-from trace_recorder.formats.recognition import Source, format_of
 from trace_recorder.values.token_counts import counts_of
 
 _Members = dict[str, Any]
+_MESSAGES = produced_document("gemini-cli/session.json")["messages"]
 _ABOUT = {
     "sessionId": "g-1",
     "projectHash": "0a",
@@ -40,14 +39,6 @@ def _said(identity: str, content: str, *calls: _Members) -> _Members:
 
 def _user(identity: str, content: Any) -> _Members:
     return {"id": identity, "timestamp": "2026-01-01T10:00:01.000Z", "type": "user", "content": content}
-
-
-_MESSAGES = [
-    _user("u1", [{"text": "Fix it."}]),
-    _said("a1", "I look.", _call("c1", {"output": "a.py"}), _call("c2", {"error": "no such file"}, "error")),
-    {"id": "i1", "timestamp": "2026-01-01T10:00:10.000Z", "type": "info", "content": "Updated."},
-    _said("a2", "Done."),
-]
 
 
 def _document(directory: Path, messages: list[Any]) -> Path:
@@ -149,20 +140,6 @@ def test_recorded_answers_are_calls_without_a_history(tmp_path: Path) -> None:
     assert (one.response.content, one.response.usage.input_tokens, list(one.input_messages)) == ("The end.", 7, [])
     assert [call.name for call in two.response.tool_calls] == ["f"]
     assert [event.what for event in facts_in(run, SourceRecordFact)] == ["countTokens"]
-
-
-@pytest.mark.parametrize("document", [{**_ABOUT, "messages": []}, {"messages": [{"type": "user"}]}, [_ABOUT], 3])
-def test_other_documents_are_not_taken_for_this_format(tmp_path: Path, document: Any) -> None:
-    path = tmp_path / "x.json"
-    path.write_text(json.dumps(document, indent=1))
-    assert format_of(Source(path)) is None
-
-
-def test_damaged_files_are_read_or_refused(tmp_path: Path) -> None:
-    document = _document(tmp_path, _MESSAGES)
-    lines = _lines(tmp_path, [_ABOUT, *_MESSAGES, {"$rewindTo": "u1"}])
-    for path in (document, lines):
-        check_damaged(path, path.read_bytes())
 
 
 def _raw_messages(path: Path) -> list[_Members]:

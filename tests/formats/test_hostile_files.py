@@ -15,10 +15,11 @@ import pytest
 
 from tests.chat_calls import rich_run
 from tests.cli.invoking import invoke
+from tests.formats.exporting import exported
 from tests.journals import TIME, folded, journal_of
 from tests.processes import python
-from trace_recorder import Trajectory, TrajectoryFormatError, load
-from trace_recorder.formats.format_writer import EXPORT_FORMATS, OutputPlace
+from trace_recorder import TrajectoryFormatError, load
+from trace_recorder.formats.format_writer import EXPORT_FORMATS
 
 Payload = Any
 
@@ -156,8 +157,8 @@ def problems(path: Path) -> list[str]:
     except TrajectoryFormatError:
         return []
     views: dict[str, Callable[[], object]] = {"document": trajectory.to_document}
-    for name, form in EXPORT_FORMATS.items():
-        views[name] = partial(_export, form, trajectory, path.parent)
+    for name in EXPORT_FORMATS:
+        views[name] = partial(exported, name, trajectory, path.parent)
     failures = []
     for name, view in views.items():
         try:
@@ -166,12 +167,6 @@ def problems(path: Path) -> list[str]:
             if type(error).__module__ == "builtins":
                 failures.append(f"{name}: {error!r}")
     return failures
-
-
-def _export(form: Any, trajectory: Trajectory, directory: Path) -> None:
-    pieces, _ = form.outputs(form.with_options(), trajectory, OutputPlace("run", directory))
-    for _ in pieces:
-        pass
 
 
 @pytest.mark.parametrize("depth", [150, 400, 900])

@@ -2,37 +2,18 @@
 
 from __future__ import annotations
 
-import copy
 import json
-import random
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
-
-import pytest
 
 from tests.formats.fuzzing import leaked
-from tests.formats.span_files import agent_run, call, otlp, span, written
-from tests.formats.test_span_lists import phoenix_spans
-from tests.formats.test_trace_exports import langfuse_trace, langsmith_runs, mlflow_trace
+from tests.formats.span_files import call, otlp, span, written
 from tests.secrets.corpus import keys
 from trace_recorder.errors import TrajectoryFormatError
-from trace_recorder.formats.langfuse import reading as langfuse
-from trace_recorder.formats.langsmith import reading as langsmith
-from trace_recorder.formats.mlflow import reading as mlflow
-from trace_recorder.formats.phoenix import reading as phoenix
 from trace_recorder.formats.recognition import Source, journal_lines
 from trace_recorder.formats.spans import otlp_files as otlp_format
 from trace_recorder.reading.own_files import load_lines
 
-_CASES: dict[str, tuple[Any, Any]] = {
-    "otlp": (otlp_format, lambda: otlp(agent_run())),
-    "phoenix": (phoenix, phoenix_spans),
-    "mlflow": (mlflow, mlflow_trace),
-    "langfuse": (langfuse, langfuse_trace),
-    "langsmith": (langsmith, langsmith_runs),
-}
 _VALUES = [
     *(
         None,
@@ -65,54 +46,6 @@ def _attempt(module: ModuleType, path: Path, data: bytes) -> bool:
     except TrajectoryFormatError:
         return False
     return True
-
-
-def _paths(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    yield above
-    if isinstance(value, dict | list):
-        for key in value if isinstance(value, dict) else range(len(value)):
-            yield from _paths(value[key], (*above, key))
-
-
-def _replaced(value: Any, path: tuple[Any, ...], new: Any) -> Any:
-    """Return a value with the value at a path replaced. The path may lead into JSON text."""
-    if not path:
-        return new
-    whole = copy.deepcopy(value)
-    inner = whole
-    for key in path[:-1]:
-        inner = inner[key]
-    inner[path[-1]] = new
-    return whole
-
-
-@pytest.mark.parametrize("name", _CASES)
-def test_a_cut_file_is_refused_or_read(tmp_path: Path, name: str) -> None:
-    module, make = _CASES[name]
-    data = json.dumps(make()).encode()
-    for end in range(0, len(data), max(1, len(data) // 200)):
-        _attempt(module, tmp_path / "file", data[:end])
-    assert _attempt(module, tmp_path / "file", data)
-
-
-@pytest.mark.parametrize("name", _CASES)
-def test_a_file_with_flipped_bits_is_refused_or_read(tmp_path: Path, name: str) -> None:
-    module, make = _CASES[name]
-    data, chance = json.dumps(make()).encode(), random.Random(1)
-    for _ in range(200):
-        damaged = bytearray(data)
-        for _ in range(chance.choice([1, 5, 50])):
-            damaged[chance.randrange(len(data))] = chance.randrange(256)
-        _attempt(module, tmp_path / "file", bytes(damaged))
-
-
-@pytest.mark.parametrize("name", _CASES)
-def test_values_of_other_types_are_skipped(tmp_path: Path, name: str) -> None:
-    module, make = _CASES[name]
-    chance = random.Random(2)
-    for path in _paths(make()):
-        value = _replaced(make(), path, chance.choice(_VALUES))
-        _attempt(module, tmp_path / "file", json.dumps(value).encode())
 
 
 def test_json_in_an_attribute_may_be_anything(tmp_path: Path) -> None:

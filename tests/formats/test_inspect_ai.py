@@ -13,117 +13,22 @@ import pytest
 import zstandard
 
 from tests.formats.damage import check_damaged
-from tests.formats.files import check_run, facts_in, loaded, real_files, runs_of
+from tests.formats.files import PRODUCED, check_run, facts_in, loaded, produced_document, real_files, runs_of
 from tests.formats.zip_files import DEFLATED, STORED, ZSTD, zip_of
 from trace_recorder import load
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.facts import GapFact, SourceRecordFact
 from trace_recorder.formats.inspect_ai.reading import Archive, Attachments
-from trace_recorder.formats.recognition import Source, format_of
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import Trajectory
-
-_SYSTEM = {"role": "system", "content": "attachment://5a"}
-_USER = {
-    "role": "user",
-    "content": [{"type": "text", "text": "Weather?"}, {"type": "image", "image": "attachment://5b"}],
-}
-_ASKED = {
-    "role": "assistant",
-    "content": [{"type": "reasoning", "reasoning": "Hm.", "signature": "x"}, {"type": "text", "text": "I look."}],
-    "tool_calls": [{"id": "c1", "function": "look", "arguments": {"city": "Paris"}}],
-}
-_FAILED = {
-    "role": "tool",
-    "content": "",
-    "tool_call_id": "c1",
-    "function": "look",
-    "error": {"type": "timeout", "message": "late"},
-}
-_USAGE = {"input_tokens": 8, "output_tokens": 3, "input_tokens_cache_read": 64, "reasoning_tokens": 1}
 
 
 def _event(second: int, kind: str, span: str | None = None, **members: Any) -> dict[str, Any]:
     return {"event": kind, "timestamp": f"2026-01-01T00:00:{second:02}+00:00", "span_id": span, **members}
 
 
-def _model(second: int, span: str, messages: dict[str, Any], said: Any, **members: Any) -> dict[str, Any]:
-    output = {"model": "m", "choices": [{"message": said, "stop_reason": "stop"}], "usage": _USAGE, "time": 0.5}
-    return _event(
-        second, "model", span, model="openai/m", output=output, tools=[{"name": "look"}], **messages, **members
-    )
-
-
-_ASSISTANT = {"role": "assistant", "content": "Done."}
-_EVENTS = [
-    _event(0, "span_begin", id="a", type="agent", name="react", parent_id=None),
-    _model(1, "a", {"input": [], "input_refs": [[0, 2]]}, _ASKED),
-    _event(2, "span_begin", id="t", type="tool", name="look", parent_id="a"),
-    _event(
-        2,
-        "tool",
-        "a",
-        id="c1",
-        uuid="u1",
-        function="look",
-        arguments={"city": "Paris"},
-        error=_FAILED["error"],
-        result="",
-        completed="2026-01-01T00:00:04+00:00",
-        working_time=1.5,
-    ),
-    _event(3, "span_begin", id="b", type="agent", name="researcher", parent_id="t"),
-    _model(3, "b", {"input": [{"role": "user", "content": "Look."}]}, _ASSISTANT),
-    _event(4, "span_end", "b", id="b"),
-    _model(5, "a", {"input": [], "input_refs": [[0, 4]]}, _ASSISTANT),
-    _event(6, "span_begin", id="s", type="scorer", name="judge", parent_id=None),
-    _model(6, "s", {"input": [{"role": "user", "content": "Grade."}]}, {"role": "assistant", "content": "C"}),
-]
-_SAMPLE = {
-    "id": "s-1",
-    "epoch": 1,
-    "uuid": "abc",
-    "input": "Weather?",
-    "messages": [_SYSTEM, _USER, _ASKED, _FAILED, _ASSISTANT],
-    "output": {"model": "m", "choices": [{"message": _ASSISTANT, "stop_reason": "stop"}]},
-    "scores": {"match": {"value": "C", "explanation": "right"}, "parts": {"value": {"x": 0.25, "y": "?"}}},
-    "events": _EVENTS,
-    "events_data": {"messages": [_SYSTEM, _USER, _ASKED, _FAILED], "calls": []},
-    "attachments": {"5a": "You help.", "5b": "data:image/png;base64,AA"},
-    "started_at": "2026-01-01T00:00:00+00:00",
-    "completed_at": "2026-01-01T00:00:09+00:00",
-}
-_HEADER = {
-    "version": 2,
-    "status": "success",
-    "eval": {"task": "t", "model": "openai/m", "packages": {"inspect_ai": "0.3.285"}},
-}
-_OLD_SAMPLE = {
-    "id": 1,
-    "epoch": 1,
-    "input": "tc://5a",
-    "messages": [_ASSISTANT],
-    "score": {"value": "P"},
-    "transcript": {
-        "events": [
-            _event(0, "step", action="begin", type="solver", name="generate"),
-            _model(1, "", {"input": [{"role": "user", "content": "tc://5a"}]}, _ASSISTANT),
-            _event(
-                2,
-                "tool",
-                id="c1",
-                function="delegate",
-                agent="helper",
-                result="ok",
-                events=[_model(2, "", {"input": []}, _ASSISTANT)],
-            ),
-            _event(3, "step", action="end", type="solver", name="generate"),
-            _event(4, "step", action="begin", type="scorer", name="judge"),
-            _model(5, "", {"input": []}, _ASSISTANT),
-        ],
-        "content": {"5a": "Weather?"},
-    },
-}
+_SAMPLE = produced_document("inspect-ai/log.json")["samples"][0]
+_HEADER = {name: value for name, value in produced_document("inspect-ai/log.json").items() if name != "samples"}
 
 
 def _json_log(directory: Path, *samples: object, **members: object) -> Path:
@@ -187,14 +92,15 @@ def test_several_samples_are_several_runs_even_if_the_log_has_no_end(tmp_path: P
 
 
 def test_the_older_form_has_steps_and_events_inside_tools(tmp_path: Path) -> None:
-    run = load(_json_log(tmp_path, _OLD_SAMPLE))
+    run = load(PRODUCED / "inspect-ai" / "old-log.json")
     assert [call.agent for call in run.llm_interactions] == [None, "helper", "judge"]
     assert (run.task, [(reward.name, reward.value) for reward in run.rewards]) == ("Weather?", [("score", 0.5)])
     assert run.llm_interactions[0].input_messages[0].content == "Weather?"
 
 
 def test_a_sample_without_events_has_the_calls_of_its_messages(tmp_path: Path) -> None:
-    messages = [_SYSTEM, _ASKED, _FAILED]
+    system, _, asked, failed, _ = _SAMPLE["messages"]
+    messages = [system, asked, failed]
     run = load(_json_log(tmp_path, {"id": 1, "messages": messages, "attachments": _SAMPLE["attachments"]}))
     assert [len(call.input_messages) for call in run.llm_interactions] == [1]
     (result,) = run.agent_steps[0].tool_results
@@ -255,25 +161,9 @@ def test_attachments_are_inserted_up_to_a_total_size() -> None:
 
 
 def test_an_unknown_event_is_kept(tmp_path: Path) -> None:
-    sample = {**_SAMPLE, "events": [*_EVENTS, _event(7, "info", data="note")]}
+    sample = {**_SAMPLE, "events": [*_SAMPLE["events"], _event(7, "info", data="note")]}
     (run,) = runs_of(_json_log(tmp_path, sample))
     assert [event.value["data"] for event in facts_in(run, SourceRecordFact) if event.what == "event info"] == ["note"]
-
-
-@pytest.mark.parametrize(
-    "document", [{"eval": {}}, {"eval": {"task": 1, "model": 2}}, {"events": [{"event": 1}]}, [], 7]
-)
-def test_other_documents_are_not_taken_for_this_format(tmp_path: Path, document: object) -> None:
-    path = tmp_path / "other.json"
-    path.write_text(json.dumps(document))
-    assert format_of(Source(path)) is None
-    path.write_bytes(zip_of({"other.json": b"{}"}))
-    assert format_of(Source(path)) is None
-
-
-def test_damaged_files_are_read_or_refused(tmp_path: Path) -> None:
-    check_damaged(tmp_path / "log.json", json.dumps({**_HEADER, "samples": [_OLD_SAMPLE]}).encode())
-    check_damaged(tmp_path / "log.json", json.dumps({**_HEADER, "samples": [_SAMPLE]}).encode())
 
 
 @pytest.mark.parametrize("method", [DEFLATED, ZSTD])

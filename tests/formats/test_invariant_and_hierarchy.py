@@ -1,14 +1,19 @@
-"""Traces of Invariant and trees of the Hierarchy that other programs wrote. `test_own_exports.py` has our own
+"""Traces of Invariant and trees of the Hierarchy that other programs wrote. `test_every_export_format.py` has our own
 exports.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from tests.formats.exporting import exported
 from tests.formats.files import PRODUCED, facts_in, loaded, results_in, runs_of, said_in
-from trace_recorder import load, load_all
+from trace_recorder import Trajectory, load, load_all
 from trace_recorder.facts import SourceRecordFact
 
 _INBOX = ("get_inbox", {"n": 10})
@@ -91,3 +96,38 @@ def test_metadata_of_a_message_that_no_call_has_is_kept(tmp_path: Path) -> None:
     assert kept == [("metadata of message 1", {"page": 3})]
     assert load(path).llm_interactions[0].input_messages[0].extra == {"id": "m"}
     assert results_in(load(path)) == [("1", "ls", None, "a"), ("2", "ls", None, "b")]
+
+
+def test_the_facts_of_tool_calls_come_back_from_invariant(
+    trajectories: Mapping[str, Trajectory], tmp_path: Path
+) -> None:
+    """The view changes ids that occur twice, and writes made-up ids and other members into metadata."""
+    interactions = [*trajectories["gemini"].llm_interactions, *trajectories["local"].llm_interactions]
+    run = Trajectory(llm_interactions=interactions)
+    [read] = _read_again(run, tmp_path)
+
+    assert _tool_calls(read) == _tool_calls(run)
+    assert [call_id for call_id, *_ in _tool_calls(run)].count("call_0") == 2
+    assert any(extra for *_, extra in _tool_calls(run))
+
+
+@pytest.mark.parametrize("told", ["tools", "in_flight"])
+def test_metadata_does_not_grow_from_invariant(
+    told: str, trajectories: Mapping[str, Trajectory], tmp_path: Path
+) -> None:
+    """Facts that are derived again, such as the metrics, do not come back as metadata."""
+    run = trajectories[told]
+    [read] = _read_again(run, tmp_path)
+
+    assert read.metadata.keys() - {"imported_from"} == run.metadata.keys()
+
+
+def _tool_calls(run: Trajectory) -> list[tuple[str, bool, Any]]:
+    calls = (call for interaction in run.llm_interactions for call in interaction.response.tool_calls)
+    return [(call.call_id, call.call_id_made_up, call.extra) for call in calls]
+
+
+def _read_again(run: Trajectory, directory: Path) -> list[Trajectory]:
+    path = directory / "export.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in exported("invariant", run, directory)))
+    return [*load_all(path)]

@@ -6,19 +6,19 @@ The work is counted in executed lines of our code, so that no load of the machin
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests import histories
 from tests.counting import lines
+from tests.formats.exporting import exported
 from trace_recorder import load
 from trace_recorder.cli.show import Show
 from trace_recorder.cli.stats import count_run
 from trace_recorder.figures.comparison.trajectory_diff import diff
-from trace_recorder.formats.format_writer import EXPORT_FORMATS, OutputPlace
+from trace_recorder.formats.format_writer import EXPORT_FORMATS
 from trace_recorder.reading.steps_and_calls import steps_and_calls
 from trace_recorder.values.messages import Payload
 from trace_recorder.viewer.interface import RunAnswers
@@ -29,13 +29,6 @@ MOST = 1.3
 much.
 """
 EDITING = (histories.moving_mark, histories.clock, histories.elided_outputs)
-
-
-def exported(name: str, path: Path) -> list[Payload]:
-    pieces, _ = EXPORT_FORMATS[name].outputs(
-        EXPORT_FORMATS[name].with_options(), load(path), OutputPlace("run", path.parent)
-    )
-    return [[*piece] if isinstance(piece, Iterator) else piece for _, piece in pieces]
 
 
 def shown(path: Path) -> list[str]:
@@ -50,7 +43,7 @@ VIEWS: dict[str, Callable[[Path], Payload]] = {
     "diff": lambda path: len(diff(load(path), load(path)).steps),
     "stats": lambda path: repr(count_run(path)),
     "outline": lambda path: RunAnswers(load(path)).outline(),
-    **{name: partial(exported, name) for name in EXPORT_FORMATS},
+    **{name: lambda path, name=name: exported(name, load(path), path.parent) for name in EXPORT_FORMATS},
 }
 WITH_WHOLE_PROMPTS = {"document", "atif", "openai", "otlp", "session-traces", "toolbrain", "traces", "trae", "trl"}
 """Formats that write each prompt of an edited history in full. They are tried with one pattern, because they take

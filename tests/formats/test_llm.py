@@ -254,24 +254,6 @@ def test_a_view_in_place_of_a_table_is_not_queried(tmp_path: Path) -> None:
     assert format_of(Source(path)) is None
 
 
-def test_damaged_databases_are_read_or_refused(tmp_path: Path) -> None:
-    old, new = tmp_path / "old", tmp_path / "new"
-    old.mkdir()
-    new.mkdir()
-    for data in (
-        _database(old, _OLD, _OLD_ROWS).read_bytes(),
-        _database(new, {**_OLD, **_NEW}, _NEW_ROWS).read_bytes(),
-    ):
-        check_damaged(tmp_path / "logs.db", data)
-
-
-@pytest.mark.parametrize("document", [[{"id": 1}], {}, [], [[]]])
-def test_other_documents_are_not_taken_for_this_format(tmp_path: Path, document: object) -> None:
-    path = tmp_path / "logs.json"
-    path.write_text(json.dumps(document))
-    assert format_of(Source(path)) is None
-
-
 def test_a_truncated_database_is_an_error(tmp_path: Path) -> None:
     path = _database(tmp_path, _OLD, _OLD_ROWS)
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])

@@ -16,12 +16,10 @@ from hypothesis import strategies as st
 
 from tests.chat_calls import rich_run
 from tests.counting import arguments_of
-from tests.formats.imported import import_file
 from tests.journals import journal_of, line, records_of
 from tests.json_strategies import json_values
 from tests.processes import ROOT
 from trace_recorder import Trajectory, TrajectoryFormatError, TrajectoryRecorder, load
-from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.reading.interactions import interaction_of
 from trace_recorder.storage.journal_reader import read_records
 from trace_recorder.values.messages import Payload
@@ -295,91 +293,6 @@ def loaded(path: Path) -> str:
         repr((step, step.llm_messages))
     json.dumps([trajectory.to_document(), trajectory.to_document("delta")])
     return "usable"
-
-
-def test_a_document_of_another_tool_states_its_origin(tmp_path: Path) -> None:
-    """The origin has the format, an id and the file, as after `import`. The metrics of Trae's documents are derived."""
-    atif = {"schema_version": "ATIF-v1.7", "session_id": "s", "agent": {"name": "x", "version": "1"}, "steps": []}
-    for name, document in {"trae-agent": TRAE, "atif": atif}.items():
-        path = tmp_path / f"{name}.json"
-        path.write_text(json.dumps(document))
-        loaded = load(path)
-        [written] = import_file(Source(path), tmp_path / "imported")
-        imported = load(written.path)
-
-        identity = {"trae-agent": "trae-agent", "atif": "s"}[name]
-        assert loaded.metadata["imported_from"] == {"format": name, "id": identity, "file": path.name}
-        assert imported.metadata["imported_from"].keys() - {"sha256"} == {"format", "id", "file"}
-        assert imported.metrics == {**loaded.metrics, "redactions": 0}
-
-
-def test_a_document_of_trae_agent_loads(tmp_path: Path) -> None:
-    """A document of Trae Agent's own recorder loads as a trajectory."""
-    (tmp_path / "run.json").write_text(json.dumps(TRAE))
-
-    trajectory = load(tmp_path / "run.json")
-
-    [interaction], [step] = trajectory.llm_interactions, trajectory.agent_steps
-    assert (trajectory.status, trajectory.success, trajectory.start_time) == ("completed", True, TRAE["start_time"])
-    assert [(message.role, message.content) for message in interaction.input_messages] == [
-        ("system", "be good"),
-        ("user", "go"),
-    ]
-    assert [(made.call_id, made.name, made.arguments) for made in interaction.response.tool_calls] == [
-        ("c", "bash", {"a": 1})
-    ]
-    assert (
-        interaction.response.usage and interaction.response.usage.input_tokens,
-        [tool.name for tool in interaction.tools],
-    ) == (
-        150,
-        ["bash"],
-    )
-    assert [(result.call_id, result.success, result.result) for result in step.tool_results] == [("c", True, "made")]
-
-
-TRAE_CALL = {"call_id": "c", "name": "bash", "arguments": {"a": 1}, "id": None}
-TRAE_RESPONSE = {
-    "content": "I will",
-    "model": "claude",
-    "finish_reason": "end_turn",
-    "usage": {"input_tokens": 150, "output_tokens": 75, "cache_read_input_tokens": 0, "reasoning_tokens": None},
-    "tool_calls": [TRAE_CALL],
-}
-TRAE = {
-    "task": "t",
-    "start_time": "2025-06-12T22:05:46.433797",
-    "end_time": "2025-06-12T22:06:15.123456",
-    "provider": "anthropic",
-    "model": "claude",
-    "max_steps": 20,
-    "llm_interactions": [
-        {
-            "timestamp": "2025-06-12T22:05:47.000000",
-            "provider": "anthropic",
-            "model": "claude",
-            "input_messages": [{"role": "system", "content": "be good"}, {"role": "user", "content": "go"}],
-            "response": TRAE_RESPONSE,
-            "tools_available": ["bash"],
-        }
-    ],
-    "agent_steps": [
-        {
-            "step_number": 1,
-            "timestamp": "2025-06-12T22:05:47.500000",
-            "state": "completed",
-            "llm_messages": [{"role": "user", "content": "go"}],
-            "llm_response": TRAE_RESPONSE,
-            "tool_calls": [TRAE_CALL],
-            "tool_results": [{"call_id": "c", "success": True, "result": "made", "error": None, "id": None}],
-            "reflection": None,
-            "error": None,
-        }
-    ],
-    "success": True,
-    "final_result": "done",
-    "execution_time": 28.689999,
-}
 
 
 def test_loading_a_run_reads_calls_only_on_demand(tmp_path: Path) -> None:

@@ -6,52 +6,25 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.formats.damage import check_damaged
-from tests.formats.files import check_run, facts_in, real_files, runs_of
+from tests.formats.files import check_run, facts_in, produced_lines, real_files, runs_of
 from trace_recorder.facts import GapFact, SourceRecordFact
 from trace_recorder.formats.recognition import Source, format_of
 from trace_recorder.values.token_counts import Counts, counts_of
 from trace_recorder.values.trajectory import Trajectory
 
+_EVENTS = [event for name, event in produced_lines("managed-agents/session.jsonl")[2:]]
+
 _Event = dict[str, Any]
-_AGENT = {"name": "guide", "model": {"id": "claude-x"}, "system": "Be brief.", "tools": [{"type": "agent_toolset"}]}
-_SESSION = {"id": "sesn_1", "agent": _AGENT, "created_at": "2026-07-06T16:00:00Z", "type": "session", "title": "t"}
+_SESSION = produced_lines("managed-agents/session.jsonl")[0][1]
 
 
 def _event(kind: str, second: int, **members: Any) -> _Event:
     return {"id": f"e{second}", "type": kind, "processed_at": f"2026-07-06T16:00:{second:02}Z", **members}
 
 
-def _text(text: str) -> list[_Event]:
-    return [{"type": "text", "text": text}]
-
-
 def _end(second: int, output: int, **members: Any) -> _Event:
     usage = {"input_tokens": 2, "output_tokens": output, "cache_read_input_tokens": 7, "cache_creation_input_tokens": 1}
     return _event("span.model_request_end", second, model_usage=usage, **{"is_error": False, **members})
-
-
-_EVENTS = [
-    _event("session.status_running", 1),
-    _event("user.message", 2, content=_text("Weather?")),
-    _event("span.model_request_start", 3),
-    _event("agent.thinking", 4),
-    _event("agent.message", 4, content=_text("I look.")),
-    _event("agent.mcp_tool_use", 5, name="weather", input={"city": "Paris"}, mcp_server_name="m"),
-    _event("agent.tool_use", 6, name="bash", input={"command": "date"}),
-    _end(7, 10),
-    _event("agent.mcp_tool_result", 9, mcp_tool_use_id="e5", content=_text("not allowed"), is_error=True),
-    _event("agent.tool_result", 10, tool_use_id="e6", content=_text("Monday"), is_error=False),
-    _event("span.model_request_start", 11),
-    _event("agent.custom_tool_use", 12, name="ask", input={}),
-    _end(13, 20),
-    _event("session.status_idle", 14, stop_reason={"type": "requires_action", "event_ids": ["e12"]}),
-    _event("user.custom_tool_result", 15, custom_tool_use_id="e12", content=_text("18")),
-    _event("span.model_request_start", 16),
-    _event("agent.message", 17, content=_text("18 degrees.")),
-    _end(18, 30),
-    _event("session.status_idle", 19, stop_reason={"type": "end_turn"}),
-]
 
 
 def _file(path: Path, events: list[_Event], *, bare: bool = False) -> Path:
@@ -125,11 +98,6 @@ def test_unknown_events_are_kept(tmp_path: Path) -> None:
         *("session.status_idle", "session.status_idle"),
     ]
     assert [event.what for event in facts_in(run, GapFact)] == ["line 22"]
-
-
-def test_damaged_files_are_read_or_refused(tmp_path: Path) -> None:
-    path = _file(tmp_path / "session.jsonl", _EVENTS[:10])
-    check_damaged(path, path.read_bytes())
 
 
 def test_real_sessions_equal_their_raw_events(tmp_path: Path) -> None:

@@ -5,37 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
-from tests.formats.damage import check_damaged
-from tests.formats.files import check_run, real_files, runs_of
+from tests.formats.files import check_run, produced_document, real_files, runs_of
 from trace_recorder import load
 from trace_recorder.formats.foreign_runs.run import ToolRun
-from trace_recorder.formats.recognition import Source, format_of
 
-_CALLS = [
-    {"id": "c1", "type": "function", "function": {"name": "bash", "arguments": '{"command": "ls"}'}},
-    {"id": "c2", "type": "function", "function": {"name": "bash", "arguments": '{"command": "false"}'}},
-]
-_MESSAGES = [
-    {"role": "system", "content": "You fix bugs."},
-    {"role": "user", "content": "Fix add()."},
-    {
-        "role": "assistant",
-        "content": "I look.",
-        "tool_calls": _CALLS,
-        "extra": {"cost": 0.5, "timestamp": 1760000000.5},
-    },
-    {"role": "tool", "content": "add.py", "tool_call_id": "c1", "extra": {"returncode": 0, "timestamp": 1760000001.0}},
-    {"role": "tool", "content": "", "tool_call_id": "c2", "extra": {"returncode": 1, "timestamp": 1760000002.0}},
-    {"role": "assistant", "content": "Done.", "extra": {"cost": 0.25, "timestamp": 1760000003.0}},
-    {"role": "exit", "content": "Submitted", "extra": {"exit_status": "Submitted", "submission": "a diff"}},
-]
-_DOCUMENT = {
-    "info": {"exit_status": "Submitted", "submission": "a diff", "mini_version": "2.4.6"},
-    "messages": _MESSAGES,
-    "trajectory_format": "mini-swe-agent-1.1",
-}
+_DOCUMENT = produced_document("mini-swe-agent/run.traj.json")
+
+_MESSAGES = _DOCUMENT["messages"]
 
 
 def _written(directory: Path, document: object) -> Path:
@@ -126,11 +102,6 @@ def test_a_bare_list_of_messages_is_read_without_times(tmp_path: Path) -> None:
     assert (run.status, run.start_time, len(run.llm_interactions)) == ("unknown", None, 2)
 
 
-@pytest.mark.parametrize("document", [{"messages": []}, [], [{"role": "user"}], {"trajectory_format": 3}, 7])
-def test_other_documents_are_not_taken_for_this_format(tmp_path: Path, document: object) -> None:
-    assert format_of(Source(_written(tmp_path, document))) is None
-
-
 def test_real_files_equal_a_second_reading(tmp_path: Path) -> None:
     for path in real_files("mini-swe-agent/*"):
         document = json.loads(path.read_bytes())
@@ -143,7 +114,3 @@ def test_real_files_equal_a_second_reading(tmp_path: Path) -> None:
         assert [event.result for event in run.events if isinstance(event, ToolRun)] == outputs
         costs = [message["extra"]["cost"] for message in messages if "cost" in message.get("extra", {})]
         assert trajectory.metrics.get("cost") == (sum(costs) if costs else None)
-
-
-def test_damaged_files_are_read_or_refused(tmp_path: Path) -> None:
-    check_damaged(tmp_path / "run.traj.json", json.dumps(_DOCUMENT).encode())

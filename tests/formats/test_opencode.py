@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.formats.damage import check_damaged
-from tests.formats.files import check_run, facts_in, real_files, runs_of
+from tests.formats.files import PRODUCED, check_run, facts_in, produced_document, real_files, runs_of
 from trace_recorder import load, load_all
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.facts import GapFact, SourceRecordFact
@@ -20,15 +19,8 @@ from trace_recorder.formats.recognition import Source, format_of
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import Trajectory
 
-_SESSION = {
-    "id": "ses_1",
-    "version": "1.0",
-    "projectID": "p",
-    "directory": "/w",
-    "parentID": "ses_0",
-    "title": "Weather",
-    "time": {"created": 1_730_000_000_000, "updated": 1_730_000_009_000},
-}
+_EXPORT = produced_document("opencode/export.json")
+_SESSION = _EXPORT["info"]
 
 
 def _message(number: int, role: str, **members: Any) -> dict[str, Any]:
@@ -46,25 +38,7 @@ def _tool(number: int, status: str, **state: Any) -> dict[str, Any]:
 
 
 _IMAGE = "data:image/png;base64,AA"
-_TOKENS = {"input": 8, "output": 3, "reasoning": 1, "cache": {"read": 64, "write": 2}}
-_SAID: list[tuple[dict[str, Any], list[dict[str, Any]]]] = [
-    (_message(1, "user"), [_part(1, "text", text="Weather?"), _part(2, "file", mime="image/png", url=_IMAGE)]),
-    (
-        _message(2, "assistant", providerID="openai", modelID="m", system=["You help."]),
-        [
-            _part(10, "step-start"),
-            _part(11, "reasoning", text="Hm."),
-            _part(12, "text", text="I look."),
-            _tool(13, "completed", input={"command": "ls"}, output="a"),
-            _tool(14, "error", input={"command": "x"}, error="no"),
-            _part(15, "step-finish", reason="tool-calls", tokens=_TOKENS, cost=0.5),
-            _part(16, "step-start"),
-            _part(17, "text", text="Done."),
-            _part(18, "step-finish", reason="stop", tokens=_TOKENS, cost=0.25),
-            _part(19, "patch", files=["a"]),
-        ],
-    ),
-]
+_SAID = [(message["info"], message["parts"]) for message in _EXPORT["messages"]]
 
 
 def _storage(root: Path, messages: list[tuple[dict[str, Any], list[dict[str, Any]]]], *, flat: bool = False) -> Path:
@@ -125,10 +99,8 @@ def test_a_session_is_read_with_the_files_around_it(tmp_path: Path, flat: bool) 
     ]
 
 
-def test_an_export_is_the_same_run(tmp_path: Path) -> None:
-    path = tmp_path / "export.json"
-    _write(path, {"info": _SESSION, "messages": [{"info": message, "parts": parts} for message, parts in _SAID]})
-    _check(load(path))
+def test_an_export_is_the_same_run() -> None:
+    _check(load(PRODUCED / "opencode" / "export.json"))
 
 
 def test_an_aborted_answer_is_incomplete(tmp_path: Path) -> None:
@@ -177,13 +149,6 @@ def test_a_part_that_is_not_json_hides_no_other(tmp_path: Path) -> None:
     (tmp_path / "part" / "msg_2" / "prt_11.json").write_text("{")
     run = load(path)
     assert ([gap.what for gap in run.gaps], len(run.llm_interactions)) == (["prt_11.json"], 2)
-
-
-@pytest.mark.parametrize("value", [{"id": "x"}, {"info": {}, "messages": []}, {**_SESSION, "time": 3}, [], 7])
-def test_other_documents_are_not_taken_for_this_format(tmp_path: Path, value: object) -> None:
-    path = tmp_path / "x.json"
-    _write(path, value)
-    assert format_of(Source(path)) is None
 
 
 def _compacted(tail: str | None) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
@@ -327,12 +292,6 @@ def test_damage_in_a_database_hides_no_intact_row(tmp_path: Path) -> None:
         path.write_bytes(data[:length])
         with suppress(TrajectoryFormatError):
             assert [*load_all(path)]
-
-
-def test_damaged_files_are_read_or_refused(tmp_path: Path) -> None:
-    exported = {"info": _SESSION, "messages": [{"info": message, "parts": parts} for message, parts in _SAID]}
-    check_damaged(tmp_path / "export.json", json.dumps(exported).encode())
-    check_damaged(_storage(tmp_path / "storage", _SAID), json.dumps(_SESSION).encode())
 
 
 def test_real_files_equal_a_second_reading(tmp_path: Path) -> None:

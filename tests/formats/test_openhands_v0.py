@@ -9,41 +9,15 @@ from typing import Any
 import pytest
 
 from tests.formats.damage import check_damaged
-from tests.formats.files import check_run, loaded, real_files, runs_of
+from tests.formats.files import check_run, loaded, produced_document, real_files, runs_of
 from trace_recorder import load
 from trace_recorder.formats.foreign_runs.run import Call
-from trace_recorder.formats.recognition import Source, format_of
 
-_CALLS = [
-    {"id": "c1", "type": "function", "function": {"name": "execute_bash", "arguments": '{"command": "ls"}'}},
-    {"id": "c2", "type": "function", "function": {"name": "execute_bash", "arguments": '{"command": "false"}'}},
-]
-_RESPONSE = {
-    "id": "r1",
-    "model": "m",
-    "choices": [{"finish_reason": "tool_calls", "message": {"content": "I look.", "tool_calls": _CALLS}}],
-    "usage": {"prompt_tokens": 10, "completion_tokens": 3},
-}
-
-
-def _asked(call_id: str) -> dict[str, Any]:
-    return {"function_name": "execute_bash", "tool_call_id": call_id, "model_response": _RESPONSE}
+_EVENTS = produced_document("openhands-v0/events.json")
 
 
 def _event(number: int, **members: Any) -> dict[str, Any]:
     return {"id": number, "timestamp": f"2025-01-01T00:00:0{number}.000000", "source": "agent", **members}
-
-
-_EVENTS = [
-    _event(0, action="system", args={"content": "You fix bugs.", "tools": [{"type": "function"}]}),
-    _event(1, source="user", action="message", args={"content": "Fix it.", "image_urls": ["data:image/png;base64,AA"]}),
-    _event(2, action="run", args={"command": "ls", "thought": "I look."}, tool_call_metadata=_asked("c1")),
-    _event(3, action="run", args={"command": "false", "thought": ""}, tool_call_metadata=_asked("c2")),
-    _event(4, observation="run", cause=2, content="a", success=True, extras={}, tool_call_metadata=_asked("c1")),
-    _event(5, observation="error", cause=3, content="no", extras={}, tool_call_metadata=_asked("c2")),
-    _event(6, action="message", args={"content": "Done."}),
-    _event(7, source="environment", observation="agent_state_changed", content="", extras={"agent_state": "finished"}),
-]
 
 
 def _written(directory: Path, value: object, *more: object) -> Path:
@@ -134,11 +108,6 @@ def test_metrics_are_found_by_the_response_s_id(tmp_path: Path) -> None:
     first = load(_written(tmp_path, {"history": _EVENTS, "metrics": metrics})).llm_interactions[0]
     assert (first.response.usage.input_tokens, first.response.usage.cache_read_input_tokens) == (10, 4)
     assert first.duration_seconds == 1.5
-
-
-@pytest.mark.parametrize("value", [[{"action": 1}], {"history": [{"role": "user"}], "metrics": {}}, [], {}, 7])
-def test_other_documents_are_not_taken_for_this_format(tmp_path: Path, value: object) -> None:
-    assert format_of(Source(_written(tmp_path, value))) is None
 
 
 def test_damaged_files_are_read_or_refused(tmp_path: Path) -> None:

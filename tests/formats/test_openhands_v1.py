@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.formats.damage import check_damaged
-from tests.formats.files import check_run, real_files, runs_of
+from tests.formats.files import check_run, produced_lines, real_files, runs_of
 from trace_recorder import load
 from trace_recorder.formats.foreign_runs.run import ToolRun
 from trace_recorder.formats.recognition import Source, format_of
+
+_EVENTS = produced_lines("openhands/events.jsonl")
 
 
 def _event(number: int, kind: str, **members: Any) -> dict[str, Any]:
@@ -31,29 +31,6 @@ def _action(number: int, thought: str, name: str = "terminal") -> dict[str, Any]
     return {"thought": content, "action": action, "tool_name": name, "tool_call_id": f"c{number}", "tool_call": call}
 
 
-def _answer(number: int, text: str) -> dict[str, Any]:
-    observation = {
-        "content": [{"type": "text", "text": text}],
-        "is_error": False,
-        "exit_code": 0,
-        "kind": "TerminalObservation",
-    }
-    which = {"tool_name": "terminal", "tool_call_id": f"c{number}", "action_id": f"e{number}"}
-    return {"source": "environment", "observation": observation, **which}
-
-
-_EVENTS = [
-    _event(0, "SystemPromptEvent", system_prompt={"type": "text", "text": "You fix."}, tools=[{"title": "terminal"}]),
-    _event(
-        1, "MessageEvent", source="user", llm_message={"role": "user", "content": [{"type": "text", "text": "Fix it."}]}
-    ),
-    _event(2, "ActionEvent", llm_response_id="r1", reasoning_content="Hm.", **_action(2, "I look.")),
-    _event(3, "ActionEvent", llm_response_id="r1", **_action(3, "")),
-    _event(4, "ObservationEvent", **_answer(2, "a")),
-    _event(5, "AgentErrorEvent", error="no such tool", tool_name="terminal", tool_call_id="c3"),
-    _event(6, "ActionEvent", llm_response_id="r2", **_action(6, "I finish.", "finish")),
-    _event(7, "ConversationStateUpdateEvent", source="environment", key="execution_status", value="finished"),
-]
 _STATS = {
     "usage_to_metrics": {
         "default": {
@@ -147,11 +124,6 @@ def test_rejections_errors_and_images_are_read(tmp_path: Path) -> None:
     (result,) = run.agent_steps[0].tool_results
     assert (result.success, result.result) == (False, "Action rejected: no")
     assert (run.status, run.error and run.error.type) == ("failed", "LLMError")
-
-
-@pytest.mark.parametrize("event", [{"kind": "ActionEvent"}, {"id": 1, "agent": {}}, {"kind": 1, "source": "agent"}])
-def test_other_documents_are_not_taken_for_this_format(tmp_path: Path, event: dict[str, Any]) -> None:
-    assert format_of(Source(_written(tmp_path, [event]))) is None
 
 
 def test_damaged_files_are_read_or_refused(tmp_path: Path) -> None:

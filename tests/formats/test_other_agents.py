@@ -8,12 +8,17 @@ from typing import Any
 
 import pytest
 
-from tests.formats.damage import check_damaged
-from tests.formats.files import check_run, facts_in, loaded, runs_of
+from tests.formats.files import check_run, facts_in, loaded, produced_lines, runs_of
 from trace_recorder import load
 from trace_recorder.facts import GapFact, SourceRecordFact
 from trace_recorder.formats.recognition import Source, format_of
 from trace_recorder.values.trajectory import Trajectory
+
+_SESSIONS: dict[str, list[Any]] = {
+    name: produced_lines(f"{name}/session.jsonl")
+    for name in ("copilot", "cursor", "droid", "grok", "hermes", "iflow", "kimi", "qwen")
+}
+_COPILOT, _CURSOR, _DROID, _GROK, _HERMES, _IFLOW, _KIMI, _ = _SESSIONS.values()
 
 _Line = dict[str, Any]
 
@@ -22,146 +27,11 @@ def _text(text: str) -> _Line:
     return {"type": "text", "text": text}
 
 
-def _use(identity: str, command: str = "ls") -> _Line:
-    return {"type": "tool_use", "id": identity, "name": "shell", "input": {"command": command}}
-
-
-def _result(identity: str, content: Any, **more: Any) -> _Line:
-    return {"type": "tool_result", "tool_use_id": identity, "content": content, **more}
-
-
-def _droid_line(identity: str, parent: str | None, role: str, *blocks: _Line, **more: Any) -> _Line:
-    message = {"role": role, "content": list(blocks), **more}
-    about = {"type": "message", "id": identity, "parentId": parent, "timestamp": "2026-06-18T14:13:21.754Z"}
-    return {**about, "message": message}
-
-
-_THINKING = {"type": "thinking", "thinking": "Look first.", "signature": "sig"}
-_DROID = [
-    {"type": "session_start", "id": "d-1", "title": "t", "version": 2, "cwd": "/work"},
-    _droid_line("x", None, "user", _text("<system-reminder>"), visibility="llm_only"),
-    _droid_line("u", "x", "user", _text("Fix it.")),
-    _droid_line("a", "u", "assistant", _THINKING, _text("I look."), _use("c1"), openaiMessageId="m-1"),
-    _droid_line("r", "a", "user", _result("c1", "no such file", is_error=True)),
-    {"type": "todo_state", "id": "t", "timestamp": "2026-06-18T14:13:22.754Z", "todos": {}},
-    _droid_line("b", "r", "assistant", _text("Done.")),
-]
-
-_CURSOR = [
-    {"type": "cursor_session_meta", "session_id": "c-1", "model": "claude-x"},
-    {"type": "cursor_available_tools", "tools": [{"type": "function", "function": {"name": "shell"}}]},
-    {"role": "user", "message": {"content": [_text("Fix it.")]}},
-    {
-        "role": "assistant",
-        "message": {"content": [{"type": "thinking", "text": "Look first."}, _text("I look."), _use("c1")]},
-    },
-    {"role": "user", "message": {"content": [_result("c1", "no such file", is_error=True)]}},
-    {"role": "assistant", "message": {"content": [_text("Done.")]}},
-    {"type": "turn_ended", "status": "success"},
-]
-
-
-def _iflow_line(kind: str, content: Any, identity: str | None = None) -> _Line:
-    message = {"role": kind, "content": content, "usage": {"input_tokens": 0, "output_tokens": 0}}
-    return {
-        "uuid": f"{kind}-{identity}",
-        "parentUuid": None,
-        "sessionId": "session-1",
-        "timestamp": "2026-01-21T05:56:34.812Z",
-        "type": kind,
-        "message": message | ({"id": identity, "model": "glm"} if identity else {}),
-    }
-
-
-def _iflow_result(identity: str, response: _Line) -> _Line:
-    return _result(identity, {"callId": identity, "responseParts": {"functionResponse": {"response": response}}})
-
-
-_IFLOW = [
-    _iflow_line("user", "Fix it."),
-    _iflow_line("assistant", [_text("I look."), _use("c1")], "response-1-tool-call_c1"),
-    _iflow_line("assistant", [_use("c1"), _use("c2")], "response-2-tool-call_c2"),
-    _iflow_line("assistant", [_use("c2")], "response-3"),
-    _iflow_line("user", [_iflow_result("c1", {"output": "a.py"})]),
-    _iflow_line("user", [_iflow_result("c2", {"error": "no such file"})]),
-    _iflow_line("assistant", [_text("Done.")], "response-4"),
-]
-
-
 def _qwen_line(uuid: str, parent: str | None, kind: str, *parts: _Line, **more: Any) -> _Line:
     role = "model" if kind == "assistant" else "user"
     message = {"message": {"role": role, "parts": list(parts)}} if parts else {}
     about = {"uuid": uuid, "parentUuid": parent, "sessionId": "q-1", "timestamp": "2026-08-17T13:00:00.000Z"}
     return {**about, "type": kind, "version": "0.21", **message, **more}
-
-
-_ANSWERED = {"functionResponse": {"id": "c1", "name": "shell", "response": {"output": "no such file"}}}
-_QWEN = [
-    _qwen_line("u", None, "user", {"text": "Fix it."}),
-    _qwen_line("a", "u", "assistant", {"text": "Look first.", "thought": True}),
-    _qwen_line(
-        "a",
-        "u",
-        "assistant",
-        {"text": "I look."},
-        {"functionCall": {"id": "c1", "name": "shell", "args": {"command": "ls"}}},
-        model="qwen-x",
-        usageMetadata={"promptTokenCount": 12, "candidatesTokenCount": 4},
-    ),
-    _qwen_line("r", "a", "tool_result", _ANSWERED),
-    _qwen_line("t", "r", "system", subtype="custom_title"),
-    _qwen_line("b", "t", "assistant", {"text": "Done."}, model="qwen-x"),
-]
-
-_GROK = [
-    {"type": "system", "content": "You are Grok."},
-    {"type": "user", "content": [_text("<user_info>")], "synthetic_reason": "environment_context"},
-    {"type": "user", "content": [_text("Fix it.")], "prompt_index": 0},
-    {
-        "type": "reasoning",
-        "summary": [{"type": "summary_text", "text": "Look first."}],
-        "encrypted_content": "<opaque>",
-    },
-    {
-        "type": "assistant",
-        "content": "I look.",
-        "tool_calls": [{"id": "c1", "name": "shell", "arguments": '{"command": "ls"}'}],
-        "model_id": "grok-x",
-        "model_fingerprint": "fp",
-    },
-    {"type": "tool_result", "tool_call_id": "c1", "content": "no such file"},
-    {"type": "assistant", "content": "Done.", "tool_calls": [], "model_id": "grok-x"},
-]
-
-
-def _hermes_message(role: str, content: str | None, **more: Any) -> _Line:
-    return {"role": role, "content": content, "timestamp": 1781792578.5, "active": 1, **more}
-
-
-_CALL = {"id": "c1", "type": "function", "function": {"name": "shell", "arguments": '{"command": "ls"}'}}
-_HERMES = [
-    {
-        "id": "h-1",
-        "source": "cli",
-        "model": "kimi-x",
-        "system_prompt": "You are Hermes.",
-        "started_at": 1781792578.25,
-        "api_call_count": 3,
-        "input_tokens": 70,
-        "messages": [
-            _hermes_message("user", "Fix it."),
-            _hermes_message("assistant", "I look.", tool_calls=[_CALL], reasoning="Look first."),
-            _hermes_message("tool", "no such file", tool_call_id="c1", tool_name="shell"),
-            _hermes_message("assistant", "Retracted.", active=0),
-            _hermes_message("assistant", "Done.", finish_reason="stop"),
-        ],
-    }
-]
-
-
-def _kimi_event(time: int, kind: str, **more: Any) -> _Line:
-    event = {"type": kind, "stepUuid": "s", **more}
-    return {"type": "context.append_loop_event", "event": event, "time": 1785612800000 + time}
 
 
 def _kimi_prompt(text: str) -> _Line:
@@ -175,58 +45,12 @@ def _kimi_request(time: int, kind: str = "loop") -> _Line:
 
 
 _KIMI_USAGE = {"inputOther": 10, "output": 5, "inputCacheRead": 30, "inputCacheCreation": 0}
-_KIMI_END = {
-    "usage": _KIMI_USAGE,
-    "finishReason": "tool_use",
-    "llmFirstTokenLatencyMs": 500,
-    "llmStreamDurationMs": 250,
-}
-_KIMI = [
-    {"type": "metadata", "protocol_version": "1.4", "created_at": 1785612800000},
-    {"type": "config.update", "systemPrompt": "You are Kimi.", "time": 1785612800000},
-    {"type": "tools.set_active_tools", "names": ["shell"], "time": 1785612800000},
-    _kimi_prompt("Fix it."),
-    _kimi_event(1, "step.begin"),
-    _kimi_request(1),
-    _kimi_event(2, "content.part", part={"type": "think", "think": "Look first."}),
-    _kimi_event(2, "content.part", part=_text("I look.")),
-    _kimi_event(3, "tool.call", toolCallId="c1", name="shell", args={"command": "ls"}),
-    _kimi_event(4, "tool.result", toolCallId="c1", result={"output": "no such file", "isError": True}),
-    _kimi_event(5, "step.end", **_KIMI_END),
-    _kimi_event(6, "step.begin"),
-    _kimi_request(6),
-    _kimi_event(7, "content.part", part=_text("Done.")),
-    _kimi_event(8, "step.end", **{**_KIMI_END, "finishReason": "end_turn"}),
-]
 
 
 def _copilot_line(kind: str, second: int, **data: Any) -> _Line:
     return {"type": kind, "data": data, "id": f"e{second}", "timestamp": f"2025-12-18T21:32:{second:02}.000Z"}
 
 
-_REQUEST = {"toolCallId": "c1", "name": "shell", "arguments": '{"command": "ls"}'}
-_COPILOT = [
-    _copilot_line("session.start", 1, sessionId="g-1", copilotVersion="1.0", selectedModel="gpt-x"),
-    _copilot_line("user.message", 2, content="Fix it.", transformedContent="Fix it."),
-    _copilot_line(
-        "assistant.message", 3, content="I look.", toolRequests=[_REQUEST], outputTokens=12, reasoningText="Look first."
-    ),
-    _copilot_line("tool.execution_start", 4, toolCallId="c1", toolName="shell", arguments={"command": "ls"}),
-    _copilot_line("tool.execution_complete", 6, toolCallId="c1", success=False, error={"message": "no such file"}),
-    _copilot_line("assistant.message", 7, content="Done.", toolRequests=[], outputTokens=3),
-    _copilot_line("session.shutdown", 8, tokenDetails={"input": {"tokenCount": 100}}),
-]
-
-_SESSIONS = {
-    "copilot": _COPILOT,
-    "cursor": _CURSOR,
-    "droid": _DROID,
-    "grok": _GROK,
-    "hermes": _HERMES,
-    "iflow": _IFLOW,
-    "kimi": _KIMI,
-    "qwen": _QWEN,
-}
 _FAILURE_IS_STATED = {"copilot", "cursor", "droid", "iflow", "kimi"}
 
 
@@ -260,21 +84,6 @@ def test_a_session_has_the_contents_of_its_file(tmp_path: Path, name: str) -> No
     assert result.success is (False if name in _FAILURE_IS_STATED else None)
     if name != "iflow":
         assert first.response.reasoning == "Look first."
-
-
-@pytest.mark.parametrize("name", _SESSIONS)
-def test_damaged_files_are_read_or_refused(tmp_path: Path, name: str) -> None:
-    path = _written(tmp_path, _SESSIONS[name])
-    check_damaged(path, path.read_bytes())
-
-
-@pytest.mark.parametrize("name", ["copilot", "cursor", "droid", "grok", "iflow", "kimi", "qwen"])
-def test_a_damaged_line_hides_no_other(tmp_path: Path, name: str) -> None:
-    path = _written(tmp_path, _SESSIONS[name])
-    path.write_bytes(path.read_bytes() + b'\n{"type": "use')
-    (run,) = loaded(path)
-    assert len(run.llm_interactions) == 2
-    assert [gap.what for gap in run.gaps] == [f"line {len(_SESSIONS[name]) + 1}"]
 
 
 def test_droid_marks_messages_that_the_program_wrote(tmp_path: Path) -> None:

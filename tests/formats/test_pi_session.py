@@ -6,14 +6,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.formats.damage import check_damaged
-from tests.formats.files import check_run, facts_in, real_files, runs_of
+from tests.formats.files import check_run, facts_in, produced_lines, real_files, runs_of
 from trace_recorder import load
 from trace_recorder.facts import GapFact, SourceRecordFact
 from trace_recorder.formats.foreign_runs.run import Call
 from trace_recorder.formats.recognition import Source, format_of
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import Trajectory
+
+_SESSION = produced_lines("pi/session.jsonl")
 
 _Line = dict[str, Any]
 _TIME = "2026-01-16T02:37:34.075Z"
@@ -35,36 +36,8 @@ def _said(identity: str, parent: str | None, *blocks: _Line, **more: Any) -> _Li
     return _line(identity, parent, message=message)
 
 
-def _result(identity: str, parent: str | None, call: str, text: str, failed: bool) -> _Line:
-    content = [{"type": "text", "text": text}]
-    said = {"toolCallId": call, "toolName": "bash", "content": content, "isError": failed, "details": {"diff": "-"}}
-    return _line(identity, parent, message={"role": "toolResult", **said})
-
-
 def _text(text: str) -> _Line:
     return {"type": "text", "text": text}
-
-
-def _call(identity: str) -> _Line:
-    return {"type": "toolCall", "id": identity, "name": "bash", "arguments": {"command": "ls"}}
-
-
-_SESSION = [
-    _HEADER,
-    _line("m", None, "model_change", provider="anthropic", modelId="claude-x"),
-    _user("u", "m", "Fix it."),
-    _said(
-        "a",
-        "u",
-        {"type": "thinking", "thinking": "Look first.", "thinkingSignature": "sig"},
-        _text("I look."),
-        _call("c1"),
-        _call("c2"),
-    ),
-    _result("r1", "a", "c1", "a.py", failed=False),
-    _result("r2", "r1", "c2", "no such file", failed=True),
-    _said("b", "r2", _text("Done.")),
-]
 
 
 def _written(directory: Path, lines: list[Any]) -> Path:
@@ -186,12 +159,6 @@ def test_openclaw_is_distinguished_from_pi(tmp_path: Path) -> None:
     entry = _line("x", None, "custom", customType="openclaw.cache-ttl", data={})
     assert format_of(Source(_written(tmp_path, [*_SESSION, entry]))) == "openclaw"
     assert format_of(Source(_written(tmp_path, _SESSION))) == "pi"
-
-
-def test_damaged_files_are_read_or_refused(tmp_path: Path) -> None:
-    entry = _line("k", "b", "compaction", summary="S.", firstKeptEntryId="u")
-    path = _written(tmp_path, [*_SESSION, entry])
-    check_damaged(path, path.read_bytes())
 
 
 def _raw_messages(path: Path) -> list[_Line]:

@@ -6,11 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.formats.files import DIRECTORY, check_run, real_files, runs_of
-from trace_recorder.formats.recognition import Source, format_of
+from tests.formats.files import check_run, real_files, runs_of
 from trace_recorder.values.trajectory import Trajectory
-
-_AGENTS = ("claude-code", "codex", "gemini-cli", "pi")
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
@@ -33,15 +30,6 @@ def _answered(run: Trajectory) -> list[str]:
 def _blocks(message: dict[str, Any], kind: str, member: str) -> list[str]:
     content = message["content"] if isinstance(message["content"], list) else []
     return [block[member] for block in content if block["type"] == kind]
-
-
-def test_each_file_is_recognised_as_the_format_of_its_folder() -> None:
-    for path in real_files("others/*/*"):
-        assert format_of(Source(path)) == path.parent.name
-    for name in _AGENTS:
-        for path in real_files(f"{name}/**/*.json*"):
-            expected = None if path.name.endswith(".meta.json") else name
-            assert format_of(Source(path)) == expected, path.relative_to(DIRECTORY)
 
 
 def test_real_sessions_of_droid_equal_their_lines(tmp_path: Path) -> None:

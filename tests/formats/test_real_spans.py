@@ -13,25 +13,7 @@ import pytest
 
 from tests.formats.files import check_run, real_files, runs_of
 from trace_recorder.formats.foreign_runs.run import Call, ForeignRun, ToolRun
-from trace_recorder.formats.recognition import Source, format_of
 from trace_recorder.values.trajectory import Trajectory
-
-_FORMATS = {
-    "otel/*.json": "otlp",
-    "otel/*.jsonl": "otel-console",
-    "langfuse/*.otlp.json": "otlp",
-    "langfuse/*.trace.json": "langfuse",
-    "langfuse/*.chatml.json": None,
-    "langsmith/*/runs.jsonl": "langsmith",
-    "langsmith/sdk-tests/*.json": "langsmith",
-    "phoenix/*": "phoenix",
-    "mlflow/*/*": "mlflow",
-}
-
-
-@pytest.mark.parametrize("pattern", _FORMATS)
-def test_each_file_has_the_format_of_its_folder(pattern: str) -> None:
-    assert {format_of(Source(path)) for path in real_files(pattern)} == {_FORMATS[pattern]}
 
 
 def _raw_value(value: dict[str, Any]) -> Any:

@@ -13,10 +13,10 @@ from tests.cli.invoking import invoke
 from tests.contents import shown_spans
 from tests.contents.comparing import NOT_CARRIED, READERS
 from tests.contents.script import Tokens
+from tests.formats.exporting import exported
 from tests.formats.made import assistant, call, gave, run, use
 from trace_recorder import Trajectory, load
 from trace_recorder.formats.any_file import load_each
-from trace_recorder.formats.format_writer import EXPORT_FORMATS, OutputPlace
 from trace_recorder.formats.spans.writing.spans import to_spans
 from trace_recorder.formats.trae import to_trae
 from trace_recorder.values.origins import ReplayedFrom
@@ -42,13 +42,6 @@ def told(origin: Payload = ORIGIN) -> Trajectory:
         call(["q"], "look", LS, api="anthropic-messages", response={"usage": USAGE}, **given),
         call(sent, "done", api="anthropic-messages", response={"usage": {"input_tokens": 7, "output_tokens": 3}}),
     )
-
-
-def exported(name: str, trajectory: Trajectory, form: str | None = None) -> list[Payload]:
-    """Return the parts of the export of a run: documents, rows, sessions, or lines of OTLP."""
-    pieces, _ = EXPORT_FORMATS[name].outputs(EXPORT_FORMATS[name].with_options(form), trajectory, OutputPlace("run"))
-    contents = [content for _, content in pieces]
-    return [*contents[0]] if name == "otlp" else contents
 
 
 def conversations(name: str, trajectory: Trajectory) -> list[Payload]:
@@ -79,7 +72,7 @@ def test_a_format_keeps_replayed_calls(name: str) -> None:
 def test_only_made_calls_state_tokens(name: str) -> None:
     """A reader's sum counts no tokens twice. Inspect's reader omits cached tokens."""
     if name == "otlp-openinference":
-        talks = shown_spans.openinference(exported("otlp", told(), "openinference"), Path(), "anthropic")
+        talks = shown_spans.openinference(exported("otlp", told(), form="openinference"), Path(), "anthropic")
         tokens = [message.tokens for talk in talks for message in talk.messages]
     else:
         tokens = [message.tokens for message in answers(name, told())]

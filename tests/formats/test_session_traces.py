@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from tests.formats.files import PRODUCED, real_files, results_in, said_in
 from trace_recorder import load
 from trace_recorder.formats.recognition import Source, format_of
@@ -43,11 +41,4 @@ def test_answers_of_our_sessions_without_ids_are_calls(tmp_path: Path) -> None:
     header, *lines = _TRACE.read_text(encoding="utf-8").splitlines()
     path = tmp_path / "session.jsonl"
     path.write_text("\n".join([json.dumps(json.loads(header) | {"harness": "trace-recorder"}), *lines]))
-    assert said_in(load(path)) == said_in(load(_TRACE))
-
-
-@pytest.mark.parametrize("line", ['{"type": "other"}', '{"type": "message", "message": 5}', "[]", "{"])
-def test_a_line_that_is_not_a_message_hides_no_other(line: str, tmp_path: Path) -> None:
-    path = tmp_path / "session.jsonl"
-    path.write_text(_TRACE.read_text(encoding="utf-8") + line + "\n")
     assert said_in(load(path)) == said_in(load(_TRACE))

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.formats.files import facts_in, runs_of
+from tests.formats.files import check_only_run, facts_in, produced_document, runs_of
 from tests.formats.span_files import TRACE, written
-from tests.formats.weather_traces import TIMES, check_only_run
 from trace_recorder.facts import AnnotationFact, GapFact, RewardFact
 from trace_recorder.formats.foreign_runs.run import Call, ToolRun
 from trace_recorder.formats.recognition import Source, format_of
@@ -20,54 +19,10 @@ from trace_recorder.values.trajectory import Trajectory
 # ── lists of spans ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _openinference() -> dict[str, Any]:
-    return {
-        "llm.model_name": "gpt-4o",
-        "llm.provider": "openai",
-        "llm.invocation_parameters": '{"model": "gpt-4o", "temperature": 0.2}',
-        "llm.tools.0.tool.json_schema": '{"name": "weather", "input_schema": {"type": "object"}}',
-        "llm.input_messages.0.message.role": "user",
-        "llm.input_messages.0.message.contents.0.message_content.type": "text",
-        "llm.input_messages.0.message.contents.0.message_content.text": "Weather?",
-        "llm.input_messages.0.message.contents.1.message_content.type": "image",
-        "llm.input_messages.0.message.contents.1.message_content.image.image.url": "https://a/b.png",
-        "llm.output_messages.0.message.role": "assistant",
-        "llm.output_messages.0.message.tool_calls.0.tool_call.id": "c1",
-        "llm.output_messages.0.message.tool_calls.0.tool_call.function.name": "weather",
-        "llm.output_messages.0.message.tool_calls.0.tool_call.function.arguments": '{"city": "Paris"}',
-        "llm.token_count.prompt": 10,
-        "llm.token_count.completion": 5,
-        "llm.token_count.prompt_details.cache_read": 4,
-    }
-
-
 def phoenix_spans() -> list[dict[str, Any]]:
     """Return the spans of an agent with a call and a tool, as Phoenix lists them."""
-    named = [
-        ("s1", None, "AGENT", "guide", {"input.value": "Weather in Paris?", "output.value": "18"}),
-        ("s2", "s1", "LLM", "gpt-4o", _openinference()),
-        (
-            "s3",
-            "s1",
-            "TOOL",
-            "weather",
-            {"tool_call.id": "c1", "input.value": '{"city": "Paris"}', "output.value": "18"},
-        ),
-    ]
-    return [
-        {
-            "id": f"node-{number}",
-            "name": name,
-            "context": {"trace_id": "t1", "span_id": identity},
-            "span_kind": kind,
-            "parent_id": parent,
-            "start_time": TIMES[number],
-            "end_time": TIMES[number + 3],
-            "status_code": "OK",
-            "attributes": attributes,
-        }
-        for number, (identity, parent, kind, name, attributes) in enumerate(named)
-    ]
+    spans: list[dict[str, Any]] = produced_document("phoenix/spans.json")
+    return spans
 
 
 def _check_guide(run: Trajectory) -> None:

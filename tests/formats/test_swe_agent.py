@@ -5,47 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
-from tests.formats.damage import check_damaged
-from tests.formats.files import check_run, loaded, real_files, runs_of
+from tests.formats.files import check_run, loaded, produced_document, real_files, runs_of
 from trace_recorder import load
 from trace_recorder.formats.foreign_runs.run import Call, ToolRun
-from trace_recorder.formats.recognition import Source, format_of
 
-_PROMPT = [
-    {"role": "system", "content": "You fix bugs.", "agent": "main", "message_type": "system_prompt"},
-    {"role": "assistant", "content": "An example.", "agent": "main", "is_demo": True, "message_type": "demonstration"},
-    {"role": "user", "content": "Fix add().", "agent": "main", "message_type": "observation"},
-]
-_CALL = {"id": "c1", "type": "function", "function": {"name": "open", "arguments": '{"path": "add.py"}'}}
-_HISTORY = [
-    *_PROMPT,
-    {"role": "assistant", "content": "I look.", "thought": "I look.", "agent": "main", "tool_calls": [_CALL]},
-    {"role": "tool", "content": "a = b\n(Open file: add.py)", "agent": "main", "tool_call_ids": ["c1"]},
-    {"role": "assistant", "content": "I run it.\n```\npython add.py\n```", "thought": "I run it.", "agent": "main"},
-    {"role": "user", "content": "3\n(Open file: add.py)", "agent": "main"},
-]
-_STEPS = [
-    {
-        "action": "open add.py",
-        "observation": "a = b",
-        "response": "I look.",
-        "thought": "I look.",
-        "execution_time": 2.5,
-    },
-    {"action": "python add.py", "observation": "3", "response": _HISTORY[5]["content"], "thought": "I run it."},
-    {"action": "submit", "observation": "a diff", "response": "I submit.", "thought": "I submit.", "state": {"a": 1}},
-]
-_DOCUMENT = {
-    "environment": "main",
-    "trajectory": _STEPS,
-    "history": _HISTORY,
-    "info": {"exit_status": "submitted", "submission": "a diff", "model_stats": {"tokens_sent": 7}},
-    "replay_config": json.dumps(
-        {"agent": {"model": {"name": "gpt-4o"}}, "problem_statement": {"text": "Fix add().", "type": "text"}}
-    ),
-}
+_DOCUMENT = produced_document("swe-agent/add__1.traj")
+
+_HISTORY = _DOCUMENT["history"]
+_STEPS = _DOCUMENT["trajectory"]
 
 
 def _written(directory: Path, document: object) -> Path:
@@ -106,11 +73,6 @@ def test_agents_in_one_history_have_separate_conversations(tmp_path: Path) -> No
     assert [(one.agent, len(one.input_messages)) for one in (first, last)] == [("main", 3), ("sub", 3)]
 
 
-@pytest.mark.parametrize("document", [{"history": [{"role": "user"}]}, {"trajectory": [{"action": 1}]}, [], {}, 7])
-def test_other_documents_are_not_taken_for_this_format(tmp_path: Path, document: object) -> None:
-    assert format_of(Source(_written(tmp_path, document))) is None
-
-
 def test_real_files_equal_a_second_reading(tmp_path: Path) -> None:
     for path in real_files("swe-agent/*"):
         document = json.loads(path.read_bytes())
@@ -133,8 +95,3 @@ def test_real_files_equal_a_second_reading(tmp_path: Path) -> None:
         assert [[call.name for call in one.response.tool_calls] for one in trajectory.llm_interactions][
             : len(names)
         ] == names
-
-
-def test_damaged_files_are_read_or_refused(tmp_path: Path) -> None:
-    check_damaged(tmp_path / "run.traj", json.dumps({**_DOCUMENT, "attempts": [_DOCUMENT]}).encode())
-    check_damaged(tmp_path / "run.traj", json.dumps(_DOCUMENT).encode())

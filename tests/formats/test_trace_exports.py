@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from tests.formats.files import facts_in, runs_of
-from tests.formats.span_files import BEGAN, SECOND, TRACE, written
-from tests.formats.weather_traces import AGAIN, GIVEN, REPLY, TIMES, check_only_run
-from trace_recorder.facts import GapFact
+from tests.formats.files import check_only_run, produced_document, produced_lines, runs_of
+from tests.formats.span_files import written
 from trace_recorder.formats.foreign_runs.run import ToolRun
-from trace_recorder.formats.recognition import Source, format_of
 from trace_recorder.values.token_counts import Counts, counts_of
 from trace_recorder.values.trajectory import Trajectory
 
@@ -23,36 +17,7 @@ from trace_recorder.values.trajectory import Trajectory
 
 def mlflow_trace() -> dict[str, Any]:
     """Return the trace of an agent with a call and a tool."""
-    told = [
-        (None, "agent", "AGENT", {"q": "Weather?"}, "18"),
-        (1, "Completions", "CHAT_MODEL", {"model": "gpt-4o", "messages": GIVEN, "temperature": 0.2}, REPLY),
-        (1, "weather", "TOOL", {"city": "Paris"}, 18),
-    ]
-    spans = [
-        {
-            "trace_id": base64.b64encode(bytes.fromhex(TRACE)).decode(),
-            "span_id": base64.b64encode((number + 1).to_bytes(8, "big")).decode(),
-            "parent_span_id": parent and base64.b64encode(parent.to_bytes(8, "big")).decode(),
-            "name": name,
-            "start_time_unix_nano": BEGAN + number * SECOND,
-            "end_time_unix_nano": BEGAN + (number + 4) * SECOND,
-            "status": {"code": "STATUS_CODE_OK", "message": ""},
-            "events": [],
-            "attributes": {
-                "mlflow.spanType": json.dumps(kind),
-                "mlflow.spanInputs": json.dumps(inputs),
-                "mlflow.spanOutputs": json.dumps(said),
-                **({"mlflow.chat.tokenUsage": '{"input_tokens": 10, "output_tokens": 5}'} if number == 1 else {}),
-            },
-        }
-        for number, (parent, name, kind, inputs, said) in enumerate(told)
-    ]
-    said = [
-        {"assessment_name": "right", "feedback": {"value": True}, "rationale": "yes"},
-        {"assessment_name": "answer", "expectation": {"value": "18"}},
-    ]
-    info = {"trace_id": "tr-1", "state": "OK", "tags": {"a": "b"}, "assessments": said}
-    return {"info": info, "data": {"spans": spans}}
+    return produced_document("mlflow/trace.json")
 
 
 def test_a_trace_of_mlflow_is_a_run(tmp_path: Path) -> None:
@@ -83,70 +48,12 @@ def test_traces_of_mlflow_may_be_a_list_or_lines(tmp_path: Path) -> None:
         assert [(run.identity, run.status) for run in runs_of(path)] == [("tr-1", "completed"), ("tr-2", "failed")]
 
 
-def test_a_damaged_line_hides_no_other_trace_of_mlflow(tmp_path: Path) -> None:
-    path = tmp_path / "traces.jsonl"
-    path.write_text(json.dumps(mlflow_trace()) + "\n" + json.dumps(mlflow_trace())[:-9])
-    (run,) = runs_of(path)
-    assert [event.what for event in facts_in(run, GapFact)] == ["line 2"]
-
-
 # ── Langfuse ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def langfuse_trace() -> dict[str, Any]:
     """Return the trace of an agent with a call and a failed tool."""
-    told: list[tuple[str, str | None, str, str, dict[str, Any]]] = [
-        ("o1", None, "AGENT", "guide", {}),
-        (
-            "o2",
-            "o1",
-            "GENERATION",
-            "llm",
-            {
-                "input": json.dumps(AGAIN),
-                "output": '{"role": "assistant", "content": "18 degrees."}',
-                "model": "gpt-4o",
-                "modelParameters": {"temperature": 0.2},
-                "usageDetails": {"input": 6, "input_cache_read": 4, "output": 3, "output_reasoning": 2, "total": 15},
-                "costDetails": {"input": 0.25, "output": 0.25, "total": 0.5},
-                "completionStartTime": TIMES[2],
-            },
-        ),
-        (
-            "o3",
-            "o1",
-            "TOOL",
-            "weather",
-            {"input": '{"city": "Paris"}', "level": "ERROR", "statusMessage": "no such city"},
-        ),
-    ]
-    observations = [
-        {
-            "id": identity,
-            "traceId": "t1",
-            "parentObservationId": parent,
-            "type": kind,
-            "name": name,
-            "startTime": TIMES[number],
-            "endTime": TIMES[number + 4],
-            "level": "DEFAULT",
-            **members,
-        }
-        for number, (identity, parent, kind, name, members) in enumerate(told)
-    ]
-    scores = [
-        {"name": "right", "value": 0.5, "dataType": "NUMERIC", "comment": "half", "timestamp": TIMES[9]},
-        {"name": "tone", "value": None, "stringValue": "kind", "dataType": "CATEGORICAL"},
-    ]
-    trace = {
-        "id": "t1",
-        "name": "demo",
-        "input": '"\\"Weather?\\""',
-        "output": "18",
-        "sessionId": "s",
-        "scores": scores,
-    }
-    return {"trace": trace, "observations": observations[::-1]}
+    return produced_document("langfuse/trace.json")
 
 
 def test_a_trace_of_langfuse_is_a_run(tmp_path: Path) -> None:
@@ -188,42 +95,7 @@ def test_attributes_of_the_instrumentation_are_read_too(tmp_path: Path) -> None:
 
 def langsmith_runs() -> list[dict[str, Any]]:
     """Return the runs of a chain with a call and a failed tool."""
-    metadata = {
-        "ls_provider": "openai",
-        "ls_model_name": "gpt-4o",
-        "usage_metadata": {"input_tokens": 10, "output_tokens": 5, "input_token_details": {"cache_read": 4}},
-    }
-    told: list[tuple[str, str | None, str, str, dict[str, Any]]] = [
-        ("r1", None, "chain", "guide", {"inputs": {"q": "Weather?"}, "outputs": {"output": "18"}}),
-        (
-            "r2",
-            "r1",
-            "llm",
-            "ChatOpenAI",
-            {
-                "inputs": {"messages": GIVEN, "model": "gpt-4o"},
-                "outputs": REPLY,
-                "extra": {"metadata": metadata},
-                "events": [{"name": "new_token", "time": TIMES[2]}],
-            },
-        ),
-        ("r3", "r1", "tool", "weather", {"inputs": {"city": "Paris"}, "error": "ValueError('no city')\n\nTraceback"}),
-    ]
-    return [
-        {
-            "id": identity,
-            "trace_id": "r1",
-            "parent_run_id": parent,
-            "dotted_order": f"x{identity}",
-            "run_type": kind,
-            "name": name,
-            "start_time": TIMES[number],
-            "end_time": TIMES[number + 4],
-            "session_name": "demo",
-            **members,
-        }
-        for number, (identity, parent, kind, name, members) in enumerate(told)
-    ]
+    return produced_lines("langsmith/runs.jsonl")
 
 
 def _check_langsmith(run: Trajectory) -> None:
@@ -276,19 +148,3 @@ def test_messages_and_results_of_langchain_are_read(tmp_path: Path) -> None:
     assert [message.role for message in one.input_messages] == ["system", "user", "assistant", "tool"]
     assert one.input_messages[2].tool_calls[0].arguments == {"city": "Paris"}
     assert (one.response.content, one.response.finish_reason) == ("18.", "stop")
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        {"info": {"trace_id": "x"}},
-        {"trace": {"id": 3}, "observations": []},
-        [{"context": {"trace_id": "x"}}],
-        {"post": [{}]},
-        {"observations": [{"id": "x"}]},
-        [],
-        {"a": {"input": {"success": True, "data": []}}},
-    ],
-)
-def test_other_documents_are_not_taken_for_these_formats(tmp_path: Path, value: Any) -> None:
-    assert format_of(Source(written(tmp_path, value))) is None

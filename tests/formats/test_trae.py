@@ -6,86 +6,28 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.formats.files import PRODUCED, produced_document
+from tests.formats.imported import import_file
 from tests.formats.made import call, gave, run, use
 from trace_recorder import Trajectory, load
+from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.trae import to_trae
 from trace_recorder.reading.relations.prompt_relations import turns_of
 
-USED = {"call_id": "c1", "name": "bash", "arguments": {"command": "ls"}}
-TRAE = {
-    "task": "list",
-    "start_time": "2025-06-12T22:05:46.433797",
-    "end_time": "2025-06-12T22:06:15.123456",
-    "provider": "anthropic",
-    "model": "claude",
-    "max_steps": 20,
-    "llm_interactions": [
-        {
-            "timestamp": "2025-06-12T22:05:47.000000",
-            "provider": "anthropic",
-            "model": "claude",
-            "input_messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "q"}],
-            "response": {
-                "content": "I look.",
-                "model": "claude",
-                "finish_reason": "tool_use",
-                "usage": {
-                    "input_tokens": 150,
-                    "output_tokens": 75,
-                    "cache_creation_input_tokens": 0,
-                    "cache_read_input_tokens": 0,
-                    "reasoning_tokens": None,
-                },
-                "tool_calls": [{**USED, "id": None}],
-            },
-            "tools_available": ["bash", "task_done"],
-        },
-        {
-            "timestamp": "2025-06-12T22:05:49.000000",
-            "provider": "anthropic",
-            "model": "claude",
-            "input_messages": [
-                {
-                    "role": "user",
-                    "content": None,
-                    "tool_result": {"call_id": "c1", "success": True, "result": "a.py", "error": None, "id": None},
-                }
-            ],
-            "response": {
-                "content": "One.",
-                "model": "claude",
-                "finish_reason": "end_turn",
-                "usage": None,
-                "tool_calls": None,
-            },
-            "tools_available": None,
-        },
-    ],
-    "agent_steps": [
-        {
-            "step_number": 1,
-            "timestamp": "2025-06-12T22:05:48.000000",
-            "state": "completed",
-            "llm_messages": [{"role": "user", "content": "q"}],
-            "llm_response": None,
-            "tool_calls": [{**USED, "id": None}],
-            "tool_results": [{"call_id": "c1", "success": True, "result": "a.py", "error": None, "id": None}],
-            "reflection": None,
-            "error": None,
-            "lakeview_summary": "It looked.",
-        }
-    ],
-    "success": True,
-    "final_result": "One file.",
-    "execution_time": 28.69,
-}
+TRAE = produced_document("trae-agent/run.json")
 
 
-def test_a_document_written_by_trae_is_a_trajectory(tmp_path: Path) -> None:
+def test_a_document_written_by_trae_is_a_trajectory() -> None:
     """Trae's document has only the newest messages. The second call still continues the first call."""
-    path = tmp_path / "trae.json"
-    path.write_text(json.dumps(TRAE))
-    trajectory = load(path)
+    trajectory = load(PRODUCED / "trae-agent" / "run.json")
+
+    first = trajectory.llm_interactions[0]
+    assert [(made.call_id, made.name, made.arguments) for made in first.response.tool_calls] == [
+        ("c1", "bash", {"command": "ls"})
+    ]
+    assert (first.response.usage.input_tokens, [tool.name for tool in first.tools]) == (150, ["bash", "task_done"])
+    [step] = trajectory.agent_steps
+    assert [(result.call_id, result.success, result.result) for result in step.tool_results] == [("c1", True, "a.py")]
 
     turns = turns_of(trajectory)
     assert (trajectory.status, trajectory.success, trajectory.execution_time) == ("completed", True, 28.69)
@@ -96,6 +38,12 @@ def test_a_document_written_by_trae_is_a_trajectory(tmp_path: Path) -> None:
         ("assistant", "I look."),
         ("tool", "a.py"),
     ]
+
+
+def test_an_imported_document_has_the_same_metrics(tmp_path: Path) -> None:
+    path = PRODUCED / "trae-agent" / "run.json"
+    [written] = import_file(Source(path), tmp_path)
+    assert load(written.path).metrics == {**load(path).metrics, "redactions": 0}
 
 
 def test_a_written_document_has_only_trae_s_members() -> None:

@@ -87,8 +87,8 @@ def no_threads_of_ours(patch: pytest.MonkeyPatch) -> None:
         start(thread)
 
     patch.setattr(threading.Thread, "start", refuse)
-    patch.setattr(stream_flusher.process_flusher, "_thread", None)
-    process_thread.after_fork()  # in a process whose thread was not started
+    stream_flusher.process_flusher.after_fork()  # in a process whose threads were not started
+    process_thread.after_fork()
 
 
 def thread_is_quick(patch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import httpx2
 import openai
 
+from tests.chat_calls import run_of
 from tests.provider import CHAT, chat_chunk, plain, serving
 from trace_recorder import TrajectoryRecorder, load, wrap
 from trace_recorder.attach.current import following
@@ -170,7 +171,7 @@ def test_recorders_may_begin_and_end_meanwhile(tmp_path: Path) -> None:
         return come_or_go
 
     with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
-        run = recorder._lifecycle.run_for("the test")
+        run = run_of(recorder)
         sys.settrace(come_or_go)
         try:
             found = contextvars.Context().run(following.open_run)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.chat_calls import run_of
 from tests.isolation.hooks import END, HOOKS, BrokenError, Hook
 from tests.isolation.outcomes import CALLS, KINDS, Outcome, outcome_of, shape_of, unwrapped
 from tests.provider import serving
@@ -80,13 +81,14 @@ def test_a_failure_is_logged_once_for_each_kind(
     caplog.clear()
     recorder = hook.recorder(tmp_path / "run.json")
     broken(hook, "openai", kind, recorder)
+    guard = run_of(recorder).guard
     recorder.finalize()
 
     ours = [record for record in caplog.records if record.name == "trace_recorder"]
     # The advice is logged once in a process, and is not a failure.
     logged = [record.message for record in ours if USAGE_ADVICE not in record.message]
     kinds = {what for gap in load(recorder.trajectory_path).gaps for what in [gap.what]}
-    assert recorder._lifecycle.guard.count >= len(kinds)
+    assert guard.count >= len(kinds)
     if hook is HOOKS["look up the address"]:
         kinds = {"find out whether a request is an LLM call"}
     told = "could not {}: BrokenError: on purpose (the agent is not affected; logged once)"

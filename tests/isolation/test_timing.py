@@ -21,6 +21,7 @@ import httpx2
 import openai
 import pytest
 
+from tests.chat_calls import run_of
 from tests.counting import watch
 from tests.faults.unlucky import limit
 from tests.isolation.hooks import Hook, fail, failing, together
@@ -29,6 +30,8 @@ from tests.provider import Answer, chat_chunk, serving
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.capture import exchange
 from trace_recorder.capture.received_response import ReceivedResponse
+from trace_recorder.facts import LLMStreamFact
+from trace_recorder.recording.run import Run
 from trace_recorder.storage.journal import Journal
 
 Payload = Any
@@ -109,8 +112,8 @@ def test_a_refused_write_is_not_repeated_for_every_chunk(tmp_path: Path) -> None
         return httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=iter(lines))
 
     def look(frame: FrameType) -> None:
-        if frame.f_code is ReceivedResponse._write_lines.__code__:
-            tries.append(len(frame.f_locals["data"]))
+        if frame.f_code is Run.append.__code__ and isinstance(fact := frame.f_locals["fact"], LLMStreamFact):
+            tries.append(fact.bytes)
             if len(tries) == 8:
                 full_disk.close()
 
@@ -198,7 +201,7 @@ def test_a_finished_stream_s_text_is_not_kept(tmp_path: Path) -> None:
     with TrajectoryRecorder(tmp_path / "run.json") as recorder:
         with recorder.wrap(httpx2.Client(transport=httpx2.MockTransport(answer))) as client:
             response = client.post("http://provider.test/v1/chat/completions", json={"model": "m", "stream": True})
-    run = recorder._lifecycle.run
+        run = run_of(recorder)
     kept = [one for one in gc.get_objects() if isinstance(one, ReceivedResponse) and one.run is run]
 
     assert response.content == b"".join(lines)

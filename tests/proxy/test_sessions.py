@@ -6,8 +6,10 @@ import gzip
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import copy_context
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -15,12 +17,12 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.counting import arguments_of, kept_by
+from tests.counting import kept_by
 from tests.provider import Server
 from tests.proxy.running import RunningProxy, proxying
 from trace_recorder import TrajectoryRecorder
 from trace_recorder.proxy.run_names import RunNames, session_name
-from trace_recorder.proxy.sessions import SubAgent
+from trace_recorder.proxy.sessions import Session, SessionKey, SessionRequest
 from trace_recorder.recording.run import Run
 from trace_recorder.values.trajectory import Trajectory
 
@@ -220,32 +222,41 @@ def test_the_directory_is_listed_once_however_many_sessions_begin(tmp_path: Path
             name = f"trajectory_2026110{number}_000000{session_name('header', session, str)}"
             (tmp_path / f"{name}.json").touch()
             (tmp_path / f"{name}.jsonl").touch()
-    names = RunNames(tmp_path)
+    listings: list[str] = []
+
+    class Listed(type(tmp_path)):  # type: ignore[misc]
+        def glob(self, pattern: str) -> Iterator[Path]:
+            listings.append(pattern)
+            return iter(super().glob(pattern))
+
+    names = RunNames(Listed(tmp_path))
 
     def find() -> list[str | None]:
         return [(names.earlier(session_name("header", session, str)) or {}).get("file") for session in "abcabc"]
 
-    found: list[list[str | None]] = []
-    listings = arguments_of(lambda: found.append(find()), RunNames._listed, lambda f: f["self"]._by_session is None)
     last = [f"trajectory_20261102_000000{session_name('header', session, str)}.json" for session in "ab"]
-    assert (found, sum(listings)) == ([[*last, None, *last, None]], 1)
+    assert (find(), len(listings)) == ([*last, None, *last, None], 1)
+
+
+@contextmanager
+def each_call(look: Callable[[FrameType], object]) -> Iterator[None]:
+    """Call `look` at the beginning of each call of a function, in the threads that start within the block."""
+    threading.setprofile(lambda frame, event, _: look(frame) if event == "call" else None)
+    try:
+        yield
+    finally:
+        threading.setprofile(None)
 
 
 def test_the_event_loop_looks_for_no_name(server: Server, tmp_path: Path) -> None:
     """A thread of its own looks for the names of a run, and creates its files."""
     threads: set[str] = set()
 
-    class Watched(RunNames):
-        def earlier(self, name: str) -> dict[str, str] | None:
+    def note(frame: FrameType) -> None:
+        if frame.f_code in {RunNames.earlier.__code__, RunNames.new_path.__code__}:
             threads.add(threading.current_thread().name)
-            return super().earlier(name)
 
-        def new_path(self, name: str) -> Path:
-            threads.add(threading.current_thread().name)
-            return super().new_path(name)
-
-    with proxying(tmp_path, {"openai": server.url}) as proxy:
-        proxy.sessions._names = Watched(tmp_path)
+    with each_call(note), proxying(tmp_path, {"openai": server.url}) as proxy:
         ask(proxy, "one", session_id="a")
         ask(proxy, "two")
     assert threads == {"trace-recorder-begin_0"}
@@ -256,19 +267,16 @@ def test_the_event_loop_ends_no_run(server: Server, tmp_path: Path, why: str) ->
     """A thread of its own writes the end of a run and its document, which takes long for a long run."""
     threads: list[str] = []
 
-    def note(frame: FrameType, event: str, _: object) -> None:
-        if event == "call" and frame.f_code is Run.finish.__code__:
+    def note(frame: FrameType) -> None:
+        if frame.f_code is Run.finish.__code__:
             threads.append(threading.current_thread().name)
 
-    threading.setprofile(note)  # for the threads that start from now on
-    try:
-        with proxying(tmp_path, {"openai": server.url}, max_open=1 if why == "no room" else None) as proxy:
-            ask(proxy, "one", session_id="a")
-            if why == "idle":
-                proxy.sessions.end_idle(time.monotonic() + 100_000)
-            ask(proxy, "two", session_id="b")
-    finally:
-        threading.setprofile(None)
+    max_open = 1 if why == "no room" else None
+    with each_call(note), proxying(tmp_path, {"openai": server.url}, max_open=max_open) as proxy:
+        ask(proxy, "one", session_id="a")
+        if why == "idle":
+            proxy.sessions.end_idle(time.monotonic() + 100_000)
+        ask(proxy, "two", session_id="b")
     assert threads == ["trace-recorder-end_0"] * 2
     assert [run.status for run in proxy.runs()] == ["completed"] * 2
 
@@ -277,16 +285,17 @@ def test_a_run_begins_when_the_run_that_makes_room_has_ended(server: Server, tmp
     """No more runs are open than the limit allows, although a thread ends them."""
     is_ending, may_end = threading.Event(), threading.Event()
 
-    class Slow(TrajectoryRecorder):
-        def finalize(self, *arguments: Any, **more: Any) -> None:
+    def wait(frame: FrameType) -> None:
+        if frame.f_code is Run.finish.__code__:
             is_ending.set()
             may_end.wait(60)
-            super().finalize(*arguments, **more)
 
-    with proxying(tmp_path, {"openai": server.url}, max_open=1) as proxy, ThreadPoolExecutor(1) as pool:
+    with (
+        each_call(wait),
+        proxying(tmp_path, {"openai": server.url}, max_open=1) as proxy,
+        ThreadPoolExecutor(1) as pool,
+    ):
         ask(proxy, "one", session_id="a")
-        [session] = proxy.sessions._open.values()
-        session.recorder.__class__ = Slow
         second = pool.submit(ask, proxy, "two", session_id="b")
         assert is_ending.wait(60)
         ask_other = httpx.get(f"{proxy.url}/openai/v1/models")
@@ -310,15 +319,14 @@ def test_idle_runs_end_without_another_request(server: Server, tmp_path: Path) -
     )
 
 
-def test_a_session_forgets_its_oldest_agents(server: Server, tmp_path: Path) -> None:
+def test_a_session_forgets_its_oldest_agents(tmp_path: Path) -> None:
     """The memory of a session does not grow with the number of its sub-agents."""
-    with proxying(tmp_path, {"openai": server.url}) as proxy:
-        ask(proxy, "one", session_id="a")
-        [session] = proxy.sessions._open.values()
-        kept = []
-        for number in range(1200):
-            session._context_of(SubAgent(str(number)))
-            kept.append(len(session.agents))
+    recorder = TrajectoryRecorder(tmp_path / "run.json")
+    session, kept = Session(SessionKey("header", "a"), recorder, copy_context()), []
+    for number in range(1200):
+        agent = {"x-claude-code-agent-id": str(number)}
+        session.context_for(SessionRequest("/", (), agent.get, "anthropic-messages", b"{}", []))
+        kept.append(len(session.agents))
     assert max(kept) == kept[-1] < 600
 
 

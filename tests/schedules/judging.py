@@ -20,6 +20,7 @@ from pathlib import Path
 from random import Random
 from types import FrameType
 
+from tests.chat_calls import is_running
 from tests.journals import folded
 from tests.limits import limited
 from tests.processes import ROOT
@@ -104,7 +105,7 @@ def problems(
     try:
         if wrong := way(recorder, agents, schedule):
             return [wrong]
-        if recorder._lifecycle.is_running():
+        if is_running(recorder):
             recorder.finalize()
         wrong = disagreement(path)
         return [
@@ -112,7 +113,7 @@ def problems(
             *(f"{finding.where}: {finding.what}" for finding in validate(path).findings),
         ]
     finally:
-        if recorder._lifecycle.is_running():
+        if is_running(recorder):
             recorder.finalize()
         agents.end()
 

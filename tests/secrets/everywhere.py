@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import quote
 
-from tests.chat_calls import Answer, asked, call, said, streamed
+from tests.chat_calls import Answer, asked, call, run_of, said, streamed
 from tests.limits import limited
 from tests.secrets.corpus import Key, keys
 from trace_recorder import TrajectoryRecorder
@@ -124,7 +124,7 @@ PLACES: dict[str, Place] = {
     "tool errors": Place(each(_tool_error)),
     "exceptions": Place(each(lambda r, s: r.record_agent_step(1, "error", error=RuntimeError(f"failed: {s}")))),
     "reflections": Place(each(lambda r, s: r.record_agent_step(1, "x", reflection=f"I saw this: {s}"))),
-    "gaps": Place(each(lambda r, s: r._lifecycle.guard.queue_failure("read it", f"it was {s}"))),
+    "gaps": Place(each(lambda r, s: run_of(r).guard.queue_failure("read it", f"it was {s}"))),
     "captured requests": Place(once(lambda r, s: call(r, asked(s), said("x")))),
     "large messages": Place(each(lambda r, s: call(r, asked(f"{'x ' * 4500}\n{s}\n{'y ' * 50}"), said("x")))),
     "captured responses": Place(once(lambda r, s: call(r, asked("x"), said(s)))),

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.chat_calls import CHAT as ADDRESS
-from tests.chat_calls import Answer, Wire, asked, call, said, streamed
+from tests.chat_calls import Answer, Wire, asked, call, run_of, said, streamed
 from tests.journals import records_of
 from tests.provider import CHAT, chat_chunk, plain, serving, stream
 from tests.secrets.corpus import keys
@@ -94,7 +94,7 @@ PLACES: dict[str, Record] = {
     "name of a reward": lambda r, s: r.reward(s, 1),
     "bytes": lambda r, s: r.annotate("a", s.encode()),
     "an object's repr": lambda r, s: r.annotate("a", {s}),
-    "gap": lambda r, s: r._lifecycle.guard.queue_failure(f"read {s}", f"it was {s}"),
+    "gap": lambda r, s: run_of(r).guard.queue_failure(f"read {s}", f"it was {s}"),
     "request": lambda r, s: call(r, asked(f"use {s}!", user=s, metadata={"a": s}), said("x")),
     "large message": lambda r, s: call(r, asked(f"{'x ' * 3000}{s} {'y ' * 3000}"), said("x")),
     "request that is no JSON": lambda r, s: call(r, f"key={s} ", said("x")),

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from trace_recorder.storage import atomic_write as replacing
 from trace_recorder.storage.atomic_write import SpooledBytes, replace_file
 
 
@@ -38,7 +37,7 @@ def test_a_failed_replacement_leaves_the_old_content(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
         try:
             with pytest.raises(OSError, match="File too large"):
-                replace_file(path, [b"0123456789"] * (2 * replacing._MAX_BUFFERS))
+                replace_file(path, [b"0123456789"] * (2 * os.sysconf("SC_IOV_MAX")))
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         remaining.append((path.read_bytes(), [one.name for one in tmp_path.iterdir()]))

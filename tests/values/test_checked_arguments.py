@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.chat_calls import is_running
 from tests.journals import records_of
 from tests.json_strategies import exactly
 from trace_recorder import TrajectoryRecorder, load
@@ -100,7 +101,7 @@ def test_any_other_success_is_refused_after_the_end(recorder: TrajectoryRecorder
 
     run = load(recorder.trajectory_path)
     assert (run.status, run.success, run.final_result) == ("completed", None, "done")
-    assert not recorder._lifecycle.is_running()
+    assert not is_running(recorder)
 
 
 @pytest.mark.parametrize(
@@ -200,8 +201,7 @@ def test_a_refused_start_does_not_change_an_open_run(recorder: TrajectoryRecorde
     with pytest.raises(TypeError, match=r"max_steps .* a whole number"):
         recorder.start(max_steps="many")  # type: ignore[arg-type]
 
-    is_running = recorder._lifecycle.is_running()
-    assert (is_running, [record.kind for record in records_of(recorder.trajectory_path)]) == (True, ["start"])
+    assert (is_running(recorder), [record.kind for record in records_of(recorder.trajectory_path)]) == (True, ["start"])
 
 
 def test_a_name_that_is_a_number_becomes_text(recorder: TrajectoryRecorder) -> None:

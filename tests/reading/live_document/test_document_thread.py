@@ -7,43 +7,26 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 from pathlib import Path
 from types import FrameType
 
 import pytest
 
 from tests.agreement import agrees, document
-from tests.chat_calls import asked, call, said
+from tests.chat_calls import asked, call, run_of, said
 from tests.counting import watch
 from tests.limits import limited
 from trace_recorder.background_work import start_thread
 from trace_recorder.reading.live_document.document_thread import DocumentLimits, DocumentThread
 
 
-class StoppedError(BaseException):
-    """Raised instead of letting the thread sleep."""
-
-
-@dataclass(eq=False)
-class Sleeping:
-    """A stand-in for the thread's queue that raises instead of waiting."""
-
-    asked_for: list[float] = field(default_factory=list)
-
-    def get(self, timeout: float) -> None:
-        self.asked_for.append(timeout)
-        raise StoppedError
-
-    def put(self, _: None) -> None:
-        pass
-
-
 @dataclass(eq=False)
 class Waiting:
-    """A document in the queue of the thread."""
+    """A document in the queue of the thread. It notes its name and the time when it is written."""
 
     name: str
-    written: list[str]
+    written: list[tuple[str, float]]
     seconds: float = 0
     limits: DocumentLimits = field(default_factory=lambda: DocumentLimits(min_pause_seconds=0))
 
@@ -51,58 +34,83 @@ class Waiting:
         return self.seconds
 
     def write_in_thread(self) -> None:
-        self.written.append(self.name)
+        self.written.append((self.name, time.monotonic()))
+
+
+class Writes:
+    """A thread that has just written a document, and the names of the documents that it writes from then on."""
+
+    def __init__(self) -> None:
+        self.thread, self.written = DocumentThread(), list[tuple[str, float]]()
+        self.add(Waiting("first", self.written))
+        self.wait_for(1)
+        [(_, self.began)] = self.written
+        self.written.clear()
+
+    def waiting(self, name: str, seconds: float = 0, *, least: float = 0) -> Waiting:
+        return Waiting(name, self.written, seconds, DocumentLimits(min_pause_seconds=least))
+
+    def add(self, *documents: Waiting) -> None:
+        for one in documents:
+            self.thread.waiting.setdefault(one)
+        self.thread.wake()
+
+    def wait_for(self, number: int) -> None:
+        end = time.monotonic() + 60
+        while len(self.written) < number and time.monotonic() < end:
+            time.sleep(0.005)
+
+    def names(self) -> list[str]:
+        return [name for name, _ in self.written]
+
+    def seconds(self) -> list[float]:
+        """Return the time of each write, counted from the write before it."""
+        times = [self.began, *(time for _, time in self.written)]
+        return [after - before for before, after in pairwise(times)]
 
 
 def test_the_run_that_has_waited_longest_comes_first() -> None:
     """A run that gets a second record while it waits keeps its place."""
-    thread, written = DocumentThread(), list[str]()
-    runs = [Waiting(name, written) for name in "abc"]
-    for run in (*runs, runs[0]):
-        thread.waiting.setdefault(run)
+    writes = Writes()
+    runs = [writes.waiting(name, 0.002) for name in "abc"]
 
-    for _ in runs:
-        thread._write_next()
+    writes.add(*runs, runs[0])
+    writes.wait_for(3)
 
-    assert (written, thread.waiting) == (["a", "b", "c"], {})
+    assert (writes.names(), writes.thread.waiting) == (["a", "b", "c"], {})
 
 
-@pytest.mark.parametrize(("seconds", "least"), [(50, 500), (0, 300)])
-def test_a_write_waits_twenty_times_its_likely_cost(seconds: float, least: float) -> None:
-    """The wait is also at least as long as the pause of the limits: here 400 seconds."""
-    thread, written = DocumentThread(), list[str]()
-    thread.waiting[Waiting("a", written, seconds, DocumentLimits(min_pause_seconds=400))] = None
-    thread._counted_from = thread._last_end = time.perf_counter()
-    queue = thread._wakings = Sleeping()  # type: ignore[assignment]
+@pytest.mark.parametrize(("seconds", "least", "pause"), [(0.03, 0.1, 0.6), (0, 0.4, 0.4)])
+def test_a_write_waits_twenty_times_its_likely_cost(seconds: float, least: float, pause: float) -> None:
+    """The wait is also at least as long as the pause of the limits."""
+    writes = Writes()
 
-    with pytest.raises(StoppedError):
-        thread._write_next()
+    writes.add(writes.waiting("a", seconds, least=least))
+    writes.wait_for(1)
 
-    assert written == []
-    assert least < queue.asked_for[0] <= max(20 * seconds, 400)
+    assert writes.seconds()[0] >= pause
 
 
 def test_a_removed_document_delays_no_other() -> None:
     """If the thread sleeps because of a large document, and its caller writes that document, the next one is written at
     once.
     """
-    thread, written, is_read = DocumentThread(), list[str](), threading.Event()
+    writes, is_read = Writes(), threading.Event()
 
     class Large(Waiting):
         def predicted_seconds(self) -> float:
             is_read.set()
             return 3600
 
-    large = Large("large", written)
-    thread.waiting = {large: None, Waiting("small", written): None}
-    worker = threading.Thread(target=thread._write_next, daemon=True)
-    worker.start()
+    large, small = Large("large", writes.written), writes.waiting("small", 3600)
+    writes.add(large, small)
     is_read.wait()
 
-    thread.remove(large)
+    small.seconds = 0
+    writes.thread.remove(large)
+    writes.wait_for(1)
 
-    worker.join(10)
-    assert written == ["small"]
+    assert writes.names() == ["small"]
 
 
 def test_the_thread_leaves_the_write_to_a_waiting_caller(tmp_path: Path) -> None:
@@ -111,8 +119,7 @@ def test_the_thread_leaves_the_write_to_a_waiting_caller(tmp_path: Path) -> None
     recorder.start()
     for number in range(20):
         call(recorder, asked("x" * 5000, str(number)), said("fine", identity=f"r{number}"))
-    run = recorder._lifecycle.run
-    assert run is not None
+    run = run_of(recorder)
     run._writer._caller_waits = True
 
     run._writer.write_in_thread()
@@ -121,45 +128,41 @@ def test_the_thread_leaves_the_write_to_a_waiting_caller(tmp_path: Path) -> None
     recorder.save_trajectory()
     assert agrees(recorder)
     recorder.finalize()
-    assert recorder._lifecycle.guard.count == 0
+    assert run.guard.count == 0
 
 
 def test_a_cheap_document_overtakes_an_expensive_one() -> None:
-    """An expensive document waits at most twice as long as it would alone."""
-    thread, written = DocumentThread(), list[str]()
-    dear, cheap = Waiting("dear", written, 50), Waiting("cheap", written, 0.0001)
-    thread.waiting = {dear: None, cheap: None}
-    thread._counted_from = thread._last_end = time.perf_counter() - 1
+    """An expensive document waits, and all cheap documents together delay it by at most its own pause."""
+    writes = Writes()
+    dear = writes.waiting("dear", 0.05)
 
-    thread._write_next()
+    writes.add(dear, writes.waiting("cheap", 0.0001))
+    end = time.monotonic() + 60
+    while "dear" not in writes.names() and time.monotonic() < end:
+        time.sleep(0.01)
+        writes.add(writes.waiting("cheap", 0.0001))
 
-    thread.waiting[cheap] = None
-    thread._overtaken_seconds = 20.0 * dear.seconds
-    queue = thread._wakings = Sleeping()  # type: ignore[assignment]
-    with pytest.raises(StoppedError):
-        thread._write_next()
-    assert (written, [*thread.waiting]) == (["cheap"], [dear, cheap])
-    assert 20 * dear.seconds < queue.asked_for[0] <= 2 * 20 * dear.seconds
+    names = writes.names()
+    assert (names[0], names.count("dear")) == ("cheap", 1)
+    assert sum(writes.seconds()[: names.index("dear") + 1]) >= 20 * 0.05
+    assert sum(20 * 0.0001 for name in names[: names.index("dear")]) <= 20 * 0.05
 
 
 def test_cheap_documents_are_spread_over_the_wait_of_an_expensive_one() -> None:
     """After each cheap document the next cheap one waits, so that no document is late while the expensive one waits."""
-    thread, written = DocumentThread(), list[str]()
-    dear, cheap = Waiting("dear", written, 50), Waiting("cheap", written, 0.5)
-    thread.waiting = {dear: None, cheap: None}
-    thread._counted_from = thread._last_end = time.perf_counter()
-    thread._overtaken_seconds = 390.0
-    queue = thread._wakings = Sleeping()  # type: ignore[assignment]
+    writes = Writes()
 
-    with pytest.raises(StoppedError):
-        thread._write_next()
+    writes.add(writes.waiting("dear", 1000), *(writes.waiting(f"cheap {number}", 0.005) for number in range(4)))
+    writes.wait_for(4)
 
-    assert (written, queue.asked_for[0]) == ([], pytest.approx(2 * (390 + 10), abs=5))
+    assert writes.names() == [f"cheap {number}" for number in range(4)]
+    least = 2 * 20 * 0.005  # twice the pause of one cheap document
+    assert all(after >= number * least for number, after in enumerate(accumulate(writes.seconds()), start=1))
 
 
 def test_a_handler_that_records_while_the_thread_starts_starts_no_second_thread() -> None:
     """Only one thread remains, and it writes the document."""
-    thread, written = DocumentThread(), list[str]()
+    thread, written = DocumentThread(), list[tuple[str, float]]()
     others, handled = {*threading.enumerate()}, list[bool]()
 
     def handle_signal(frame: FrameType) -> None:
@@ -177,4 +180,4 @@ def test_a_handler_that_records_while_the_thread_starts_starts_no_second_thread(
     end = time.monotonic() + 10
     while (len(new_threads()) != 1 or not written) and time.monotonic() < end:
         time.sleep(0.01)
-    assert (handled, len(new_threads()), written) == ([True], 1, ["a"])
+    assert (handled, len(new_threads()), [name for name, _ in written]) == ([True], 1, ["a"])

@@ -15,8 +15,8 @@ from types import FrameType
 import pytest
 
 from tests.agreement import agrees
-from tests.chat_calls import asked, call, said
-from tests.counting import Kept, kept_by, watch
+from tests.chat_calls import asked, call, run_of, said
+from tests.counting import kept_by, watch
 from trace_recorder import TrajectoryRecorder
 from trace_recorder.reading.live_document.whole_document import WholeDocument
 from trace_recorder.recording.run import Run
@@ -24,14 +24,6 @@ from trace_recorder.storage.journal import Journal
 from trace_recorder.values.messages import Message, Payload
 
 LISTS_FILES = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are listed by /proc")
-
-
-def _kept_at_rest(run: Run | None) -> Kept:
-    """Return how much memory a run uses while no thread writes its document."""
-    assert run is not None
-    with run._writer._lock:
-        gc.collect()
-        return kept_by(run)
 
 
 def test_the_memory_of_a_run_does_not_grow(tmp_path: Path) -> None:
@@ -46,7 +38,8 @@ def test_the_memory_of_a_run_does_not_grow(tmp_path: Path) -> None:
         call(recorder, asked(*talk), said("fine", identity=f"r{number}"))
         if number in (59, 659):
             recorder.save_trajectory()
-            kept.append(_kept_at_rest(recorder._lifecycle.run))
+            gc.collect()
+            kept.append(kept_by(run_of(recorder)))
     recorder.finalize()
 
     few, many = kept
@@ -108,8 +101,7 @@ def test_a_late_thread_opens_no_file(tmp_path: Path) -> None:
     """A thread that writes the document while its run closes leaves no file open, or skips the write."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     call(recorder, asked("a"), said("fine"))
-    run = recorder._lifecycle.run
-    assert run is not None
+    run = run_of(recorder)
     threads: list[threading.Thread] = []
 
     def save_before_the_close(frame: FrameType) -> None:
@@ -129,8 +121,7 @@ def test_a_recorder_keeps_none_of_its_finished_runs(tmp_path: Path) -> None:
     runs = weakref.WeakSet[Run]()
     for _ in range(3):
         recorder.start()
-        assert recorder._lifecycle.run is not None
-        runs.add(recorder._lifecycle.run)
+        runs.add(run_of(recorder))
         recorder.finalize()
     gc.collect()
 

@@ -24,7 +24,8 @@ from trace_recorder.values.trajectory import History
 
 LARGE = "x" * 101_000
 CALLS = 6
-SOON_LONG = limited(document=DocumentLimits(inline_bytes=100_000, kept_bytes=0))
+LIMITS = DocumentLimits(inline_bytes=100_000, kept_bytes=0)
+SOON_LONG = limited(document=LIMITS)
 HISTORIES: list[History] = ["auto", "delta"]
 
 
@@ -110,7 +111,7 @@ def test_large_responses_are_released_one_by_one(tmp_path: Path) -> None:
             characters.append(kept_by([frame.f_locals for frame in frames]).characters)
 
     path = recorder.trajectory_path
-    document = WholeDocument(path.with_suffix(".jsonl"), "auto", limits=SOON_LONG._limits.document)
+    document = WholeDocument(path.with_suffix(".jsonl"), "auto", limits=LIMITS)
     watch(lambda: document.write(path), look)
 
     assert max(characters) < characters[0] + len(response) / 2
@@ -132,7 +133,7 @@ def test_no_call_is_kept_while_the_next_call_is_read(tmp_path: Path) -> None:
             references.append(sys.getrefcount(interactions[-1]))
 
     path = recorder.trajectory_path
-    document = WholeDocument(path.with_suffix(".jsonl"), "auto", limits=SOON_LONG._limits.document)
+    document = WholeDocument(path.with_suffix(".jsonl"), "auto", limits=LIMITS)
     watch(lambda: document.write(path), look)
 
     listed = [object()]
@@ -151,7 +152,7 @@ def test_a_call_is_read_again_once_for_its_interaction_and_its_step(tmp_path: Pa
             places.append(frame.f_locals["offset"])
 
     path = recorder.trajectory_path
-    document = WholeDocument(path.with_suffix(".jsonl"), "inline", limits=SOON_LONG._limits.document)
+    document = WholeDocument(path.with_suffix(".jsonl"), "inline", limits=LIMITS)
     watch(lambda: document.write(path), look)
 
     records = [record.offset for record in records_of(path) if record.kind in {"llm_request", "llm_response"}]

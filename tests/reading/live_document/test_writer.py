@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from tests.agreement import agrees, document, step_numbers
-from tests.chat_calls import CHAT, asked, call, said, streamed
+from tests.chat_calls import CHAT, asked, call, run_of, said, streamed
 from tests.counting import watch
 from tests.limits import limited
 from trace_recorder import TrajectoryRecorder, load
@@ -292,8 +292,7 @@ def test_a_run_that_ends_in_a_handler_waits_for_the_thread_s_write(tmp_path: Pat
     """A signal's handler ends the run there: its last document is written after that of the thread with the lock."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     recorder.start()
-    run = recorder._lifecycle.run
-    assert run is not None
+    run = run_of(recorder)
     is_held, may_end, seen = threading.Event(), threading.Event(), list[Payload]()
 
     def hold() -> None:
