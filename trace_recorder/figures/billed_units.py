@@ -95,12 +95,12 @@ def _seconds_of_sound(call: LLMInteraction) -> int:
     the whole answer.
     """
     usage = call.response.usage
-    stated = as_number(usage.extra.get("prompt_audio_seconds"))
+    seconds = as_number(usage.extra.get("prompt_audio_seconds"))
     if usage.input_tokens is None and operation_of(call.api) == "transcription":
-        stated = as_number(usage.extra.get("seconds", call.response.extra.get("duration")))
-    if stated is None or not 0 <= stated <= _MOST_SECONDS:
+        seconds = as_number(usage.extra.get("seconds", call.response.extra.get("duration")))
+    if seconds is None or not 0 <= seconds <= _MOST_SECONDS:
         return 0
-    return math.ceil(stated)
+    return math.ceil(seconds)
 
 
 def _units_of_answer(call: LLMInteraction) -> Iterator[tuple[str, int]]:
@@ -124,13 +124,13 @@ def _terms(call: LLMInteraction) -> Iterator[tuple[str, str]]:
     """Yield the terms of a call that are not the usual ones. An answer states them, or its usage does."""
     usage, extra = call.response.usage.extra, call.response.extra
     bedrock = as_dict(extra.get("serviceTier")).get("type")
-    for stated in (usage.get("service_tier"), usage.get("serviceTier"), extra.get("service_tier"), bedrock):
-        if not isinstance(stated, str) or stated.lower() in _USUAL:
+    for tier in (usage.get("service_tier"), usage.get("serviceTier"), extra.get("service_tier"), bedrock):
+        if not isinstance(tier, str) or tier.lower() in _USUAL:
             continue
-        if stated.lower() == "batch":
+        if tier.lower() == "batch":
             yield "processing", "batch"
         else:
-            yield "service_tier", stated.lower()
+            yield "service_tier", tier.lower()
     for name in ("speed", "inference_geo"):
         value = usage.get(name)
         if isinstance(value, str) and value and value.lower() not in _USUAL:

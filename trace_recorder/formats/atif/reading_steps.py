@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from trace_recorder.dialects import manual
 from trace_recorder.dialects.json_access import as_list
 from trace_recorder.formats.atif import members
-from trace_recorder.formats.atif.extras import RecordedStep, extra_of
+from trace_recorder.formats.atif.extras import AtifRecordedStep, extra_of
 from trace_recorder.formats.atif.members import agent_members, call_of, error_of, is_tool_step, read_response
 from trace_recorder.reading.table_prompts import newest_results
 from trace_recorder.values.llm_interaction import Attempt, LLMInteraction, WithoutRawData
@@ -42,7 +42,7 @@ class AtifSource(WithoutRawData):
     tools: list[Tool]
     parameters: dict[str, Payload]
     observed: tuple[ToolResult, ...] = ()
-    recorded_steps: tuple[RecordedStep, ...] = ()
+    recorded_steps: tuple[AtifRecordedStep, ...] = ()
 
     def request(self) -> RequestReading:
         """Return the messages that the model saw, the tools, and the parameters."""

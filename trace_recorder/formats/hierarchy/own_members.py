@@ -10,7 +10,7 @@ Termination = Literal["ENV_DONE", "MAX_STEPS", "TRUNCATION", "ERROR", "TIMEOUT",
 """Why a run ended, as the SDK names it. "NONE" means that the reason is unknown."""
 
 
-class MessageMetadata(TypedDict, total=False):
+class HierarchyMetadata(TypedDict, total=False):
     """The `metadata` of a message: what the form has no place for. An answer has the members of its call too."""
 
     interaction_id: Payload

@@ -28,7 +28,7 @@ from trace_recorder.formats.foreign_runs.run import (
 from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
-from trace_recorder.formats.hierarchy.own_members import MessageMetadata, StepInfo, Termination
+from trace_recorder.formats.hierarchy.own_members import HierarchyMetadata, StepInfo, Termination
 from trace_recorder.values.messages import LLMResponse, Message, Payload, without_none
 from trace_recorder.values.origins import ReplayedFrom
 from trace_recorder.values.trajectory import Status
@@ -225,8 +225,8 @@ def _is_shown(message: Members) -> bool:
     return _metadata(message).get("shown_to_model") is not False
 
 
-def _metadata(message: Members) -> MessageMetadata:
-    return cast("MessageMetadata", as_dict(message.get("metadata")))
+def _metadata(message: Members) -> HierarchyMetadata:
+    return cast("HierarchyMetadata", as_dict(message.get("metadata")))
 
 
 def _role(message: Members) -> str | None:

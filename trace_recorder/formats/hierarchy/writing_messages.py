@@ -13,7 +13,7 @@ from trace_recorder.dialects.json_access import as_dict
 from trace_recorder.figures.call_figures import origin_of
 from trace_recorder.figures.content.chat_form import arguments_of, chat_part, result_text
 from trace_recorder.figures.conversations.steps_of_turns import AnsweredTurn
-from trace_recorder.formats.hierarchy.own_members import MessageMetadata
+from trace_recorder.formats.hierarchy.own_members import HierarchyMetadata
 from trace_recorder.reading.relations.turn import Turn, answer_of
 from trace_recorder.values.content_parts import Text, parts_of
 from trace_recorder.values.messages import Message, Payload, Tool, ToolCall, ToolResult, without_none
@@ -21,7 +21,7 @@ from trace_recorder.values.token_counts import counts_of
 
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
 """The four roles of the form. Any other role becomes `user`, and `metadata.original_role` has the name of that role."""
-_NOTHING = MessageMetadata()
+_NOTHING = HierarchyMetadata()
 _INSTRUCTIONS = frozenset({"system", "developer"})
 _UNTRAINED = "not_trainable"
 """The training status of every message.
@@ -121,7 +121,7 @@ def _message(
     message: Message,
     calls: Mapping[str, ToolCall],
     results: Mapping[str, ToolResult],
-    metadata: MessageMetadata = _NOTHING,
+    metadata: HierarchyMetadata = _NOTHING,
 ) -> dict[str, Payload]:
     role = _ROLES.get(message.role, "user")
     members = without_none(**metadata) | without_none(**_metadata(message, role))
@@ -152,11 +152,11 @@ def _text(message: Message) -> str | None:
     return "\n".join(texts)
 
 
-def _metadata(message: Message, role: str) -> MessageMetadata:
+def _metadata(message: Message, role: str) -> HierarchyMetadata:
     """Return the members of a message for which the form has no place."""
     others = [chat_part(part) for part in parts_of(message) if not isinstance(part, Text)]
     extra = {name: value for name, value in message.extra.items() if name not in {"images", "is_error"}}
-    metadata = MessageMetadata(name=message.name, parts=others or None, extra=extra or None)
+    metadata = HierarchyMetadata(name=message.name, parts=others or None, extra=extra or None)
     if role != message.role:
         metadata["original_role"] = message.role
     return metadata
@@ -213,10 +213,10 @@ def _usage(answered: AnsweredTurn) -> dict[str, int] | None:
     )
 
 
-def _call_metadata(answered: AnsweredTurn) -> MessageMetadata:
+def _call_metadata(answered: AnsweredTurn) -> HierarchyMetadata:
     call, response = answered.interaction, answered.response
     others = [choice.to_document() for number, choice in enumerate(response.choices) if number != answered.choice]
-    metadata = MessageMetadata(
+    metadata = HierarchyMetadata(
         interaction_id=call.interaction_id,
         timestamp=call.timestamp,
         agent=call.agent,

@@ -11,7 +11,7 @@ from trace_recorder.dialects.json_access import as_dict, as_text
 from trace_recorder.values.messages import Payload
 
 
-class MessageMetadata(TypedDict, total=False):
+class InvariantMetadata(TypedDict, total=False):
     """The `metadata` of a message."""
 
     agent: Payload
@@ -46,7 +46,7 @@ class MessageMetadata(TypedDict, total=False):
     """The value that a tool returned, if the content is another."""
 
 
-class CallMetadata(TypedDict, total=False):
+class InvariantCallMetadata(TypedDict, total=False):
     """The `metadata` of a tool call."""
 
     call_id: Payload

@@ -21,7 +21,7 @@ from trace_recorder.formats.foreign_runs.run import Call, ForeignAgent, ForeignR
 from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Line, Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_flag, stated_time, success_of
-from trace_recorder.formats.invariant.own_members import NOT_READ, ONLY_OURS, MessageMetadata, name_of_part
+from trace_recorder.formats.invariant.own_members import NOT_READ, ONLY_OURS, InvariantMetadata, name_of_part
 from trace_recorder.formats.plain_conversations import messages_in, named_conversations
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, Usage, without_none
 from trace_recorder.values.origins import ReplayedFrom
@@ -32,7 +32,7 @@ _ROW_MEMBERS = {"messages", "annotations", "metadata"}
 _ROW = Signs(members=_ROW_MEMBERS)
 _DERIVED = ("metrics", "execution_time", "journal_records")
 """Members of a run's metadata that our view writes, and that are derived again from the imported run."""
-_OF_MESSAGE = MessageMetadata.__annotations__.keys() - NOT_READ
+_OF_MESSAGE = InvariantMetadata.__annotations__.keys() - NOT_READ
 """Members of a message's metadata that are read, or derived again. All others are kept."""
 
 
@@ -117,7 +117,7 @@ class _TraceReader:
         """Add the messages to the run."""
         for number, value in enumerate(messages, start=1):
             members = as_dict(value)
-            metadata = cast("MessageMetadata", as_dict(members.get("metadata")))
+            metadata = cast("InvariantMetadata", as_dict(members.get("metadata")))
             if as_text(members.get("role")) is None:
                 self.run.events.append(TimedFact.gap(what=f"message {number}", why="it has no role"))
                 continue
@@ -157,7 +157,7 @@ class _TraceReader:
             self.calls[call.call_id] = restored[-1].to_document() | {"time": time}
         return tuple(restored)
 
-    def _add(self, history: AgentHistory, message: Message, metadata: MessageMetadata) -> None:
+    def _add(self, history: AgentHistory, message: Message, metadata: InvariantMetadata) -> None:
         time = stated_time(metadata.get("timestamp"))
         if metadata.get("asked_by_model") is False and message.role == "assistant":
             return  # the results that follow become executions of these calls
@@ -172,13 +172,13 @@ class _TraceReader:
         else:
             self._add_call(history, message, metadata, time)
 
-    def _add_call(self, history: AgentHistory, message: Message, metadata: MessageMetadata, time: str) -> None:
-        stated, origin = as_dict(metadata.get("usage")), ReplayedFrom.of_document(metadata.get("replayed_from"))
+    def _add_call(self, history: AgentHistory, message: Message, metadata: InvariantMetadata, time: str) -> None:
+        counts, origin = as_dict(metadata.get("usage")), ReplayedFrom.of_document(metadata.get("replayed_from"))
         if origin is not None:
-            stated = as_dict(as_dict(metadata["replayed_from"]).get("usage"))
+            counts = as_dict(as_dict(metadata["replayed_from"]).get("usage"))
         usage = Usage()
-        if stated:
-            usage = read_usage(stated)
+        if counts:
+            usage = read_usage(counts)
         response = LLMResponse(
             as_text(message.content),
             reasoning=message.reasoning,
@@ -196,7 +196,7 @@ class _TraceReader:
         call.complete = metadata.get("complete") is not False
         call.replayed_from = origin
 
-    def _add_result(self, history: AgentHistory, message: Message, metadata: MessageMetadata) -> None:
+    def _add_result(self, history: AgentHistory, message: Message, metadata: InvariantMetadata) -> None:
         """Add a tool's result as a message, if the model saw it.
 
         Add an execution if the model did not see the result, or if the file also has the value that the tool returned.
@@ -227,7 +227,7 @@ class _TraceReader:
         self.run.events.append(execution)
 
 
-def _restored(members: dict[str, Payload], metadata: MessageMetadata) -> dict[str, Payload]:
+def _restored(members: dict[str, Payload], metadata: InvariantMetadata) -> dict[str, Payload]:
     """Return a message in OpenAI's form, with most members that our view moved into the metadata.
 
     `_TraceReader` restores the others: the `extra` of messages, and the facts of tool calls.

@@ -24,7 +24,12 @@ from trace_recorder.figures.conversations.steps_of_turns import (
     unrequested_tools_of,
 )
 from trace_recorder.formats.format_writer import LeftOut, OutputPlace, Piece, view
-from trace_recorder.formats.invariant.own_members import AnnotationKind, CallMetadata, MessageMetadata, name_of_part
+from trace_recorder.formats.invariant.own_members import (
+    AnnotationKind,
+    InvariantCallMetadata,
+    InvariantMetadata,
+    name_of_part,
+)
 from trace_recorder.formats.left_out import (
     ARGUMENTS,
     ATTEMPTS,
@@ -44,7 +49,7 @@ from trace_recorder.values.messages import Message, Payload, ToolCall, ToolResul
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 
 _ROLES = {"developer": "system"}
-_NOTHING = MessageMetadata()
+_NOTHING = InvariantMetadata()
 
 
 @dataclass(slots=True)
@@ -95,7 +100,7 @@ class InvariantMessages:
     def _add_tools(self, tools: UnrequestedTools) -> None:
         """Add tools that ran although no model requested them."""
         step = tools.step
-        moment = MessageMetadata(
+        moment = InvariantMetadata(
             timestamp=step.timestamp, step_number=step.step_number, asked_by_model=False, shown_to_model=False
         )
         self._add_message(Message("assistant", None, tools.calls), step, moment)
@@ -105,11 +110,11 @@ class InvariantMessages:
             self._add_message(message_of(result), step, {"asked_by_model": False, "shown_to_model": False})
 
     def _add_message(
-        self, message: Message, call: LLMInteraction | AgentStep, members: MessageMetadata = _NOTHING
+        self, message: Message, call: LLMInteraction | AgentStep, members: InvariantMetadata = _NOTHING
     ) -> None:
         content, lost = _content(message)
         agent = agent_key(call)
-        of_agent = MessageMetadata(agent=call.agent, agent_id=call.agent_id, parent_agent_id=call.parent_agent_id)
+        of_agent = InvariantMetadata(agent=call.agent, agent_id=call.agent_id, parent_agent_id=call.parent_agent_id)
         of_message = _message_metadata(message)
         of_message["parts"] = lost or None
         metadata = without_none(**of_agent) | without_none(**members) | without_none(**of_message)
@@ -131,7 +136,7 @@ class InvariantMessages:
             name = f"{call.call_id}#{number}"
         self.taken.add(name)
         self.names[agent, call.call_id] = name
-        members = CallMetadata(call_id=None, extra=call.extra or None, id_made_up=call.call_id_made_up or None)
+        members = InvariantCallMetadata(call_id=None, extra=call.extra or None, id_made_up=call.call_id_made_up or None)
         if number > 1:
             members["call_id"] = call.call_id
         written = call_of(call, arguments_of(call)) | {"id": name}
@@ -141,11 +146,11 @@ class InvariantMessages:
         return written
 
 
-def _answer_metadata(answered: AnsweredTurn) -> MessageMetadata:
+def _answer_metadata(answered: AnsweredTurn) -> InvariantMetadata:
     call, response = answered.interaction, answered.response
     others = [choice for number, choice in enumerate(response.choices) if number != answered.choice]
     usage = response.usage.to_document() or None
-    metadata = MessageMetadata(
+    metadata = InvariantMetadata(
         interaction_id=call.interaction_id,
         timestamp=call.timestamp,
         step_number=None,
@@ -169,9 +174,9 @@ def _answer_metadata(answered: AnsweredTurn) -> MessageMetadata:
     return metadata
 
 
-def _message_metadata(message: Message) -> MessageMetadata:
+def _message_metadata(message: Message) -> InvariantMetadata:
     extra = {name: value for name, value in message.extra.items() if name not in {"images", "is_error"}}
-    metadata = MessageMetadata(
+    metadata = InvariantMetadata(
         reasoning=message.reasoning,
         name=message.name,
         original_role=None,
