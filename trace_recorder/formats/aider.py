@@ -103,7 +103,7 @@ def _chats(source: Source) -> Iterator[_Chat]:
 
 def _run(name: str, chat: _Chat) -> ForeignRun:
     run = ForeignRun(identity=f"{name}-{chat.started[:19]}", start_time=chat.started, events=[*chat.missing])
-    reader = _ChatReader(run)
+    reader = _AiderChatReader(run)
     blocks = [*_blocks(chat.lines), ("", "")]
     for (kind, text), (following, _) in pairwise(blocks):
         if kind == "user" and text.startswith(("/", "!")) and following != "answer":
@@ -142,7 +142,7 @@ def _blocks(lines: list[str]) -> Iterator[tuple[str, str]]:
             yield kind, text
 
 
-class _ChatReader(SessionReader):
+class _AiderChatReader(SessionReader):
     """A reader of one chat. `answered` is the last call, or None if aider has already printed the call's usage."""
 
     def __init__(self, run: ForeignRun) -> None:

@@ -248,12 +248,9 @@ def read(source: Source) -> Iterator[ForeignRun]:
         source=without_none(title=as_text(session.get("customTitle")), version=session.get("version")),
         events=[*missing],
     )
-    reader = _ChatReader(run)
-    for number, request in enumerate(as_list(session.get("requests")), start=1):
-        if isinstance(request, dict):
-            reader.read_request(request, number)
-        else:
-            reader.add_gap(f"request {number}", "it is not an object")
+    reader = _CopilotChatReader(run)
+    for number, request in reader.objects(session.get("requests"), "request"):
+        reader.read_request(request, number)
     reader.finish()
     reader.keep_rest("session", session, "requests")
     yield run
@@ -314,7 +311,7 @@ def _unread(value: Payload, *names: str) -> Payload:
     return {name: member for name, member in value.items() if name not in names}
 
 
-class _ChatReader(SessionReader):
+class _CopilotChatReader(SessionReader):
     """Reads the requests of one session."""
 
     def read_request(self, request: dict[str, Payload], number: int) -> None:

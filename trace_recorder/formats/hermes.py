@@ -51,7 +51,7 @@ def _read_session(session: Members) -> ForeignRun:
     reader = SessionReader(run)
     if prompt := as_text(session.get("system_prompt")):
         reader.history.add(Message("system", prompt), run.start_time)
-    for message in reader.objects(session.get("messages"), "message"):
+    for _, message in reader.objects(session.get("messages"), "message"):
         _read_message(reader, message)
     reader.finish()
     usage = {name: session[name] for name in _USAGE if session.get(name) is not None}

@@ -131,7 +131,7 @@ def captured(run: Trajectory) -> list[LLMInteraction]:
     return [call for call in run.llm_interactions if is_turn(call.api)]
 
 
-def differences_of_show(run: Trajectory) -> Iterator[object]:
+def differences_of_show(run: Trajectory) -> Iterator[tuple[object, ...]]:
     prompts = shown(run)
     for call in captured(run):
         summaries = [summary for title, summary in prompts if call.interaction_id in title.split(", ")]
@@ -143,7 +143,7 @@ def differences_of_show(run: Trajectory) -> Iterator[object]:
         yield "tail", tailed, prompts
 
 
-def differences_of_viewer(run: Trajectory) -> Iterator[object]:
+def differences_of_viewer(run: Trajectory) -> Iterator[tuple[object, ...]]:
     answers = RunAnswers(run)
     entries = answers.outline()["interactions"]
     names = [None, *(call.interaction_id for call in run.llm_interactions)]
@@ -167,7 +167,7 @@ def differences_of_viewer(run: Trajectory) -> Iterator[object]:
             yield "viewer", call.interaction_id, by_viewer, expected
 
 
-def differences_of_diff(run: Trajectory) -> Iterator[object]:
+def differences_of_diff(run: Trajectory) -> Iterator[tuple[object, ...]]:
     for step in ComparableSteps(()).of(run):
         call, prompt = step.source.call, step.parts["prompt"]
         if call is None:
@@ -179,7 +179,7 @@ def differences_of_diff(run: Trajectory) -> Iterator[object]:
             yield "diff", call.interaction_id, prompt, answer_of(relation)
 
 
-def differences_of_spans(run: Trajectory) -> Iterator[object]:
+def differences_of_spans(run: Trajectory) -> Iterator[tuple[object, ...]]:
     spans = {span.span_id: span.attributes for span in to_spans(run, new_messages=True)}
     ids = SpanIds.of(run)
     known = {call.interaction_id for call in run.llm_interactions}
@@ -195,7 +195,7 @@ def differences_of_spans(run: Trajectory) -> Iterator[object]:
             yield "spans", call.interaction_id, by_spans, answer_of(relation)
 
 
-def differences_of_turns(run: Trajectory) -> Iterator[object]:
+def differences_of_turns(run: Trajectory) -> Iterator[tuple[object, ...]]:
     """Yield the turns that add a message which is not new, and the branches of training rows that skip a turn."""
     for relation in relations_of(run).all():
         turn = relation.turn

@@ -29,11 +29,14 @@ class SessionReader:
         """Yield the objects in the lines of a file. A line that is not an object becomes a gap."""
         return session_lines(source.lines(), self.history.events.append)
 
-    def objects(self, values: Payload, name: str) -> Iterator[Members]:
-        """Yield the objects in a list. Any other value becomes a gap, with `name` and the number of the value."""
+    def objects(self, values: Payload, name: str) -> Iterator[tuple[int, Members]]:
+        """Yield the objects in a list, each with its number in the list, counted from 1.
+
+        Any other value becomes a gap, which `name` and the number name.
+        """
         for number, value in enumerate(as_list(values), start=1):
             if isinstance(value, dict):
-                yield value
+                yield number, value
             else:
                 self.add_gap(f"{name} {number}", "it is not an object")
 
@@ -53,10 +56,10 @@ class SessionReader:
         """Keep the members of an object that are not among those that were `read`."""
         self.keep(what, {name: value for name, value in members.items() if name not in read})
 
-    def add_prompt(self, content: Payload, time: str, extra: Members | None = None) -> None:
+    def add_prompt(self, content: Payload, time: str) -> None:
         """Add a user's message in Anthropic's form. The first text of the first message is the task."""
         self.note_task(content)
-        add_message(self.history, content, time, extra)
+        add_message(self.history, content, time)
 
     def note_task(self, content: Payload) -> None:
         """Set the task to the first text of a message, unless the task is known."""

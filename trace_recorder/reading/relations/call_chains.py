@@ -290,7 +290,7 @@ class CallChains:
     def calls_that_answered(self, messages: Sequence[Message]) -> Sequence[str]:
         """Return the ids of the calls whose answer says the same as consecutive messages of a prompt."""
         content = self.normalizer.content_of(messages)
-        return self._calls_by_answer.get(_digest_of(content), ())
+        return self._calls_by_answer.get(digest_of(content), ())
 
     # ── what a request continues ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -376,7 +376,7 @@ class CallChains:
         for choice, answer in reversed([*enumerate(answers)]):
             self._answers[instructions][answer.sum] = turn, choice
             self._answers_of_agents[agent_key(turn.interaction), instructions][answer.sum] = turn, choice
-            self._calls_by_answer[_digest_of(answer.content)].append(turn.interaction.interaction_id)
+            self._calls_by_answer[digest_of(answer.content)].append(turn.interaction.interaction_id)
         if turn.interaction.response.id:
             self._by_response_id[turn.interaction.response.id] = turn
         asked.history.claim(turn, prompt.normalized, asked.appended, prompt.instructions)
@@ -394,8 +394,11 @@ class CallChains:
         return answers, before.earlier_keys.extended([content.identity])
 
 
-def _digest_of(content: NormalizedContent | None) -> bytes | None:
-    return None if content is None else content.digest
+def digest_of(content: NormalizedContent | None) -> bytes | None:
+    """Return the digest of a message's content, or None for an empty answer."""
+    if content is None:
+        return None
+    return content.digest
 
 
 def _turn(asked: AskedCall, added: Sequence[int]) -> Turn:

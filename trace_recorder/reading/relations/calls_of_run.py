@@ -45,19 +45,22 @@ class _StepCall(WithoutRawData):
 
 def call_of_step(number: int, step: AgentStep) -> LLMInteraction:
     """Return a step as an interaction. `number` counts all steps of the run from 1, and is a part of the id."""
-    response = step.llm_response
-    if step.tool_calls and not (response and response.tool_calls):
-        response = LLMResponse(response.content if response else None, tool_calls=tuple(step.tool_calls))
+    response = step.llm_response or NO_RESPONSE
+    if step.tool_calls and not response.tool_calls:
+        response = LLMResponse(response.content, tool_calls=tuple(step.tool_calls))
+    error = None
+    if step.error:
+        error = ErrorInfo("error", step.error)
     return LLMInteraction(
         interaction_id=f"step_{number}",
         timestamp=step.timestamp,
         provider=None,
-        model=response.model if response else None,
+        model=response.model,
         source=_StepCall(list(step.messages or ())),
         step_number=step.step_number,
         agent=step.agent,
         agent_id=step.agent_id,
         parent_agent_id=step.parent_agent_id,
-        response=response or NO_RESPONSE,
-        error=ErrorInfo("error", step.error) if step.error else None,
+        response=response,
+        error=error,
     )

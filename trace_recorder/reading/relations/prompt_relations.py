@@ -28,7 +28,7 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, NamedTuple, TypeVar
 
 from trace_recorder.dialects.dialect import is_turn
-from trace_recorder.reading.relations.call_chains import AskedCall, CallChains, Continuation
+from trace_recorder.reading.relations.call_chains import AskedCall, CallChains, Continuation, digest_of
 from trace_recorder.reading.relations.calls_of_run import calls_of
 from trace_recorder.reading.relations.normalized_prompts import MessageNormalizer
 from trace_recorder.reading.relations.turn import Turn, agent_key, answer_of
@@ -74,7 +74,9 @@ class PromptRelation:
     @property
     def gone(self) -> int:
         """The number of messages of the history that were removed or changed."""
-        return 0 if self.kind in {"begins", "refers"} else len(self.comparison.gone)
+        if self.kind in {"begins", "refers"}:
+            return 0
+        return len(self.comparison.gone)
 
 
 def relations_of(trajectory: Trajectory) -> PromptRelations:
@@ -334,7 +336,7 @@ class _ComparedCalls:
             return comparison.new
         gone = [self._messages.messages[number] for number in comparison.gone]
         results = {message.call_id for message in gone if message.role == "tool"}
-        said = Counter(map(self._digest_of, comparison.gone, ([message] for message in gone)))
+        gone_digests = Counter(map(self._digest_of, comparison.gone, ([message] for message in gone)))
         known = {*answers, *asked.places_of_answers()}
         added = []
         for place, digest in digests.items():
@@ -343,8 +345,8 @@ class _ComparedCalls:
             is_changed_result = is_before_answer and message.role == "tool" and message.call_id in results
             if place in known or digest is None or is_changed_result:
                 continue
-            if said[digest] > 0:
-                said[digest] -= 1
+            if gone_digests[digest] > 0:
+                gone_digests[digest] -= 1
             else:
                 added.append(place)
         return added
@@ -352,8 +354,7 @@ class _ComparedCalls:
     def _digest_of(self, number: int, message: Sequence[Message]) -> bytes | None:
         """Return the digest of a message for the equality *says the same*, or None for an empty answer."""
         if number not in self._digests:
-            content = self._chains.normalizer.content_of(message)
-            self._digests[number] = None if content is None else content.digest
+            self._digests[number] = digest_of(self._chains.normalizer.content_of(message))
         return self._digests[number]
 
 

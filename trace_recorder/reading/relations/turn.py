@@ -99,12 +99,16 @@ def agent_key(source: LLMInteraction | AgentStep) -> str | None:
     The key is always a text, even if a file of another tool has any other JSON value as the id or the name.
     """
     key = source.agent_id or source.agent
-    return key if key is None else str(key)
+    if key is None:
+        return None
+    return str(key)
 
 
 def choice_of(response: LLMResponse, choice: int = 0) -> LLMResponse | Choice:
     """Return the answer with the index `choice`, or the first answer if there is no such answer."""
-    return response.choices[choice] if 0 < choice < len(response.choices) else response
+    if 0 < choice < len(response.choices):
+        return response.choices[choice]
+    return response
 
 
 def answer_of(response: LLMResponse, choice: int = 0) -> Message:
