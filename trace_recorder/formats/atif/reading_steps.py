@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from trace_recorder.dialects import manual
 from trace_recorder.dialects.json_access import as_list
 from trace_recorder.formats.atif import members
-from trace_recorder.formats.atif.extras import AtifRecordedStep, extra_of
 from trace_recorder.formats.atif.members import agent_members, call_of, error_of, is_tool_step, read_response
+from trace_recorder.formats.atif.own_members import AtifRecordedStep, extra_of
 from trace_recorder.reading.table_prompts import newest_results
 from trace_recorder.values.llm_interaction import Attempt, LLMInteraction, WithoutRawData
 from trace_recorder.values.message_table import MessageTable, NumberedMessages

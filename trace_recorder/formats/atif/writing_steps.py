@@ -16,9 +16,9 @@ from trace_recorder.figures.call_figures import REPLAYED_FROM, tokens_of
 from trace_recorder.figures.content.chat_form import arguments_of, result_text
 from trace_recorder.figures.conversations.conversation import Conversation, ConversationLine
 from trace_recorder.figures.conversations.steps_of_turns import StepsByTurn
-from trace_recorder.formats.atif.extras import TOOL_STEP_FLAG, AtifRecordedStep, CallExtra, ResultExtra
 from trace_recorder.formats.atif.media import AtifMediaWriter
 from trace_recorder.formats.atif.members import EXTRA_KEY, effort_of, kept_in
+from trace_recorder.formats.atif.own_members import TOOL_STEP_FLAG, AtifRecordedStep, CallExtra, ResultExtra
 from trace_recorder.formats.recognition import IMPORT_FORMATS
 from trace_recorder.reading.relations.turn import Turn
 from trace_recorder.values.llm_interaction import LLMInteraction
