@@ -233,18 +233,18 @@ class Costs:
 
     def to_json(self) -> dict[str, Payload]:
         """Return the sums as JSON, without unknown members."""
-        amount = estimated = estimated_with = None
+        stated_sum = estimated_sum = estimated_with = None
         if self.stated_calls:
-            amount = round(self.stated, 9)
+            stated_sum = round(self.stated, 9)
         if self.estimated_calls:
-            estimated = round(self.estimated, 9)
+            estimated_sum = round(self.estimated, 9)
             if self._price is None:
                 estimated_with = table_name()
         return without_none(
             currency=CURRENCY,
-            stated=amount,
+            stated=stated_sum,
             stated_calls=self.stated_calls,
-            estimated=estimated,
+            estimated=estimated_sum,
             estimated_calls=self.estimated_calls,
             estimated_with=estimated_with,
             unknown_calls=self.unknown_calls,

@@ -53,7 +53,10 @@ def _is_yaml(source: Source) -> bool:
 
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the calls to models of a cassette as one run."""
-    document = _document_of(source)
+    if _is_yaml(source):
+        document = _load_yaml(source)
+    else:
+        document = source.document
     events: list[Event] = []
     other_count, remaining = 0, source.max_run_bytes
     for number, interaction in enumerate(as_list(as_dict(document).get("interactions")), start=1):
@@ -67,12 +70,6 @@ def read(source: Source) -> Iterator[ForeignRun]:
         other_count += not exchange
         events += exchange
     yield ForeignRun(identity=source.path.name.partition(".")[0], events=[*events, *other_requests(other_count)])
-
-
-def _document_of(source: Source) -> Payload:
-    if _is_yaml(source):
-        return _load_yaml(source)
-    return source.document
 
 
 def _events(interaction: Members, number: int) -> list[Event]:

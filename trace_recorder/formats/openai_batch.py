@@ -100,7 +100,7 @@ def _other_half(source: Source) -> list[Source]:
     return []
 
 
-class _OtherHalf(NamedTuple):
+class _PossibleHalf(NamedTuple):
     """A file that may be the other half: how many characters its name begins with as ours does, and its first ids."""
 
     common_characters: int
@@ -108,7 +108,7 @@ class _OtherHalf(NamedTuple):
     first_ids: set[str]
 
 
-def _candidates(source: Source, is_wanted: Callable[[Payload], bool]) -> Iterator[_OtherHalf]:
+def _candidates(source: Source, is_wanted: Callable[[Payload], bool]) -> Iterator[_PossibleHalf]:
     """Yield the files of the directory whose first lines have an id of this file."""
     ids: set[str] | None = None
     for path in sorted(source.path.parent.glob("*.jsonl"))[:_MAX_NEIGHBOURS]:
@@ -120,7 +120,7 @@ def _candidates(source: Source, is_wanted: Callable[[Payload], bool]) -> Iterato
             ids = {as_text(as_dict(line.value).get("custom_id")) or "" for line in source.lines()}
         if ids is not None and not first_ids.isdisjoint(ids):
             common = commonprefix([path.name, source.path.name])  # noqa: RUF071 - names are compared by characters
-            yield _OtherHalf(len(common), neighbour, first_ids)
+            yield _PossibleHalf(len(common), neighbour, first_ids)
 
 
 def _first_ids(source: Source, is_wanted: Callable[[Payload], bool]) -> set[str]:

@@ -135,15 +135,15 @@ def _refusal(error: Exception) -> str | None:
 
 def _status(error: Exception) -> int | None:
     """Return the HTTP status in a client's exception or in one of its causes, or None."""
-    last = None
+    unknown = None
     for cause in _with_causes(error):
         status = _stated_status(cause)
         if status is None:
             continue
         if status != _UNKNOWN:
             return status
-        last = status
-    return last
+        unknown = status
+    return unknown
 
 
 def _stated_status(error: BaseException) -> int | None:

@@ -16,7 +16,7 @@ from typing import cast
 
 from trace_recorder.dialects import manual
 from trace_recorder.dialects.json_access import as_dict
-from trace_recorder.formats.atif.extras import (
+from trace_recorder.formats.atif.own_members import (
     AGENT_EXTRA,
     CALL_EXTRA,
     RESULT_EXTRA,

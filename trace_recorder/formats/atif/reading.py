@@ -17,8 +17,8 @@ from trace_recorder.dialects.dialect import is_turn
 from trace_recorder.dialects.json_access import as_dict
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.formats.atif import members
-from trace_recorder.formats.atif.extras import RECORDED_STEP
 from trace_recorder.formats.atif.members import read_atif_error, tool_steps
+from trace_recorder.formats.atif.own_members import RECORDED_STEP
 from trace_recorder.formats.atif.reading_steps import AtifSource, TrajectoryReader
 from trace_recorder.formats.foreign_runs.from_trajectory import foreign_run_of
 from trace_recorder.formats.foreign_runs.run import ForeignRun

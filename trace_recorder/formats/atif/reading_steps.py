@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from trace_recorder.dialects import manual
 from trace_recorder.dialects.json_access import as_list
 from trace_recorder.formats.atif import members
-from trace_recorder.formats.atif.extras import StepExtra, extra_of
 from trace_recorder.formats.atif.members import (
     agent_members,
     is_tool_step,
@@ -20,6 +19,7 @@ from trace_recorder.formats.atif.members import (
     read_atif_error,
     read_atif_response,
 )
+from trace_recorder.formats.atif.own_members import AtifRecordedStep, extra_of
 from trace_recorder.reading.table_prompts import newest_results
 from trace_recorder.values.llm_interaction import Attempt, LLMInteraction, WithoutRawData
 from trace_recorder.values.message_table import MessageTable, NumberedMessages
@@ -48,7 +48,7 @@ class AtifSource(WithoutRawData):
     tools: list[Tool]
     parameters: dict[str, Payload]
     observed: tuple[ToolResult, ...] = ()
-    recorded_steps: tuple[StepExtra, ...] = ()
+    recorded_steps: tuple[AtifRecordedStep, ...] = ()
 
     def request(self) -> RequestReading:
         """Return the messages that the model saw, the tools, and the parameters."""

@@ -22,9 +22,9 @@ from trace_recorder.figures.content.kinds import THOUGHTS
 from trace_recorder.figures.conversations.conversation import Conversation, conversations
 from trace_recorder.figures.conversations.side_calls import side_calls
 from trace_recorder.figures.conversations.steps_of_turns import steps_by_turn
-from trace_recorder.formats.atif.extras import UNNAMED_AGENT, AgentExtra
 from trace_recorder.formats.atif.media import AtifMediaWriter, has_audio
 from trace_recorder.formats.atif.members import EXTRA_KEY, UNKNOWN_VERSION, kept_in, totals, with_costs
+from trace_recorder.formats.atif.own_members import UNNAMED_AGENT, AgentExtra
 from trace_recorder.formats.atif.writing_steps import AtifStepWriter
 from trace_recorder.formats.foreign_runs.journal_writer import IMPORTED_FROM
 from trace_recorder.formats.format_writer import LeftOut, view

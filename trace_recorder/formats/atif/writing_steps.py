@@ -16,9 +16,9 @@ from trace_recorder.figures.call_figures import REPLAYED_FROM, tokens_of
 from trace_recorder.figures.content.chat_form import arguments_object, result_text
 from trace_recorder.figures.conversations.conversation import Conversation, ConversationLine
 from trace_recorder.figures.conversations.steps_of_turns import StepsByTurn
-from trace_recorder.formats.atif.extras import TOOL_STEP_FLAG, CallExtra, ResultExtra, StepExtra
 from trace_recorder.formats.atif.media import AtifMediaWriter
 from trace_recorder.formats.atif.members import EXTRA_KEY, effort_of, kept_in
+from trace_recorder.formats.atif.own_members import TOOL_STEP_FLAG, AtifRecordedStep, CallExtra, ResultExtra
 from trace_recorder.formats.recognition import IMPORT_FORMATS
 from trace_recorder.reading.relations.turn import Turn
 from trace_recorder.values.llm_interaction import LLMInteraction
@@ -178,7 +178,7 @@ def _without(members: Mapping[str, Payload], names: AbstractSet[str]) -> dict[st
 
 def _agent_step(step: AgentStep) -> dict[str, Payload]:
     """Return the members of a step that the agent recorded, except members that the step's call has too."""
-    members = StepExtra(
+    members = AtifRecordedStep(
         step_number=step.step_number,
         timestamp=step.timestamp,
         state=step.state,

@@ -16,7 +16,7 @@ from trace_recorder.figures.conversations.steps_of_turns import AnsweredTurn
 from trace_recorder.formats.hierarchy.own_members import HierarchyMetadata
 from trace_recorder.reading.relations.turn import Turn, answer_of
 from trace_recorder.values.content_parts import Text, parts_of
-from trace_recorder.values.messages import Message, Payload, Tool, ToolCall, ToolResult, without_none
+from trace_recorder.values.messages import Message, Payload, ToolCall, ToolResult, without_none
 from trace_recorder.values.token_counts import counts_of
 
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
@@ -58,7 +58,11 @@ def turn_messages(answered: AnsweredTurn, previous: AnsweredTurn | None) -> list
         lines += [TurnMessage(message, answered, after_prompt=True) for message in _answer_and_results(answered)]
     tools = answered.turn.tools
     if lines and tools and (previous is None or tools != previous.turn.tools):
-        with_tools = {**lines[0].message, "tool_definitions": [_definition(tool) for tool in tools]}
+        definitions = [
+            {"name": tool.name, "description": tool.description or "", "parameters": as_dict(tool.parameters)}
+            for tool in tools
+        ]
+        with_tools = {**lines[0].message, "tool_definitions": definitions}
         lines[0] = TurnMessage(with_tools, answered, lines[0].after_prompt)
     return lines
 
@@ -189,10 +193,6 @@ def _error(message: Message, result: ToolResult | None, text: str) -> str | None
     if message.extra.get("is_error") is True:
         return text
     return None
-
-
-def _definition(tool: Tool) -> dict[str, Payload]:
-    return {"name": tool.name, "description": tool.description or "", "parameters": as_dict(tool.parameters)}
 
 
 def _usage(answered: AnsweredTurn) -> dict[str, int] | None:

@@ -46,7 +46,7 @@ class InvariantMetadata(TypedDict, total=False):
     """The value that a tool returned, if the content is another."""
 
 
-class CallMetadata(TypedDict, total=False):
+class InvariantCallMetadata(TypedDict, total=False):
     """The `metadata` of a tool call."""
 
     call_id: Payload

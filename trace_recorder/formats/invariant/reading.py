@@ -173,12 +173,12 @@ class _TraceReader:
             self._add_call(history, message, metadata, time)
 
     def _add_call(self, history: AgentHistory, message: Message, metadata: InvariantMetadata, time: str) -> None:
-        usage_members, origin = as_dict(metadata.get("usage")), ReplayedFrom.of_document(metadata.get("replayed_from"))
+        counts, origin = as_dict(metadata.get("usage")), ReplayedFrom.of_document(metadata.get("replayed_from"))
         if origin is not None:
-            usage_members = as_dict(as_dict(metadata["replayed_from"]).get("usage"))
+            counts = as_dict(as_dict(metadata["replayed_from"]).get("usage"))
         usage = Usage()
-        if usage_members:
-            usage = read_usage(usage_members)
+        if counts:
+            usage = read_usage(counts)
         response = LLMResponse(
             as_text(message.content),
             reasoning=message.reasoning,

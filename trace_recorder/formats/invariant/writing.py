@@ -24,7 +24,12 @@ from trace_recorder.figures.conversations.steps_of_turns import (
     unrequested_tools_of,
 )
 from trace_recorder.formats.format_writer import LeftOut, OutputPlace, Piece, view
-from trace_recorder.formats.invariant.own_members import AnnotationKind, CallMetadata, InvariantMetadata, name_of_part
+from trace_recorder.formats.invariant.own_members import (
+    AnnotationKind,
+    InvariantCallMetadata,
+    InvariantMetadata,
+    name_of_part,
+)
 from trace_recorder.formats.left_out import (
     ARGUMENTS,
     ATTEMPTS,
@@ -131,7 +136,7 @@ class InvariantMessages:
             name = f"{call.call_id}#{number}"
         self.taken.add(name)
         self.names[agent, call.call_id] = name
-        members = CallMetadata(call_id=None, extra=call.extra or None, id_made_up=call.call_id_made_up or None)
+        members = InvariantCallMetadata(call_id=None, extra=call.extra or None, id_made_up=call.call_id_made_up or None)
         if number > 1:
             members["call_id"] = call.call_id
         written = chat_call(call, arguments_object(call)) | {"id": name}

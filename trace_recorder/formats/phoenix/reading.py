@@ -47,7 +47,11 @@ def _lists(document: Payload) -> list[list[Payload]]:
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield a run for each trace."""
     missing: list[TimedFact] = []
-    for run in runs_of_spans(_values(source, missing)):
+    lists = _lists(source.document)
+    values: Iterator[Payload] = chain.from_iterable(lists)
+    if not lists:
+        values = line_values(source.lines(), missing.append)
+    for run in runs_of_spans(values):
         run.events += missing
         missing = []
         yield run
@@ -98,13 +102,6 @@ def _annotation(annotation: Members) -> Iterator[TimedFact]:
         yield TimedFact.reward(name=name, value=score, explanation=as_text(result.get("explanation")), time=time)
     if score is None or result.get("label") is not None:
         yield TimedFact.annotation(key=name, value=annotation, time=time)
-
-
-def _values(source: Source, missing: list[TimedFact]) -> Iterator[Payload]:
-    lists = _lists(source.document)
-    if lists:
-        return chain.from_iterable(lists)
-    return line_values(source.lines(), missing.append)
 
 
 FORMAT = Format(name="phoenix", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

@@ -54,13 +54,10 @@ def to_session_traces(left_out: LeftOut, trajectory: Trajectory) -> list[list[di
     for number, conversation in enumerate(conversations(turns)):
         messages = [*_messages(conversation, steps)]
         if messages:
-            sessions.append([_header(trajectory, conversation, number), *messages])
+            header = {"type": "session", "harness": HARNESS, "id": session_identity(trajectory, number)}
+            header |= without_none(name=conversation.agent or as_text(trajectory.task))
+            sessions.append([header, *messages])
     return sessions
-
-
-def _header(trajectory: Trajectory, conversation: Conversation, number: int) -> dict[str, Payload]:
-    header = {"type": "session", "harness": HARNESS, "id": session_identity(trajectory, number)}
-    return header | without_none(name=conversation.agent or as_text(trajectory.task))
 
 
 def _messages(conversation: Conversation, steps: Mapping[Turn, Sequence[AgentStep]]) -> Iterator[dict[str, Payload]]:

@@ -51,7 +51,10 @@ def preference_pairs(
     """
     groups: dict[str, tuple[Row, list[_ScoredRun]]] = {}
     for trajectory in trajectories:
-        score = _score_of(trajectory, reward)
+        if isinstance(reward, str):
+            score = rewards_of(trajectory).get(reward)
+        else:
+            score = reward(trajectory)
         if score is None:
             left_out.add("runs without the reward")
             continue
@@ -76,12 +79,6 @@ def preference_pairs(
         group[1].append(_ScoredRun(score, answer, trajectory.trajectory_id))
     for request, runs in groups.values():
         yield from _pairs(request, runs)
-
-
-def _score_of(trajectory: Trajectory, reward: str | Score) -> float | None:
-    if isinstance(reward, str):
-        return rewards_of(trajectory).get(reward)
-    return reward(trajectory)
 
 
 def _pairs(request: Row, runs: list[_ScoredRun]) -> Iterator[Row]:

@@ -200,7 +200,9 @@ _FORMS: dict[Form, Callable[[Branch, LeftOut], list[Row]]] = {
 
 def _message(message: Message, names: dict[str, str], left_out: LeftOut) -> Row:
     if message.role == "assistant":
-        return _assistant(message, left_out)
+        calls = [_call(call, left_out) for call in message.tool_calls]
+        members = without_none(reasoning_content=message.reasoning, tool_calls=calls or None)
+        return {"role": "assistant", "content": text_of(message), **members}
     if message.role == "tool":
         name = message.name or names.get(message.call_id or "")
         return {"role": "tool", "content": text_lines(message), **without_none(name=name, tool_call_id=message.call_id)}
@@ -220,12 +222,6 @@ def _content(message: Message) -> str | list[Row]:
         elif isinstance(part, Image):
             content.append({"type": "image", "url": part.address})
     return content
-
-
-def _assistant(message: Message, left_out: LeftOut) -> Row:
-    calls = [_call(call, left_out) for call in message.tool_calls]
-    members = without_none(reasoning_content=message.reasoning, tool_calls=calls or None)
-    return {"role": "assistant", "content": text_of(message), **members}
 
 
 def _call(call: ToolCall, left_out: LeftOut) -> Row:

@@ -47,18 +47,15 @@ class Telemetry:
             resource = attributes_of(as_dict(of_resource.get("resource")).get("attributes"))
             scopes = _listed(of_resource, "scopeSpans", "scope_spans", "instrumentationLibrarySpans")
             for of_scope in scopes:
-                for span in _listed(of_scope, "spans"):
-                    self._add_span(span, _scope_name(of_scope), resource)
+                for members_of_span in _listed(of_scope, "spans"):
+                    span = _span(members_of_span, _scope_name(of_scope))
+                    if span is not None:
+                        self.spans.append(span)
+                        self.resources.setdefault(span.trace_id, resource)
         for of_resource in _listed(members, "resourceLogs", "resource_logs"):
             for of_scope in _listed(of_resource, "scopeLogs", "scope_logs"):
                 for record in _listed(of_scope, "logRecords", "log_records"):
                     self._add_log(record)
-
-    def _add_span(self, members: Members, scope: str, resource: Members) -> None:
-        span = _span(members, scope)
-        if span is not None:
-            self.spans.append(span)
-            self.resources.setdefault(span.trace_id, resource)
 
     def _add_log(self, members: Members) -> None:
         event = _log(members)

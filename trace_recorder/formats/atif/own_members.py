@@ -40,11 +40,11 @@ class CallExtra(TypedDict, total=False):
     error: Payload
     attempts: Payload
     agent_steps: Payload
-    """The steps that the agent recorded for the call (`RecordedStep`)."""
+    """The steps that the agent recorded for the call (`AtifRecordedStep`)."""
     replayed_from: Payload
 
 
-class StepExtra(TypedDict, total=False):
+class AtifRecordedStep(TypedDict, total=False):
     """A step that the agent recorded. Other members of its object are the step's own `extra`."""
 
     step_number: Payload
@@ -74,7 +74,7 @@ class AgentExtra(TypedDict, total=False):
 
 
 CALL_EXTRA = frozenset(CallExtra.__annotations__)
-RECORDED_STEP = frozenset(StepExtra.__annotations__)
+RECORDED_STEP = frozenset(AtifRecordedStep.__annotations__)
 RESULT_EXTRA = frozenset(ResultExtra.__annotations__)
 AGENT_EXTRA = frozenset(AgentExtra.__annotations__)
 
