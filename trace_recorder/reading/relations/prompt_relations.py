@@ -236,7 +236,10 @@ class _ComparedCalls:
             asked = self._chains.ask(call)
             compared = self._compare_turn(call.interaction_id, asked.continued, earlier, numbers)
             answers = self._repeated_answers(messages, compared)
-            turn = self._chains.add(asked, self._added_places(asked, numbers, compared.comparison, answers))
+            comparison = compared.comparison
+            if asked.continued.relation == "begins":  # what another conversation has is not added again
+                comparison = _compare_with_similar(earlier, numbers, self._messages, may_rewrite=False).comparison
+            turn = self._chains.add(asked, self._added_places(asked, numbers, comparison, answers))
             earlier.add(call.interaction_id, numbers)
             self.has_unclear = self.has_unclear or _is_unclear(turn)
             relation = PromptRelation(turn, compared.kind, compared.base, compared.comparison, len(numbers), answers)
@@ -332,8 +335,6 @@ class _ComparedCalls:
         """
         messages = asked.prompt.reading.messages
         digests = {place: self._digest_of(numbers[place], messages[place : place + 1]) for place in comparison.new}
-        if asked.continued.relation == "begins" and not comparison.kept:
-            return comparison.new
         gone = [self._messages.messages[number] for number in comparison.gone]
         results = {message.call_id for message in gone if message.role == "tool"}
         gone_digests = Counter(map(self._digest_of, comparison.gone, ([message] for message in gone)))
@@ -343,7 +344,8 @@ class _ComparedCalls:
             message = messages[place]
             is_before_answer = place < asked.continued.prefix_length
             is_changed_result = is_before_answer and message.role == "tool" and message.call_id in results
-            if place in known or digest is None or is_changed_result:
+            is_empty_answer = digest is None and asked.continued.relation != "begins"
+            if place in known or is_empty_answer or is_changed_result:
                 continue
             if gone_digests[digest] > 0:
                 gone_digests[digest] -= 1
