@@ -29,6 +29,8 @@ from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
 
+from names import module
+
 Payload = Any
 Output = Callable[[], Payload]
 
@@ -162,12 +164,12 @@ def exports(run: Output) -> Iterator[tuple[str, Output]]:
 
 def exported(name: str, run: Payload, form: str | None, **options: bool) -> Payload:
     """Return the pieces of an export, what it left out, and the files that it wrote beside them."""
-    from trace_recorder.formats.format_writer import OutputPlace
+    output_place = module("trace_recorder.formats.format_writer").OutputPlace
     from trace_recorder.registry import EXPORT_FORMATS
 
     with tempfile.TemporaryDirectory() as directory:
         view = EXPORT_FORMATS[name].with_options(form, **options)
-        pieces, left_out = EXPORT_FORMATS[name].outputs(view, run, OutputPlace("run", Path(directory)))
+        pieces, left_out = EXPORT_FORMATS[name].outputs(view, run, output_place("run", Path(directory)))
         contents = [(title, _unpacked(content)) for title, content in pieces]
         files = {str(path.relative_to(directory)): path.read_bytes().hex() for path in files_in(Path(directory))}
     return {"pieces": contents, "left out": dict(left_out), "files": files}
@@ -196,10 +198,7 @@ def insides(path: Path, run: Output) -> Iterator[tuple[str, Output]]:
         return run_data(run(), "run")
 
     def searched_values() -> Payload:
-        try:
-            from trace_recorder.catalog.run_values import values_of
-        except ImportError:  # its name until November 2026
-            from trace_recorder.catalog.facts import facts_of as values_of
+        from trace_recorder.catalog.run_values import values_of
 
         return asdict(values_of(run()))
 
@@ -213,9 +212,7 @@ def insides(path: Path, run: Output) -> Iterator[tuple[str, Output]]:
         ]
 
     def growing() -> Payload:
-        from trace_recorder.reading.growing_journal import GrowingJournal
-
-        return read_in_parts(path, GrowingJournal)
+        return read_in_parts(path, module("trace_recorder.reading.growing_journal").GrowingJournal)
 
     yield "viewer", viewer
     yield "searched values", searched_values

@@ -29,6 +29,8 @@ from pathlib import Path
 from typing import Any, Self
 from zlib import crc32
 
+from names import module
+
 Payload = Any
 Run = Callable[[Path], object]
 
@@ -46,11 +48,10 @@ def runs_of_tests(every: int) -> Iterator[tuple[str, Run]]:
     from tests.chat_calls import rich_run
     from tests.contents.recording import names, record
     from tests.data import recorded, shown
-    from tests.formats.runs import RUNS
     from tests.histories import PATTERNS
     from tests.histories import record as record_history
 
-    for name, run in RUNS.items():
+    for name, run in module("tests.formats.runs").RUNS.items():
         yield f"sockets/{name}", run
     for run in (recorded.captured, recorded.in_deltas, recorded.by_hand, recorded.marked, recorded.in_flight):
         yield f"recorded/{run.__name__}", run
@@ -68,12 +69,11 @@ def runs_of_tests(every: int) -> Iterator[tuple[str, Run]]:
 
 def _exchanges_of_providers(every: int) -> Iterator[tuple[str, Run]]:
     """Yield runs of real exchanges: through a transport, and through the SDKs over HTTP, sync and async."""
-    from tests.formats.corpus_runs import corpus_runs
     from tests.wire.corpus import load
     from tests.wire.replays import recorded
     from tests.wire.runs import Mode
 
-    yield "wire", lambda place: [*corpus_runs(place, every)]
+    yield "wire", lambda place: [*module("tests.formats.corpus_runs").corpus_runs(place, every)]
     exchanges = load()[::every]
     plain, compressed = Mode(at_once=1), Mode(asynchronous=True, at_once=1, seed=1, compress=True)
     for first in range(0, len(exchanges), SDK_EXCHANGES):
