@@ -50,9 +50,14 @@ def test_spans_of_phoenix_are_a_run(tmp_path: Path) -> None:
 def test_spans_of_phoenix_s_interface_and_nested_attributes_are_read(tmp_path: Path) -> None:
     spans = phoenix_spans()
     flat = spans[1]["attributes"]
-    counted = {"token_count": {"prompt": 10, "completion": 5, "prompt_details": {"cache_read": 4}}}
-    left = {name: value for name, value in flat.items() if not name.startswith("llm.token_count")}
-    spans[1]["attributes"] = {**left, "llm": counted}
+    contents = [{"type": "text", "text": "Weather?"}, {"type": "image", "image": {"image": {"url": "https://a/b.png"}}}]
+    prompt = {"role": "user", "contents": [{"message_content": content} for content in contents]}
+    nested = {
+        "token_count": {"prompt": 10, "completion": 5, "prompt_details": {"cache_read": 4}},
+        "input_messages": [{"message": prompt}],
+    }
+    left = {name: value for name, value in flat.items() if not name.startswith(("llm.token_count", "llm.input"))}
+    spans[1]["attributes"] = {**left, "llm": nested}
     _check_guide(check_only_run(tmp_path, written(tmp_path, {"data": spans, "next_cursor": None})))
 
 

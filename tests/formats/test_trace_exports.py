@@ -6,8 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.formats.files import check_only_run, produced_document, produced_lines, runs_of
+import pytest
+
+from tests.formats.files import PRODUCED, check_only_run, produced_document, produced_lines, runs_of
 from tests.formats.span_files import written
+from trace_recorder import TrajectoryFormatError
 from trace_recorder.formats.foreign_runs.run import ToolRun
 from trace_recorder.values.token_counts import Counts, counts_of
 from trace_recorder.values.trajectory import Trajectory
@@ -39,13 +42,19 @@ def test_a_trace_of_mlflow_is_a_run(tmp_path: Path) -> None:
 
 
 def test_traces_of_mlflow_may_be_a_list_or_lines(tmp_path: Path) -> None:
-    other = mlflow_trace()
-    other["info"] = {"request_id": "tr-2", "status": "ERROR"}
-    listed = written(tmp_path, [mlflow_trace(), other])
-    lines = tmp_path / "traces.jsonl"
-    lines.write_text("\n".join(map(json.dumps, [mlflow_trace(), other])))
+    lines = PRODUCED / "mlflow" / "traces.jsonl"
+    listed = written(tmp_path, produced_lines("mlflow/traces.jsonl"))
     for path in (listed, lines):
         assert [(run.identity, run.status) for run in runs_of(path)] == [("tr-1", "completed"), ("tr-2", "failed")]
+
+
+def test_a_trace_of_mlflow_without_a_readable_span_is_refused(tmp_path: Path) -> None:
+    trace = mlflow_trace()
+    trace["data"]["spans"] = [
+        {"name": span["name"], "attributes": span["attributes"]} for span in trace["data"]["spans"]
+    ]
+    with pytest.raises(TrajectoryFormatError, match="tr-1 has no span that can be read"):
+        runs_of(written(tmp_path, trace))
 
 
 # ── Langfuse ─────────────────────────────────────────────────────────────────────────────────────────────────────────
