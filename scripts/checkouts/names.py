@@ -6,10 +6,10 @@ from importlib import import_module
 from typing import Any
 
 EARLIER = {
-    "tests.formats.corpus_runs": "tests.views.corpus_runs",
-    "tests.formats.runs": "tests.views.runs",
-    "trace_recorder.formats.format_writer": "trace_recorder.views.export_format",
-    "trace_recorder.reading.growing_journal": "trace_recorder.imports.growing_journal",
+    "tests.formats.corpus_runs": "tests.formats.corpus_runs",
+    "tests.formats.runs": "tests.formats.runs",
+    "trace_recorder.formats.format_writer": "trace_recorder.formats.format_writer",
+    "trace_recorder.reading.growing_journal": "trace_recorder.reading.growing_journal",
 }
 
 

@@ -80,7 +80,7 @@ class _ConversationReader(SessionReader):
         self.nodes = {key: as_dict(node) for key, node in nodes.items()}
 
     def read_nodes(self) -> None:
-        roots = [key for key, node in self.nodes.items() if node.get("parent") not in self.nodes]
+        roots = [key for key, node in self.nodes.items() if as_text(node.get("parent")) not in self.nodes]
         pending: list[tuple[str, Position, str | None]] = [
             (key, self.history.position, None) for key in reversed(roots)
         ]

@@ -22,6 +22,7 @@ from trace_recorder.dialects.endpoints import Endpoint, asks_for_stream, is_stre
 from trace_recorder.dialects.form_bodies import content_type_of, form_as_json, is_form, without_boundary
 from trace_recorder.dialects.json_access import as_elements, as_text
 from trace_recorder.facts import Fact, JsonText, LLMErrorFact, LLMRequestFact, LLMResponseFact, LLMStreamFact
+from trace_recorder.figures.content.chat_form import utf8_text
 from trace_recorder.formats.foreign_runs.run import Event, HttpExchange, Members, TimedFact
 from trace_recorder.guard import try_call
 from trace_recorder.storage.journal_lines import body_member, text_member
@@ -130,7 +131,7 @@ def _request(exchange: HttpExchange, members: Members) -> LLMRequestFact:
         method=exchange.method,
         stream=endpoint.streams or None,
         inferred=bool(members["attempt"] and retries == b"0") or None,
-        url=clean_url(exchange.url),
+        url=clean_url(utf8_text(exchange.url)),
         headers=headers.kept(exchange.headers),
     )
 
@@ -173,7 +174,7 @@ _GZIP = {"gzip": zlib.MAX_WBITS | 16, "x-gzip": zlib.MAX_WBITS | 16, "deflate": 
 def model_endpoint(method: Payload, url: Payload) -> Endpoint | None:
     """Return the endpoint of a request to a model, or None for any other request."""
     try:
-        parts = urlsplit(as_text(url) or "")
+        parts = urlsplit(utf8_text(as_text(url) or ""))
         return recognise(str(method).upper(), parts.hostname or "", parts.path, parts.port).call
     except ValueError:
         return None
