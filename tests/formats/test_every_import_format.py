@@ -215,16 +215,6 @@ def _noted(path: Path) -> int:
     return sum(len(facts_in(run, kind)) for run in runs_of(path) for kind in (GapFact, SourceRecordFact))
 
 
-def with_faults(paths: list[Path], faults: dict[str, str]) -> Any:
-    """Return the decorator for a test of these files. A file with a known fault must fail until the fault is mended."""
-    cases = []
-    for path in paths:
-        name = name_of(path)
-        marks = [pytest.mark.xfail(strict=True, reason=faults[name])] if name in faults else []
-        cases.append(pytest.param(path, marks=marks, id=name))
-    return pytest.mark.parametrize("path", cases)
-
-
 @pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_a_damaged_file_is_read_or_refused(path: Path, copied: Path) -> None:
     """Files are cut off, have changed bytes, or lack values or have values of other types."""
@@ -262,10 +252,11 @@ def _lists(value: Payload) -> Iterator[list[Payload]]:
         yield from _lists(inner)
 
 
-QUADRATIC = {"atif/terminus.json": "the cost of this file grows with the square of its steps"}
-
-
-@with_faults([path for path in TEXTS if path in JSON_FILES or path.suffix in {".md", ".history"}], QUADRATIC)
+@pytest.mark.parametrize(
+    "path",
+    [path for path in TEXTS if path in JSON_FILES or path.suffix in {".md", ".history"}],
+    ids=name_of,
+)
 def test_a_file_of_twice_the_length_costs_at_most_twice_as_much(path: Path, tmp_path: Path) -> None:
     """All function calls for reading the file and for making the journal are counted."""
     costs: list[float] = []

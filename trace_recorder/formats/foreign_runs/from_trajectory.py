@@ -6,7 +6,7 @@ first read as a `Trajectory`, in the same way as by `load`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from operator import itemgetter
 
 from trace_recorder.clocks import parse_time
@@ -15,16 +15,19 @@ from trace_recorder.formats.foreign_runs.run import (
     Call,
     Event,
     ForeignAgent,
+    ForeignConversation,
     ForeignRun,
-    Histories,
     Members,
+    NumberedHistories,
     TimedFact,
     ToolRun,
 )
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
 from trace_recorder.storage.items.shared_lists import ListPrefix
 from trace_recorder.values.llm_interaction import LLMInteraction
-from trace_recorder.values.messages import Payload, Tool, ToolCall
+from trace_recorder.values.message_equality import json_key
+from trace_recorder.values.message_table import EqualMessages
+from trace_recorder.values.messages import Message, Payload, Tool, ToolCall
 from trace_recorder.values.tool_uses import tool_uses
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 
@@ -67,7 +70,8 @@ class _TrajectoryEvents:
 
     def __init__(self, run: Trajectory) -> None:
         self._run = run
-        self._histories = Histories()
+        self._messages = EqualMessages(json_key)
+        self._histories = NumberedHistories(lambda number: self._messages.messages[number].to_document())
         self._remaining = {interaction.interaction_id: interaction for interaction in run.llm_interactions}
 
     def events(self) -> Iterator[Event]:
@@ -85,8 +89,14 @@ class _TrajectoryEvents:
                 yield self._step(step)
         yield from map(self._call, self._remaining.values())
 
+    def _history(self, messages: Sequence[Message]) -> tuple[ForeignConversation, int]:
+        """Return a conversation that begins with these messages, and how many there are."""
+        numbers = self._messages.numbers_of(messages)
+        conversation, _ = self._histories.add(numbers)
+        return conversation, len(numbers)
+
     def _call(self, call: LLMInteraction) -> Call:
-        conversation, length = self._histories.add([message.to_document() for message in call.input_messages])
+        conversation, length = self._history(call.input_messages)
         error: Members | None = None
         if call.error is not None:
             error = call.error.to_document()
@@ -113,7 +123,7 @@ class _TrajectoryEvents:
     def _step(self, step: AgentStep) -> TimedFact:
         messages = None
         if step.messages is not None:
-            messages = ListPrefix(*self._histories.add([message.to_document() for message in step.messages]))
+            messages = ListPrefix(*self._history(step.messages))
         fact = AgentStepFact(
             **_agent(step).members(),
             step_number=step.step_number,
