@@ -32,7 +32,7 @@ class Hooks:
         transport = import_module("trace_recorder.capture.transport")
         exchange = import_module("trace_recorder.capture.exchange").Exchange
         response = import_module("trace_recorder.capture.received_response").ReceivedResponse
-        for name in ("begin", "record_response"):
+        for name in ("begin_exchange", "record_response"):
             setattr(transport, name, self._timed(getattr(transport, name)))
         for owner in (exchange, response):
             for name, function in list(vars(owner).items()):

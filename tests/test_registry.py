@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -213,3 +214,11 @@ def test_a_format_that_is_read_and_written_is_one_record() -> None:
 
     assert both == {"atif", "hierarchy", "invariant", "otlp", "session-traces"}
     assert [name for name in both if IMPORT_FORMATS.record(name) is not EXPORT_FORMATS.record(name)] == []
+
+
+def test_the_records_of_a_folder_are_in_one_file() -> None:
+    """A folder of `formats/` has its records in `format.py`."""
+    formats = ROOT / "trace_recorder" / "formats"
+    inside = [path for path in formats.rglob("*.py") if path.parent != formats and path.name != "format.py"]
+
+    assert [path for path in inside if re.search(r"^\w+ = Format\(", path.read_text("utf-8"), re.MULTILINE)] == []

@@ -109,7 +109,8 @@ def test_the_other_calls_are_not_trained_on(run: Trajectory) -> None:
 def test_no_prompt_is_compared_with_the_prompt_of_another_operation(run: Trajectory) -> None:
     """The viewer shows each of these prompts, and none of them is the base of a later one."""
     prompts = Prompts()
-    shown = [prompts.add(call) for call in run.llm_interactions]
+    prompts.update(run)
+    shown = prompts.shown
 
     assert [prompt.base for prompt in shown[2:]] == [None] * (len(CALLS) - 3) + [1]
     assert [prompt.count for prompt in shown] == [1, 1, 1, 1, 0, 2, 1, 1]

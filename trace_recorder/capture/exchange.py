@@ -20,9 +20,9 @@ response, and writes a stream in parts. `attempt_records.py` writes the records 
 response. For a poll, `background_responses.py` writes the records. The run's guard protects every method: no failure
 here changes the call.
 
-Where a docstring names no thread, the caller's thread runs the function. No function is called with a lock. *The lock*
-is the response's lock, which is held while an end is written. Each record takes the lock of its run. The garbage
-collector may call `closed` in a thread that holds any lock. Then the end is recorded later.
+Where a docstring names no thread, the caller's thread runs the function. A docstring says if a function is called with
+the lock. *The lock* is the response's lock, which is held while an end is written. Each record takes the lock of its
+run. The garbage collector may call `closed` in a thread that holds any lock. Then the end is recorded later.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ class _ReplayHandler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Answer a poll of a recorded response.
 
-        Refuse any other request that is not an LLM call, without reading its body.
+        Refuse any other request that is not an LLM call.
         """
         if self._is_refused():
             return

@@ -25,7 +25,6 @@ from trace_recorder.formats.claude_code.lines import (
     SessionEntry,
     SessionRequests,
     entries,
-    is_session,
 )
 from trace_recorder.formats.claude_code.threads import SubAgentFile, Threads, saved_results, sub_agents
 from trace_recorder.formats.foreign_runs.agent_history import (
@@ -38,10 +37,8 @@ from trace_recorder.formats.foreign_runs.run import Call, Event, ForeignRun, Mem
 from trace_recorder.formats.foreign_runs.session_reader import SessionReader
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_members, stated_seconds, stated_time
-from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.values.messages import Message, Payload, without_none
 from trace_recorder.values.structs import replace
-from trace_recorder.values.token_counts import CACHE_APART
 
 _OWN_TEXT = re.compile(
     r"\s*(?:Caveat: |<(?:local-command-\w+|command-(?:name|message|args|contents)|system-reminder|task-notification|"
@@ -372,6 +369,3 @@ def _api_error(line: Members) -> Members:
     text = as_text(error.get("message")) or as_text(error.get("formatted")) or ""
     status = as_number(error.get("status"))
     return {"type": as_text(error.get("type")) or "api_error", "message": text} | without_none(status=status)
-
-
-FORMAT = Format(name="claude-code", reader=FormatReader(recognizes=is_session, read=read, counting=CACHE_APART))

@@ -15,10 +15,8 @@ from trace_recorder.formats.foreign_runs.run import ForeignRun, Members
 from trace_recorder.formats.foreign_runs.session_reader import SessionReader
 from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Source
-from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import Message, Payload, ToolCall
-from trace_recorder.values.token_counts import WHOLE
 
 _ENDED = {"completed": False, "failed": True, "declined": True}
 """The statuses of an item that has ended. The value is true if the item failed."""
@@ -27,12 +25,12 @@ _OF_AN_ITEM = {"id", "type", "status"}
 _HEAD, _TURN = Signs(values={"type": {"thread.started"}}, members=("thread_id",)), Signs(values={"type": _TURNS})
 
 
-def recognizes(source: Source) -> bool:
+def recognizes_stream(source: Source) -> bool:
     """Return whether one of the first lines is an event of a thread."""
     return _HEAD.in_any_line(source) or _TURN.in_any_line(source)
 
 
-def read(source: Source) -> Iterator[ForeignRun]:
+def read_stream(source: Source) -> Iterator[ForeignRun]:
     """Yield the run of a stream."""
     reader = _CodexStreamReader(ForeignRun(identity=source.path.name.partition(".")[0], provider="openai"))
     for line in reader.lines(source):
@@ -156,6 +154,3 @@ def _output(item: Members) -> str | list[Payload] | None:
     if (states := item.get("agents_states")) is not None:
         return [{"type": "agents_states", "agents_states": states}]
     return None
-
-
-FORMAT = Format(name="codex-exec", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

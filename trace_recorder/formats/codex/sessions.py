@@ -24,8 +24,6 @@ from trace_recorder.formats.foreign_runs.agent_history import in_time_order
 from trace_recorder.formats.foreign_runs.run import MAIN, Event, ForeignAgent, ForeignRun, ToolRun, joined_id
 from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Source
-from trace_recorder.formats.format import Format, FormatReader
-from trace_recorder.values.token_counts import WHOLE
 
 _ENVELOPES = {
     "session_meta",
@@ -106,9 +104,6 @@ def _read_file(
         yield from _read_file(sub_source, main_source, run_of_agent, sub_agent, depth + 1)
 
 
-FORMAT = Format(name="codex", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))
-
-
 _OF_TRAE = Signs(values={"payload/model_provider": {"trae"}})
 
 
@@ -121,6 +116,3 @@ def recognizes_trae(source: Source) -> bool:
     payloads = [as_dict(as_dict(line.value).get("payload")) for line in source.first_lines]
     instructions = (as_text(as_dict(payload.get("base_instructions")).get("text")) or "" for payload in payloads)
     return any(text.startswith("You are TRAE CLI") for text in instructions)
-
-
-TRAEX = Format(name="traex", reader=FormatReader(recognizes=recognizes_trae, read=read, counting=WHOLE))

@@ -306,8 +306,8 @@ class ForeignRun:
     """One run of another tool.
 
     `events` are in the order of time. `identity` is the id that the source gives the run. `source` has facts about the
-    tool and its session, such as the tool's version. `formats.py` sets `format`. `status` is "unknown" if the source
-    does not say how the run ended. `executions` are the executions whose results are messages. An import ignores
+    tool and its session, such as the tool's version. `recognition.py` sets `format`. `status` is "unknown" if the
+    source does not say how the run ended. `executions` are the executions whose results are messages. An import ignores
     `executions`, because the fold finds these results. `proxy/joining.py` adds them, with their times, to a run that
     the proxy recorded. `is_fork` is True if the run begins with a copy of another session's messages. `parent` is the
     id of the other run that a fork continues, or whose agent started this one.

@@ -14,13 +14,11 @@ from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.formats.foreign_runs.run import ForeignRun, Members, TimedFact
 from trace_recorder.formats.foreign_runs.source import Source
-from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.formats.spans.attribute_names import langfuse
 from trace_recorder.formats.spans.reading.span import ForeignSpan, parsed, utc_time
 from trace_recorder.formats.spans.reading.span_files import has_trace, read_traces
 from trace_recorder.formats.spans.reading.trace import run_of, task_of, traces
 from trace_recorder.values.messages import Payload, without_none
-from trace_recorder.values.token_counts import Counting
 
 _MEMBERS = {
     "type": langfuse.TYPE,
@@ -133,9 +131,3 @@ def _score(score: Members) -> Iterator[TimedFact]:
         yield TimedFact.reward(name=name, value=number, explanation=as_text(score.get("comment")), time=time)
     else:
         yield TimedFact.annotation(key=name, value=score.get("stringValue") or value, time=time)
-
-
-FORMAT = Format(
-    name="langfuse",
-    reader=FormatReader(recognizes=recognizes, read=read, counting=Counting(cache_apart=True, thoughts_apart=True)),
-)

@@ -11,12 +11,10 @@ from collections.abc import Iterable, Iterator
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.formats.foreign_runs.run import ForeignRun, Members, TimedFact
 from trace_recorder.formats.foreign_runs.source import Source, line_values
-from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.formats.spans.attribute_names import genai, own
 from trace_recorder.formats.spans.reading.span import ForeignSpan, ForeignSpanEvent, utc_time
 from trace_recorder.formats.spans.reading.trace import run_of, traces
 from trace_recorder.values.messages import Payload, without_none
-from trace_recorder.values.token_counts import WHOLE
 
 _BATCH = ("post", "patch")
 
@@ -163,6 +161,3 @@ def _add_facts(run: ForeignRun, root: Members) -> None:
     run.events += [
         TimedFact.annotation(key=name, value=value) for name, value in as_dict(root.get("feedback_stats")).items()
     ]
-
-
-FORMAT = Format(name="langsmith", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

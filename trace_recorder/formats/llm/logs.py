@@ -19,7 +19,6 @@ from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.foreign_runs.sqlite_file import Database, is_database, open_database
 from trace_recorder.formats.foreign_runs.stated_values import joined_text, stated_object, stated_time
-from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.formats.llm.responses import (
     attachment,
     attachment_part,
@@ -32,7 +31,6 @@ from trace_recorder.formats.llm.responses import (
     stored_conversations,
 )
 from trace_recorder.values.messages import Payload, without_none
-from trace_recorder.values.token_counts import WHOLE
 
 
 def _runs_of_threads(database: Database) -> Iterator[ForeignRun]:
@@ -248,6 +246,3 @@ def read(source: Source) -> Iterator[ForeignRun]:
     grouped = by_conversation(map(as_dict, as_list(source.document)))
     for identity, entries in grouped.items():
         yield run_of_entries(identity, entries)
-
-
-FORMAT = Format(name="llm", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

@@ -14,7 +14,6 @@ from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.formats.foreign_runs.run import ForeignRun, Members, TimedFact
 from trace_recorder.formats.foreign_runs.source import Source
-from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.formats.spans.reading.span import ForeignSpan, parsed, utc_time
 from trace_recorder.formats.spans.reading.span_files import (
     Telemetry,
@@ -25,7 +24,6 @@ from trace_recorder.formats.spans.reading.span_files import (
 )
 from trace_recorder.formats.spans.reading.trace import run_of, traces
 from trace_recorder.values.messages import Payload, without_none
-from trace_recorder.values.token_counts import WHOLE
 from trace_recorder.values.trajectory import Status
 
 _STATES: dict[str, Status] = {"OK": "completed", "ERROR": "failed", "IN_PROGRESS": "unknown"}
@@ -93,6 +91,3 @@ def _assessment(members: Members) -> Iterator[TimedFact]:
         yield TimedFact.reward(name=name, value=number, explanation=as_text(members.get("rationale")), time=time)
     else:
         yield TimedFact.annotation(key=name, value=members, time=time)
-
-
-FORMAT = Format(name="mlflow", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

@@ -36,7 +36,6 @@ from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.foreign_runs.sqlite_file import is_database, open_database
 from trace_recorder.formats.foreign_runs.stated_values import counts_at, stated_time
-from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.formats.opencode.stores import (
     StoredMessage,
     StoredSession,
@@ -46,7 +45,6 @@ from trace_recorder.formats.opencode.stores import (
     stored_session,
 )
 from trace_recorder.values.messages import Payload, without_none
-from trace_recorder.values.token_counts import CACHE_APART
 
 _ANSWER_PARTS = {"text", "file", "reasoning", "tool", "step-start", "retry"}
 _SOURCE_MEMBERS = ("version", "directory", "title")
@@ -403,6 +401,3 @@ def _agent(session: Members, parent: _AgentReader) -> ForeignAgent:
         parent_agent_id=parent.agent.agent_id,
         parent_execution_id=execution,
     )
-
-
-FORMAT = Format(name="opencode", reader=FormatReader(recognizes=recognizes, read=read, counting=CACHE_APART))

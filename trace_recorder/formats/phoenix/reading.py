@@ -13,13 +13,11 @@ from itertools import chain
 from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text
 from trace_recorder.formats.foreign_runs.run import ForeignRun, Members, TimedFact
 from trace_recorder.formats.foreign_runs.source import Source, line_values
-from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.formats.spans.attribute_names import openinference
 from trace_recorder.formats.spans.reading.span import ForeignSpan, utc_time
 from trace_recorder.formats.spans.reading.span_files import has_context, read_context_span
 from trace_recorder.formats.spans.reading.trace import run_of, traces
 from trace_recorder.values.messages import Payload
-from trace_recorder.values.token_counts import WHOLE
 
 _MAX_DEPTH = 24
 
@@ -102,6 +100,3 @@ def _annotation(annotation: Members) -> Iterator[TimedFact]:
         yield TimedFact.reward(name=name, value=score, explanation=as_text(result.get("explanation")), time=time)
     if score is None or result.get("label") is not None:
         yield TimedFact.annotation(key=name, value=annotation, time=time)
-
-
-FORMAT = Format(name="phoenix", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

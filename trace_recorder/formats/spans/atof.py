@@ -1,7 +1,7 @@
 """NeMo Relay's ATOF 0.1: each line is an event. Events of kind `scope` begin and end agents, calls and tools.
 
 Source: nemo-relay 0.10 (`AtofExporter`). The `start` event of a scope has the scope's input, and its `end` event has
-the output, both in the provider's own form. Each scope becomes a span. `read_atof` (`spans/vocabularies/services.py`)
+the output, both in the provider's own form. Each scope becomes a span. `read_atof` (`reading/vocabularies/services.py`)
 reads the attributes of these spans. A `mark` becomes an event of the span around it. `propagation_root_uuid` is the id
 of the trace.
 """
@@ -13,11 +13,9 @@ from collections.abc import Iterator
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.formats.foreign_runs.run import ForeignRun, Members, TimedFact
 from trace_recorder.formats.foreign_runs.source import Source
-from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.formats.spans.reading.span import ForeignSpan, ForeignSpanEvent, utc_time
 from trace_recorder.formats.spans.reading.trace import run_of, traces
 from trace_recorder.values.messages import without_none
-from trace_recorder.values.token_counts import WHOLE
 
 
 def recognizes(source: Source) -> bool:
@@ -93,6 +91,3 @@ def _add_mark(spans: dict[str, ForeignSpan], mark: Members) -> TimedFact | None:
     more = {key: value for key in ("data", "metadata") if (value := mark.get(key)) is not None}
     span.events.append(ForeignSpanEvent(name, time, more))
     return None
-
-
-FORMAT = Format(name="atof", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

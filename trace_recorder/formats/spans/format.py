@@ -1,9 +1,10 @@
-"""The records of OTLP's spans in files, and of the spans that OpenTelemetry prints to a console."""
+"""The records of spans: OTLP in files, the spans that OpenTelemetry prints to a console, and NeMo Relay's ATOF."""
 
 from __future__ import annotations
 
 from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.formats.format_writer import FormatWriter, sessions
+from trace_recorder.formats.spans import atof
 from trace_recorder.formats.spans.otlp_files import read, read_console, recognizes, recognizes_console
 from trace_recorder.formats.spans.writing.spans import to_otlp
 from trace_recorder.values.token_counts import WHOLE
@@ -23,3 +24,4 @@ CONSOLE = Format(
     name="otel-console",
     reader=FormatReader(recognizes=recognizes_console, read=read_console, counting=WHOLE),
 )
+ATOF = Format(name="atof", reader=FormatReader(recognizes=atof.recognizes, read=atof.read, counting=WHOLE))

@@ -1,7 +1,7 @@
 """OpenTelemetry's traces: OTLP as JSON, and spans that the console exporters of its SDKs print. Each trace is a run.
 
 OTLP's log records that belong to spans are read, too. The log records are in the same file, or in the file beside it,
-because exporters write `traces.json` and `logs.json`. `spans/vocabularies/` reads the attributes of the spans.
+because exporters write `traces.json` and `logs.json`. `reading/vocabularies/` reads the attributes of the spans.
 
 Console exporters print one JSON object after another, each on one line or on several lines. Monocle writes an array of
 such objects. Source: `opentelemetry.sdk.trace.ReadableSpan.to_json`.

@@ -15,8 +15,7 @@ from trace_recorder.figures.content.chat_form import text_of_result_message
 from trace_recorder.figures.content.kinds import NAMES, THOUGHTS
 from trace_recorder.figures.conversations.side_calls import side_calls
 from trace_recorder.figures.conversations.steps_of_turns import AnsweredTurn, answered_turns
-from trace_recorder.formats.format import Format
-from trace_recorder.formats.format_writer import FormatWriter, LeftOut, view
+from trace_recorder.formats.format_writer import LeftOut, view
 from trace_recorder.formats.left_out import (
     ARGUMENTS,
     REPLAYED,
@@ -28,7 +27,7 @@ from trace_recorder.formats.left_out import (
     count_unsupported_contents,
 )
 from trace_recorder.formats.toolbrain.chat_template import ChatTemplate, Renderer
-from trace_recorder.formats.toolbrain.parsing import PARSERS, ParsedCompletion, Parser, observation_of, parse_tool_calls
+from trace_recorder.formats.toolbrain.parsing import ParsedCompletion, Parser, observation_of, parse_tool_calls
 from trace_recorder.formats.toolbrain.rendering import PlainText, Rendering
 from trace_recorder.reading.relations.turn import answer_of
 from trace_recorder.values.messages import Message, Payload, ToolResult
@@ -307,11 +306,3 @@ def _warnings(turn: ToolBrainTurn) -> Iterator[str]:
         yield "the model's completion is empty"
     if not any(turn["parsed_completion"].values()):
         yield "nothing could be parsed from the completion"
-
-
-FORMAT = Format(
-    name="toolbrain",
-    writer=FormatWriter(
-        kind="documents", view=turns_one_by_one, forms={name: {"parser": parser} for name, parser in PARSERS.items()}
-    ),
-)

@@ -10,8 +10,7 @@ from __future__ import annotations
 from trace_recorder.dialects.message_text import text_of
 from trace_recorder.figures.content.chat_form import arguments_text, chat_call, chat_part, text_lines
 from trace_recorder.figures.content.kinds import IMAGES, IMAGES_BY_ADDRESS, NAMES
-from trace_recorder.formats.format import Format
-from trace_recorder.formats.format_writer import FormatWriter, LeftOut, view
+from trace_recorder.formats.format_writer import LeftOut, view
 from trace_recorder.formats.left_out import (
     ANNOTATIONS,
     GAPS,
@@ -91,9 +90,3 @@ def _user_content(message: Message) -> str | list[Payload]:
     if not any(isinstance(part, Image) for part in parts):
         return text_of(message)
     return [chat_part(part) for part in parts if not isinstance(part, Other)]
-
-
-FORMAT = Format(
-    name="openai",
-    writer=FormatWriter(kind="rows", view=to_openai_finetuning, options=frozenset({"include_incomplete"})),
-)

@@ -26,7 +26,6 @@ from trace_recorder.formats.foreign_runs.run import Call, ForeignRun, Histories,
 from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Line, Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
-from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.formats.plain_conversations import (
     MEMBERS,
     add_row,
@@ -37,7 +36,6 @@ from trace_recorder.formats.plain_conversations import (
 )
 from trace_recorder.values.message_equality import says_key
 from trace_recorder.values.messages import Payload, without_none
-from trace_recorder.values.token_counts import WHOLE
 
 _ANSWERS = {"gpt", "assistant", "chatgpt", "bing", "bard", "model"}
 _RESULTS = {"observation", "tool", "function_response", "function-response", "tool_response", "function"}
@@ -96,9 +94,6 @@ def _message(members: Members) -> Members:
     if sender in _RESULTS:
         return {"role": "tool", "content": value}
     return {"role": _ROLES.get(sender, sender or "user"), "content": value}
-
-
-SHAREGPT = Format(name="sharegpt", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))
 
 
 _ROW = Signs(members=("conversations", "agent", "episode", "trial_name"))
@@ -193,11 +188,6 @@ def _add_result(run: ForeignRun, result: Payload) -> None:
         return
     if isfinite(reward):
         run.events.append(TimedFact.reward(name="reward", value=reward))
-
-
-HARBOR = Format(
-    name="harbor-traces", reader=FormatReader(recognizes=recognizes_trials, read=read_trials, counting=WHOLE)
-)
 
 
 _THOUGHT, _THOUGHT_END = "<think>", "</think>"

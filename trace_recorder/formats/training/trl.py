@@ -20,8 +20,7 @@ from trace_recorder.figures.call_figures import Tokens, tokens_of
 from trace_recorder.figures.content.chat_form import arguments_object, chat_call, text_lines
 from trace_recorder.figures.content.kinds import IMAGES, IMAGES_BY_ADDRESS, THOUGHTS
 from trace_recorder.figures.rewards import rewards_of
-from trace_recorder.formats.format import Format
-from trace_recorder.formats.format_writer import FormatWriter, LeftOut, view
+from trace_recorder.formats.format_writer import LeftOut, view
 from trace_recorder.formats.left_out import (
     ANNOTATIONS,
     ARGUMENTS,
@@ -240,14 +239,3 @@ def _turn(place: int, line: BranchMessage) -> Row:
         completion_token_ids=tokens.completion_ids,
         logprobs=tokens.logprobs,
     )
-
-
-FORMAT = Format(
-    name="trl",
-    writer=FormatWriter(
-        kind="rows",
-        view=to_trl,
-        forms={name: {"form": name} for name in ("messages", "prompt_completion", "tokens")},
-        options=frozenset({"include_incomplete"}),
-    ),
-)

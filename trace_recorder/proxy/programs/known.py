@@ -1,4 +1,4 @@
-"""The programs that the proxy knows, and `direction_of`, which finds the program in a command."""
+"""The programs that the proxy knows, and `directed`, which finds the program in a command."""
 
 from __future__ import annotations
 

@@ -21,13 +21,13 @@ run are read. If a run grows, `update` keeps the relations of the calls that are
 
 from __future__ import annotations
 
-import threading
 from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, NamedTuple, TypeVar
 
 from trace_recorder.dialects.dialect import is_turn
+from trace_recorder.locks import new_lock
 from trace_recorder.reading.relations.call_chains import AskedCall, CallChains, Continuation, digest_of
 from trace_recorder.reading.relations.calls_of_run import calls_of
 from trace_recorder.reading.relations.normalized_prompts import MessageNormalizer
@@ -109,7 +109,7 @@ class PromptRelations:
 
     def __init__(self) -> None:
         self.messages = EqualMessages(shown_key)
-        self._lock = threading.RLock()
+        self._lock = new_lock()
         self._normalizer = MessageNormalizer()
         self._calls: Sequence[LLMInteraction] = ()
         self._places: dict[str, int] = {}

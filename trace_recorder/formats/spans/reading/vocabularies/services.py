@@ -1,7 +1,7 @@
 """The attributes of services: Langfuse, LangSmith, MLflow, and the scopes of NeMo Relay (ATOF).
 
 In files that Langfuse, LangSmith and NeMo Relay export, facts are members of objects and not attributes. The modules of
-these formats (`langfuse.py`, `langsmith.py`, `atof.py`) make attributes of spans from these facts. Sources:
+these formats (`langfuse/`, `langsmith/`, `spans/atof.py`) make attributes of spans from these facts. Sources:
 
 - https://langfuse.com/integrations/native/opentelemetry and `LangfuseOtelSpanAttributes` of Langfuse's SDK. If
   there are counts named `input_…` and `output_…`, `input` leaves out cached tokens, and `output` leaves out tokens of

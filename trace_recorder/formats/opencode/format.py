@@ -1,0 +1,9 @@
+"""The record of opencode's sessions."""
+
+from __future__ import annotations
+
+from trace_recorder.formats.format import Format, FormatReader
+from trace_recorder.formats.opencode.sessions import read, recognizes
+from trace_recorder.values.token_counts import CACHE_APART
+
+FORMAT = Format(name="opencode", reader=FormatReader(recognizes=recognizes, read=read, counting=CACHE_APART))
