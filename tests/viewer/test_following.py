@@ -308,7 +308,7 @@ def test_some_files_of_a_directory_may_be_listed(tmp_path: Path) -> None:
         record(tmp_path / f"{name}.json", growing(1))
     runs = RunList(tmp_path / "a.json", tmp_path / "c.jsonl")
     assert sorted(run["id"] for run in runs.page(ListRequest())["runs"]) == ["a.json", "c.json"]
-    assert (runs.path_of("c.json"), runs.path_of("b.json"), runs.first_name()) == (tmp_path / "c.json", None, None)
+    assert (runs.path_of("c.json"), runs.path_of("b.json"), runs.only_name()) == (tmp_path / "c.json", None, None)
     (tmp_path / "other").mkdir()
     with pytest.raises(ValueError, match="one directory"):
         RunList(tmp_path / "a.json", record(tmp_path / "other" / "d.json", growing(1)))

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any, TypeVar
 
 from trace_recorder.capture.exchange import Exchange, begin_in_event_loop, sending
@@ -43,27 +44,46 @@ async def aiohttp_attempts(
 ) -> Any:
     """Send a request with a session, by one call of the function that `around` makes for each attempt.
 
-    From aiohttp 3.12 on, ours is the innermost middleware, so that each try of a middleware is an attempt, and each
-    redirect. It gets a request of aiohttp. If the attempt may be answered, a body that is made while it is sent is read
-    first. Before aiohttp 3.12, all tries are one attempt, with the arguments of `_request`.
+    From aiohttp 3.12 on, a middleware of ours makes the attempts. Before, all tries of a request are one attempt, with
+    the arguments of `_request`.
     """
     if not hasattr(session, "_middlewares"):
         return await around(original)(session, method, url, **keywords)
-    decompress = keywords.get("auto_decompress")
+    middlewares = keywords.get("middlewares")
+    if middlewares is None:
+        middlewares = session._middlewares
+    ours = _AttemptMiddleware(session, around, may_be_answered, keywords.get("auto_decompress"))
+    keywords["middlewares"] = (*middlewares, ours)
+    return await original(session, method, url, **keywords)
 
-    async def attempt(request: Any, handler: Any) -> Any:
-        async def send_attempt(_session: Any, request: Any, send_by: Any = None, **_: Any) -> Any:
-            return await (handler(request) if send_by is None else send_by(handler, request))
 
-        if may_be_answered:
+@dataclass(frozen=True, slots=True)
+class _AttemptMiddleware:
+    """A middleware of aiohttp below all others. So each try of another middleware is an attempt, and each redirect too.
+
+    `around` makes the function that records or answers an attempt from the function that sends it. If a replay may
+    answer the attempt, a body that is made while it is sent is read first.
+    """
+
+    session: Any
+    around: Callable[[Any], Any]
+    may_be_answered: bool
+    auto_decompress: bool | None
+
+    async def __call__(self, request: Any, handler: Any) -> Any:
+        if self.may_be_answered:
             read = _read_request(request)
             if read.body_passes and recognise_request(read).call is not None:
                 await request.update_body(await request.body.as_bytes())
-        return await around(send_attempt)(session, request, auto_decompress=decompress)
+        attempt = self.around(partial(_send_attempt, handler))
+        return await attempt(self.session, request, auto_decompress=self.auto_decompress)
 
-    given = keywords.get("middlewares")
-    keywords["middlewares"] = (*(session._middlewares if given is None else given), attempt)
-    return await original(session, method, url, **keywords)
+
+async def _send_attempt(handler: Any, _session: Any, request: Any, send_by: Any = None, **_: Any) -> Any:
+    """Send a request of aiohttp by the handler below our middleware, or by `send_by`, which a replay passes."""
+    if send_by is None:
+        return await handler(request)
+    return await send_by(handler, request)
 
 
 async def send_by_aiohttp(original: Any, binding: Binding, session: Any, *arguments: Any, **keywords: Any) -> Any:

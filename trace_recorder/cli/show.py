@@ -35,7 +35,7 @@ from trace_recorder.values.llm_interaction import Attempt, LLMInteraction, pause
 from trace_recorder.values.message_equality import says_key
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, ToolResult
 from trace_recorder.values.origins import run_origin_of
-from trace_recorder.values.prompt_relation import MAX_EARLIER_PROMPTS
+from trace_recorder.values.prompt_comparison import MAX_EARLIER_PROMPTS
 from trace_recorder.values.tool_uses import tool_uses
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 

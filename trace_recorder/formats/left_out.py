@@ -25,7 +25,7 @@ from trace_recorder.reading.relations.turn import Turn
 from trace_recorder.values.content_parts import Part
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload
-from trace_recorder.values.prompt_relation import Relation
+from trace_recorder.values.prompt_comparison import Relation
 from trace_recorder.values.trajectory import Trajectory
 
 Side = Literal["instructions", "questions", "tool results", "answers"]

@@ -17,7 +17,7 @@ from trace_recorder.reading.document import STEP_DELTA, kept_elements
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_table import EqualMessages
 from trace_recorder.values.messages import Message, Payload
-from trace_recorder.values.prompt_relation import Numbers, equal_length
+from trace_recorder.values.prompt_comparison import Numbers, equal_length
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 
 Part = TypeVar("Part")

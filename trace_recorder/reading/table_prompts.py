@@ -22,7 +22,7 @@ from trace_recorder.dialects.split_messages import MergeRule, read_groups
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.values.message_table import MessageTable, NumberedMessages
 from trace_recorder.values.messages import Message, Payload, RequestReading, ToolResult
-from trace_recorder.values.prompt_relation import Numbers, changes_between
+from trace_recorder.values.prompt_comparison import Numbers, changes_between
 from trace_recorder.values.structs import Struct, field, replace
 
 

@@ -13,7 +13,7 @@ from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_equality import json_key
 from trace_recorder.values.message_table import EqualMessages
 from trace_recorder.values.messages import Message, Payload
-from trace_recorder.values.prompt_relation import EarlierLists, Numbers
+from trace_recorder.values.prompt_comparison import EarlierLists, Numbers
 
 MAX_DELTA_CANDIDATES = 8
 """An interaction is compared with at most this many earlier interactions, the newest ones.

@@ -22,7 +22,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 from trace_recorder.values.messages import Message, Tool
-from trace_recorder.values.prompt_relation import Numbers
+from trace_recorder.values.prompt_comparison import Numbers
 from trace_recorder.values.structs import Struct, asdict
 
 Element = TypeVar("Element", covariant=True)  # noqa: PLC0105 - users see this name in type hints

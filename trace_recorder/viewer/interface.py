@@ -14,7 +14,7 @@ from typing import TypeVar
 from trace_recorder.figures.cost import Price
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, Tool
-from trace_recorder.values.prompt_relation import ranges_of
+from trace_recorder.values.prompt_comparison import ranges_of
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.viewer.outline import (
     Agents,

@@ -13,7 +13,7 @@ from trace_recorder.figures.conversations.side_calls import side_calls
 from trace_recorder.reading.relations.prompt_relations import PromptRelation, PromptRelations, relations_of
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, Payload
-from trace_recorder.values.prompt_relation import Change, Numbers, Relation, ranges_of
+from trace_recorder.values.prompt_comparison import Change, Numbers, Relation, ranges_of
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.viewer.parts import characters_of
 

@@ -23,7 +23,7 @@ from trace_recorder.dialects.json_access import as_text
 from trace_recorder.reading.call_facts import CallFacts
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.values.llm_interaction import LLMInteraction
-from trace_recorder.values.prompt_relation import ranges_of
+from trace_recorder.values.prompt_comparison import ranges_of
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.viewer.parts import Json
 

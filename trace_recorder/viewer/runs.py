@@ -94,7 +94,7 @@ class RunList:
         with self._followed.lock:
             return self._followed.rows.relations(name, sources)
 
-    def first_name(self) -> str | None:
+    def only_name(self) -> str | None:
         """Return the id of the only run, or None if there is no run or more than one."""
         names = [*islice((name for name, _ in self._files.states()), 2)]
         return names[0] if len(names) == 1 else None

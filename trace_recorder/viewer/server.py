@@ -101,7 +101,7 @@ class ViewerServer:
     async def _page(self, _: Request) -> Response:
         first = None
         if self._runs.file_names is not None:
-            first = self._runs.first_name()
+            first = self._runs.only_name()
         return HTMLResponse(page_with({"kind": "server", "run": first, "writable": not self._read_only}))
 
     def _table(self, request: Request) -> Json:

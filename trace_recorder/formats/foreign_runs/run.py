@@ -41,7 +41,7 @@ from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.message_equality import json_digest
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.origins import ReplayedFrom
-from trace_recorder.values.prompt_relation import EarlierLists, Numbers
+from trace_recorder.values.prompt_comparison import EarlierLists, Numbers
 from trace_recorder.values.trajectory import Status
 
 Members = dict[str, Payload]

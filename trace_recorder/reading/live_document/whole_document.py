@@ -34,7 +34,7 @@ from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_table import MessageTable, NumberedMessages
 from trace_recorder.values.messages import Message, Payload
 from trace_recorder.values.metrics import Tally
-from trace_recorder.values.prompt_relation import Numbers
+from trace_recorder.values.prompt_comparison import Numbers
 from trace_recorder.values.trajectory import AgentStep, Gap, History, Status
 
 MAX_KEPT_BYTES = 4 * 1024 * 1024

@@ -16,7 +16,7 @@ from trace_recorder.reading.relations.normalized_prompts import NormalizedMessag
 from trace_recorder.reading.relations.turn import Turn
 from trace_recorder.values.message_equality import NormalizedContent
 from trace_recorder.values.message_table import SharedSequence
-from trace_recorder.values.prompt_relation import equal_length
+from trace_recorder.values.prompt_comparison import equal_length
 
 AnswerRef = tuple[Turn, int]
 """A turn, and the index of one of its answers."""

@@ -46,7 +46,7 @@ from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_equality import NormalizedContent
 from trace_recorder.values.message_table import SharedSequence
 from trace_recorder.values.messages import Message, RequestReading
-from trace_recorder.values.prompt_relation import Relation
+from trace_recorder.values.prompt_comparison import Relation
 
 
 @dataclass(frozen=True, slots=True)

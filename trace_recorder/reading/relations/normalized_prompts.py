@@ -24,7 +24,7 @@ from operator import add, attrgetter
 from trace_recorder.values.message_equality import NormalizedContent, normalized_content
 from trace_recorder.values.message_table import MessageTable, NumberedMessages, SharedSequence
 from trace_recorder.values.messages import Message
-from trace_recorder.values.prompt_relation import changes_between, equal_length
+from trace_recorder.values.prompt_comparison import changes_between, equal_length
 
 
 @dataclass(frozen=True, slots=True)

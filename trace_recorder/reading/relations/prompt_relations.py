@@ -37,7 +37,7 @@ from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_equality import says_key, shown_key
 from trace_recorder.values.message_table import EqualMessages
 from trace_recorder.values.messages import LLMResponse, Message
-from trace_recorder.values.prompt_relation import (
+from trace_recorder.values.prompt_comparison import (
     MAX_EARLIER_PROMPTS,
     Comparison,
     EarlierPrompts,

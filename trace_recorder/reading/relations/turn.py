@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Choice, LLMResponse, Message, Payload, Tool
-from trace_recorder.values.prompt_relation import Relation
+from trace_recorder.values.prompt_comparison import Relation
 from trace_recorder.values.trajectory import AgentStep
 
 

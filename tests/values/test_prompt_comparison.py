@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_recorder.values.prompt_relation import (
+from trace_recorder.values.prompt_comparison import (
     Change,
     EarlierLists,
     EarlierPrompts,
