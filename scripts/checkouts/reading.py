@@ -29,7 +29,9 @@ from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from names import module
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from earlier_names import module  # noqa: E402 - the folder is not a package
 
 Payload = Any
 Output = Callable[[], Payload]

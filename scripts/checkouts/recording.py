@@ -29,7 +29,9 @@ from pathlib import Path
 from typing import Any, Self
 from zlib import crc32
 
-from names import module
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from earlier_names import module  # noqa: E402 - the folder is not a package
 
 Payload = Any
 Run = Callable[[Path], object]
