@@ -14,7 +14,7 @@ from trace_recorder.formats.recognition import journal_lines
 from trace_recorder.reading.own_files import load_lines
 from trace_recorder.values.messages import Payload
 
-MAX_RETYPED = 300
+MAX_RETYPED = 150
 _OTHERS: tuple[Payload, ...] = (None, True, -1, 1e300, "", "text", "\ud800", [], [[]], [None], {}, {"a": []})
 
 
