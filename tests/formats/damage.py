@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.formats.files import runs_of
 from trace_recorder.errors import TrajectoryFormatError
-from trace_recorder.formats.recognition import journal_lines
+from trace_recorder.formats.foreign_runs.journal_writer import journal_lines
 from trace_recorder.reading.own_files import load_lines
 from trace_recorder.values.messages import Payload
 

@@ -17,8 +17,10 @@ from typing import Any, TypeVar
 import pytest
 
 from trace_recorder.facts import Fact
+from trace_recorder.formats.foreign_runs.journal_writer import journal_lines
 from trace_recorder.formats.foreign_runs.run import Call, ForeignRun, HttpExchange, TimedFact
-from trace_recorder.formats.recognition import Source, journal_lines, read_foreign_runs
+from trace_recorder.formats.foreign_runs.source import Source
+from trace_recorder.formats.recognition import read_foreign_runs
 from trace_recorder.reading.fold import Fold
 from trace_recorder.reading.own_files import load_lines
 from trace_recorder.reading.validate import validate

@@ -12,6 +12,7 @@ from typing import Any
 from trace_recorder import TrajectoryFormatError, load_all
 from trace_recorder.errors import UnreadableRunsError
 from trace_recorder.formats import recognition
+from trace_recorder.formats.foreign_runs.source import Source
 
 ROOT = Path(__file__).parents[2]
 
@@ -35,7 +36,7 @@ def measured(path: Path) -> dict[str, Any]:
 
 def main(path: Path) -> None:
     """Read a file, and print how much memory this took."""
-    recognition.format_of(recognition.Source(Path(__file__)))  # loads the modules of all formats
+    recognition.format_of(Source(Path(__file__)))  # loads the modules of all formats
     before = peak_bytes()
     gaps: list[str] = []
     calls, error = 0, None

@@ -9,7 +9,8 @@ from tests.cli.invoking import invoke
 from tests.formats.files import PRODUCED, check_run, facts_in, loaded, said_in
 from trace_recorder import load
 from trace_recorder.facts import GapFact
-from trace_recorder.formats.recognition import Source, read_foreign_runs
+from trace_recorder.formats.foreign_runs.source import Source
+from trace_recorder.formats.recognition import read_foreign_runs
 
 _CHATS = PRODUCED / "aider" / ".aider.chat.history.md"
 _REQUESTS = PRODUCED / "aider-llm" / ".aider.llm.history"

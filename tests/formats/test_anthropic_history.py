@@ -10,7 +10,8 @@ import pytest
 
 from tests.formats.files import loaded, produced_document, real_files
 from trace_recorder import load
-from trace_recorder.formats.recognition import Source, format_of
+from trace_recorder.formats.foreign_runs.source import Source
+from trace_recorder.formats.recognition import format_of
 
 _MESSAGES = produced_document("anthropic-history/messages.json")
 

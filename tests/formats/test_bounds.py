@@ -16,10 +16,10 @@ from trace_recorder import TrajectoryFormatError, TrajectoryRecorder, load
 from trace_recorder.facts import GapFact
 from trace_recorder.formats.foreign_runs.agent_history import AgentHistory
 from trace_recorder.formats.foreign_runs.run import ForeignRun, TimedFact
-from trace_recorder.formats.foreign_runs.source import MAX_VALUES
+from trace_recorder.formats.foreign_runs.source import MAX_VALUES, Source
 from trace_recorder.formats.foreign_runs.sqlite_file import open_database
 from trace_recorder.formats.inspect_ai.reading import Archive, MemberError
-from trace_recorder.formats.recognition import Source, read_foreign_runs
+from trace_recorder.formats.recognition import read_foreign_runs
 from trace_recorder.formats.spans.otlp_files import read_console
 from trace_recorder.values.json_text import NotJsonError, check_depth
 from trace_recorder.values.messages import Message

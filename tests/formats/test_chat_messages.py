@@ -8,7 +8,8 @@ from typing import Any
 
 from tests.formats.files import check_run, loaded, produced_document, real_files, runs_of
 from trace_recorder import load
-from trace_recorder.formats.recognition import Source, format_of
+from trace_recorder.formats.foreign_runs.source import Source
+from trace_recorder.formats.recognition import format_of
 from trace_recorder.values.trajectory import Trajectory
 
 _MESSAGES = produced_document("chat-messages/messages.json")

@@ -12,7 +12,8 @@ from tests.formats.files import check_run, facts_in, loaded, produced_lines, run
 from trace_recorder import load
 from trace_recorder.facts import SourceRecordFact
 from trace_recorder.formats.foreign_runs.run import ToolRun
-from trace_recorder.formats.recognition import Source, read_foreign_runs
+from trace_recorder.formats.foreign_runs.source import Source
+from trace_recorder.formats.recognition import read_foreign_runs
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import Trajectory
 

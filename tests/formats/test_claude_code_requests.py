@@ -13,7 +13,8 @@ from trace_recorder import load
 from trace_recorder.facts import SourceRecordFact
 from trace_recorder.formats.claude_code.lines import SessionRequests
 from trace_recorder.formats.foreign_runs.run import Call
-from trace_recorder.formats.recognition import Source, read_foreign_runs
+from trace_recorder.formats.foreign_runs.source import Source
+from trace_recorder.formats.recognition import read_foreign_runs
 
 _SESSION = produced_lines("claude-code/requests.jsonl")
 

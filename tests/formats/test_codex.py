@@ -16,7 +16,8 @@ from trace_recorder.decompression import FREE_BYTES
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.facts import SourceRecordFact
 from trace_recorder.formats.foreign_runs.run import ToolRun
-from trace_recorder.formats.recognition import Source, format_of, read_foreign_runs
+from trace_recorder.formats.foreign_runs.source import Source
+from trace_recorder.formats.recognition import format_of, read_foreign_runs
 from trace_recorder.values.trajectory import Trajectory
 
 _SESSION = produced_lines("codex/rollout.jsonl")

@@ -25,7 +25,8 @@ from tests.provider import running
 from trace_recorder import TrajectoryFormatError, load, replay
 from trace_recorder.decompression import FREE_BYTES
 from trace_recorder.formats.foreign_runs.exchanges import without_encoding
-from trace_recorder.formats.recognition import Source, read_foreign_runs
+from trace_recorder.formats.foreign_runs.source import Source
+from trace_recorder.formats.recognition import read_foreign_runs
 from trace_recorder.rerun.recorded import Recording
 from trace_recorder.rerun.serving import ReplayServer
 

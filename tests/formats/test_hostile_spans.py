@@ -10,7 +10,8 @@ from tests.formats.fuzzing import leaked
 from tests.formats.span_files import call, otlp, span, written
 from tests.secrets.corpus import keys
 from trace_recorder.errors import TrajectoryFormatError
-from trace_recorder.formats.recognition import Source, journal_lines
+from trace_recorder.formats.foreign_runs.journal_writer import journal_lines
+from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.spans import otlp_files as otlp_format
 from trace_recorder.reading.own_files import load_lines
 

@@ -15,7 +15,8 @@ from tests.formats.files import check_run, facts_in, loaded, real_files, runs_of
 from trace_recorder import load
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.facts import GapFact
-from trace_recorder.formats.recognition import Source, format_of
+from trace_recorder.formats.foreign_runs.source import Source
+from trace_recorder.formats.recognition import format_of
 from trace_recorder.values.trajectory import Trajectory
 
 _OLD = {

@@ -8,7 +8,8 @@ from typing import Any
 
 from tests.formats.files import check_run, facts_in, produced_lines, real_files, runs_of
 from trace_recorder.facts import GapFact, SourceRecordFact
-from trace_recorder.formats.recognition import Source, format_of
+from trace_recorder.formats.foreign_runs.source import Source
+from trace_recorder.formats.recognition import format_of
 from trace_recorder.values.token_counts import Counts, counts_of
 from trace_recorder.values.trajectory import Trajectory
 

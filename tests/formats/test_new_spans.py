@@ -12,7 +12,8 @@ from tests.formats.files import real_files, runs_of
 from tests.formats.span_files import agent_run, otlp, span, written
 from trace_recorder import load
 from trace_recorder.formats.foreign_runs.run import Call, ToolRun
-from trace_recorder.formats.recognition import Source, format_of
+from trace_recorder.formats.foreign_runs.source import Source
+from trace_recorder.formats.recognition import format_of
 
 
 def _output(kind: str, reason: str, **part: Any) -> dict[str, Any]:

@@ -15,7 +15,8 @@ from trace_recorder import load, load_all
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.facts import GapFact, SourceRecordFact
 from trace_recorder.formats.foreign_runs.run import Call, ToolRun
-from trace_recorder.formats.recognition import Source, format_of
+from trace_recorder.formats.foreign_runs.source import Source
+from trace_recorder.formats.recognition import format_of
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import Trajectory
 

@@ -10,7 +10,8 @@ from tests.formats.damage import check_damaged
 from tests.formats.files import check_run, produced_lines, real_files, runs_of
 from trace_recorder import load
 from trace_recorder.formats.foreign_runs.run import ToolRun
-from trace_recorder.formats.recognition import Source, format_of
+from trace_recorder.formats.foreign_runs.source import Source
+from trace_recorder.formats.recognition import format_of
 
 _EVENTS = produced_lines("openhands/events.jsonl")
 

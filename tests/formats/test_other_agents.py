@@ -11,7 +11,8 @@ import pytest
 from tests.formats.files import check_run, facts_in, loaded, produced_lines, runs_of
 from trace_recorder import load
 from trace_recorder.facts import GapFact, SourceRecordFact
-from trace_recorder.formats.recognition import Source, format_of
+from trace_recorder.formats.foreign_runs.source import Source
+from trace_recorder.formats.recognition import format_of
 from trace_recorder.values.trajectory import Trajectory
 
 _SESSIONS: dict[str, list[Any]] = {

@@ -27,7 +27,8 @@ from trace_recorder import load
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.facts import SourceRecordFact
 from trace_recorder.formats.foreign_runs.run import Call, ForeignRun, TimedFact, ToolRun
-from trace_recorder.formats.recognition import Source, format_of
+from trace_recorder.formats.foreign_runs.source import Source
+from trace_recorder.formats.recognition import format_of
 from trace_recorder.values.trajectory import Trajectory
 
 

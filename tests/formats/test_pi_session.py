@@ -10,7 +10,8 @@ from tests.formats.files import check_run, facts_in, produced_lines, real_files,
 from trace_recorder import load
 from trace_recorder.facts import GapFact, SourceRecordFact
 from trace_recorder.formats.foreign_runs.run import Call
-from trace_recorder.formats.recognition import Source, format_of
+from trace_recorder.formats.foreign_runs.source import Source
+from trace_recorder.formats.recognition import format_of
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import Trajectory
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.formats.files import PRODUCED, loaded, produced_files, results_in, said_in
-from trace_recorder.formats.recognition import Source, format_of
+from trace_recorder.formats.foreign_runs.source import Source
+from trace_recorder.formats.recognition import format_of
 
 _OSLO, _ROME = ("weather", {"city": "Oslo"}), ("weather", {"city": "Rome"})
 

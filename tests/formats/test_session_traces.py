@@ -7,7 +7,8 @@ from pathlib import Path
 
 from tests.formats.files import PRODUCED, real_files, results_in, said_in
 from trace_recorder import load
-from trace_recorder.formats.recognition import Source, format_of
+from trace_recorder.formats.foreign_runs.source import Source
+from trace_recorder.formats.recognition import format_of
 
 _TRACE = PRODUCED / "session-traces" / "abc123.jsonl"
 

@@ -12,7 +12,8 @@ from tests.formats.files import check_only_run, facts_in, produced_document, run
 from tests.formats.span_files import TRACE, written
 from trace_recorder.facts import AnnotationFact, GapFact, RewardFact
 from trace_recorder.formats.foreign_runs.run import Call, ToolRun
-from trace_recorder.formats.recognition import Source, format_of
+from trace_recorder.formats.foreign_runs.source import Source
+from trace_recorder.formats.recognition import format_of
 from trace_recorder.values.token_counts import Counts, counts_of
 from trace_recorder.values.trajectory import Trajectory
 

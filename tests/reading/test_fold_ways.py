@@ -15,7 +15,7 @@ import pytest
 
 from tests.data.recorded import by_hand, captured, in_deltas, in_flight, marked, poisoned
 from tests.formats.files import produced_files, runs_of
-from trace_recorder.formats.recognition import journal_lines
+from trace_recorder.formats.foreign_runs.journal_writer import journal_lines
 from trace_recorder.reading.fold import Fold
 from trace_recorder.storage.items.table import JournalFile
 from trace_recorder.storage.journal_reader import read_records

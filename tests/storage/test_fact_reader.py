@@ -15,7 +15,7 @@ from tests.formats.files import produced_files, runs_of
 from tests.journals import RawRecord, line, read_raw
 from tests.json_strategies import json_values
 from trace_recorder.facts import AnnotationFact, FinalizeFact, LLMRequestFact, LLMResponseFact, StartFact, UnreadFact
-from trace_recorder.formats.recognition import journal_lines
+from trace_recorder.formats.foreign_runs.journal_writer import journal_lines
 from trace_recorder.storage.fact_reader import ReadFact, fact_decoder, read_fact
 from trace_recorder.storage.journal_reader import Record, read_records
 from trace_recorder.values.messages import Payload

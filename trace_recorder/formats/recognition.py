@@ -10,7 +10,6 @@ from typing import NoReturn
 from trace_recorder import registry
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.facts import AgentStepFact, AnnotationFact, GapFact, SourceRecordFact
-from trace_recorder.formats.foreign_runs.journal_writer import IMPORTED_FROM, journal_lines
 from trace_recorder.formats.foreign_runs.run import UNANSWERED, UNSEEN, Event, ForeignRun, TimedFact
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.format import FormatReader
@@ -18,9 +17,6 @@ from trace_recorder.guard import try_call
 from trace_recorder.storage.redaction.text_masking import default_redactor
 
 IMPORT_FORMATS: registry.Records[FormatReader] = registry.IMPORT_FORMATS
-
-
-__all__ = ("IMPORTED_FROM", "Source", "format_of", "journal_lines", "read_foreign_runs")
 
 
 def format_of(source: Source) -> str | None:

@@ -21,39 +21,53 @@ class StepOrCall:
     @property
     def step_number(self) -> int | None:
         """The number of the step."""
-        source = self.step or self.call
-        return None if source is None else source.step_number
+        if self.step is not None:
+            return self.step.step_number
+        if self.call is not None:
+            return self.call.step_number
+        return None
 
     @property
     def timestamp(self) -> str | None:
         """When the step or call began, in ISO 8601."""
-        source = self.step or self.call
-        return None if source is None else source.timestamp
+        if self.step is not None:
+            return self.step.timestamp
+        if self.call is not None:
+            return self.call.timestamp
+        return None
 
     @property
     def response(self) -> LLMResponse | None:
         """The answer of the model."""
         if self.call is not None:
             return self.call.response
-        return None if self.step is None else self.step.llm_response
+        if self.step is not None:
+            return self.step.llm_response
+        return None
 
     @property
     def tool_calls(self) -> Sequence[ToolCall]:
         """The tool calls of the step, or of the call if it has no step."""
         if self.step is not None:
             return self.step.tool_calls
-        return () if self.call is None else self.call.response.tool_calls
+        if self.call is not None:
+            return self.call.response.tool_calls
+        return ()
 
     @property
     def tool_results(self) -> Sequence[ToolResult]:
         """The tool results of the step."""
-        return self.step.tool_results if self.step else ()
+        if self.step is not None:
+            return self.step.tool_results
+        return ()
 
     @property
     def seconds(self) -> float:
         """When the step or call began, in seconds since 1970, or 0 if that is unknown."""
         began = parse_time(self.timestamp)
-        return began.timestamp() if began else 0.0
+        if began is None:
+            return 0.0
+        return began.timestamp()
 
 
 def steps_and_calls(trajectory: Trajectory) -> list[StepOrCall]:

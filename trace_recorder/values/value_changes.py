@@ -109,15 +109,20 @@ def _words_near_changes(words: Words, *, first: bool, last: bool) -> str:
     """Return unchanged words as text. If there are many words, the text has only the words next to the changes."""
     if len(words) <= 2 * MAX_SHOWN_AROUND:
         return "".join(words)
-    head = "" if first else "".join(words[:MAX_SHOWN_AROUND])
-    tail = "" if last else "".join(words[-MAX_SHOWN_AROUND:])
+    head = tail = ""
+    if not first:
+        head = "".join(words[:MAX_SHOWN_AROUND])
+    if not last:
+        tail = "".join(words[-MAX_SHOWN_AROUND:])
     return f"{head}…{tail}"
 
 
 def shortened(text: str) -> str:
     """Return a text. If the text is long, leave out its middle."""
+    if len(text) <= MAX_SHOWN_CHARACTERS:
+        return text
     half = MAX_SHOWN_CHARACTERS // 2
-    return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:half]} … {text[-half:]}"
+    return f"{text[:half]} … {text[-half:]}"
 
 
 Equal = Callable[[Payload, Payload], bool]
@@ -138,8 +143,9 @@ class ValueChange:
 
     def words(self) -> list[Fragment] | None:
         """Return the change word by word, or None if one of the values is not a text."""
-        are_texts = isinstance(self.before, str) and isinstance(self.after, str) and self.kind == "changed"
-        return word_changes(self.before, self.after) if are_texts else None
+        if self.kind == "changed" and isinstance(self.before, str) and isinstance(self.after, str):
+            return word_changes(self.before, self.after)
+        return None
 
     def to_dict(self) -> dict[str, Payload]:
         """Render as JSON.
@@ -147,12 +153,15 @@ class ValueChange:
         A value that was added has no `before`, and a value that was removed has no `after`. A changed text has `words`
         too.
         """
-        sides = {"before": self.before} if self.kind != "added" else {}
+        members: dict[str, Payload] = {"kind": self.kind, "path": self.path}
+        if self.kind != "added":
+            members["before"] = self.before
         if self.kind != "removed":
-            sides["after"] = self.after
+            members["after"] = self.after
         words = self.words()
-        shown = {} if words is None else {"words": [fragment.to_dict() for fragment in words]}
-        return {"kind": self.kind, "path": self.path, **sides, **shown}
+        if words is not None:
+            members["words"] = [fragment.to_dict() for fragment in words]
+        return members
 
 
 def equal_json(first: Payload, second: Payload) -> bool:
@@ -176,7 +185,9 @@ def _member_changes(
     before: Mapping[str, Payload], after: Mapping[str, Payload], path: str, equal: Equal
 ) -> Iterator[ValueChange]:
     for name in dict.fromkeys([*before, *after]):
-        inner = f"{path}.{name}" if path else name
+        inner = name
+        if path:
+            inner = f"{path}.{name}"
         if name not in after:
             yield ValueChange("removed", inner, before=before[name])
         elif name not in before:

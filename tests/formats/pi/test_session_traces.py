@@ -12,8 +12,9 @@ from tests.formats.files import results_in, said_in
 from tests.formats.made import assistant, call, gave, run, system, use
 from tests.formats.runs import RUNS
 from trace_recorder import Trajectory, load
+from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.pi.session_traces import to_session_traces
-from trace_recorder.formats.recognition import Source, format_of
+from trace_recorder.formats.recognition import format_of
 
 LS = use("c1", command="ls")
 

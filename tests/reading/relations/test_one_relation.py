@@ -25,7 +25,7 @@ from trace_recorder.cli.tail import ShownSteps
 from trace_recorder.cli.text_layout import Entry
 from trace_recorder.dialects.dialect import is_turn
 from trace_recorder.figures.comparison.comparable_steps import ComparableSteps
-from trace_recorder.formats.recognition import journal_lines
+from trace_recorder.formats.foreign_runs.journal_writer import journal_lines
 from trace_recorder.formats.spans.writing.span import SpanIds
 from trace_recorder.formats.spans.writing.spans import to_spans
 from trace_recorder.formats.training.branches import branches

@@ -89,10 +89,12 @@ class Conversation:
         """
         if self._newest is not None and turn.choice:
             self._replace_answer(turn.choice)
-        begins = not self.turns
-        messages = turn.messages() if begins else turn.appended
+        messages: Sequence[Message] = turn.appended
+        may_be_copied: set[Hashable] = set()
+        if not self.turns:
+            messages, may_be_copied = turn.messages(), seen
         normalized = normalizer.normalize(messages)
-        self._add_prompt(turn, messages, normalized, seen if begins else set())
+        self._add_prompt(turn, messages, normalized, may_be_copied)
         self.lines.append(ConversationLine(turn.answer(), turn, answer=True))
         self.turns.append(turn)
         if turn.answered:
@@ -106,7 +108,9 @@ class Conversation:
         keys = [message.key for message in normalized]
         pairs = enumerate(zip(keys, self._unanswered, strict=False))
         same = next((number for number, (key, other) in pairs if key != other), min(len(keys), len(self._unanswered)))
-        begin = normalized[same - 1].end if same else 0
+        begin = 0
+        if same:
+            begin = normalized[same - 1].end
         copied = {place for known in normalized if known.key in seen for place in range(known.begin, known.end)}
         for place, message in enumerate(messages[begin:], start=begin):
             self.lines.append(ConversationLine(message, turn, copied=place in copied))
@@ -136,13 +140,15 @@ def conversations(turns: Sequence[Turn]) -> list[Conversation]:
     for turn in turns:
         call = turn.interaction
         conversation = _conversation_continued_by(turn, result)
-        known = seen.setdefault(conversation.agent_key if conversation else key_of_agent(call), set())
         if conversation is None:
+            agent = key_of_agent(call)
             conversation = Conversation(call.agent, call.agent_id, call.parent_agent_id)
             result.append(conversation)
-        conversation.add(turn, known, normalizer)
-    for agent in seen:
-        _set_kinds([conversation for conversation in result if conversation.agent_key == agent])
+        else:
+            agent = conversation.agent_key
+        conversation.add(turn, seen.setdefault(agent, set()), normalizer)
+    for key in seen:
+        _set_kinds([conversation for conversation in result if conversation.agent_key == key])
     return result
 
 
@@ -164,7 +170,9 @@ def _set_kinds(own: Sequence[Conversation]) -> None:
     main = max(turns, key=lambda start: (turns[start], start in offered), default=None)
     kinds: Iterator[ConversationKind] = chain(("first",), repeat("continues"))
     for conversation in own:
-        conversation.kind = next(kinds) if conversation.chain_start is main else "apart"
+        conversation.kind = "apart"
+        if conversation.chain_start is main:
+            conversation.kind = next(kinds)
 
 
 def lines_with_results(
@@ -177,7 +185,8 @@ def lines_with_results(
     shown = {line.message.call_id for line in conversation.lines if line.message.role == "tool"}
     for line in conversation.lines:
         yield line
-        results = [result for step in steps.get(line.turn, ()) for result in step.tool_results] if line.answer else []
-        for result in results:
+        if not line.answer:
+            continue
+        for result in chain.from_iterable(step.tool_results for step in steps.get(line.turn, ())):
             if result.call_id not in shown:
                 yield ConversationLine(message_of_result(result), line.turn)
