@@ -141,10 +141,10 @@ def test_a_file_that_is_not_a_trajectory_is_listed_with_its_reason(tmp_path: Pat
 def test_a_file_that_breaks_its_reader_hides_no_other(runs: Path) -> None:
     """`list` reports a file whose reader fails unexpectedly, and lists the other files."""
 
-    def load_or_break(path: Path) -> Trajectory:
-        return load(path) if path.name != "captured.jsonl" else Trajectory(execution_time=1 / 0)
+    def load_or_break(path: Path) -> list[Trajectory]:
+        return [load(path) if path.name != "captured.jsonl" else Trajectory(execution_time=1 / 0)]
 
-    found = listing([runs], load_run=load_or_break)
+    found = listing([runs], load_runs=load_or_break)
 
     assert [row.file for row in found.trajectories] == ["alone.json", "by_hand.jsonl"]
     reason = f"{runs / 'captured.jsonl'} cannot be read: ZeroDivisionError: division by zero"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.invoking import invoke, recorded
-from trace_recorder import load
+from trace_recorder import Trajectory, load
 from trace_recorder.cli.list_runs import listing
 from trace_recorder.cli.list_table import as_flat_list, run_table
 
@@ -233,7 +233,7 @@ def test_the_calls_of_an_ended_run_are_not_read(tmp_path: Path) -> None:
     path.write_bytes(data.replace(b'"llm_interactions": [', b'"llm_interactions": [{{{'))
     path.with_suffix(".jsonl").unlink()
 
-    assert listing([tmp_path], load_run=pytest.fail) == before
+    assert listing([tmp_path], load_runs=pytest.fail) == before
 
 
 def test_an_unfinished_run_is_read_whole(tmp_path: Path) -> None:
@@ -246,9 +246,9 @@ def test_an_unfinished_run_is_read_whole(tmp_path: Path) -> None:
     journal.write_bytes(b"".join(line for line in journal.read_bytes().splitlines(True) if b'"finalize"' not in line))
     read: list[Path] = []
 
-    def load_it(path: Path) -> object:
+    def load_it(path: Path) -> list[Trajectory]:
         read.append(path)
-        return load(path)
+        return [load(path)]
 
-    [row] = listing([tmp_path], load_run=load_it).trajectories
+    [row] = listing([tmp_path], load_runs=load_it).trajectories
     assert (row.llm_calls, row.status, read) == (1, load(journal).status, [journal])

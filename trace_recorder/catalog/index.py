@@ -23,7 +23,7 @@ from trace_recorder.catalog.index_file import IndexWriter
 from trace_recorder.catalog.matching import Matcher
 from trace_recorder.catalog.planning import Plan, runs_on_disk
 from trace_recorder.catalog.query import Term, condition_of, parse_query
-from trace_recorder.catalog.rows import Json, Row, costs_json, ended_summary, row_of, row_with_costs, summary_of
+from trace_recorder.catalog.rows import Json, costs_json, ended_summary, row_of, row_of_run, summary_of
 from trace_recorder.catalog.run_values import counted_of, values_of
 from trace_recorder.catalog.searched_values import RunValues
 from trace_recorder.catalog.value_tables import FactTables, FilesState, KnownRun
@@ -121,12 +121,6 @@ def _read(task: IndexTask) -> KeptRun | NotKept:
     others = map(json.dumps, ((summary, costs), counted_of(run, values)))
     kept = json.dumps(asdict(row)), stats.to_text(), *others
     return KeptRun(task.name, task.state, values, kept, run.end_time is None)
-
-
-def row_of_run(run: Trajectory, path: Path, file: str = "") -> Row:
-    """Return the row of a loaded run, with its costs."""
-    row = row_of(file, path, run, run.metrics or metrics_of(run.llm_interactions, run.agent_steps))
-    return row_with_costs(row, lambda: costs_of_calls(run.llm_interactions))
 
 
 def _is_own(path: Path) -> bool:

@@ -10,11 +10,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from sqlite3 import DatabaseError
+from types import MappingProxyType
 from typing import NamedTuple
 
 from trace_recorder.catalog import index_file
 from trace_recorder.catalog.query import Condition, Term, condition_of
-from trace_recorder.catalog.value_tables import FilesState, KeptPart, KnownRun
+from trace_recorder.catalog.value_tables import FilesState, KeptPart, KeptParts, KnownRun
 from trace_recorder.storage.run_files import NO_FILE, RunFiles, run_files, runs_in_directory
 
 
@@ -29,11 +30,11 @@ class RunOnDisk(NamedTuple):
     state: FilesState
 
 
-def runs_on_disk(directory: Path) -> Iterator[RunOnDisk]:
-    """Yield the runs in and below a directory."""
+def runs_on_disk(directory: Path, *, recursive: bool = True) -> Iterator[RunOnDisk]:
+    """Yield the runs in a directory. If `recursive` is True, also yield the runs below it."""
     start = len(os.fsencode(directory / "_")) - 1
     place, prefix = None, b""
-    for run in run_files(directory):
+    for run in run_files(directory, recursive=recursive):
         if run.place is not place:
             place, prefix = run.place, os.fsencode(run.place / "_")[start:-1]
         document = journal = NO_FILE
@@ -55,33 +56,41 @@ class Planned(NamedTuple):
     path: Path
     is_known: bool = False
     """Whether the run matches according to the index. Otherwise the run has to be read."""
-    kept: str = ""
-    """The stored part of the run that the caller asked for, as JSON."""
+    kept: KeptParts = MappingProxyType({})
+    """The stored parts of the run that the caller asked for."""
 
 
 class Plan:
     """The runs in and below a directory that may match a query, in the order of `load_all`.
 
-    The state of each run's files is compared with the state in the index. The index is in the directory, or at `index`.
-    The iteration raises OSError at its start if the directory cannot be read.
+    If `recursive` is False, the runs below the directory are left out. The state of each run's files is compared with
+    the state in the index. The index is in the directory, or at `index`. The iteration raises OSError at
+    its start if the directory cannot be read.
     """
 
     def __init__(
-        self, directory: Path, condition: Condition, index: Path | None = None, part: KeptPart = "row"
+        self,
+        directory: Path,
+        condition: Condition,
+        index: Path | None = None,
+        parts: Sequence[KeptPart] = (),
+        *,
+        recursive: bool = True,
     ) -> None:
         self.others: Counter[Path] = Counter()
         """How many runs of each directory the iteration has left out so far, because they do not match the query."""
         self._directory = directory
         self._condition = condition
         self._index = index or index_file.index_path(directory)
-        self._part: KeptPart = part
+        self._parts = parts
+        self._recursive = recursive
 
     def __iter__(self) -> Iterator[Planned]:
-        known, kept = _known(self._directory, self._condition, self._index, self._part)
+        known, kept = _known(self._directory, self._condition, self._index, self._parts)
         if not known:  # without an index, there are no states to compare with
-            yield from map(Planned, runs_in_directory(self._directory))
+            yield from map(Planned, runs_in_directory(self._directory, recursive=self._recursive))
             return
-        for name, files, state in runs_on_disk(self._directory):
+        for name, files, state in runs_on_disk(self._directory, recursive=self._recursive):
             row = known.get(name)
             if row is None or row.state != state:
                 yield Planned(files.path)
@@ -98,19 +107,19 @@ def known_runs(
 
     The part is None if the run does not match `terms`.
     """
-    known, kept = _known(directory, condition_of(terms), index or index_file.index_path(directory), part)
-    return {name: (row.state, kept.get(row.run)) for name, row in known.items()}
+    known, kept = _known(directory, condition_of(terms), index or index_file.index_path(directory), [part])
+    return {name: (row.state, kept.get(row.run, {}).get(part)) for name, row in known.items()}
 
 
 def _known(
-    directory: Path, condition: Condition, index: Path, part: KeptPart
-) -> tuple[dict[bytes, KnownRun], dict[int, str]]:
-    """Return the runs of an index by name, and the stored part `part` of each matching run by the id of the run."""
+    directory: Path, condition: Condition, index: Path, parts: Sequence[KeptPart]
+) -> tuple[dict[bytes, KnownRun], dict[int, KeptParts]]:
+    """Return the runs of an index by name, and the stored parts of each matching run by the id of the run."""
     with index_file.reading(index, directory) as tables:
         if tables is None:
             return {}, {}
         try:
-            kept = tables.kept(condition, part)
+            kept = tables.kept(condition, parts)
             rows = tables.files(with_host=index_file.is_of_this_host(tables))
             return {row.name: row for row in rows}, kept
         except DatabaseError:  # SQLite found damage, although the file's modification time is right

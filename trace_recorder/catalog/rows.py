@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trace_recorder.facts import FinalizeFact, StartFact
-from trace_recorder.figures.cost import RunCosts, may_have_price
+from trace_recorder.figures.cost import RunCosts, costs_of_calls, may_have_price
 from trace_recorder.figures.rewards import rewards_of
 from trace_recorder.reading.document import from_document
 from trace_recorder.reading.document_ends import document_ends
@@ -101,6 +101,12 @@ def row_of(file: str, path: Path, run: Trajectory, metrics: Mapping[str, Payload
         replay_of=replay_of,
         replayed_llm_calls=metrics.get("replayed_llm_calls"),
     )
+
+
+def row_of_run(run: Trajectory, path: Path, file: str = "") -> Row:
+    """Return the row of a loaded run, with its costs."""
+    row = row_of(file, path, run, run.metrics or metrics_of(run.llm_interactions, run.agent_steps))
+    return row_with_costs(row, lambda: costs_of_calls(run.llm_interactions))
 
 
 def row_of_json(text: str, file: str, path: Path) -> Row:

@@ -7,7 +7,7 @@ texts. If no run has a text any more, the text and its tokens are deleted.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Literal, NamedTuple
 
@@ -65,6 +65,8 @@ KeptPart = Literal["row", "stats", "summary", "counted"]
 
 They are the row in the output of `list`, statistics, the row in the viewer's list, and the counted values.
 """
+KeptParts = Mapping[KeptPart, str]
+"""Some of the parts of a run that an index stores, as JSON."""
 _PLACES = ", ".join("?" for _ in ("id", *SINGLE))
 _ADD_RUN = f"REPLACE INTO runs VALUES ({_PLACES})"  # noqa: S608 - question marks
 
@@ -120,10 +122,11 @@ class FactTables:
         sql = f"SELECT r.id FROM runs r WHERE {condition.sql}"  # noqa: S608 - parameters are apart
         return (run for (run,) in self._ask(sql, condition))
 
-    def kept(self, condition: Condition, part: KeptPart) -> dict[int, str]:
-        """Return a part of each matching run as JSON, by the id of the run."""
-        sql = f"SELECT r.id, k.{part} FROM runs r JOIN kept k ON k.run = r.id WHERE {condition.sql}"  # noqa: S608 - parameters are apart
-        return dict(self._ask(sql, condition))
+    def kept(self, condition: Condition, parts: Sequence[KeptPart]) -> dict[int, KeptParts]:
+        """Return these parts of each matching run as JSON, by the id of the run."""
+        columns = "".join(f", k.{part}" for part in parts)
+        sql = f"SELECT r.id{columns} FROM runs r JOIN kept k ON k.run = r.id WHERE {condition.sql}"  # noqa: S608 - parameters are apart
+        return {run: dict(zip(parts, texts, strict=True)) for run, *texts in self._ask(sql, condition)}
 
     def files(self, *, with_host: bool = True) -> list[KnownRun]:
         """Return the names and ids of the runs, and the states of their files.

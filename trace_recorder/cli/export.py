@@ -17,6 +17,7 @@ import typer
 
 from trace_recorder.cli.arguments import (
     DefaultRuns,
+    IndexPath,
     Jobs,
     check_names,
     completion_of,
@@ -26,23 +27,24 @@ from trace_recorder.cli.arguments import (
 from trace_recorder.cli.engines import DEFAULT_ENGINE, Address, Engine, EngineName, jobs_for
 from trace_recorder.cli.export_files import Export, ExportTarget
 from trace_recorder.cli.export_run import Conversion
-from trace_recorder.cli.list_runs import (
+from trace_recorder.cli.output import fail, warn
+from trace_recorder.cli.read_files import UnreadableError, process_or_error, read_run
+from trace_recorder.cli.selecting import (
     Failed,
+    Limit,
     Meta,
     ModelOption,
+    Reverse,
     RewardOption,
-    Selection,
     Since,
+    SortBy,
     TaskOption,
     ToolOption,
     Until,
-    listing,
-    parse_metadata,
-    runs_or_exit,
-    time_option,
+    Where,
+    select_runs,
+    selection_of,
 )
-from trace_recorder.cli.output import fail, warn
-from trace_recorder.cli.read_files import UnreadableError, process_or_error, read_run
 from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.formats.format_writer import EXPORT_FORMATS
 from trace_recorder.tables.remote_files import remote_output, url_of
@@ -141,6 +143,7 @@ def export(  # noqa: PLR0913, PLR0917 - one argument for each option
     header: Header = None,
     force: Force = False,
     jobs: Jobs = None,
+    where: Where = None,
     model: ModelOption = None,
     task: TaskOption = None,
     since: Since = None,
@@ -149,6 +152,10 @@ def export(  # noqa: PLR0913, PLR0917 - one argument for each option
     reward: RewardOption = None,
     meta: Meta = None,
     failed: Failed = False,
+    sort: SortBy = None,
+    reverse: Reverse = False,
+    limit: Limit = None,
+    index: IndexPath = None,
     engine: EngineName = DEFAULT_ENGINE,
     address: Address = None,
 ) -> None:
@@ -158,20 +165,22 @@ def export(  # noqa: PLR0913, PLR0917 - one argument for each option
     skipped; the exit code is then 1.
     """
     workers = Engine(engine, address)
-    select = Selection(
-        model=model,
-        task=task,
-        since=time_option(since, "--since"),
-        until=time_option(until, "--until"),
+    selection = selection_of(
+        where,
+        *(model, task, since, until, tool, reward),
+        meta=meta,
         failed=failed,
-        tool=tool,
-        reward=reward,
-        metadata=parse_metadata(meta),
+        sort=sort,
+        reverse=reverse,
+        limit=limit,
     )
-    paths = _selected(paths_or_default(paths), select)
+    selected = select_runs(paths_or_default(paths), selection, index=index, jobs=jobs)
+    runs = selected.paths
     spans = {"content": not no_content, "new_messages": new_messages}
     if endpoint or name in _ONLY_SENT:
-        _send_spans(paths, name, endpoint, form, spans, header or [], resume=resume)
+        arrived = _send_spans(runs, name, endpoint, form, spans, header or [], resume=resume)
+        if selected.unreadable or not arrived:
+            raise typer.Exit(1)
         return
     _check_unsent(name, has_span_options=no_content or new_messages, has_headers=bool(header))
     check_names([name], (*EXPORT_FORMATS, *_ONLY_SENT), "--format")
@@ -184,7 +193,6 @@ def export(  # noqa: PLR0913, PLR0917 - one argument for each option
     if name == "otlp":
         options = tuple(spans.items())
     with _failing(), _local_output(out, force=force, resume=resume) as local:
-        runs = paths
         target = _target(name, local, len(runs))
         exported = Export(
             Conversion(name, form, include_incomplete, force, resume, options),
@@ -197,21 +205,8 @@ def export(  # noqa: PLR0913, PLR0917 - one argument for each option
         exported.run(runs)
         for line in exported.summary(out or "stdout"):
             warn(line)
-    if exported.total.failed:
+    if selected.unreadable or exported.total.failed:
         raise typer.Exit(1)
-
-
-def _selected(paths: list[Path], select: Selection) -> list[Path]:
-    """Return the runs that `select` selects, in the order in which they began.
-
-    If `select` has no condition, return all runs without reading them.
-    """
-    if not select.terms:
-        return runs_or_exit(paths)
-    listed = listing(paths, select=select, terms=select.terms)
-    for other in listed.others:
-        warn(other.reason)
-    return [Path(row.path) for row in listed.trajectories] or fail("no run matches")
 
 
 def _check_unsent(name: str, *, has_span_options: bool, has_headers: bool) -> None:
@@ -267,7 +262,8 @@ def _send_spans(  # noqa: PLR0913, PLR0917 - one argument for each option
     headers: list[str],
     *,
     resume: bool,
-) -> None:
+) -> bool:
+    """Send the runs to a service, and return whether all of them arrived."""
     if name not in SERVICES:
         raise typer.BadParameter(f"{name} cannot be sent, only {', '.join(SERVICES)}", param_hint="--format")
     settings: dict[str, object] = {"content": spans["content"]}
@@ -279,11 +275,9 @@ def _send_spans(  # noqa: PLR0913, PLR0917 - one argument for each option
     module, function = SERVICES[name]
     try:
         target: SendTarget = getattr(import_module(module), function)(endpoint, **settings)
-        arrived = send_runs(paths, target, resume=resume)
+        return send_runs(paths, target, resume=resume)
     except (ImportError, ValueError) as error:
         fail(str(error))
-    if not arrived:
-        raise typer.Exit(1)
 
 
 def _target(name: str, out: str | None, runs: int) -> ExportTarget:

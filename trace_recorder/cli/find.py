@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from trace_recorder.catalog.query import Term, condition_of, parse_query
-from trace_recorder.catalog.rows import Row, row_of_json
+from trace_recorder.catalog.rows import Row, row_of_json, row_of_run
 from trace_recorder.cli.arguments import (
     DEFAULT,
     AsJson,
@@ -57,12 +57,12 @@ def find(  # noqa: PLR0913, PLR0917 - one argument for each option
     """
     terms = parse_query(query)
     paths = paths_or_default(paths)
-    planned = planned_runs(paths, condition_of(terms), index)
+    planned = planned_runs(paths, condition_of(terms), index, ["row"])
     if not planned.count:
         fail(no_runs_message(paths))
     loop, name_of = RunLoop(len(planned.candidates)), naming_in(paths)
     work = partial(rows_in_file, terms=terms)
-    rows_of_files = loop.over(results(planned, work, lambda run: [row_of_json(run.kept, "", run.path)], jobs))
+    rows_of_files = loop.over(results(planned, work, lambda run: [row_of_json(run.kept["row"], "", run.path)], jobs))
     rows = (replace(row, file=name_of(row.path)) for rows_of_file in rows_of_files for row in rows_of_file)
     count = _print(rows, loop, paths_only=paths_only, as_json=as_json)
     unread = len(planned.unread)
@@ -84,7 +84,6 @@ def rows_in_file(path: Path, terms: tuple[Term, ...]) -> list[Row] | UnreadableE
 
 def _matching_rows(path: Path, terms: tuple[Term, ...]) -> list[Row]:
     """Return the rows of the matching runs in a file that no index knows. Raises the exceptions of `load`."""
-    from trace_recorder.catalog.index import row_of_run  # noqa: PLC0415
     from trace_recorder.formats.any_file import load_each  # noqa: PLC0415
     from trace_recorder.tables.remote_files import load_remote, url_of  # noqa: PLC0415
 

@@ -4,70 +4,33 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from itertools import islice
-from typing import Annotated
 
 import typer
 from rich.text import Text
 
-from trace_recorder.catalog.query import STATUSES
-from trace_recorder.cli.arguments import (
-    AsJson,
-    DefaultRuns,
-    IndexPath,
-    check_names,
-    completion_of,
-    no_runs_message,
-    paths_or_default,
-)
-from trace_recorder.cli.list_runs import (
-    SORTS,
-    Failed,
-    Listing,
-    Meta,
-    ModelOption,
-    RewardOption,
-    Selection,
-    Since,
-    TaskOption,
-    ToolOption,
-    Until,
-    listing,
-    parse_metadata,
-    time_option,
-)
+from trace_recorder.catalog.selection import Selection
+from trace_recorder.cli.arguments import AsJson, DefaultRuns, IndexPath, no_runs_message, paths_or_default
+from trace_recorder.cli.list_runs import Listing, listing
 from trace_recorder.cli.list_table import as_flat_list, as_tree, run_table
 from trace_recorder.cli.output import console, fail, print_json, print_lines, table_width, warn
 from trace_recorder.cli.read_files import is_directory
-
-Statuses = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--status",
-        metavar="STATUS",
-        help=f"Only runs that are {', '.join(STATUSES)}. May be repeated.",
-        autocompletion=completion_of(STATUSES),
-    ),
-]
-ErrorsOption = Annotated[
-    bool, typer.Option("--errors", help="Only runs with an error, a failed call or a failed tool.")
-]
-SortBy = Annotated[
-    str,
-    typer.Option(
-        "--sort",
-        metavar="BY",
-        help=f"One of {', '.join(SORTS)}; the smallest first.",
-        autocompletion=completion_of(SORTS),
-    ),
-]
-Reverse = Annotated[bool, typer.Option("--reverse", help="Reverse the order: the newest or the largest first.")]
-Limit = Annotated[
-    int | None,
-    typer.Option(
-        "--limit", metavar="NUMBER", min=1, help="Show at most this many runs, from the beginning of the order."
-    ),
-]
-
+from trace_recorder.cli.selecting import (
+    ErrorsOption,
+    Failed,
+    Limit,
+    Meta,
+    ModelOption,
+    Reverse,
+    RewardOption,
+    Since,
+    SortBy,
+    Statuses,
+    TaskOption,
+    ToolOption,
+    Until,
+    Where,
+    selection_of,
+)
 
 _LINES_AT_ONCE = 1000
 """This many lines are printed together.
@@ -78,6 +41,7 @@ Printing each line separately takes three times as long. All lines of 100,000 ru
 
 def list_(  # noqa: PLR0913, PLR0917 - one argument for each option
     runs: DefaultRuns = None,
+    where: Where = None,
     statuses: Statuses = None,
     model: ModelOption = None,
     task: TaskOption = None,
@@ -88,7 +52,7 @@ def list_(  # noqa: PLR0913, PLR0917 - one argument for each option
     meta: Meta = None,
     failed: Failed = False,
     errors: ErrorsOption = False,
-    sort: SortBy = "time",
+    sort: SortBy = None,
     reverse: Reverse = False,
     limit: Limit = None,
     as_json: AsJson = False,
@@ -99,32 +63,26 @@ def list_(  # noqa: PLR0913, PLR0917 - one argument for each option
     Several directories and files may be given. If one of these files cannot be read, it is reported, and the exit code
     is 1.
     """
-    check_names(statuses or (), STATUSES, "--status")
-    check_names([sort], SORTS, "--sort")
-    select = Selection(
-        statuses or (),
-        model,
-        task,
-        time_option(since, "--since"),
-        time_option(until, "--until"),
-        failed,
-        errors,
-        tool,
-        reward,
-        parse_metadata(meta),
-        sort,
-        reverse,
-        limit,
+    selection = selection_of(
+        where,
+        *(model, task, since, until, tool, reward),
+        statuses=statuses,
+        meta=meta,
+        failed=failed,
+        errors=errors,
+        sort=sort,
+        reverse=reverse,
+        limit=limit,
     )
     paths = paths_or_default(runs)
-    listed = listing(paths, select=select, terms=select.terms, with_costs=True, index=index)
-    if not (listed.trajectories or listed.others or select.terms):
+    listed = listing(paths, selection, with_costs=True, index=index)
+    if not (listed.trajectories or listed.others or selection.terms):
         fail(no_runs_message(paths))
     named_files = {str(path) for path in paths if not is_directory(path)}
     if as_json:
         print_json(asdict(listed))
     else:
-        _print_list(listed, named_files, select)
+        _print_list(listed, named_files, selection)
     refused = [other for other in listed.others if other.file in named_files]
     for other in refused:
         warn(other.reason)
@@ -132,14 +90,14 @@ def list_(  # noqa: PLR0913, PLR0917 - one argument for each option
         raise typer.Exit(1)
 
 
-def _print_list(runs: Listing, named_files: set[str], select: Selection) -> None:
+def _print_list(runs: Listing, named_files: set[str], selection: Selection) -> None:
     """Print the rows.
 
     Also print the files that are not runs, if they were found in directories. If the command line names such a file,
     `list_` reports the file.
     """
     out = console()
-    if select.sort == "time":
+    if selection.sort in {None, "time"}:
         rows = as_tree(runs.trajectories)
     else:
         rows = as_flat_list(runs.trajectories)
@@ -148,7 +106,7 @@ def _print_list(runs: Listing, named_files: set[str], select: Selection) -> None
         lines = run_table(rows, table_width(out))
         while group := [*islice(lines, _LINES_AT_ONCE)]:
             out.print(Text("\n").join(group), soft_wrap=True)
-    elif select.terms:
+    elif selection.terms:
         print_lines(out, ["No run matches."], "bold")
     if others:
         out.print()

@@ -29,6 +29,13 @@ class PlannedRuns:
 
     candidates: list[Planned] = field(default_factory=list)
     count: int = 0
+    unreadable: int = 0
+    """How many files could not be read when the runs were selected, and may have a run that matches."""
+
+    @property
+    def paths(self) -> list[Path]:
+        """The paths of all candidates."""
+        return [run.path for run in self.candidates]
 
     @property
     def unread(self) -> list[Path]:
@@ -37,12 +44,17 @@ class PlannedRuns:
 
 
 def planned_runs(
-    paths: Sequence[Path], condition: Condition = EVERY_RUN, index: Path | None = None, what: KeptPart = "row"
+    paths: Sequence[Path],
+    condition: Condition = EVERY_RUN,
+    index: Path | None = None,
+    parts: Sequence[KeptPart] = (),
+    *,
+    recursive: bool = True,
 ) -> PlannedRuns:
     """Return the runs at these paths that may match the condition.
 
-    `Plan` selects the runs of a directory. A run whose own path is given is always a candidate. `what` is the part of a
-    run that is taken from an index. Raises UnreadableError.
+    `Plan` selects the runs of a directory. A run whose own path is given is always a candidate. `parts` are the parts
+    of a run that are taken from an index. Raises UnreadableError.
     """
     plans: list[Plan] = []
 
@@ -51,7 +63,7 @@ def planned_runs(
             yield from map(Planned, remote_runs_at(path))
             return
         try:
-            plans.append(Plan(path, condition, index, what))
+            plans.append(Plan(path, condition, index, parts, recursive=recursive))
             yield from plans[-1]
         except OSError as error:
             raise UnreadableError(failure_message(path, error)) from error

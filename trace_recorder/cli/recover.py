@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from trace_recorder.cli.arguments import DefaultRuns, Recursive, paths_or_default
-from trace_recorder.cli.list_runs import runs_or_exit
 from trace_recorder.cli.output import RunLoop, warn
 from trace_recorder.cli.read_files import process_or_error
+from trace_recorder.cli.selecting import select_runs
 from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.recording.amend import rebuild_document
 
@@ -30,7 +30,7 @@ def recover(
     run is also refused if its journal is damaged and its .json has more than the journal. A run that cannot be rebuilt
     is reported and skipped; the exit code is then 1.
     """
-    runs = runs_or_exit(paths_or_default(paths), recursive=recursive)
+    runs = select_runs(paths_or_default(paths), recursive=recursive).paths
     loop, rebuilt = RunLoop(len(runs)), 0
     results = (process_or_error(run, partial(rebuild_document, run, force=force), "rebuilt") for run in runs)
     for document in loop.over(results):

@@ -14,6 +14,7 @@ import typer
 
 from trace_recorder.cli.arguments import (
     DefaultRuns,
+    IndexPath,
     Recursive,
     check_names,
     completion_of,
@@ -21,9 +22,9 @@ from trace_recorder.cli.arguments import (
     paths_or_default,
 )
 from trace_recorder.cli.engines import DEFAULT_ENGINE, Address, Engine, EngineName
-from trace_recorder.cli.list_runs import runs_or_exit
 from trace_recorder.cli.output import Progress, console, fail, print_lines, warn
 from trace_recorder.cli.read_files import UnreadableError, failure_message, process_or_error, read_run
+from trace_recorder.cli.selecting import Limit, Reverse, SortBy, Where, select_runs, selection_of
 from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.figures.rewards import rewards_of
 from trace_recorder.figures.stats import Spread
@@ -83,6 +84,11 @@ def score(  # noqa: PLR0913, PLR0917 - one argument for each option
     again: Again = False,
     dry_run: DryRun = False,
     recursive: Recursive = False,
+    where: Where = None,
+    sort: SortBy = None,
+    reverse: Reverse = False,
+    limit: Limit = None,
+    index: IndexPath = None,
     engine: EngineName = DEFAULT_ENGINE,
     address: Address = None,
 ) -> None:
@@ -95,6 +101,7 @@ def score(  # noqa: PLR0913, PLR0917 - one argument for each option
     check_names([parser], PARSERS, "--parser")
     names = _names_of(rewards, name)
     values = parse_key_values(variables or [], "--set")
+    selection = selection_of(where, sort=sort, reverse=reverse, limit=limit)
     scorings: list[_Scoring] = []
     try:
         for reward_name, reward in names.items():
@@ -104,10 +111,11 @@ def score(  # noqa: PLR0913, PLR0917 - one argument for each option
             if workers.repeats_tasks:  # each process imports the function
                 scorer = replace(scorer, function=None)
             scorings.append(_Scoring(function, PARSERS[parser], values, fields, scorer, again=again, dry_run=dry_run))
-        runs = runs_or_exit(paths_or_default(paths), recursive=recursive)
     except ValueError as error:
         fail(str(error))
-    failures = 0
+    selected = select_runs(paths_or_default(paths), selection, index=index, recursive=recursive)
+    runs = selected.paths
+    failures = selected.unreadable
     for scoring in scorings:
         failed = scoring.batch(runs) if is_batch(scoring.function) else scoring.each(runs, workers)
         print_lines(console(), [scoring.summary(len(runs), failed)])

@@ -16,9 +16,9 @@ import typer
 
 from trace_recorder.cli.arguments import AsJson, DefaultRuns, Full, Jobs, paths_or_default
 from trace_recorder.cli.engines import batch_for, in_order, jobs_for
-from trace_recorder.cli.list_runs import runs_or_exit
 from trace_recorder.cli.output import RunLoop, fail
 from trace_recorder.cli.read_files import UnreadableError, process_or_error, read_run
+from trace_recorder.cli.selecting import select_runs
 from trace_recorder.cli.text_layout import escape_json_text, in_one_line
 from trace_recorder.tables.columns import TableName
 from trace_recorder.tables.parquet import Batches, batches_of
@@ -72,7 +72,7 @@ def _result(query: str, paths: Sequence[Path], jobs: int | None, failed: list[in
         if len(exports) < len(paths):
             raise UnreadableError(f"{exports[0]} has exported tables, and other paths have runs: query them separately")
         return query_exports(query, exports)
-    runs = runs_or_exit(paths)
+    runs = select_runs(paths).paths
 
     def rows_of(tables: tuple[TableName, ...]) -> Iterator[Batches]:
         loop, processes = RunLoop(len(runs)), jobs_for(runs, jobs)

@@ -13,11 +13,12 @@ from textwrap import wrap
 
 import typer
 
-from trace_recorder.cli.arguments import AsJson, DefaultRuns, IndexPath, Jobs, no_runs_message, paths_or_default
+from trace_recorder.cli.arguments import AsJson, DefaultRuns, IndexPath, Jobs, paths_or_default
 from trace_recorder.cli.engines import DEFAULT_ENGINE, Address, Engine, EngineName
-from trace_recorder.cli.output import RunLoop, console, fail, print_json, print_lines, table_width
-from trace_recorder.cli.planned_runs import planned_runs, results
+from trace_recorder.cli.output import RunLoop, console, print_json, print_lines, table_width
+from trace_recorder.cli.planned_runs import results
 from trace_recorder.cli.read_files import UnreadableError, process_or_error, read_run
+from trace_recorder.cli.selecting import Limit, Reverse, SortBy, Where, select_runs, selection_of
 from trace_recorder.cli.text_layout import in_one_line, number, pluralize, seconds
 from trace_recorder.dialects.dialect import USAGE_ADVICE
 from trace_recorder.figures.cost import table_name
@@ -25,8 +26,12 @@ from trace_recorder.figures.stats import Stats
 from trace_recorder.values.messages import Payload
 
 
-def stats(
+def stats(  # noqa: PLR0913, PLR0917 - one argument for each option
     paths: DefaultRuns = None,
+    where: Where = None,
+    sort: SortBy = None,
+    reverse: Reverse = False,
+    limit: Limit = None,
     as_json: AsJson = False,
     jobs: Jobs = None,
     index: IndexPath = None,
@@ -39,19 +44,19 @@ def stats(
     cannot be read is reported and skipped; the exit code is then 1.
     """
     workers = Engine(engine, address)
-    paths = paths_or_default(paths)
-    figures, runs = Stats(), planned_runs(paths, index=index, what="stats")
-    if not runs.count:
-        fail(no_runs_message(paths))
-    loop = RunLoop(runs.count)
-    for run_figures in loop.over(results(runs, count_run, lambda known: Stats.from_text(known.kept), jobs, workers)):
+    selection = selection_of(where, sort=sort, reverse=reverse, limit=limit)
+    runs = select_runs(paths_or_default(paths), selection, index=index, parts=["stats"], jobs=jobs)
+    figures, loop = Stats(), RunLoop(len(runs.candidates))
+    counted = results(runs, count_run, lambda known: Stats.from_text(known.kept["stats"]), jobs, workers)
+    for run_figures in loop.over(counted):
         figures.merge(run_figures)
+    unreadable = runs.unreadable + loop.failed
     if as_json:
-        print_json(figures.to_json() | {"unreadable": loop.failed})
-    elif loop.failed < runs.count:
+        print_json(figures.to_json() | {"unreadable": unreadable})
+    elif loop.failed < len(runs.candidates):
         out = console()
         print_lines(out, figure_lines(figures.to_json(), table_width(out)))
-    if loop.failed:
+    if unreadable:
         raise typer.Exit(1)
 
 

@@ -11,8 +11,8 @@ import typer
 
 from trace_recorder.cli.arguments import AsJson, DefaultRuns, paths_or_default
 from trace_recorder.cli.engines import DEFAULT_ENGINE, Address, Engine, EngineName
-from trace_recorder.cli.list_runs import runs_or_exit
 from trace_recorder.cli.output import Progress, console, print_json, print_lines
+from trace_recorder.cli.selecting import select_runs
 from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.formats.any_file import foreign_format
 from trace_recorder.guard import try_call
@@ -31,7 +31,7 @@ def validate_(
     Checks each record, restores each request and stream from the journal, and compares the document with the journal.
     Exits with 1 if there is an error.
     """
-    workers, runs = Engine(engine, address), runs_or_exit(paths_or_default(files))
+    workers, runs = Engine(engine, address), select_runs(paths_or_default(files)).paths
     with Progress(len(runs)) as progress:
         reports = [*progress.over(workers.in_order(validate_file, runs))]
     if as_json:

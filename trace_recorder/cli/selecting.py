@@ -1,0 +1,367 @@
+"""Selects the runs that a command uses. All commands that take `--where` select by these functions.
+
+`selection_of` makes a `Selection` from options. Each option that selects runs, such as `--model NAME`, is a spelling of
+one term of the query language. `select_rows` returns the rows of the selected runs, for commands that print them.
+`select_runs` returns the selected runs, for commands that read or change them. Both ask the index first, and read only
+runs that the index does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from trace_recorder.catalog.costs_in_files import run_costs_or_unknown
+from trace_recorder.catalog.planning import Planned
+from trace_recorder.catalog.query import EVERY_RUN, STATUSES, Term, condition_of, parse_moment, parse_query
+from trace_recorder.catalog.rows import Row, ended_summary, row_of, row_of_json, row_of_run, row_with_costs
+from trace_recorder.catalog.selection import ALL_RUNS, SORTS, Selection, Sort
+from trace_recorder.catalog.value_tables import KeptPart
+from trace_recorder.cli.arguments import check_names, completion_of, no_runs_message
+from trace_recorder.cli.output import Progress, fail, warn
+from trace_recorder.cli.planned_runs import PlannedRuns, planned_runs, results
+from trace_recorder.cli.read_files import UnreadableError, find_runs, load_local_or_remote, process_or_error
+from trace_recorder.errors import QueryError
+from trace_recorder.values.metrics import metrics_of
+from trace_recorder.values.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from trace_recorder.catalog.matching import Matcher
+
+
+# ── the options ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _time_term(field_name: str) -> Callable[[str], Term]:
+    """Return a function that parses a time, and returns the term with this field and the time."""
+
+    def parse(text: str) -> Term:
+        try:
+            return Term(field_name, parse_moment(text).timestamp())
+        except QueryError as error:
+            raise typer.BadParameter(str(error)) from None
+
+    return parse
+
+
+def _status_term(text: str) -> Term:
+    check_names([text], STATUSES, "--status")
+    return Term("status", text)
+
+
+def _metadata_term(text: str) -> Term:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise typer.BadParameter(f"{text!r} is not KEY=VALUE")
+    return Term("meta", key, "=", text=value)
+
+
+Where = Annotated[
+    str | None,
+    typer.Option("--where", metavar="QUERY", help="Only runs that match this query, as in `find QUERY`."),
+]
+SortBy = Annotated[
+    str | None,
+    typer.Option(
+        "--sort",
+        metavar="BY",
+        help=f"One of {', '.join(SORTS)}; the smallest first. Default: time.",
+        autocompletion=completion_of(SORTS),
+    ),
+]
+Reverse = Annotated[bool, typer.Option("--reverse", help="Reverse the order: the newest or the largest first.")]
+Limit = Annotated[
+    int | None,
+    typer.Option("--limit", metavar="NUMBER", min=1, help="At most this many runs, from the beginning of the order."),
+]
+Statuses = Annotated[
+    list[Term] | None,
+    typer.Option(
+        "--status",
+        metavar="STATUS",
+        parser=_status_term,
+        help=f"Only runs that are {', '.join(STATUSES)}. May be repeated.",
+        autocompletion=completion_of(STATUSES),
+    ),
+]
+ModelOption = Annotated[
+    Term | None,
+    typer.Option(
+        "--model",
+        metavar="NAME",
+        parser=partial(Term, "model"),
+        help="Only runs with this text in the provider/model of a call.",
+    ),
+]
+TaskOption = Annotated[
+    Term | None,
+    typer.Option(
+        "--task", metavar="WORDS", parser=partial(Term, "task"), help="Only runs with this text in their task."
+    ),
+]
+Since = Annotated[
+    Term | None,
+    typer.Option(
+        "--since",
+        metavar="TIME",
+        parser=_time_term("since"),
+        help="Only runs that began at this time or later: 2025-06-12T22:05, or 7d for 7 days ago.",
+    ),
+]
+Until = Annotated[
+    Term | None,
+    typer.Option(
+        "--until",
+        metavar="TIME",
+        parser=_time_term("until"),
+        help="Only runs that began before this time: 2025-06-12, or 12h for 12 hours ago.",
+    ),
+]
+Failed = Annotated[bool, typer.Option("--failed", help="Only runs that failed, or whose task did not succeed.")]
+ErrorsOption = Annotated[
+    bool, typer.Option("--errors", help="Only runs with an error, a failed call or a failed tool.")
+]
+ToolOption = Annotated[
+    Term | None,
+    typer.Option(
+        "--tool", metavar="NAME", parser=partial(Term, "tool"), help="Only runs in which a model called this tool."
+    ),
+]
+RewardOption = Annotated[
+    Term | None,
+    typer.Option("--reward", metavar="NAME", parser=partial(Term, "reward"), help="Only runs with this reward."),
+]
+Meta = Annotated[
+    list[Term] | None,
+    typer.Option(
+        "--meta",
+        metavar="KEY=VALUE",
+        parser=_metadata_term,
+        help="Only runs with this value in their metadata. May be repeated.",
+    ),
+]
+
+
+def selection_of(  # noqa: PLR0913 - one argument for each option
+    where: str | None = None,
+    *terms: Term | None,
+    failed: bool = False,
+    errors: bool = False,
+    statuses: Sequence[Term] | None = None,
+    meta: Sequence[Term] | None = None,
+    sort: str | None = None,
+    reverse: bool = False,
+    limit: int | None = None,
+) -> Selection:
+    """Return the selection that the options of a command state.
+
+    `where` is the text of `--where`. `terms` are the values of the options that are terms; None is an option that was
+    not given. Raises BadParameter for a wrong query, an unknown order, or two values of one key.
+    """
+    selected: list[Term] = []
+    if where is not None:
+        try:
+            selected += parse_query(where)
+        except QueryError as error:
+            raise typer.BadParameter(str(error), param_hint="--where") from None
+    selected += [term for term in terms if term is not None]
+    if failed:
+        selected.append(Term("is", "failed"))
+    if errors:
+        selected.append(Term("has", "error"))
+    if statuses:
+        selected.append(Term("status", ",".join(str(term.value) for term in statuses)))
+    if meta:
+        _refuse_two_values(meta)
+        selected += meta
+    if sort is not None:
+        check_names([sort], SORTS, "--sort")
+    return Selection(tuple(selected), cast(Sort | None, sort), reverse, limit)
+
+
+def _refuse_two_values(meta: Sequence[Term]) -> None:
+    values = {term.value: term.text for term in meta}
+    for term in meta:
+        if values[term.value] != term.text:
+            raise typer.BadParameter(f"no run has two values of {term.value}; give it one", param_hint="--meta")
+
+
+# ── the selected runs ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedRun:
+    """A selected run: its file, and what an index has of it. The `file` of its row is empty."""
+
+    planned: Planned
+    row: Row
+    has_costs: bool = True
+    """Whether the row has the costs of all calls of the run. If False, no call was read."""
+
+    def with_costs(self) -> SelectedRun:
+        """Return the run with a row that has the costs of all calls. The calls are read if they may have a price."""
+        if self.has_costs:
+            return self
+        return SelectedRun(self.planned, row_with_costs(self.row, partial(run_costs_or_unknown, self.planned.path)))
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadFile:
+    """A file that cannot be read, or that is not a trajectory. The reason is a sentence that names the file."""
+
+    path: Path
+    reason: str
+
+
+@dataclass(slots=True)
+class SelectedRows:
+    """The selected runs in order, and the files that could not be read."""
+
+    runs: list[SelectedRun] = field(default_factory=list)
+    unread_files: list[UnreadFile] = field(default_factory=list)
+    count: int = 0
+    """How many runs the paths have, including runs that do not match."""
+    read: int = 0
+    """How many runs were read, because no index knows them."""
+
+
+LoadRuns = Callable[[Path], Iterable[Trajectory]]
+
+
+def load_one(path: Path) -> list[Trajectory]:
+    """Return the only run of a file. Raises the exceptions of `load`, also if the file has several runs."""
+    return [load_local_or_remote(path)]
+
+
+def select_rows(  # noqa: PLR0913 - each has a default
+    paths: Sequence[Path],
+    selection: Selection,
+    *,
+    index: Path | None = None,
+    parts: Sequence[KeptPart] = (),
+    jobs: int | None = None,
+    recursive: bool = True,
+    with_costs: bool = False,
+    load_runs: LoadRuns = load_one,
+) -> SelectedRows:
+    """Return the selected runs at these paths, each with its row.
+
+    A run that an index knows is not read. `parts` are further parts of such a run to take from the index. Of a run that
+    has ended, only the beginning and the end of the document are read, unless a term is about calls or texts; then up
+    to `jobs` processes read whole runs. If `with_costs` is True, the rows have the costs of all calls. Raises
+    UnreadableError if a directory cannot be read.
+    """
+    condition = condition_of(selection.terms)
+    planned = planned_runs(paths, condition, index, ["row", *parts], recursive=recursive)
+    read = partial(
+        _read_rows, terms=selection.terms, with_costs=with_costs or selection.sort == "cost", load_runs=load_runs
+    )
+    if not condition.needs_calls:
+        jobs = 1
+    runs: list[SelectedRun] = []
+    unread_files = []
+    with Progress(len(planned.candidates)) as progress:
+        rows_of_files = progress.over(results(planned, read, _known_rows, jobs))
+        for candidate, rows in zip(planned.candidates, rows_of_files, strict=True):
+            if isinstance(rows, UnreadableError):
+                unread_files.append(UnreadFile(candidate.path, str(rows)))
+            else:
+                runs += [SelectedRun(candidate, row, has_costs) for row, has_costs in rows]
+    if selection.sort == "cost":
+        runs = [run.with_costs() for run in runs]
+    runs = selection.in_order(runs, lambda run: run.row)
+    if with_costs:
+        runs = [run.with_costs() for run in runs]
+    return SelectedRows(runs, unread_files, planned.count, len(planned.unread))
+
+
+def select_runs(  # noqa: PLR0913 - each has a default
+    paths: Sequence[Path],
+    selection: Selection = ALL_RUNS,
+    *,
+    index: Path | None = None,
+    parts: Sequence[KeptPart] = (),
+    jobs: int | None = None,
+    recursive: bool = True,
+) -> PlannedRuns:
+    """Return the selected runs at these paths, for a command that reads or changes them.
+
+    Each run has the `parts` that an index has of it. If every run is selected, no run is read. Report the files that
+    could not be read; the command has to exit with its code for failures if there are `unreadable` ones. Exits with a
+    sentence if there is no run, or if no run matches. Raises UnreadableError if a directory cannot be read.
+    """
+    if selection.is_every_run and parts:
+        planned = planned_runs(paths, EVERY_RUN, index, parts, recursive=recursive)
+    elif selection.is_every_run:
+        candidates = [*map(Planned, find_runs(paths, recursive=recursive))]
+        planned = PlannedRuns(candidates, len(candidates))
+    else:
+        rows = select_rows(paths, selection, index=index, parts=parts, jobs=jobs, recursive=recursive)
+        for file in rows.unread_files:
+            warn(file.reason)
+        planned = PlannedRuns([run.planned for run in rows.runs], rows.count, len(rows.unread_files))
+    if not planned.count:
+        _fail_without_runs(paths, recursive=recursive)
+    if not planned.candidates:
+        fail("no run matches")
+    return planned
+
+
+def _fail_without_runs(paths: Sequence[Path], *, recursive: bool) -> None:
+    reason = no_runs_message(paths)
+    if not recursive and next(find_runs(paths), None) is not None:
+        reason += ": add --recursive to include the runs in directories below"
+    fail(reason)
+
+
+_RowAndCosts = tuple[Row, bool]
+"""The row of a run, and whether the row has the costs of all calls."""
+
+
+def _known_rows(run: Planned) -> list[_RowAndCosts]:
+    return [(row_of_json(run.kept["row"], "", run.path), True)]
+
+
+def _read_rows(
+    path: Path, terms: tuple[Term, ...], *, with_costs: bool, load_runs: LoadRuns
+) -> list[_RowAndCosts] | UnreadableError:
+    """Return the rows of the matching runs in a file, or why it cannot be read. A separate process may call this."""
+    read = partial(_matching_rows, path, _matcher(terms), with_costs=with_costs, load_runs=load_runs)
+    return process_or_error(path, read, "read")
+
+
+def _matching_rows(path: Path, matches: Matcher | None, *, with_costs: bool, load_runs: LoadRuns) -> list[_RowAndCosts]:
+    runs: Iterable[Trajectory]
+    summary = None
+    if matches is None or not matches.needs_calls:
+        summary = ended_summary(path)
+    if summary is not None:
+        with_costs = False  # the summary has no calls
+        runs = [summary]
+    else:
+        runs = load_runs(path)
+    rows = []
+    for run in runs:
+        if matches is not None and not matches(run):
+            continue
+        if with_costs:
+            rows.append((row_of_run(run, path), True))
+        else:
+            metrics = run.metrics or metrics_of(run.llm_interactions, run.agent_steps)
+            rows.append((row_of("", path, run, metrics), False))
+    return rows
+
+
+@lru_cache(maxsize=1)
+def _matcher(terms: tuple[Term, ...]) -> Matcher | None:
+    """Return the matcher of the terms, or None if there are no terms. Each process makes it once."""
+    if not terms:
+        return None
+    from trace_recorder.catalog.matching import Matcher  # noqa: PLC0415 - a list of all runs does not need it
+
+    return Matcher(terms)
