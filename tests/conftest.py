@@ -21,6 +21,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from trace_recorder.attach.recorder import current
+from trace_recorder.guard import limit_counts
 
 pytest_plugins = ["pytester"]
 _HELPERS = {path.stem for path in Path(__file__).parent.iterdir()} - {"__init__", "conftest"}
@@ -78,5 +79,6 @@ def _alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in [name for name in os.environ if name.startswith("TRACE_RECORDER_") and name != "TRACE_RECORDER_WIRE"]:
         monkeypatch.delenv(name)
     token = current.set(None)
+    limit_counts.clear()
     yield
     current.reset(token)

@@ -9,8 +9,9 @@ own signal handlers are raised too, because such handlers may run during recordi
 
 from __future__ import annotations
 
+import errno
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -47,6 +48,32 @@ ignore_failures = suppress(Exception)
 
 It has no state, so that any thread may use it.
 """
+
+_LIMITS = {errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.ENOMEM}
+"""The errors of a system that has no more open files, disk space or memory to give. They concern all runs at once."""
+limit_counts: Counter[int | None] = Counter()
+"""How often each of these errors occurred in this process."""
+
+
+def log_limit(what: str, error: BaseException, level: int = logging.WARNING) -> bool:
+    """Return whether a failure comes from a limit of the system, such as a full disk. If so, log it.
+
+    Such a failure meets every run of the process. So only the first, the tenth, the hundredth and so on is logged, as
+    one sentence with the count.
+    """
+    number = getattr(error, "errno", None)
+    if isinstance(error, MemoryError):
+        number = errno.ENOMEM
+    if number not in _LIMITS:
+        return False
+    limit_counts[number] += 1
+    count = limit_counts[number]
+    if count == 10 ** (len(str(count)) - 1):
+        message = "could not %s: %s (the agent is not affected; failure %d of this kind in this process)"
+        with ignore_failures:
+            logger.log(level, message, what, error, count)
+    return True
+
 
 _MAX_BLOCKS = 100
 """A guard keeps at most this many context managers, one for each action. The guard drops the least recently used."""
@@ -110,6 +137,8 @@ class Guard:
         why = why.encode("utf-8", "backslashreplace").decode()
         self.count += 1
         self.queue_failure(what, why, costs_record=costs_record)
+        if log_limit(what, error):
+            return
         kind = f"{what}: {type(error).__name__}"
         if kind not in self._logged and len(self._logged) < 100:
             self._logged.add(kind)

@@ -6,6 +6,7 @@ The default directory and TRACE_RECORDER_DIR belong to the place in which the ag
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -94,6 +95,29 @@ def test_a_wrong_directory_of_the_environment_stops_no_agent(directory: str, tmp
 
     assert (done.returncode, done.stdout) == (0, "hello hello hello\n"), done.stderr
     assert (done.stderr.count("the agent runs unrecorded (logged once)"), "Traceback" in done.stderr) == (4, False)
+
+
+MANY_RECORDERS = """
+import resource, trace_recorder
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+recorders = [trace_recorder.TrajectoryRecorder() for _ in range(300)]
+for recorder in recorders:
+    recorder.start("task")
+for recorder in recorders:
+    recorder.finalize(success=True)
+print("done")
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limit")
+def test_the_limit_of_open_files_is_logged_with_a_count_and_not_for_each_run(tmp_path: Path) -> None:
+    """Of the failures of 300 recorders, the first, the tenth and the hundredth are logged, each as one sentence."""
+    done = run_agent(tmp_path, MANY_RECORDERS)
+
+    counts = re.findall(r"Too many open files.*; failure (\d+) of this kind", done.stderr)
+    assert (done.returncode, done.stdout, counts) == (0, "done\n", ["1", "10", "100"]), done.stderr
+    assert len(done.stderr.splitlines()) == 3
 
 
 def test_a_removed_working_directory_stops_no_agent(tmp_path: Path) -> None:

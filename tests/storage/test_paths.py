@@ -211,6 +211,34 @@ def test_a_name_as_long_as_the_system_allows_is_used(tmp_path: Path) -> None:
     assert load(recorder.trajectory_path).task == "task"
 
 
+@pytest.mark.parametrize("address", ["s3://bucket/run.json", "gs://bucket/runs/run.json", Path("s3://bucket/run.json")])
+def test_an_address_is_refused_and_no_directory_of_its_name_is_made(
+    address: str | Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A recorder at an address says that it records into local files."""
+    monkeypatch.chdir(tmp_path)
+
+    for recorder in (TrajectoryRecorder(address), TrajectoryRecorder(directory=str(Path(address).parent))):
+        with pytest.raises(TrajectoryPathError, match=r"local directory, and copy its files.*: '(s3|gs)://bucket"):
+            recorder.start(task="x")
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_address_in_the_environment_leaves_the_agent_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The program did not choose the address, so it runs without files, and one line says why."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TRACE_RECORDER_DIR", "s3://bucket/runs")
+
+    with TrajectoryRecorder(task="x"):
+        pass
+
+    assert list(tmp_path.iterdir()) == []
+    assert "s3://bucket/runs" in caplog.text
+
+
 def test_created_directories_are_excluded_from_version_control(tmp_path: Path) -> None:
     """A directory that the recorder creates has a .gitignore that excludes it; an existing directory gets none."""
     run(tmp_path / "new" / "deep" / "run.json", "task")

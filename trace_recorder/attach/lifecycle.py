@@ -7,6 +7,7 @@ new file, which names the parent's run. Recorded facts are never deleted, in wha
 
 from __future__ import annotations
 
+import logging
 import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +21,7 @@ from trace_recorder.attach.main_flow import is_main_flow
 from trace_recorder.attach.unended_runs import say_at_end_of_interpreter, say_how_to_end
 from trace_recorder.capture.unseen_clients import unseen_clients
 from trace_recorder.errors import AlreadyFinalizedError, RecorderStateError, TrajectoryPathError
-from trace_recorder.guard import Guard, ignore_failures, logger
+from trace_recorder.guard import Guard, ignore_failures, log_limit, logger
 from trace_recorder.locks import new_lock
 from trace_recorder.recording import process
 from trace_recorder.recording.limits import Limits
@@ -166,9 +167,10 @@ class Lifecycle:
         self.guard.queue_failure("create the files of the run", str(error))
         if not self._warned_of_files:
             self._warned_of_files = True
-            message = "%s: the agent runs unrecorded (logged once)"
-            with ignore_failures:
-                logger.error(message, error)
+            if not log_limit("record a run", error, logging.ERROR):
+                message = "%s: the agent runs unrecorded (logged once)"
+                with ignore_failures:
+                    logger.error(message, error)
             process.report_run(self._files.disabled_path())  # it does not exist, so its reader knows of the failure
 
     def serve_command(self) -> None:

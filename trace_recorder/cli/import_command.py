@@ -25,6 +25,7 @@ from trace_recorder.formats.imported_runs import Imported, ReadRun, import_trace
 from trace_recorder.formats.recognition import format_of
 from trace_recorder.formats.trace_services import TraceService
 from trace_recorder.guard import ignore_failures, try_call
+from trace_recorder.storage.paths import ADDRESS
 
 MIN_PAUSE_SECONDS = 1.0
 MIN_PAUSE_SECONDS_OF_SERVICES = 10.0
@@ -77,7 +78,10 @@ def import_(  # noqa: PLR0913, PLR0917 - one argument for each option
     With --project, the sources are services. The client library of a service fetches the traces that were not imported
     yet, and reads keys and addresses from the environment.
     """
-    workers, importing = Engine(engine, address), Importing(output or default_directory())
+    directory = output or default_directory()
+    if ADDRESS.fullmatch(directory.as_posix()):
+        raise typer.BadParameter("runs are imported into a local directory", param_hint="-o")
+    workers, importing = Engine(engine, address), Importing(directory)
     services = _services(sources, project)
     if services and workers != LOCAL:
         raise typer.BadParameter("it reads files, not services", param_hint="--engine")

@@ -37,7 +37,7 @@ from trace_recorder.reading.live_document.whole_document import WholeDocument
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.atomic_write import replace_file
 from trace_recorder.storage.journal_reader import Record, read_records
-from trace_recorder.storage.paths import create_whole_journal, journal_path_for
+from trace_recorder.storage.paths import absolute_path, create_whole_journal, journal_path_for
 from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.trajectory import Status
 
@@ -188,7 +188,7 @@ def write_run(run: ReadRun, directory: Path) -> Imported:
             replace_file(journal, run.lines)
             _write_document(candidate, run)
             return Imported(candidate, "replaced")
-    path = create_whole_journal(candidate.absolute(), run.lines)
+    path = create_whole_journal(absolute_path(candidate), run.lines)
     _write_document(path, run)
     return Imported(path, "written")
 

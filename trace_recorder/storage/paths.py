@@ -50,6 +50,12 @@ _TEMPORARY_NAME = re.compile(r"\.(?:(?P<pid>\d{1,9})\.(?P<crc>[0-9a-f]{8})|[0-9a
 The temporary file of a document has the id of the process that writes it, and a CRC of the document's name. The
 temporary file of a new journal has random digits.
 """
+ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+):/+(.*)", re.DOTALL)
+"""Matches an address, such as `s3://bucket/runs`, or the `Path` of an address, which has one slash in place of two.
+
+The groups are the scheme, and the rest after the slashes. A scheme has at least two letters, because a single letter is
+a drive of Windows.
+"""
 _STALE_SECONDS = 60.0
 """When a run takes a path, temporary files of processes that no longer exist are removed from its directory.
 
@@ -59,7 +65,9 @@ writes them may run on another host.
 
 
 def absolute_path(path: Path) -> Path:
-    """Return the absolute path, or the path unchanged if the working directory was removed."""
+    """Return the absolute path. Return an address unchanged, and any path if the working directory was removed."""
+    if ADDRESS.fullmatch(path.as_posix()):
+        return path
     try:
         return path.absolute()
     except ours(OSError):
@@ -168,6 +176,7 @@ def create_files(
     to the run `parent`, the name gets a number too. Raises TrajectoryPathError if a file there does not belong to a
     run, or if the files cannot be created.
     """
+    _refuse_address(document)
     with _path_errors(document):
         return _create_files(document.absolute(), own=own, sync=sync, child=child, parent=parent)
 
@@ -201,6 +210,7 @@ def create_whole_journal(document: Path, lines: Iterable[bytes]) -> Path:
     The directory is created if it is missing, and the name gets a number if it is taken. Return the path of the
     document, which is not written. Raises TrajectoryPathError if the files cannot be created.
     """
+    _refuse_address(document)
     with _path_errors(document):
         _check_path(document)
         make_directory(document.parent, sync=False)
@@ -242,6 +252,14 @@ def _create_files(document: Path, *, own: bool, sync: bool, child: bool, parent:
             with suppress(FileExistsError):
                 return candidate, Journal.create(journal_path_for(candidate), sync=sync)
     raise AssertionError("unreachable: numbers do not end")
+
+
+def _refuse_address(document: Path) -> None:
+    """Raise TrajectoryPathError for an address. A run is appended to a local file, and locks it."""
+    match = ADDRESS.fullmatch(document.as_posix())
+    if match is not None:
+        why = "Runs are recorded into local files; record into a local directory, and copy its files to the address"
+        raise TrajectoryPathError(errno.EINVAL, why, f"{match[1]}://{match[2]}")
 
 
 def _check_path(document: Path) -> None:

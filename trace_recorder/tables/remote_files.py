@@ -8,7 +8,6 @@ journal, so a run without an end is read as interrupted.
 from __future__ import annotations
 
 import os
-import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -19,23 +18,17 @@ from typing import Any
 
 from trace_recorder.errors import MissingExtraError, TraceRecorderError
 from trace_recorder.formats.any_file import load
-from trace_recorder.storage.paths import document_path_for, journal_path_for
+from trace_recorder.storage.paths import ADDRESS, document_path_for, journal_path_for
 from trace_recorder.storage.run_files import run_names
 from trace_recorder.values.trajectory import Trajectory
 
-_ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+):/+(.*)", re.DOTALL)
-"""Matches an address, such as `s3://bucket/runs`.
-
-The groups are the scheme, and the rest after the slashes. A scheme has at least two letters, because a single letter is
-a drive of Windows.
-"""
 _PARTS = "part-*.parquet"
 """The names of the Parquet files of a table."""
 
 
 def url_of(path: str | Path) -> str | None:
     """Return the fsspec address that a path was made from, or None for a path of the file system."""
-    match = _ADDRESS.fullmatch(path.as_posix() if isinstance(path, Path) else path)
+    match = ADDRESS.fullmatch(path.as_posix() if isinstance(path, Path) else path)
     if match is None or os.path.lexists(path):
         return None
     if match[1] in {"file", "local"}:
