@@ -19,6 +19,8 @@ from trace_recorder.figures.cost import cost_of
 WORDS = ("alpha", "beta", "Gamma", "exit code 1", "naïve café", "foo-bar_baz", "δέλτα", "x" * 300, "tail end")
 TOOLS = ("bash", "read file", "a>b")
 MODELS = (("openai", "gpt-4o"), ("anthropic", "claude-x"), ("ollama", "m"))
+TAGS: tuple[dict[str, Any], ...] = ({}, {"tags": ["audit", "two words", 3]}, {"tag": "audit"}, {"tags": {"kind": "b"}})
+"""The tags that the metadata of runs state, in each form."""
 QUERY_FIELDS = ("words", *FIELDS)
 """Every field of the query language, and "words" for terms without a field."""
 
@@ -27,7 +29,8 @@ def record_run(path: Path, seed: int) -> Path:
     """Record a run by hand. Equal seeds give runs with equal contents."""
     chosen = random.Random(seed)
     provider, model = chosen.choice(MODELS)
-    task, metadata = f"Task {chosen.choice(WORDS[:5])}", {"env": chosen.choice("ab")}
+    task = f"Task {chosen.choice(WORDS[:5])}"
+    metadata: dict[str, Any] = {"env": chosen.choice("ab"), **TAGS[seed % len(TAGS)]}
     with suppress(RuntimeError), TrajectoryRecorder(path, task=task, metadata=metadata) as run:
         for number in range(chosen.randint(1, 4)):
             calls = [
@@ -44,6 +47,7 @@ def record_run(path: Path, seed: int) -> Path:
                 _run_tools(run, calls[: seed % 4], fails=number % 2 == 0)
         if seed % 3 == 0:
             run.annotate("team", chosen.choice("xy"))
+            run.annotate("tags", ["later"])
         if chosen.random() < 0.4:
             run.reward("solved", chosen.choice([0.0, 0.5, 1.0]))
         if chosen.random() < 0.3:
@@ -151,13 +155,19 @@ def _has_what_is_named(run: Trajectory, term: Term, value: str) -> bool:
         "parent": lambda: run.parent == value,
         "status": lambda: not statuses.isdisjoint(value.split(",")),
         "success": lambda: {"yes": True, "no": False, "unknown": None}[value] is run.success,
-        "is": lambda: run.success is False or run.status == "failed",
+        "is": lambda: run.success is True if value == "success" else run.success is False or run.status == "failed",
+        "tag": lambda: value in _tags(run),
         "has": lambda: run.error is not None or bool(numbers["failed_calls"] or numbers["failed_tool_calls"]),
         "meta": lambda: value in run.metadata and term.text in {None, run.metadata[value]},
         "annotation": lambda: value in run.annotations and term.text in {None, run.annotations[value]},
         "since": lambda: run.started_at is not None and run.started_at.timestamp() >= float(term.value),
         "until": lambda: run.started_at is not None and run.started_at.timestamp() < float(term.value),
     }[term.field]()
+
+
+def _tags(run: Trajectory) -> set[str]:
+    stated = [run.metadata.get("tags", []), run.annotations.get("tags", []), [run.metadata.get("tag")]]
+    return {tag for tags in stated for tag in tags if isinstance(tag, str)}
 
 
 def plain_texts(run: Trajectory) -> list[str]:
@@ -228,6 +238,8 @@ def _random_term(chosen: random.Random, runs: Sequence[Trajectory], field: str) 
         "reward": ["solved", "none", f"solved{relation}0.5"],
         "meta": ["env", "none", "env=a", "env=b"],
         "annotation": ["team", "none", "team=x", "team=y"],
+        "tag": ["audit", '"two words"', "later", "kind", "3", "none"],
+        "older": ["1d", "0d", "2w"],
         "since": ["1d", "0d", "2020-01-01"],
         "until": ["1d", "0d", "2100-01-01T00:00"],
     }

@@ -79,7 +79,7 @@ def test_find_gives_the_same_as_the_loop(directory: Path, loop: Loop) -> None:
     """With an index, each kind of term finds the same runs as the loop, and `where=` loads them."""
     for query, expected in loop.paths.items():
         result = invoke("find", "--paths", "--", query, directory)
-        assert [*map(Path, result.stdout.split())] == expected, query
+        assert sorted(map(Path, result.stdout.split())) == sorted(path for path in expected if path), query
         assert 0 < len(expected) < RUNS, query
     assert [run.path for run in load_all(directory, where=RARE_WORD)] == loop.paths[RARE_WORD]
 
@@ -119,6 +119,6 @@ def test_only_changed_runs_are_read_for_an_answer(directory: Path, loop: Loop) -
     settle(path.parent)
     update = open_index(directory).update()
 
-    assert [*map(Path, result.stdout.split())] == loop.paths[RARE_WORD]
+    assert sorted(map(Path, result.stdout.split())) == sorted(path for path in loop.paths[RARE_WORD] if path)
     assert f"read 1 run of {RUNS}: " in result.stderr
     assert (update.runs, update.read) == (RUNS, RUNS // 2)

@@ -41,15 +41,16 @@ STATUSES: tuple[str, ...] = (*get_args(Status), *JUDGEMENTS)
 """The values that `status:` accepts: the statuses of a run, and whether the caller judged it a success."""
 CHOICES = {
     "success": ("yes", "no", "unknown"),
-    "is": ("failed",),
+    "is": ("success", "failed"),
     "has": ("error",),
 }
 """Fields that accept only these values."""
-TEXTS = ("status", "task", "model", "provider", "agent", "error", "id", "parent", "text")
+TEXTS = ("status", "task", "model", "provider", "agent", "error", "id", "parent", "tag", "text")
 """Fields whose values are texts."""
 NAMES = ("tool", "failed_tool", "reward", "meta", "annotation")
 """Fields whose values are names. A comparison with a number or a text may follow the name, as in `tool:bash>10`."""
-TIMES = ("since", "until")
+TIMES = ("since", "until", "older")
+"""Fields whose values are times. `older` accepts only an age, such as 90d, and means `until`."""
 FIELDS = (*TEXTS, *CHOICES, *NAMES, *TIMES, *NUMBERS)
 
 
@@ -117,6 +118,12 @@ def _field_term(field: str, value: str, *, negated: bool) -> Term:
         if value not in CHOICES[field]:
             raise QueryError(f"{field}:{value} is not one of {', '.join(f'{field}:{word}' for word in CHOICES[field])}")
         return Term(field, value, negated=negated)
+    if field == "older":
+        if _AGO.fullmatch(_unquoted(value)) is None:
+            raise QueryError(
+                f"older:{value}: an age is expected, such as 90d, 12h or 2w; until:2025-06-12 takes a date"
+            )
+        field = "until"
     if field in TIMES:
         return Term(field, parse_moment(_unquoted(value)).timestamp(), negated=negated)
     if field in NAMES:
@@ -191,7 +198,7 @@ def _unquoted(value: str) -> str:
 
 Parameter = str | float
 _JUDGEMENTS = dict(zip(JUDGEMENTS, ("r.success IS 1", "r.success IS 0"), strict=True))
-_FAILED = "(r.success IS 0 OR r.status = 'failed')"
+_IS = {"success": "r.success IS 1", "failed": "(r.success IS 0 OR r.status = 'failed')"}
 _HAS_ERROR = "(r.error IS NOT NULL OR ifnull(r.failed_calls, 0) <> 0 OR ifnull(r.failed_tool_calls, 0) <> 0)"
 _WITH_TEXT = "r.id IN (SELECT run FROM uses WHERE text IN (SELECT id FROM texts WHERE instr(text, ?) > 0))"
 _WITH_WANTED_TEXT = (
@@ -312,8 +319,9 @@ _CONDITIONS: dict[str, Callable[[Term], Condition]] = {
     "provider": _in_name("provider"),
     "agent": _in_name("agent"),
     "error": _in_name("error"),
+    "tag": _named("tag"),
     "success": lambda term: Condition(_SUCCESS[str(term.value)]),
-    "is": lambda _: Condition(_FAILED),
+    "is": lambda term: Condition(_IS[str(term.value)]),
     "has": lambda _: Condition(_HAS_ERROR),
     "tool": _named("tool"),
     "failed_tool": _named("tool", "failed"),

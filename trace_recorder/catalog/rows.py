@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from io import FileIO
 from pathlib import Path
 
 from trace_recorder.facts import FinalizeFact, StartFact
@@ -144,6 +145,20 @@ def ended_summary(path: Path) -> Trajectory | None:
     return None
 
 
+def covers_journal(path: Path, summary: Trajectory) -> bool:
+    """Return whether the document at `path` has all records of its journal, or has no journal.
+
+    The document lacks the newest records if a process was killed between writing a record and writing the document. The
+    number of the journal's last record tells. If that record is longer than `TAIL_BYTES`, return False.
+    """
+    try:
+        with journal_path_for(path).open("rb", buffering=0) as file:
+            records = _records(_tail(file))
+    except FileNotFoundError:
+        return True
+    return bool(records) and records[-1].seq == summary.journal_records
+
+
 # ── the viewer's list ────────────────────────────────────────────────────────────────────────────────────────────────
 
 Json = dict[str, Payload]
@@ -203,8 +218,7 @@ def _journal_ends(path: Path) -> tuple[Json, Json]:
         head = file.read(TAIL_BYTES)
         while b"\n" not in head and (more := file.read(len(head))):
             head += more
-        file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))
-        tail = file.read()
+        tail = _tail(file)
     begun: Json = {}
     ended: Json = {}
     host = None
@@ -216,6 +230,11 @@ def _journal_ends(path: Path) -> tuple[Json, Json]:
         if isinstance(record.fact, FinalizeFact):
             ended = _end_members(record.fact, record.time)
     return begun, ended or _end_by_lock(path, host)
+
+
+def _tail(file: FileIO) -> bytes:
+    file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))
+    return file.read()
 
 
 def _records(data: bytes) -> list[Record]:

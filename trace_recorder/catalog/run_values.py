@@ -95,8 +95,25 @@ def _named(run: Trajectory) -> Iterator[Named]:
     for kind, members in (("meta", run.metadata), ("annotation", run.annotations)):
         if isinstance(members, dict):
             yield from (Named(kind, plain_text(name), plain_text(value)) for name, value in members.items())
+    yield from (Named("tag", tag) for tag in dict.fromkeys(_tags(run)))
     errors = [*dict.fromkeys(_error_text(call.error) for call in calls), _error_text(run.error)]
     yield from (Named("error", text) for text in errors if text)
+
+
+def _tags(run: Trajectory) -> Iterator[str]:
+    """Yield the tags that the metadata and the annotations state as `tag` or `tags`.
+
+    A text is one tag. Of a list, each text is a tag, and of an object, each key: MLflow's tags have values.
+    """
+    for members in (run.metadata, run.annotations):
+        if not isinstance(members, dict):
+            continue
+        for name in ("tag", "tags"):
+            stated = members.get(name)
+            if isinstance(stated, str):
+                stated = [stated]
+            if isinstance(stated, list | dict):
+                yield from (tag for tag in stated if isinstance(tag, str) and tag)
 
 
 def _tools(run: Trajectory) -> Iterator[Named]:

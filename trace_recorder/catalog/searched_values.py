@@ -39,7 +39,9 @@ Single = str | int | float | None
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A fact with a name. Its kind is "model", "provider", "agent", "tool", "reward", "meta", "annotation" or "error".
+    """A fact with a name.
+
+    Its kind is "model", "provider", "agent", "tool", "reward", "meta", "annotation", "tag" or "error".
 
     `text` is the value of an annotation or of a member of the metadata. `number` is how often a tool was used, or the
     value of a reward. `failed` is how often a tool failed.

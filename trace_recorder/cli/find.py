@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
-from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from trace_recorder.catalog.query import Term, condition_of, parse_query
-from trace_recorder.catalog.rows import Row, row_of_json, row_of_run
+from trace_recorder.catalog.query import parse_query
+from trace_recorder.catalog.rows import Row
 from trace_recorder.cli.arguments import (
     DEFAULT,
     AsJson,
@@ -24,16 +23,15 @@ from trace_recorder.cli.arguments import (
 )
 from trace_recorder.cli.engines import in_order, jobs_for
 from trace_recorder.cli.list_table import as_flat_list, run_table
-from trace_recorder.cli.output import Progress, RunLoop, console, fail, print_json, print_lines, table_width, warn
-from trace_recorder.cli.planned_runs import naming_in, planned_runs, results
-from trace_recorder.cli.read_files import UnreadableError, failure_message, is_directory, process_or_error
+from trace_recorder.cli.output import Progress, console, fail, print_json, print_lines, table_width, warn
+from trace_recorder.cli.planned_runs import naming_in
+from trace_recorder.cli.read_files import failure_message, is_directory, load_each_local_or_remote
+from trace_recorder.cli.selecting import Limit, Reverse, SortBy, select_rows, selection_of
 from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.storage.run_files import runs_in_directory
 
 if TYPE_CHECKING:
     from trace_recorder.catalog.index import IndexTask, Update
-    from trace_recorder.catalog.matching import Matcher
-    from trace_recorder.values.trajectory import Trajectory
 
 Query = Annotated[
     str, typer.Argument(metavar="QUERY", help="Such as 'status:failed tool:bash>10 since:7d \"exit code 1\"'.")
@@ -44,6 +42,9 @@ PathsOnly = Annotated[bool, typer.Option("--paths", help="Print only the paths."
 def find(  # noqa: PLR0913, PLR0917 - one argument for each option
     query: Query,
     paths: DefaultRuns = None,
+    sort: SortBy = None,
+    reverse: Reverse = False,
+    limit: Limit = None,
     paths_only: PathsOnly = False,
     as_json: AsJson = False,
     index: IndexPath = None,
@@ -55,76 +56,41 @@ def find(  # noqa: PLR0913, PLR0917 - one argument for each option
     index, or have changed since they were indexed, are read. Exits with 0 if a run matches, 1 if no run does, 2 if a
     run cannot be read.
     """
-    terms = parse_query(query)
+    selection = selection_of(None, *parse_query(query), sort=sort, reverse=reverse, limit=limit)
     paths = paths_or_default(paths)
-    planned = planned_runs(paths, condition_of(terms), index, ["row"])
-    if not planned.count:
+    selected = select_rows(
+        paths, selection, index=index, jobs=jobs, with_costs=not paths_only, load_runs=load_each_local_or_remote
+    )
+    if not selected.count:
         fail(no_runs_message(paths))
-    loop, name_of = RunLoop(len(planned.candidates)), naming_in(paths)
-    work = partial(rows_in_file, terms=terms)
-    rows_of_files = loop.over(results(planned, work, lambda run: [row_of_json(run.kept["row"], "", run.path)], jobs))
-    rows = (replace(row, file=name_of(row.path)) for rows_of_file in rows_of_files for row in rows_of_file)
-    count = _print(rows, loop, paths_only=paths_only, as_json=as_json)
-    unread = len(planned.unread)
-    if 0 < unread < planned.count:
-        warn(f"read {pluralize(unread, 'run')} of {planned.count}: they are new, or changed after they were indexed")
-    if loop.failed:
+    for file in selected.unread_files:
+        warn(file.reason)
+    name_of = naming_in(paths)
+    rows = [replace(run.row, file=name_of(run.row.path)) for run in selected.runs]
+    _print(rows, paths_only=paths_only, as_json=as_json)
+    if 0 < selected.read < selected.count:
+        warn(
+            f"read {pluralize(selected.read, 'run')} of {selected.count}: "
+            "they are new, or changed after they were indexed"
+        )
+    if selected.unread_files:
         raise typer.Exit(2)
-    if not count:
+    if not rows:
         raise typer.Exit(1)
 
 
-def rows_in_file(path: Path, terms: tuple[Term, ...]) -> list[Row] | UnreadableError:
-    """Return the rows of the matching runs in a file, or why the file cannot be read.
-
-    A separate process may call this.
-    """
-    return process_or_error(path, partial(_matching_rows, path, terms), "searched")
-
-
-def _matching_rows(path: Path, terms: tuple[Term, ...]) -> list[Row]:
-    """Return the rows of the matching runs in a file that no index knows. Raises the exceptions of `load`."""
-    from trace_recorder.formats.any_file import load_each  # noqa: PLC0415
-    from trace_recorder.tables.remote_files import load_remote, url_of  # noqa: PLC0415
-
-    matches = _matcher(terms)
-    url = url_of(path)
-    runs: Iterable[Trajectory]
-    if url is None:
-        runs = load_each(path)
-    else:
-        runs = [load_remote(path, url)]
-    return [row_of_run(run, path) for run in runs if matches(run)]
-
-
-@lru_cache(maxsize=1)
-def _matcher(terms: tuple[Term, ...]) -> Matcher:
-    from trace_recorder.catalog.matching import Matcher  # noqa: PLC0415
-
-    return Matcher(terms)
-
-
-def _print(rows: Iterator[Row], loop: RunLoop, *, paths_only: bool, as_json: bool) -> int:
-    """Print the runs, and return their number.
-
-    Paths are printed as they are found. Rows are printed in the order of the start times.
-    """
-    if paths_only and not as_json:
-        count, last = 0, None
-        for row in rows:
-            if row.path != last:
-                loop.print([row.path])
-            count, last = count + 1, row.path
-        return count
-    sorted_rows = sorted(rows, key=lambda row: (str(row.start_time or ""), row.file))
-    if as_json and paths_only:
-        print_json([row.path for row in sorted_rows])
+def _print(rows: Sequence[Row], *, paths_only: bool, as_json: bool) -> None:
+    out = console()
+    if paths_only:
+        paths = [*dict.fromkeys(row.path for row in rows)]  # a file may have several runs
+        if as_json:
+            print_json(paths)
+        else:
+            print_lines(out, paths)
     elif as_json:
-        print_json([asdict(row) for row in sorted_rows])
-    elif sorted_rows:
-        out = console()
-        print_lines(out, run_table(as_flat_list(sorted_rows), table_width(out)))
-    return len(sorted_rows)
+        print_json([asdict(row) for row in rows])
+    elif rows:
+        print_lines(out, run_table(as_flat_list(rows), table_width(out)))
 
 
 R = TypeVar("R")

@@ -23,12 +23,12 @@ from trace_recorder.cli.arguments import (
     Jobs,
     check_names,
     completion_of,
-    no_runs_message,
     paths_or_default,
 )
-from trace_recorder.cli.output import RunLoop, fail, print_json
+from trace_recorder.cli.output import RunLoop, print_json
 from trace_recorder.cli.planned_runs import PlannedRuns, planned_runs, results
 from trace_recorder.cli.read_files import UnreadableError, process_or_error, read_run
+from trace_recorder.cli.selecting import Limit, Reverse, SortBy, Where, select_runs, selection_of
 from trace_recorder.cli.text_layout import in_one_line
 from trace_recorder.values.messages import Payload
 
@@ -72,6 +72,10 @@ def grep(  # noqa: PLR0913, PLR0917 - one argument for each option
     ignore_case: IgnoreCase = False,
     fixed: Fixed = False,
     places: In = None,
+    where: Where = None,
+    sort: SortBy = None,
+    reverse: Reverse = False,
+    limit: Limit = None,
     files_only: FilesOnly = False,
     as_json: AsJson = False,
     jobs: Jobs = None,
@@ -84,6 +88,7 @@ def grep(  # noqa: PLR0913, PLR0917 - one argument for each option
     """
     check_names(sorted(places or ()), PLACES, "--in")
     expression = _expression(pattern, ignore_case=ignore_case, fixed=fixed)
+    selection = selection_of(where, sort=sort, reverse=reverse, limit=limit)
     paths = paths_or_default(paths)
     searched: frozenset[SearchPlace] = frozenset(place for place in PLACES if place in (places or PLACES))
     is_plain = fixed or re.escape(pattern).replace("\\ ", " ") == pattern
@@ -91,11 +96,10 @@ def grep(  # noqa: PLR0913, PLR0917 - one argument for each option
         condition = condition_of([Term("text", pattern)])  # SQLite itself does the search
     else:
         condition = condition_of_texts(lambda text: any(map(expression.search, text.split("\n"))), searched)
-    planned = planned_runs(paths, condition, index)
-    if not planned.count:
-        fail(no_runs_message(paths))
+    selected = select_runs(paths, selection, index=index, jobs=jobs)
+    with_text = {run.path for run in planned_runs(paths, condition, index).candidates}
     # every run that may match is read, even if an index knows that it matches, because the matching lines are printed
-    runs = PlannedRuns([Planned(run.path) for run in planned.candidates])
+    runs = PlannedRuns([Planned(path) for path in selected.paths if path in with_text])
     loop = RunLoop(len(runs.candidates))
     search = partial(matches_in_file, expression=expression, places=searched)
     matches_of_runs = loop.over(results(runs, search, lambda _: [], jobs))
@@ -105,7 +109,7 @@ def grep(  # noqa: PLR0913, PLR0917 - one argument for each option
         count = len(matches)
     else:
         count = _print(matches_of_runs, loop, files_only=files_only)
-    if loop.failed:
+    if selected.unreadable or loop.failed:
         raise typer.Exit(2)
     if not count:
         raise typer.Exit(1)

@@ -26,9 +26,6 @@ class UnreadableError(Exception):
     """A file cannot be read or processed. The message names the file and the reason."""
 
 
-Load = Callable[[Path], Trajectory]
-
-
 def load_local_or_remote(path: Path) -> Trajectory:
     """Load a trajectory from a file, as `trace_recorder.load` does, or from an address of fsspec."""
     from trace_recorder.formats import any_file  # noqa: PLC0415 - importing it takes longer than listing ended runs
@@ -40,9 +37,20 @@ def load_local_or_remote(path: Path) -> Trajectory:
     return any_file.load(path)
 
 
-def read_run(path: Path, load_run: Load = load_local_or_remote) -> Trajectory:
+def load_each_local_or_remote(path: Path) -> Iterable[Trajectory]:
+    """Load the run of a file or of an address, or all runs of another tool's file. Raises the exceptions of `load`."""
+    from trace_recorder.formats import any_file  # noqa: PLC0415 - as in `load_local_or_remote`
+    from trace_recorder.tables import remote_files  # noqa: PLC0415 - as above
+
+    url = remote_files.url_of(path)
+    if url is not None:
+        return [remote_files.load_remote(path, url)]
+    return any_file.load_each(path)
+
+
+def read_run(path: Path) -> Trajectory:
     """Read a trajectory from either of its files. Raises UnreadableError."""
-    return process(path, partial(load_run, path))
+    return process(path, partial(load_local_or_remote, path))
 
 
 def process(path: Path, work: Callable[[], T], verb: str = "read") -> T:

@@ -19,7 +19,15 @@ import typer
 from trace_recorder.catalog.costs_in_files import run_costs_or_unknown
 from trace_recorder.catalog.planning import Planned
 from trace_recorder.catalog.query import EVERY_RUN, STATUSES, Term, condition_of, parse_moment, parse_query
-from trace_recorder.catalog.rows import Row, ended_summary, row_of, row_of_json, row_of_run, row_with_costs
+from trace_recorder.catalog.rows import (
+    Row,
+    covers_journal,
+    ended_summary,
+    row_of,
+    row_of_json,
+    row_of_run,
+    row_with_costs,
+)
 from trace_recorder.catalog.selection import ALL_RUNS, SORTS, Selection, Sort
 from trace_recorder.catalog.value_tables import KeptPart
 from trace_recorder.cli.arguments import check_names, completion_of, no_runs_message
@@ -340,7 +348,7 @@ def _matching_rows(path: Path, matches: Matcher | None, *, with_costs: bool, loa
     summary = None
     if matches is None or not matches.needs_calls:
         summary = ended_summary(path)
-    if summary is not None:
+    if summary is not None and (matches is None or covers_journal(path, summary)):
         with_costs = False  # the summary has no calls
         runs = [summary]
     else:
