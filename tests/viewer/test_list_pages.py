@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -12,8 +13,10 @@ import httpx
 import pytest
 
 from tests.catalog.many_runs import make_runs, record_run, settle
+from tests.cli.invoking import invoke
 from tests.viewer.serving import serving
 from trace_recorder import TrajectoryRecorder, load_all, open_index
+from trace_recorder.catalog.selection import SORTS
 
 Row = dict[str, Any]
 RUNS = 24
@@ -114,8 +117,8 @@ VALUES: dict[str, Callable[[Row], Any]] = {
     "status": lambda row: row["status"],
     "task": lambda row: row["task"] and row["task"].casefold(),
     "model": lambda row: row["model"] and row["model"].casefold(),
-    "start_time": lambda row: datetime.fromisoformat(row["start_time"]).astimezone(UTC),
-    "execution_time_seconds": lambda row: row["execution_time_seconds"],
+    "time": lambda row: datetime.fromisoformat(row["start_time"]).astimezone(UTC),
+    "duration": lambda row: row["execution_time_seconds"],
     "steps": lambda row: row["steps"],
     "errors": failures,
     "tokens": tokens,
@@ -136,6 +139,20 @@ def test_each_column_sorts(directory: Path, column: str, descending: bool) -> No
     known = sorted((row for row in newest_first if value(row) is not None), key=value, reverse=descending)
     unknown = [row for row in newest_first if value(row) is None]
     assert ids(found) == [row["id"] for row in known + unknown]
+
+
+def test_the_orders_of_list_have_the_same_names(directory: Path) -> None:
+    """An order that the list and the command `list` both have sorts the same figures in the same way."""
+    shared = [column for column in VALUES if column in SORTS]
+    with serving(directory) as client:
+        rows = {row["id"]: row for row in complete(client, query="-status:interrupted")["runs"]}
+        for column in shared:
+            listed = invoke("list", directory, "--json", "--where", "-status:interrupted", "--sort", column).stdout
+            by_command = [VALUES[column](rows[row["file"]]) for row in json.loads(listed)["trajectories"]]
+            by_page = page(client, sort=column, query="-status:interrupted")["runs"]
+            assert [VALUES[column](row) for row in by_page] == by_command
+
+    assert shared == ["time", "duration", "tokens", "cost"]
 
 
 def test_pages_give_the_whole_list(directory: Path) -> None:

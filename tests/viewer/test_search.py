@@ -27,7 +27,9 @@ def found(client: httpx.Client, query: str) -> dict[str, object]:
     return answer
 
 
-@pytest.mark.parametrize("query", ["", "alpha", "is:failed", "-status:completed", 'tool:"read file">1'])
+@pytest.mark.parametrize(
+    "query", ["", "alpha", "is:success tag:audit", "-older:7d", "-status:completed", 'tool:"read file">1']
+)
 def test_a_search_finds_the_runs_of_the_query_language(directory: Path, query: str) -> None:
     """A search finds the runs that match the query, and gives the ids that the list has."""
     expected = [run.path for run in load_all(directory, where=query, strict=False) if run.path]

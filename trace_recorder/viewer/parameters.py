@@ -108,14 +108,15 @@ SortColumn = Literal[
     "status",
     "task",
     "model",
-    "start_time",
-    "execution_time_seconds",
+    "time",
+    "duration",
     "steps",
     "errors",
     "tokens",
     "cost",
     "rewards",
 ]
+"""The columns of the list. The orders of the command line (`catalog/selection.py`) have the same names."""
 COLUMNS: tuple[SortColumn, ...] = get_args(SortColumn)
 
 
@@ -135,7 +136,7 @@ class ListRequest:
     began_until: float | None = None
     query: str = ""
     """A search in the language of `find`."""
-    column: SortColumn = "start_time"
+    column: SortColumn = "time"
     descending: bool = True
     first: int = 0
     last: int = MAX_AT_ONCE - 1
@@ -154,7 +155,7 @@ def list_request_in(parameters: Mapping[str, str]) -> ListRequest:
     """Return the request for the list with these parameters. Raises BadRequestError and QueryError."""
     first = number_in(parameters.get("from", "0"), "from")
     last = number_in(parameters["to"], "to") if "to" in parameters else first + MAX_AT_ONCE - 1
-    sort = parameters.get("sort") or "-start_time"
+    sort = parameters.get("sort") or "-time"
     column = next((name for name in COLUMNS if name == sort.removeprefix("-")), None)
     if column is None:
         raise BadRequestError(f"sort must be one of {', '.join(COLUMNS)}, with - before it if it descends.")

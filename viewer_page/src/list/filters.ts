@@ -14,7 +14,7 @@ export interface Filters {
 
 export const NO_FILTERS: Filters = { text: "", status: "", model: "", from: "", to: "", errors: false, minimumCost: "" };
 
-const COLUMNS = ["status", "task", "model", "start_time", "execution_time_seconds", "steps", "errors", "tokens", "cost", "rewards"] as const;
+const COLUMNS = ["status", "task", "model", "time", "duration", "steps", "errors", "tokens", "cost", "rewards"] as const;
 
 export type Column = (typeof COLUMNS)[number];
 
@@ -23,7 +23,7 @@ export interface Order {
   descending: boolean;
 }
 
-export const NEWEST_FIRST: Order = { column: "start_time", descending: true };
+export const NEWEST_FIRST: Order = { column: "time", descending: true };
 
 /** Return the filters of an address. */
 export function filtersIn(query: URLSearchParams): Filters {
@@ -52,7 +52,7 @@ export function orderIn(query: URLSearchParams): Order {
 }
 
 export function orderAsQuery({ column, descending }: Order): Record<string, string> {
-  return { sort: column === "start_time" && descending ? "" : `${descending ? "-" : ""}${column}` };
+  return { sort: column === "time" && descending ? "" : `${descending ? "-" : ""}${column}` };
 }
 
 /** Return the parameters of a request. A date is a day in the reader's zone. */

@@ -31,7 +31,7 @@ export function RunSearchBar({ store, query }: { store: RunsStore; query: string
         id="run-search"
         type="search"
         aria-label="Search all runs"
-        placeholder={'Search all runs: status:failed tool:bash>10 since:7d "exit code 1"'}
+        placeholder={'Search all runs: is:failed tag:nightly tool:bash>10 since:7d "exit code 1"'}
         value={query}
         spellcheck={false}
         onInput={(event) => put(event.currentTarget.value)}

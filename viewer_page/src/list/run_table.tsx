@@ -14,8 +14,8 @@ const COLUMNS: [Column, string, boolean][] = [
   ["status", "Status", false],
   ["task", "Task", false],
   ["model", "Model", false],
-  ["start_time", "Started", true],
-  ["execution_time_seconds", "Time", true],
+  ["time", "Started", true],
+  ["duration", "Time", true],
   ["steps", "Steps", true],
   ["errors", "Errors", true],
   ["tokens", "Tokens", true],
@@ -171,10 +171,10 @@ function RunRow({ run, index, start, measure, chosen, marked, mark }: RowProps) 
       <span role="cell" class="model" title={visible(run.provider ?? "")}>
         {visible(run.model ?? "")}
       </span>
-      <span role="cell" class="start_time figure" title={dateTime(run.start_time)}>
+      <span role="cell" class="time figure" title={dateTime(run.start_time)}>
         {ago(run.start_time ?? run.modified, Date.now())}
       </span>
-      <span role="cell" class="execution_time_seconds figure">{duration(run.execution_time_seconds)}</span>
+      <span role="cell" class="duration figure">{duration(run.execution_time_seconds)}</span>
       <span role="cell" class="steps figure">{count(run.steps)}</span>
       <span role="cell" class={`errors figure ${failures > 0 ? "bad-text" : ""}`}>{failures > 0 ? count(failures) : ""}</span>
       <span role="cell" class="tokens figure" title={`${count(run.total_input_tokens)} in, ${count(run.output_tokens)} out`}>
