@@ -15,13 +15,21 @@ STEP = AgentStep(
     llm_response=LLMResponse("vast"),
     tool_results=(ToolResult("c", name="bash", success=False),),
 )
+TAGS = {"tag": 5, "tags": ["t\ud800", 2, None, [], ""]}
 UNUSUAL = Trajectory(
     trajectory_id="a\ud800b",
     task="Straße\ud800",
     status="completed",
     start_time="no time",
     execution_time=float("nan"),
-    metadata={"big": 2**80, "list": ["a", "b"], "none": None, "k\ud800": "v\ud800"},
+    metadata={
+        "big": 2**80,
+        "list": ["a", "b"],
+        "none": None,
+        "k\ud800": "v\ud800",
+        "tag": 5,
+        "tags": ["t\ud800", 2, None, [], ""],
+    },
     rewards=(Reward("big", 1e300), Reward("endless", float("inf"))),
     metrics={"llm_calls": 2**70, "total_input_tokens": "many", "failed_tool_calls": 1},
     agent_steps=(STEP,),
@@ -52,6 +60,10 @@ UNUSUAL = Trajectory(
         ("vast", True),
         ('"---"', False),
         ('-"---"', True),
+        ("tag:t?", True),
+        ("tag:5", False),
+        ("tag:2", False),
+        ('tag:""', False),
         ("", True),
     ],
 )

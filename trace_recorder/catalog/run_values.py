@@ -105,15 +105,15 @@ def _tags(run: Trajectory) -> Iterator[str]:
 
     A text is one tag. Of a list, each text is a tag, and of an object, each key: MLflow's tags have values.
     """
+    stated: list[Payload] = []
     for members in (run.metadata, run.annotations):
-        if not isinstance(members, dict):
-            continue
-        for name in ("tag", "tags"):
-            stated = members.get(name)
-            if isinstance(stated, str):
-                stated = [stated]
-            if isinstance(stated, list | dict):
-                yield from (tag for tag in stated if isinstance(tag, str) and tag)
+        if isinstance(members, dict):
+            stated += [members.get("tag"), members.get("tags")]
+    for tags in stated:
+        if isinstance(tags, list | dict):
+            yield from (tag for tag in tags if isinstance(tag, str) and tag)
+        elif isinstance(tags, str) and tags:
+            yield tags
 
 
 def _tools(run: Trajectory) -> Iterator[Named]:

@@ -104,8 +104,8 @@ Directory = Annotated[
 def index(directory: Directory = None, index: IndexPath = None, jobs: Jobs = None, as_json: AsJson = False) -> None:
     """Make the index of a directory of runs, or bring it up to date.
 
-    The index has the runs in the directory and below it. Only runs that changed are read. `find`, `list`, `stats`,
-    `grep` and the viewer use the index. Their answers are the same without an index. The index may be deleted at any
+    The index has the runs in the directory and below it. Only runs that changed are read. All commands that select runs
+    use the index, and so does the viewer. Their answers are the same without an index. The index may be deleted at any
     time. It holds the texts of the runs, so protect it as you protect the runs.
     """
     from trace_recorder.catalog.index import open_index  # noqa: PLC0415 - `find` reads an index without this module

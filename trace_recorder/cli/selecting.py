@@ -45,6 +45,15 @@ if TYPE_CHECKING:
 # ── the options ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def _text_term(field_name: str) -> Callable[[str], Term]:
+    """Return a function from a text to the term with this field. Older versions of click refuse a `partial`."""
+
+    def parse(text: str) -> Term:
+        return Term(field_name, text)
+
+    return parse
+
+
 def _time_term(field_name: str) -> Callable[[str], Term]:
     """Return a function that parses a time, and returns the term with this field and the time."""
 
@@ -102,15 +111,13 @@ ModelOption = Annotated[
     typer.Option(
         "--model",
         metavar="NAME",
-        parser=partial(Term, "model"),
+        parser=_text_term("model"),
         help="Only runs with this text in the provider/model of a call.",
     ),
 ]
 TaskOption = Annotated[
     Term | None,
-    typer.Option(
-        "--task", metavar="WORDS", parser=partial(Term, "task"), help="Only runs with this text in their task."
-    ),
+    typer.Option("--task", metavar="WORDS", parser=_text_term("task"), help="Only runs with this text in their task."),
 ]
 Since = Annotated[
     Term | None,
@@ -137,12 +144,12 @@ ErrorsOption = Annotated[
 ToolOption = Annotated[
     Term | None,
     typer.Option(
-        "--tool", metavar="NAME", parser=partial(Term, "tool"), help="Only runs in which a model called this tool."
+        "--tool", metavar="NAME", parser=_text_term("tool"), help="Only runs in which a model called this tool."
     ),
 ]
 RewardOption = Annotated[
     Term | None,
-    typer.Option("--reward", metavar="NAME", parser=partial(Term, "reward"), help="Only runs with this reward."),
+    typer.Option("--reward", metavar="NAME", parser=_text_term("reward"), help="Only runs with this reward."),
 ]
 Meta = Annotated[
     list[Term] | None,
